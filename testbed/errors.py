@@ -1,0 +1,17 @@
+"""The root of Xoff's exceptions.
+
+Every error that Xoff raises on purpose is a XoffError, so the command line can print it as one line
+and leave tracebacks for real defects. A message names the thing, the value and the way out.
+"""
+
+
+class XoffError(Exception):
+    """Something a user can understand and mend; the message is written for them."""
+
+    exit_code: int = 1
+
+
+class UsageError(XoffError):
+    """What the user typed or wrote is wrong, and running it again changes nothing."""
+
+    exit_code = 2

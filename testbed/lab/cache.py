@@ -1,0 +1,107 @@
+"""Where Xoff keeps what it builds, and how that stays whole when builders race or die.
+
+Two rules. Whatever is published appears by one rename, so a half-built thing never has the final name.
+Whatever is temporary sits in an `owned` directory: its owner holds a lock on it while it lives, and the
+next Xoff that starts removes those whose owner is gone, however it went.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from testbed.errors import XoffError
+
+_OWNER = ".owner"
+Report = Callable[[str], None]
+
+
+class DiskFullError(XoffError):
+    """There is no room for what has to be written."""
+
+    exit_code = 3
+
+
+def root() -> Path:
+    """The user's cache directory: `XOFF_CACHE`, else `$XDG_CACHE_HOME/xoff`, else `~/.cache/xoff`."""
+    if chosen := os.environ.get("XOFF_CACHE"):
+        return Path(chosen).absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "xoff"
+
+
+@contextmanager
+def locked(name: str, report: Report) -> Iterator[None]:
+    """Hold the lock `name` among all Xoffs of this user; say so when another one has it."""
+    root().mkdir(parents=True, exist_ok=True)
+    with (root() / f"{name}.lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report(f"waiting for another xoff that is at work on the {name}")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def owned(purpose: str, parent: Path | None = None) -> Iterator[Path]:
+    """A new temporary directory that is gone afterwards, whatever happens to us.
+
+    It can be read by anyone: the image builder enters it under another user id.
+    """
+    parent = parent or root() / "tmp"
+    parent.mkdir(parents=True, exist_ok=True)
+    sweep(parent)
+    path = Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=parent))
+    path.chmod(0o755)
+    with (path / _OWNER).open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def sweep(parent: Path | None = None) -> list[Path]:
+    """Remove owned directories whose owner is gone; return what was removed."""
+    removed = []
+    for marker in (parent or root() / "tmp").glob(f"*/{_OWNER}"):
+        try:
+            with marker.open("r+") as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(marker.parent, ignore_errors=True)
+                removed.append(marker.parent)
+        except (BlockingIOError, FileNotFoundError):
+            continue
+    return removed
+
+
+def publish(built: Path, final: Path) -> None:
+    """Give the finished directory `built` its final name, in place of whatever was there."""
+    (built / _OWNER).unlink(missing_ok=True)
+    if final.exists():
+        shutil.rmtree(final)
+    built.rename(final)
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def require_room(path: Path, needed: int, what: str) -> None:
+    """Refuse to start what would not fit on the disk."""
+    path.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(path).free
+    if free < needed:
+        raise DiskFullError(
+            f"no room for {what}: {path} has {free >> 20} MB free and {needed >> 20} MB are needed; "
+            "free some, or set XOFF_CACHE to a directory on another disk"
+        )

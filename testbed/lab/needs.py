@@ -1,0 +1,85 @@
+"""What Xoff needs from outside: one list (`packages.toml`), and a look at what is there.
+
+Nothing here installs anything; it tells what is missing and how to get it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shutil
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+_SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+
+@dataclass(frozen=True)
+class Package:
+    """A Debian package, and the program or file that shows that it is installed."""
+
+    name: str
+    why: str
+    program: str = ""
+    file: str = ""
+
+    def is_here(self) -> bool:
+        if self.program:
+            return find_program(self.program) is not None
+        return Path(self.file).exists()
+
+
+@dataclass(frozen=True)
+class Module:
+    """A kernel module the lab uses."""
+
+    name: str
+    why: str
+
+    def is_here(self) -> bool:
+        """Loaded, built in, or there to be loaded on demand."""
+        if Path("/sys/module", self.name.replace("-", "_")).exists():
+            return True
+        tree = Path("/lib/modules", platform.release())
+        wanted = self.name.replace("-", "_")
+        for index in ("modules.builtin", "modules.dep"):
+            try:
+                lines = (tree / index).read_text().splitlines()
+            except OSError:
+                continue
+            for line in lines:
+                stem = Path(line.split(":")[0]).name.split(".")[0]
+                if stem.replace("-", "_") == wanted:
+                    return True
+        return False
+
+
+@functools.cache
+def table() -> dict[str, Any]:
+    """The whole list as written."""
+    return tomllib.loads((resources.files("testbed.lab") / "packages.toml").read_text())
+
+
+def machine_packages() -> list[Package]:
+    """What this machine needs to build the image and run the lab VM."""
+    return [Package(**entry) for entry in table()["machine"]["packages"]]
+
+
+def lab_packages() -> list[Package]:
+    """What is installed inside the lab."""
+    return [Package(**entry) for entry in table()["lab"]["packages"]]
+
+
+def lab_modules() -> list[Module]:
+    """The kernel modules that the lab uses."""
+    return [Module(**entry) for entry in table()["lab"]["kernel"]["modules"]]
+
+
+def find_program(name: str) -> str | None:
+    """The path of a program; Debian keeps some where an ordinary user's PATH does not look."""
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SBIN])
+    return shutil.which(name, path=path)

@@ -1,0 +1,124 @@
+"""The frames between the lab and the machine that runs it: one codec for both directions and engines.
+
+A frame is a 13-octet header (magic, kind, length, CRC-32 of the payload) and a payload. The reader gets
+a byte stream in arbitrary pieces, and a stream that ends early or is damaged says so.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import XoffError
+
+_HEADER = struct.Struct("<4sBII")
+_MAGIC = b"Xoff"
+_SAMPLE = struct.Struct("<qqq")
+LARGEST = 1 << 20
+
+
+class WireError(XoffError):
+    """The stream from the lab is damaged."""
+
+    exit_code = 3
+
+
+class Kind(enum.IntEnum):
+    START = 1  # JSON: what the lab is, once, before the job's first instruction
+    OUT = 2  # bytes of the job's standard output
+    ERR = 3  # bytes of the job's standard error
+    NOTE = 4  # JSON: a figure, a claim, a measuring phase: what the job says through `Run`
+    SAMPLE = 5  # `Sample`
+    FILE = 6  # name, NUL, next piece of a file that the job left
+    END = 7  # JSON: how the job ended, once, last
+    INPUT = 16  # towards the lab: bytes typed by the user
+    RESIZE = 17  # towards the lab: JSON [rows, columns] of the user's terminal
+    ABORT = 18  # towards the lab: JSON reason; end the job and hand over what there is
+
+
+@dataclass(frozen=True)
+class Frame:
+    kind: Kind
+    payload: bytes
+
+    @classmethod
+    def of(cls, kind: Kind, content: Any) -> Frame:
+        """A frame whose payload is JSON."""
+        return cls(kind, json.dumps(content, sort_keys=True).encode())
+
+    def content(self) -> Any:
+        """The payload read as JSON."""
+        return json.loads(self.payload)
+
+    def encode(self) -> bytes:
+        if len(self.payload) > LARGEST:
+            raise WireError(f"a frame of {len(self.payload)} octets is over the limit of {LARGEST}")
+        return _HEADER.pack(_MAGIC, self.kind, len(self.payload), zlib.crc32(self.payload)) + self.payload
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One look at the lab's CPU, at a time that was due beforehand."""
+
+    time_ns: int  # since the job's start
+    late_ns: int  # how long after it was due the look was taken
+    idle_ns: int  # idle CPU time so far
+
+    def encode(self) -> bytes:
+        return _SAMPLE.pack(self.time_ns, self.late_ns, self.idle_ns)
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Sample:
+        return cls(*_SAMPLE.unpack(payload))
+
+    @staticmethod
+    def size() -> int:
+        return _SAMPLE.size
+
+
+def file_frames(name: str, content: Iterator[bytes]) -> Iterator[Frame]:
+    """The frames that carry one file; an empty file is one frame."""
+    head = name.encode() + b"\0"
+    yield Frame(Kind.FILE, head)
+    for piece in content:
+        yield Frame(Kind.FILE, head + piece)
+
+
+def file_piece(frame: Frame) -> tuple[str, bytes]:
+    """The file name and the bytes of one FILE frame."""
+    name, _, piece = frame.payload.partition(b"\0")
+    return name.decode(errors="surrogateescape"), piece
+
+
+class Decoder:
+    """Turns bytes, in whatever pieces they come, into frames."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        self._rest += data
+        while len(self._rest) >= _HEADER.size:
+            magic, kind, length, crc = _HEADER.unpack_from(self._rest)
+            if magic != _MAGIC or length > LARGEST:
+                raise WireError(f"the lab's stream is damaged: {bytes(self._rest[:13])!r} is no frame")
+            if len(self._rest) < _HEADER.size + length:
+                return
+            payload = bytes(self._rest[_HEADER.size : _HEADER.size + length])
+            del self._rest[: _HEADER.size + length]
+            if zlib.crc32(payload) != crc:
+                raise WireError(f"the lab's stream is damaged: a frame of {length} octets has a wrong sum")
+            try:
+                yield Frame(Kind(kind), payload)
+            except ValueError:
+                raise WireError(f"the lab's stream has a frame of unknown kind {kind}") from None
+
+    @property
+    def pending(self) -> int:
+        """Octets of a frame that has not arrived whole."""
+        return len(self._rest)

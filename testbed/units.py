@@ -1,0 +1,468 @@
+"""Rates, lengths, durations and sizes as exact values, and the scale between hardware and lab.
+
+A value is made from the text people write, `Rate("25Gb/s")`, or from a whole number of a named
+unit, `Rate.from_bps(25_000_000_000)`. Inside it is an integer: bit/s, millimetres, picoseconds or
+bytes. Text that is not a whole number of that unit is refused, no float gets in, and nothing is
+rounded unless the docstring says so. Picoseconds make the time of one byte whole at every Ethernet
+rate from 10 Mb/s to 1.6 Tb/s, and a millimetre of fibre is 5 of them. A single bit at 400 Gb/s is
+2.5 ps and not whole, but no method here times single bits.
+
+How text is read: digits with an optional decimal point, spaces if you like, a unit.
+- Case counts: b is bit and B is byte, so "25GB/s" is 200 Gb/s, and "25gb/s" is refused.
+- k M G T P are powers of 1000, and K is taken for k. Ki to Pi, sizes only, are powers of 1024.
+- A rate is b/s, bps or bit/s, or in bytes B/s or Bps. As in tc, "25gbit", lower case and without
+  "/s", is a rate; unlike in tc, "bps" is bits per second.
+- m is metres and minutes are "min". Micro is u, the micro sign or the Greek letter.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import ClassVar, Self, TypeVar, overload
+
+from testbed.errors import UsageError
+
+PFC_QUANTUM_BITS = 512
+"""Pause times on the wire count in these (IEEE 802.3 annex 31B, and PFC in 31D)."""
+
+_SI = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_RATE_NAMES = {"b/s": 1, "B/s": 8, "bps": 1, "Bps": 8, "bit/s": 1, "bit": 1}
+
+_RATE_UNITS = {p + name: n * bits for name, bits in _RATE_NAMES.items() for p, n in _SI.items()}
+_RATE_UNITS |= {name.lower(): n for name, n in _RATE_UNITS.items() if "bit" in name}
+_LENGTH_UNITS = {"mm": 1, "cm": 10, "m": 10**3, "km": 10**6}
+_DURATION_UNITS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
+_DURATION_UNITS |= {"min": 60 * 10**12, "h": 3600 * 10**12}
+_SIZE_UNITS = {p + "B": n for p, n in _SI.items()} | {"byte": 1, "bytes": 1}
+_SIZE_UNITS |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
+
+_TEXT = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(.*?)\s*", re.DOTALL)
+# No honest value is longer, and Python refuses to read integers of thousands of digits.
+_LONGEST_TEXT = 60
+
+
+class UnitError(UsageError, ValueError):
+    """A quantity or scale that cannot be read, or cannot exist."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Quantity:
+    """What the four quantities share; use the subclasses.
+
+    Values of one type compare, add, subtract (never below zero) and divide into a Fraction. Times
+    an int they stay what they are, and `//` rounds down. Types do not mix.
+    """
+
+    _value: int
+
+    noun: ClassVar[str]
+    example: ClassVar[str]
+    units: ClassVar[dict[str, int]]
+    """Every spelling that is read, in whole steps of the inner unit."""
+    printed: ClassVar[tuple[str, ...]]
+    """The units that str() uses, powers of ten from the inner unit upwards."""
+    limit: ClassVar[int]
+    """The largest value: more is a slip of the keyboard, or a scale that went too far."""
+    scaling: ClassVar[int]
+    """The power of k that takes a real value to the lab, see Scale."""
+
+    def __init__(self, text: str | Self) -> None:
+        if isinstance(text, type(self)):
+            value = text._value
+        elif isinstance(text, str):
+            value = self._parse(text)
+        else:
+            raise UnitError(
+                f"a {self.noun} is read from text with a unit, such as {self.example!r}, "
+                f"not from {_shown(text)}"
+            )
+        object.__setattr__(self, "_value", value)
+
+    @classmethod
+    def _exactly(cls, value: int) -> Self:
+        """The instance for a number of inner units."""
+        if not isinstance(value, int):
+            raise UnitError(
+                f"{_shown(value)} is not a whole number of {cls.printed[0]}; "
+                f"write text such as {cls.example!r}"
+            )
+        if value < 0:
+            raise UnitError(f"{_shown(value)}{cls.printed[0]} is not a {cls.noun}: it is negative")
+        if value > cls.limit:
+            raise cls._too_large(f"{_shown(value)}{cls.printed[0]}")
+        made = cls.__new__(cls)
+        object.__setattr__(made, "_value", value)
+        return made
+
+    @classmethod
+    def _parse(cls, text: str) -> int:
+        match = _TEXT.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
+        if match is None:
+            raise cls._refusal(text, _why_no_number(text))
+        number, unit = match.groups()
+        factor = cls.units.get(_micro_as_u(unit))
+        if factor is None:
+            raise cls._refusal(text, *cls._why_not_unit(number, _micro_as_u(unit)))
+        value = Fraction(number) * factor
+        if value > cls.limit:
+            raise cls._too_large(_shown(text))
+        if value.denominator != 1:
+            below = int(value)
+            raise UnitError(
+                f"{_shown(text)} is not a whole number of {cls.printed[0]}, the smallest step of "
+                f"a {cls.noun}; write '{cls._text(below)}' or '{cls._text(below + 1)}'"
+            )
+        return int(value)
+
+    @classmethod
+    def _why_not_unit(cls, number: str, unit: str) -> tuple[str, list[str]]:
+        """Why `unit` is refused, and the texts that may have been meant."""
+        if not unit:
+            return "it has no unit", []
+        if re.search("[0-9]", unit):
+            return "its number must look like 12 or 12.5", []
+        if cls is Duration and unit == "m":
+            return "m is metres here, and minutes are min", [f"{number}min"]
+        for other in (Rate, Length, Duration, Size):
+            if unit in other.units:
+                per_second = [f"{number}{unit}/s"] if f"{unit}/s" in cls.units else []
+                return f"{unit} is a unit of {other.noun}", per_second
+        why = f"unknown unit {_shown(unit)}"
+        near = cls._near(unit)
+        if unit.casefold() in (name.casefold() for name in near):
+            why += " (b is bit, B is byte)" if "b" in unit.casefold() else " (case counts)"
+        return why, [number + name for name in near]
+
+    @classmethod
+    def _near(cls, unit: str) -> list[str]:
+        """Units that differ in case or a lost "/s" only, one per meaning; else the most similar."""
+        if f"{unit}/s" in cls.units:
+            return [f"{unit}/s"]
+        folded = (unit.casefold(), f"{unit.casefold()}/s")
+        meanings = {n: name for name, n in reversed(cls.units.items()) if name.casefold() in folded}
+        if meanings:
+            return [name for _, name in sorted(meanings.items())]
+        similar = [get_close_matches(unit, names, 1, 0.7) for names in (cls.printed, cls.units)]
+        return similar[0] or similar[1]
+
+    @classmethod
+    def _refusal(cls, text: str, why: str, meant: list[str] | None = None) -> UnitError:
+        way_out = f"write for example {cls.example!r}"
+        if meant:
+            way_out = f"did you mean {' or '.join(map(repr, meant))}?"
+        return UnitError(f"{_shown(text)} is not a {cls.noun}: {why}; {way_out}")
+
+    @classmethod
+    def _too_large(cls, shown: str) -> UnitError:
+        most = cls._text(cls.limit)
+        return UnitError(f"{shown} is more than {most}, the largest {cls.noun} Xoff accepts")
+
+    @classmethod
+    def _text(cls, value: int) -> str:
+        """The shortest exact text; on a tie the shorter unit, then the larger one."""
+        units = [unit for unit in reversed(cls.printed) if value >= cls.units[unit] or value == 0]
+        texts = [(_decimal(value, cls.units[unit]), unit) for unit in units]
+        number, unit = min(texts, key=lambda text: (len("".join(text)), len(text[1])))
+        return number + unit
+
+    def __str__(self) -> str:
+        return self._text(self._value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __lt__(self, other: Self) -> bool:
+        return self._value < other._value if type(other) is type(self) else NotImplemented
+
+    def __le__(self, other: Self) -> bool:
+        return self._value <= other._value if type(other) is type(self) else NotImplemented
+
+    def __gt__(self, other: Self) -> bool:
+        return self._value > other._value if type(other) is type(self) else NotImplemented
+
+    def __ge__(self, other: Self) -> bool:
+        return self._value >= other._value if type(other) is type(self) else NotImplemented
+
+    def __add__(self, other: Self) -> Self:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._exactly(self._value + other._value)
+
+    def __sub__(self, other: Self) -> Self:
+        """What is left; UnitError when `other` is the larger."""
+        if type(other) is not type(self):
+            return NotImplemented
+        if other._value > self._value:
+            raise UnitError(f"{self} - {other} is negative, and a {self.noun} cannot be")
+        return self._exactly(self._value - other._value)
+
+    def __mul__(self, times: int) -> Self:
+        return self._exactly(self._value * times) if isinstance(times, int) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Self) -> Fraction:
+        """The exact ratio of two values of one type."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return Fraction(self._value, other._value)
+
+    @overload
+    def __floordiv__(self, other: int) -> Self: ...
+    @overload
+    def __floordiv__(self, other: Self) -> int: ...
+    def __floordiv__(self, other: int | Self) -> int | Self:
+        """How often `other` fits; or a part of this value, rounded down, if `other` is an int."""
+        if isinstance(other, int):
+            return self._exactly(self._value // other)
+        return self._value // other._value if type(other) is type(self) else NotImplemented
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Duration(Quantity):
+    """A span of time, in whole picoseconds."""
+
+    noun = "duration"
+    example = "3.3us"
+    units = _DURATION_UNITS
+    printed = ("ps", "ns", "us", "ms", "s")
+    limit = 10**21  # 1e9 s, some 31 years
+    scaling = 1
+
+    @classmethod
+    def from_ps(cls, ps: int) -> Self:
+        return cls._exactly(ps)
+
+    @classmethod
+    def from_ns(cls, ns: int) -> Self:
+        """For time stamps and clocks of the kernel."""
+        return cls._exactly(ns * 1000)
+
+    @property
+    def ps(self) -> int:
+        """Picoseconds, exact."""
+        return self._value
+
+    @property
+    def ns(self) -> int:
+        """The nearest whole nanosecond, halves up: what the kernel's interfaces take."""
+        return (self._value + 500) // 1000
+
+    def length(self, per_metre: Duration | None = None) -> Length:
+        """The longest cable whose propagation fits; `per_metre` is FIBRE_PER_METRE if not given."""
+        ps_per_metre = (FIBRE_PER_METRE if per_metre is None else per_metre).ps
+        if ps_per_metre == 0:
+            raise UnitError(f"no length takes {self} at 0s per metre; give the delay of one metre")
+        return Length.from_mm(self._value * 1000 // ps_per_metre)
+
+
+FIBRE_PER_METRE = Duration.from_ns(5)
+"""Propagation in fibre as the standards round it: 5 us per km."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Length(Quantity):
+    """The length of a cable, in whole millimetres."""
+
+    noun = "length"
+    example = "500m"
+    units = _LENGTH_UNITS
+    printed = ("mm", "m", "km")
+    limit = 10**13  # 1e7 km: the longest real links at k = 1000, and room to spare
+    scaling = 1
+
+    @classmethod
+    def from_mm(cls, mm: int) -> Self:
+        return cls._exactly(mm)
+
+    @property
+    def mm(self) -> int:
+        """Millimetres, exact."""
+        return self._value
+
+    def propagation(self, per_metre: Duration | None = None) -> Duration:
+        """One way through the cable, FIBRE_PER_METRE (always exact) if no `per_metre` is given.
+
+        Rounded up to a picosecond, so headroom computed from it is never short.
+        """
+        ps_per_metre = (FIBRE_PER_METRE if per_metre is None else per_metre).ps
+        return Duration.from_ps(math.ceil(Fraction(self._value * ps_per_metre, 1000)))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Size(Quantity):
+    """An amount of data, in whole bytes."""
+
+    noun = "size"
+    example = "9216B"
+    units = _SIZE_UNITS
+    printed = ("B", "kB", "MB", "GB", "TB", "PB")
+    limit = 10**15
+    scaling = 0
+
+    @classmethod
+    def from_bytes(cls, count: int) -> Self:
+        return cls._exactly(count)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes, exact."""
+        return self._value
+
+    @property
+    def bits(self) -> int:
+        """Bits, exact."""
+        return self._value * 8
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Rate(Quantity):
+    """Data per time, in whole bits per second.
+
+    Sizes count what the caller counts: preamble and gap between frames are not added here.
+    """
+
+    noun = "rate"
+    example = "25Gb/s"
+    units = _RATE_UNITS
+    printed = ("b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s", "Pb/s")
+    limit = 10**15
+    scaling = -1
+
+    @classmethod
+    def from_bps(cls, bits_per_second: int) -> Self:
+        return cls._exactly(bits_per_second)
+
+    @property
+    def bps(self) -> int:
+        """Bits per second, exact."""
+        return self._value
+
+    def time_for(self, size: Size) -> Duration:
+        """How long `size` takes, rounded up to a picosecond."""
+        if self._value == 0:
+            raise UnitError(f"{size} takes forever at 0b/s; give a rate above zero")
+        return Duration.from_ps(math.ceil(Fraction(size.bits * 10**12, self._value)))
+
+    def bits_in(self, duration: Duration) -> Fraction:
+        """Bit times in `duration`, exact and perhaps not whole, for sums that round at the end."""
+        return Fraction(self._value * duration.ps, 10**12)
+
+    def size_in(self, duration: Duration) -> Size:
+        """The whole bytes that fit into `duration`, rounded down."""
+        return Size.from_bytes(self.bits_in(duration) // 8)
+
+    @property
+    def quantum(self) -> Duration:
+        """One PFC quantum, rounded up to a picosecond; for several use time_for_quanta."""
+        return self.time_for_quanta(1)
+
+    def time_for_quanta(self, quanta: int) -> Duration:
+        """How long a pause of so many PFC quanta lasts, rounded up once, not per quantum."""
+        return self.time_for(Size.from_bytes(quanta * PFC_QUANTUM_BITS // 8))
+
+    def quanta(self, duration: Duration) -> int:
+        """The PFC quanta that cover `duration`, rounded up.
+
+        Not held to the 16 bits of the frame: what to do with a longer pause is the sender's choice.
+        """
+        return math.ceil(self.bits_in(duration) / PFC_QUANTUM_BITS)
+
+
+Q = TypeVar("Q", bound=Quantity)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Scale:
+    """How the lab stands for real hardware: rates are divided by k, times multiplied, bytes kept.
+
+    A length is multiplied too, because what a cable does is delay: at k = 1000 the lab's cable for
+    50 km is 50000 km long, and its propagation takes k times as long. Both directions are exact or
+    refused, so `real(lab(x)) == x`.
+    """
+
+    k: int
+
+    limit: ClassVar[int] = 10**6
+
+    def __init__(self, k: int | str | Scale) -> None:
+        value: object = k
+        if isinstance(k, Scale):
+            value = k.k
+        elif isinstance(k, str) and re.fullmatch(r"\s*x?[0-9]{1,20}\s*", k):
+            value = int(k.strip().removeprefix("x"))
+        if type(value) is not int or not 1 <= value <= self.limit:
+            raise UnitError(
+                f"{_shown(k)} is not a scale: it must be a whole number from 1 to {self.limit}; "
+                "write for example 'x1000'"
+            )
+        object.__setattr__(self, "k", value)
+
+    def lab(self, real: Q) -> Q:
+        """What stands in the lab for a real value."""
+        return self._times_k(real, real.scaling)
+
+    def real(self, lab: Q) -> Q:
+        """What a value seen in the lab stands for."""
+        return self._times_k(lab, -lab.scaling)
+
+    def both(self, lab: Quantity) -> str:
+        """A lab value for people, "25Mb/s (25Gb/s real)"; just the value where both are the same.
+
+        A measured time need not be a multiple of k. A report must not fail on that, so the real
+        side is then rounded to the nearest step and says "about".
+        """
+        real = lab._value * Fraction(self.k) ** -lab.scaling
+        if real == lab._value:
+            return str(lab)
+        about = "about " if real.denominator != 1 else ""
+        return f"{lab} ({about}{lab._exactly(math.floor(real + Fraction(1, 2)))} real)"
+
+    def _times_k(self, x: Q, power: int) -> Q:
+        value = x._value * Fraction(self.k) ** power
+        if value.denominator != 1:
+            raise UnitError(
+                f"{x} cannot be divided by scale {self}: the result is not a whole number of "
+                f"{x.printed[0]}; choose a {x.noun} that is a multiple of {self.k}{x.printed[0]}, "
+                "or another scale"
+            )
+        return x._exactly(int(value))
+
+    def __str__(self) -> str:
+        return f"x{self.k}"
+
+    def __repr__(self) -> str:
+        return f"Scale({str(self)!r})"
+
+
+def _decimal(value: int, power_of_ten: int) -> str:
+    whole, rest = divmod(value, power_of_ten)
+    digits = str(power_of_ten + rest)[1:].rstrip("0")
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+def _micro_as_u(unit: str) -> str:
+    """Unicode has a micro sign and a Greek mu, and keyboards have either."""
+    return unit.replace("\u00b5", "u").replace("\u03bc", "u")
+
+
+def _why_no_number(text: str) -> str:
+    if len(text) > _LONGEST_TEXT:
+        return f"it is longer than {_LONGEST_TEXT} characters"
+    if not text.strip():
+        return "it is empty"
+    if text.strip().startswith(("-", "\u2212")):
+        return "it is negative"
+    return "it does not start with a number"
+
+
+def _shown(value: object) -> str:
+    """A value for an error message: one line, and never long."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"(an integer of {value.bit_length()} bits)"
+    text = repr(value).replace("\n", " ")
+    return text if len(text) <= 40 else f"{text[:37]}..."

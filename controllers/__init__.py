@@ -1,0 +1,1 @@
+"""Ryu applications, thin over the modules in `testbed`."""

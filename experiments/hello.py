@@ -1,0 +1,38 @@
+"""The smallest whole lab: four hosts on one switch, ping and iperf3."""
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate
+
+
+@experiment(timeout="60s")
+def hello(
+    run: Run,
+    hosts: int = 4,
+    rate: Rate = Rate("100Mb/s"),
+    delay: Duration = Duration("1ms"),
+    duration: Duration = Duration("1s"),
+) -> None:
+    """Four hosts on one switch: everyone pings everyone, then two of them run iperf3."""
+    from testbed.net import traffic
+    from testbed.net.network import network
+    from topologies.star import Star
+
+    with network(Star(n=hosts, rate=rate, delay=delay)) as net:
+        run.event("network started", hosts=hosts)
+        first, last = net.hosts[0], net.hosts[-1]
+        pairs = [(a, b) for a in net.hosts for b in net.hosts if a is not b]
+        traffic.ping(first, last)  # resolves the addresses, so that the next one measures the path
+        with run.measuring():
+            answered = [traffic.ping(a, b) for a, b in pairs]
+            trip = traffic.ping(first, last)
+            print(f"{first} -> {last}: {trip}")
+            # A header of 66 bytes is on the wire with every 1448 bytes of TCP data.
+            flow = traffic.iperf3(first, last, duration)
+        print(f"{first} -> {last}: {flow.goodput} of TCP over {rate} for {duration}")
+        run.figure("pairs that answered", sum(trip is not None for trip in answered))
+        run.figure("round trip", trip)
+        run.figure("goodput", flow.goodput)
+        run.figure("retransmits", flow.retransmits)
+        run.claim("every pair answers", sum(trip is not None for trip in answered), equals=len(pairs))
+        run.claim("round trip of four link delays", trip, at_least=delay * 4, at_most=delay * 4 + Duration("1ms"))
+        run.claim("TCP fills the link", flow.goodput, at_least=rate * 90 // 100, at_most=rate)

@@ -1,0 +1,232 @@
+"""Runs an experiment in an engine, follows it, and brings back the result."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import testbed
+from testbed.errors import UsageError
+from testbed.lab import cache, definition, engine, qemu
+from testbed.lab.collect import Collector
+from testbed.lab.definition import Experiment
+from testbed.lab.engine import Ready, Session
+from testbed.lab.fidelity import Thresholds
+from testbed.lab.job import Job, Limits, job_for, pack
+from testbed.lab.result import Provenance, Result, Status, Times
+from testbed.lab.wire import Frame, Kind, WireError
+
+_POLL_S = 0.01
+_GRACE_S = 10.0
+_LEAST_FREE = 8 << 20
+
+
+class Watcher(Protocol):
+    """Whoever wants to see a run while it happens."""
+
+    def report(self, text: str) -> None:
+        """Something about the lab itself: what is being set up, what went wrong."""
+
+    def output(self, data: bytes, is_error: bool) -> None:
+        """What the job printed."""
+
+    def progress(self, virtual_ns: int, wall_s: float) -> None:
+        """How far the run has come; called often."""
+
+
+class Silent:
+    """A watcher that does not look."""
+
+    def report(self, text: str) -> None: ...
+
+    def output(self, data: bytes, is_error: bool) -> None: ...
+
+    def progress(self, virtual_ns: int, wall_s: float) -> None: ...
+
+
+def run(
+    experiment: Experiment | str | Path,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    out: Path | str = "results",
+    on: Ready | engine.Kind | str = engine.Kind.VM,
+    limits: Limits | None = None,
+    thresholds: Thresholds | None = None,
+    watcher: Watcher | None = None,
+    cancel: threading.Event | None = None,
+) -> Result:
+    """Run an experiment and return its result, which is also in a new folder below `out`.
+
+    `experiment` is one made with `@experiment`, the name of one of Xoff's own, or a Python file. `on` is
+    the engine: `vm`, `realtime` or `host`. Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
+    """
+    watcher = watcher or Silent()
+    if not isinstance(experiment, Experiment):
+        experiment = definition.find(str(experiment))
+    if seed < 0:
+        raise UsageError(f"seed {seed}: a whole number from 0 up is expected")
+    limits = limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
+    ready = on if isinstance(on, Ready) else engine.prepare(engine.Kind(on), watcher.report)
+    job = job_for(experiment, dict(parameters or {}), seed, limits, ready.kind.reproducible)
+    folder = new_folder(Path(out), experiment.name)
+    follower = _Follower(ready, job, folder, watcher, cancel or threading.Event())
+    try:
+        follower.follow(pack(job, experiment))
+    except BaseException:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+    result = follower.result(experiment, thresholds or Thresholds())
+    try:
+        result.write(folder)
+    except OSError as error:
+        watcher.report(f"cannot write {folder}/result.json: {error.strerror}")
+    if follower.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """A folder of our own, NAME-001 or the next that is free; no result is ever overwritten."""
+    for number in range(1, 100_000):
+        folder = parent / f"{name}-{number:03d}"
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            if parent.exists() and not parent.is_dir():
+                raise UsageError(f"--out {parent} is a file; name a folder") from None
+        except OSError as error:
+            raise UsageError(f"results cannot go to {parent}: {error.strerror}") from None
+    raise UsageError(f"{parent} is full of {name} results; choose another --out")
+
+
+class _Follower:
+    """One run, seen from outside."""
+
+    def __init__(
+        self, ready: Ready, job: Job, folder: Path, watcher: Watcher, cancel: threading.Event
+    ) -> None:
+        self._ready = ready
+        self._job = job
+        self._folder = folder
+        self._watcher = watcher
+        self._cancel = cancel
+        self._collector = Collector(folder, watcher.output)
+        self._status: tuple[Status, str] | None = None
+        self._wall_s = 0.0
+        self._first_line_s: float | None = None
+        self._code = ""
+        self._give_up_s = float("inf")
+        self.interrupted = False
+
+    def follow(self, job: bytes) -> None:
+        """Start the job and see it through."""
+        self._code = hashlib.sha256(job).hexdigest()
+        with cache.owned("run") as workplace:
+            begin = time.monotonic()
+            try:
+                # A little room that is given back should the disk fill up, so that the result still fits.
+                (self._folder / ".reserve").write_bytes(bytes(1 << 18))
+                with self._ready.start(job, workplace) as session, session.stream.open("rb") as stream:
+                    while not self._step(session, stream, time.monotonic() - begin):
+                        pass
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                self._status = (Status.DISK_FULL, f"the disk is full: {error.filename or self._folder}")
+            except WireError as error:
+                self._status = (Status.LOST, str(error))
+            finally:
+                self._wall_s = time.monotonic() - begin
+                self._collector.close()
+                (self._folder / ".reserve").unlink(missing_ok=True)
+
+    def _step(self, session: Session, stream: IO[bytes], now: float) -> bool:
+        """Look once at what has come; True when the run is over."""
+        try:
+            lost = session.lost()  # asked before reading: what it wrote before it died is in the stream
+            data = stream.read(1 << 20)
+            self._collector.feed(data)
+            if self._first_line_s is None and self._collector.started:
+                self._first_line_s = now
+            self._watcher.progress(self._collector.virtual_ns, now)
+            if self._collector.ended is not None:
+                return True
+            if data:
+                return False
+            if lost is not None:
+                self._status = self._status or (Status.LOST, lost)
+                return True
+            if self._status is None and (why := self._must_end(session, now)) is not None:
+                self._status = why
+                self._give_up_s = now + _GRACE_S
+                session.send(Frame.of(Kind.ABORT, why[1]))
+            time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            if self._cancel.is_set():
+                return True  # asked twice: do not wait for the rest
+            self._cancel.set()
+        return now > self._give_up_s
+
+    def _must_end(self, session: Session, now: float) -> tuple[Status, str] | None:
+        """Why the run must be cut short, if it must."""
+        if self._cancel.is_set():
+            return Status.INTERRUPTED, "interrupted"
+        if now > self._job.limits.wall_s:
+            return Status.WALL_TIMEOUT, f"the job did not end within {self._job.limits.wall_s:g} s of wall time"
+        for place in (session.stream.parent, self._folder):
+            if (free := shutil.disk_usage(place).free) < _LEAST_FREE:
+                return Status.DISK_FULL, f"the disk is full: {place} has {free >> 10} KB free"
+        return None
+
+    def result(self, experiment: Experiment, thresholds: Thresholds) -> Result:
+        """All that is known of the run."""
+        collector = self._collector
+        status, reason = self._status or collector.status()
+        return Result(
+            experiment=experiment.name,
+            status=status,
+            reason=reason,
+            parameters=self._job.parameters,
+            seed=self._job.seed,
+            figures=tuple(collector.figures),
+            claims=tuple(collector.claims),
+            fidelity=collector.fidelity(thresholds),
+            provenance=Provenance(
+                engine=self._ready.kind,
+                accelerator=self._ready.accelerator,
+                image=self._ready.image_digest,
+                kernel=str(collector.started.get("kernel", "")),
+                qemu=qemu.version() if self._ready.snapshot else "",
+                xoff=testbed.__version__,
+                commit=commit(),
+                code=self._code,
+            ),
+            times=Times(collector.virtual_ns, round(self._wall_s, 3), self._first_line_s),
+            files=collector.files,
+            folder=self._folder,
+        )
+
+
+def commit() -> str:
+    """The commit of the checkout that runs, with `+` if it was changed since; empty outside one."""
+    here = Path(testbed.__path__[0]).parent
+    git = ["git", "-C", str(here)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
+        if head.returncode or not (here / ".git").exists():
+            return ""
+        changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")

@@ -1,0 +1,209 @@
+"""An experiment: a function with typed parameters, in a file of its own.
+
+    @experiment(timeout="30s")
+    def hello(run: Run, hosts: int = 4, rate: Rate = Rate("100Mb/s")) -> None:
+        "Four hosts on one switch."
+
+Its file is read on the user's machine (to list it and to check parameters) and again in the lab, where
+it runs. So what only the lab has, Mininet for one, is imported inside the function.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import UsageError
+from testbed.units import Duration, Quantity, Scale
+
+if TYPE_CHECKING:
+    from testbed.lab.handle import Run
+
+_SIMPLE = (bool, int, float, str)
+
+
+class ExperimentError(UsageError):
+    """An experiment that cannot be found or read, or is given parameters that it does not take."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One thing that `--set` can change."""
+
+    name: str
+    kind: type
+    default: Any
+
+    def read(self, text: str) -> Any:
+        """The value that `text` stands for."""
+        if self.kind is bool:
+            if text.lower() in ("yes", "true", "on", "1"):
+                return True
+            if text.lower() in ("no", "false", "off", "0"):
+                return False
+            raise ExperimentError(f"{self.name}={text}: yes or no is expected")
+        try:
+            return self.kind(text)
+        except UsageError as error:
+            raise ExperimentError(f"{self.name}: {error}") from None
+        except ValueError:
+            noun = {int: "a whole number", float: "a number"}.get(self.kind, self.kind.__name__)
+            raise ExperimentError(f"{self.name}={text}: {noun} is expected") from None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What `@experiment` makes of a function."""
+
+    name: str
+    body: Callable[..., None]
+    parameters: tuple[Parameter, ...]
+    timeout: Duration
+    files: tuple[str, ...]
+    source: Path
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(self.body) or "").partition("\n")[0]
+
+    def read_parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The value of every parameter; text is read as its type says."""
+        known = {parameter.name: parameter for parameter in self.parameters}
+        for name in given:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
+                raise ExperimentError(f"{self.name} has no parameter {name}; {hint}")
+        return {
+            name: parameter.read(str(given[name])) if name in given else parameter.default
+            for name, parameter in known.items()
+        }
+
+    def perform(self, run: Run, parameters: Mapping[str, Any]) -> None:
+        """Run the experiment's function, here and now: the lab calls this."""
+        self.body(run, **self.read_parameters(parameters))
+
+
+def experiment(
+    *, timeout: str = "60s", files: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Experiment]:
+    """Make an experiment of a function.
+
+    `timeout` is in virtual time. `files` are further files that it needs in the lab, named relative
+    to its own; they are beside it there too.
+    """
+
+    def make(body: Callable[..., None]) -> Experiment:
+        source = Path(inspect.getsourcefile(body) or "").resolve()
+        return Experiment(
+            name=body.__name__,
+            body=body,
+            parameters=_parameters(body),
+            timeout=Duration(timeout),
+            files=files,
+            source=source,
+        )
+
+    return make
+
+
+def _parameters(body: Callable[..., None]) -> tuple[Parameter, ...]:
+    found = []
+    for name, parameter in list(inspect.signature(body).parameters.items())[1:]:
+        kind = parameter.annotation
+        if kind is inspect.Parameter.empty:
+            kind = type(parameter.default)
+        if isinstance(kind, str):  # `from __future__ import annotations`
+            kind = eval(kind, body.__globals__)  # the experiment's own text, as Python would read it
+        if parameter.default is inspect.Parameter.empty:
+            raise ExperimentError(f"{body.__name__}: the parameter {name} needs a default value")
+        if not isinstance(kind, type) or not issubclass(kind, (*_SIMPLE, Quantity, Scale)):
+            raise ExperimentError(
+                f"{body.__name__}: the parameter {name} has the type {kind}; "
+                "int, float, bool, str and the types of testbed.units can be set"
+            )
+        found.append(Parameter(name, kind, parameter.default))
+    return tuple(found)
+
+
+def load_file(path: Path, name: str | None = None) -> Experiment:
+    """The experiment in a Python file; `name` chooses when there are several."""
+    if not path.is_file():
+        raise ExperimentError(f"there is no experiment file {path}")
+    found = experiments_in(_import(path))
+    if not found:
+        raise ExperimentError(f"{path} holds no function marked with @experiment")
+    if name is None:
+        if len(found) > 1:
+            raise ExperimentError(f"{path} holds several experiments; name one, as in {path}:{found[0].name}")
+        return found[0]
+    for candidate in found:
+        if candidate.name == name:
+            return candidate
+    raise ExperimentError(f"{path} has no experiment {name}; it has {', '.join(e.name for e in found)}")
+
+
+def experiments_in(module: ModuleType) -> list[Experiment]:
+    """The experiments that a module defines, in the order of their names in it."""
+    return [value for value in vars(module).values() if isinstance(value, Experiment)]
+
+
+def find(reference: str) -> Experiment:
+    """The experiment that a user means: `hello`, `my/file.py` or `my/file.py:name`."""
+    path, _, name = reference.partition(":")
+    if path.endswith(".py"):
+        return load_file(Path(path), name or None)
+    known = shipped()
+    for candidate in known:
+        if candidate.name == reference:
+            return candidate
+    near = get_close_matches(reference, [e.name for e in known], 1)
+    hint = f"did you mean {near[0]}?" if near else "`xoff list` shows what there is"
+    raise ExperimentError(f"there is no experiment {reference}; {hint}, or give a file: my_experiment.py")
+
+
+def shipped() -> list[Experiment]:
+    """The experiments that come with Xoff, by name."""
+    import experiments
+
+    found: dict[str, Experiment] = {}
+    for path in sorted(Path(experiments.__path__[0]).glob("[!_]*.py")):
+        found |= {e.name: e for e in experiments_in(_import(path, f"experiments.{path.stem}"))}
+    return [found[name] for name in sorted(found)]
+
+
+def _import(path: Path, name: str | None = None) -> ModuleType:
+    name = name or f"xoff_experiment_{path.stem}"
+    if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ExperimentError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))  # for the files beside it
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        del sys.modules[name]
+        raise ExperimentError(
+            f"{path} imports {error.name}, which is not here; if the lab has it (Mininet, for one), "
+            "import it inside the experiment's function"
+        ) from None
+    except UsageError as error:
+        del sys.modules[name]
+        raise ExperimentError(f"{path}: {error}") from None
+    except Exception as error:
+        del sys.modules[name]
+        raise ExperimentError(f"{path} cannot be read: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(path.parent))
+    return module

@@ -1,0 +1,191 @@
+"""The engines: where a job can run. Each starts a session, and all sessions look alike from outside.
+
+A session is somewhere that a supervisor (see `supervisor.py`) does the job and appends frames to a file.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Protocol
+
+from testbed.errors import UsageError
+from testbed.lab import cache, cores, image, qemu, snapshot
+from testbed.lab.cache import Report
+from testbed.lab.qemu import Machine, QemuError
+from testbed.lab.snapshot import Snapshot
+from testbed.lab.wire import Frame
+
+_KVM_BOOT_SECONDS = 60.0
+
+
+class Kind(enum.StrEnum):
+    VM = "vm"
+    REALTIME = "realtime"
+    HOST = "host"
+
+    @property
+    def reproducible(self) -> bool:
+        return self is Kind.VM
+
+
+class Session(Protocol):
+    """A job at work."""
+
+    stream: Path
+    """The file to which the supervisor's frames are appended."""
+
+    def lost(self) -> str | None:
+        """Why nothing will come any more, if that is so."""
+
+    def send(self, frame: Frame) -> None:
+        """Give the supervisor a command."""
+
+    def close(self) -> None:
+        """End it now."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An engine whose parts are all there."""
+
+    kind: Kind
+    snapshot: Snapshot | None
+
+    @property
+    def accelerator(self) -> str:
+        return self.snapshot.accelerator.name if self.snapshot else "none"
+
+    @property
+    def image_digest(self) -> str:
+        return self.snapshot.image.digest if self.snapshot else ""
+
+    @contextmanager
+    def start(self, job: bytes, folder: Path) -> Iterator[Session]:
+        """Start the job; whatever happens, nothing of it is left running afterwards."""
+        if self.snapshot is None:
+            session: Session = HostSession(job, folder)
+            try:
+                yield session
+            finally:
+                session.close()
+        elif self.kind.reproducible:
+            with cores.one() as core, self.snapshot.start(job, folder, core) as machine:
+                yield MachineSession(machine)
+        else:
+            with self.snapshot.start(job, folder, None) as machine:
+                yield MachineSession(machine)
+
+
+def prepare(kind: Kind, report: Report) -> Ready:
+    """Make everything that the engine needs; say what is being made."""
+    if kind is Kind.HOST:
+        if os.geteuid() != 0:
+            raise UsageError("the host engine makes networks on this machine and needs root; use sudo, or --engine vm")
+        return Ready(kind, None)
+    qemu.program()
+    lab = image.ensure(report)
+    if kind is Kind.VM:
+        return Ready(kind, snapshot.ensure(lab, qemu.ICOUNT, report))
+    return Ready(kind, _realtime_snapshot(lab, report))
+
+
+def _realtime_snapshot(lab: image.Image, report: Report) -> Snapshot:
+    """With KVM if it really runs the guest: a /dev/kvm alone does not say so."""
+    verdict = cache.root() / f"kvm-{platform.release()}-{qemu.version()}.json"
+    try:
+        works, why = json.loads(verdict.read_text())
+    except (OSError, ValueError):
+        works, why = True, ""
+        if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+            works, why = False, "there is no /dev/kvm that we may use"
+    if works:
+        try:
+            found = snapshot.ensure(lab, qemu.KVM, report, _KVM_BOOT_SECONDS)
+            report("real time on KVM")
+            return found
+        except QemuError as error:
+            why = str(error).splitlines()[0]
+            verdict.write_text(json.dumps([False, why]))
+    report(f"real time without KVM ({why}): the lab will be slow, and short of CPU under load")
+    return snapshot.ensure(lab, qemu.TCG, report)
+
+
+class MachineSession:
+    """A job in the virtual machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.stream = machine.folder / "out"
+        self._machine = machine
+        self._commands: socket.socket | None = None
+
+    def lost(self) -> str | None:
+        if self._machine.event("GUEST_PANICKED"):
+            return f"the lab's kernel panicked{self._machine.last_words()}"
+        if self._machine.process.poll() is not None:
+            return f"the lab's machine ended before the job did{self._machine.last_words()}"
+        return None
+
+    def send(self, frame: Frame) -> None:
+        if self._commands is None:
+            self._commands = self._machine.connect("commands")
+        with suppress(OSError):
+            self._commands.sendall(frame.encode())
+
+    def close(self) -> None:
+        if self._commands is not None:
+            self._commands.close()
+        self._machine.close()
+
+
+class HostSession:
+    """A job on this machine, in a sandbox."""
+
+    def __init__(self, job: bytes, folder: Path) -> None:
+        with tarfile.open(fileobj=BytesIO(job)) as archive:
+            archive.extractall(folder, filter="data")
+        self.stream = folder / "out"
+        self.stream.touch()
+        self._log = folder / "supervisor.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "testbed.lab.onhost", str(folder)],
+                stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(folder / "code"), "PYTHONDONTWRITEBYTECODE": "1"},
+            )  # fmt: skip
+
+    def lost(self) -> str | None:
+        if self._process.poll() is None:
+            return None
+        said = self._log.read_text(errors="replace").strip().splitlines()[-6:]
+        return "\n  ".join(["the supervisor ended before the job did; it said:", *said])
+
+    def send(self, frame: Frame) -> None:
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.write(frame.encode())
+                self._process.stdin.flush()
+
+    def close(self) -> None:
+        """SIGTERM has the supervisor end the job and remove its control group."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()

@@ -1,0 +1,106 @@
+"""`Run`: what an experiment sees of the lab while it runs.
+
+Everything it says goes out at once, one JSON line each, so a run that is cut short keeps what it had.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from testbed.errors import UsageError
+from testbed.units import Quantity, Scale
+
+EVENT_LOG = "events.jsonl"
+
+
+class Run:
+    """Handed to the experiment's function as its first argument."""
+
+    def __init__(self, seed: int, start_ns: int, directory: Path, notes: TextIO) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.directory = directory
+        """Files left here come out in the result folder."""
+        self._start_ns = start_ns
+        self._notes = notes
+        # O_APPEND and one write a line: agents of the same run may write the same log.
+        self._events = os.open(directory / EVENT_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    @property
+    def now_ns(self) -> int:
+        """Nanoseconds since the experiment started, in the lab's time."""
+        return time.monotonic_ns() - self._start_ns
+
+    def figure(self, name: str, value: Any, unit: str = "") -> None:
+        """Report a number that the run found."""
+        self._note("figure", name=name, value=plain(value), unit=unit)
+
+    def claim(
+        self,
+        name: str,
+        measured: Any,
+        *,
+        equals: Any = None,
+        at_least: Any = None,
+        at_most: Any = None,
+    ) -> bool:
+        """Report what was measured beside what must come out; a claim that fails does not stop the run."""
+        bounds = {"equals": equals, "at_least": at_least, "at_most": at_most}
+        bounds = {bound: value for bound, value in bounds.items() if value is not None}
+        if not bounds or ("equals" in bounds and len(bounds) > 1):
+            raise UsageError(f"claim {name}: give equals=, or at_least= and/or at_most=")
+        passed = all(
+            (bound == "equals" and measured == value)
+            or (bound == "at_least" and measured >= value)
+            or (bound == "at_most" and measured <= value)
+            for bound, value in bounds.items()
+        )
+        expected = {bound: plain(value) for bound, value in bounds.items()}
+        self._note("claim", name=name, expected=expected, measured=plain(measured), passed=passed)
+        return passed
+
+    def event(self, kind: str, **fields: Any) -> None:
+        """Append a line to the run's event log."""
+        line = {"t": self.now_ns, "event": kind} | {key: plain(value) for key, value in fields.items()}
+        os.write(self._events, json.dumps(line).encode() + b"\n")
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Mark the part of the run whose fidelity counts; without a mark it is all of it."""
+        self._note("phase", measuring=True, t=self.now_ns)
+        try:
+            yield
+        finally:
+            self._note("phase", measuring=False, t=self.now_ns)
+
+    def agent_lateness(self, worst_ns: int) -> None:
+        """Report how late an agent was woken at worst."""
+        self._note("agent_lateness", worst_ns=worst_ns)
+
+    def failed(self, error: BaseException) -> None:
+        """Report the exception that ends the run."""
+        self._note("failure", type=type(error).__name__, message=str(error))
+
+    def _note(self, note: str, **content: Any) -> None:
+        self._notes.write(json.dumps({"note": note} | content) + "\n")
+        self._notes.flush()
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it; quantities as people write them."""
+    if isinstance(value, (Quantity, Scale)):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise UsageError(f"{value!r} cannot be reported; numbers, texts, lists and units can")

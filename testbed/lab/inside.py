@@ -1,0 +1,88 @@
+"""The virtual machine's end of the lab: process 1 calls `main` with the job unpacked."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from testbed.lab.job import Job
+from testbed.lab.supervisor import Supervisor
+from testbed.lab.wire import Frame
+from testbed.linux import kernel
+
+_HOME = Path("/xoff")
+OUT_PORT = "xoff.out"
+COMMAND_PORT = "xoff.commands"
+
+
+def main(checkpoint_ns: int) -> None:
+    """Do the job and speak to the user's machine through two virtio ports."""
+    job = Job.decode((_HOME / "job.json").read_text())
+    out = os.open(_port(OUT_PORT), os.O_WRONLY)
+    commands = PortCommands(_port(COMMAND_PORT))
+    if job.reproducible:
+        kernel.reseed_random(hashlib.sha256(f"xoff seed {job.seed}".encode()).digest())
+        start_ns = _wait_for_round_moment(checkpoint_ns)
+    else:
+        start_ns = time.monotonic_ns()
+    supervisor = Supervisor(job, _HOME / "code", _HOME / "work", start_ns, lambda frame: _write(out, frame))
+    supervisor.run(commands)
+
+
+def _wait_for_round_moment(checkpoint_ns: int) -> int:
+    """Start on a whole second some way after the snapshot.
+
+    How long unpacking and importing takes depends on the code's size; the job's clock must not.
+    """
+    start_ns = (checkpoint_ns // 10**9 + 5) * 10**9
+    time.sleep((start_ns - time.monotonic_ns()) / 1e9)
+    return start_ns
+
+
+def _port(name: str) -> str:
+    for entry in Path("/sys/class/virtio-ports").iterdir():
+        if (entry / "name").read_text().strip() == name:
+            return f"/dev/{entry.name}"
+    raise FileNotFoundError(f"the virtual machine has no port {name}")
+
+
+def _write(port: int, frame: Frame) -> None:
+    data = memoryview(frame.encode())
+    while data:
+        data = data[os.write(port, data) :]
+
+
+class PortCommands:
+    """Commands from a virtio port.
+
+    An unconnected port polls as hung up for ever, so it cannot be watched itself. The kernel raises
+    SIGIO when data arrives; its wake-up pipe is watched instead.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._port = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self._woken, wakeup = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGIO, lambda *_: None)
+        fcntl.fcntl(self._port, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(self._port, fcntl.F_GETFL)
+        fcntl.fcntl(self._port, fcntl.F_SETFL, flags | os.O_ASYNC)
+
+    def fileno(self) -> int:
+        return self._woken
+
+    def read(self) -> bytes | None:
+        data = b""
+        with suppress(BlockingIOError):
+            os.read(self._woken, 4096)
+        with suppress(OSError):
+            while piece := os.read(self._port, 4096):
+                data += piece
+        return data

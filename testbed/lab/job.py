@@ -1,0 +1,121 @@
+"""What a lab is asked to do, and the code it does it with: one tar, the same bytes for the same inputs."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import controllers
+import experiments
+import testbed
+import topologies
+from testbed.errors import UsageError
+from testbed.lab.definition import Experiment
+from testbed.lab.handle import plain
+
+_PACKAGES = (testbed, topologies, controllers, experiments)
+_OURS = Path(testbed.__path__[0]).parent
+LARGEST = (16 << 20) - 8
+USER_CODE = "user"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a job may use."""
+
+    virtual_s: float = 60.0
+    wall_s: float = 900.0
+    processes: int = 1024
+    memory_mb: int = 1200
+    files_mb: int = 512
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """The user's terminal, for a job that is interactive."""
+
+    rows: int = 24
+    columns: int = 80
+    term: str = "xterm"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing for a lab to do."""
+
+    source: str
+    """The file to load, relative to where the code is unpacked."""
+    name: str
+    """The experiment in it; for a shell, what the topology is called with, as in `star,4`."""
+    parameters: dict[str, Any]
+    seed: int = 1
+    limits: Limits = field(default_factory=Limits)
+    reproducible: bool = True
+    """Virtual time: start on a round moment, and let the seed reach the kernel's random numbers."""
+    terminal: Terminal | None = None
+    """Given for a shell on a topology; an experiment has none."""
+
+    def encode(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def decode(cls, text: str) -> Job:
+        content = json.loads(text)
+        content["limits"] = Limits(**content["limits"])
+        if content["terminal"] is not None:
+            content["terminal"] = Terminal(**content["terminal"])
+        return cls(**content)
+
+
+def job_for(
+    experiment: Experiment, given: dict[str, Any], seed: int, limits: Limits, reproducible: bool
+) -> Job:
+    """The job that runs `experiment`; parameters are checked here, before anything starts."""
+    parameters = {name: plain(value) for name, value in experiment.read_parameters(given).items()}
+    return Job(_place(experiment.source), experiment.name, parameters, seed, limits, reproducible)
+
+
+def pack(job: Job, experiment: Experiment | None = None) -> bytes:
+    """The job and all code it may use, as an uncompressed tar.
+
+    Uncompressed because compressors differ between machines, and sorted and undated because the lab's
+    result must depend on what the files say and on nothing else.
+    """
+    files = {f"code/{name}": content for name, content in code().items()}
+    files["job.json"] = job.encode().encode()
+    if experiment is not None and job.source.startswith(f"{USER_CODE}/"):
+        folder = experiment.source.parent
+        for path in (experiment.source, *(folder / name for name in experiment.files)):
+            try:
+                files[f"code/{USER_CODE}/{path.relative_to(folder)}"] = path.read_bytes()
+            except (OSError, ValueError) as error:
+                raise UsageError(f"{experiment.name} needs {path}, which cannot be read: {error}") from None
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in sorted(files.items()):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    if out.tell() > LARGEST:
+        raise UsageError(f"the job and its files have {out.tell() >> 20} MB; the lab takes {LARGEST >> 20} MB")
+    return out.getvalue()
+
+
+def code() -> dict[str, bytes]:
+    """Every file of Xoff's own packages, by its path under the common parent."""
+    found = {}
+    for package in _PACKAGES:
+        for path in sorted(Path(package.__path__[0]).rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                found[str(path.relative_to(_OURS))] = path.read_bytes()
+    return found
+
+
+def _place(source: Path) -> str:
+    if source.is_relative_to(_OURS) and source.relative_to(_OURS).parts[0] in ("experiments", "topologies"):
+        return str(source.relative_to(_OURS))
+    return f"{USER_CODE}/{source.name}"

@@ -1,0 +1,56 @@
+"""The host engine's end of the lab: a process that runs the supervisor on this machine.
+
+The virtual machine has `inside.py` in its place; everything below is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from testbed.lab.job import Job
+from testbed.lab.supervisor import Supervisor
+from testbed.lab.wire import Frame
+
+_DEBIAN_PYTHON = "/usr/lib/python3/dist-packages"  # where Debian puts Mininet
+
+
+class StandardInput:
+    """Commands from standard input."""
+
+    def fileno(self) -> int:
+        return 0
+
+    def read(self) -> bytes | None:
+        return os.read(0, 65536) or None
+
+
+def _terminated(*_: Any) -> None:
+    raise SystemExit(143)
+
+
+def main(folder: Path) -> None:
+    if _DEBIAN_PYTHON not in sys.path:
+        sys.path.append(_DEBIAN_PYTHON)
+    signal.signal(signal.SIGTERM, _terminated)
+    job = Job.decode((folder / "job.json").read_text())
+    out = os.open(folder / "out", os.O_WRONLY | os.O_APPEND)
+
+    def send(frame: Frame) -> None:
+        data = memoryview(frame.encode())
+        while data:
+            data = data[os.write(out, data) :]
+
+    supervisor = Supervisor(job, folder / "code", folder / "work", time.monotonic_ns(), send)
+    try:
+        supervisor.run(StandardInput())
+    finally:
+        supervisor.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,19 @@
+"""Inside the sandbox: find what the job names and do it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from testbed.lab import definition
+from testbed.lab.job import Job
+from testbed.lab.handle import Run
+
+
+def perform(job: Job, run: Run, code: Path) -> None:
+    """Run the experiment, or the shell on a topology, that `job` asks for."""
+    if job.terminal is not None:
+        from testbed.net.shell import shell
+
+        shell(job.name)
+    else:
+        definition.load_file(code / job.source, job.name).perform(run, job.parameters)

@@ -1,0 +1,255 @@
+"""One QEMU process: its command line, its monitor, and the promise that it never outlives us."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import XoffError
+from testbed.lab import needs
+from testbed.lab.image import Image
+from testbed.lab.inside import COMMAND_PORT, OUT_PORT
+
+MEMORY_MB = 2048
+JOB_SPACE_MB = 16
+PROGRAM = "qemu-system-x86_64"
+
+# What makes the guest's instruction stream, and so its time, the same everywhere.
+_KERNEL_LINE = (
+    "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr norandmaps random.trust_cpu=off "
+    "tsc=reliable mitigations=off PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1"
+)
+
+
+class QemuError(XoffError):
+    """QEMU is missing, too old, or broke down."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """How the guest's instructions are executed."""
+
+    name: str
+    options: tuple[str, ...]
+    deterministic: bool
+
+
+# The instruction clock: one instruction is one nanosecond, and idle time is skipped.
+ICOUNT = Accelerator(
+    "tcg-icount",
+    ("-accel", "tcg,tb-size=256", "-icount", "shift=0,sleep=off", "-cpu", "max,-rdrand,-rdseed", "-seed", "1",
+     "-rtc", "base=2025-01-01T00:00:00,clock=vm"),
+    deterministic=True,
+)  # fmt: skip
+TCG = Accelerator("tcg", ("-accel", "tcg,tb-size=256", "-cpu", "max"), deterministic=False)
+KVM = Accelerator("kvm", ("-accel", "kvm", "-cpu", "host"), deterministic=False)
+
+
+def program() -> str:
+    """The path of a QEMU that will do; an error before anything starts if there is none."""
+    path = needs.find_program(PROGRAM)
+    oldest = needs.table()["machine"]["qemu"]["oldest"]
+    if path is None:
+        raise QemuError(
+            f"{PROGRAM} is missing (it runs the lab); install the package qemu-system-x86, version {oldest} or newer"
+        )
+    if _numbers(version()) < _numbers(oldest):
+        raise QemuError(f"{path} is version {version()}, and the lab needs {oldest} or newer; install a newer QEMU")
+    return path
+
+
+@functools.cache
+def version() -> str:
+    """The version of the installed QEMU, as it tells it."""
+    path = needs.find_program(PROGRAM)
+    if path is None:
+        return ""
+    done = subprocess.run([path, "--version"], capture_output=True, text=True)
+    found = re.search(r"version (\S+)(?: \(([^)]*)\))?", done.stdout)
+    if not found:
+        raise QemuError(f"{path} does not tell its version: {(done.stdout + done.stderr).strip()[:200]}")
+    return found[1]
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def arguments(image: Image, accelerator: Accelerator, memory: Path, fresh: bool) -> list[str]:
+    """QEMU's command line; what the guest sees is the same whether it boots or wakes from a snapshot.
+
+    `fresh`: this machine writes the snapshot, so its memory is the file `memory` itself. Otherwise it
+    sees a private copy that the file only backs. The job's memory is a file too: put in place before
+    the machine starts, it is there at once, while any other device would deliver it byte by byte.
+    Names without a directory are in the machine's folder, where QEMU is started.
+    """
+    share = "on" if fresh else "off"
+    return [
+        program(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-S",
+        *accelerator.options,
+        "-machine", f"{needs.table()['machine']['qemu']['machine']},vmport=off,memory-backend=ram",
+        "-m", str(MEMORY_MB), "-nic", "none",
+        "-object", f"memory-backend-file,id=ram,size={MEMORY_MB}M,mem-path={memory},share={share}",
+        "-kernel", str(image.vmlinuz), "-initrd", str(image.initrd), "-append", _KERNEL_LINE,
+        "-chardev", "file,id=console,path=console", "-serial", "chardev:console",
+        # Handling output in the CPU's own thread, not in another that the host wakes some time.
+        "-device", "virtio-serial-pci,ioeventfd=off",
+        "-chardev", "file,id=out,path=out",
+        "-device", f"virtserialport,chardev=out,name={OUT_PORT}",
+        "-chardev", "socket,id=commands,path=commands,server=on,wait=off",
+        "-device", f"virtserialport,chardev=commands,name={COMMAND_PORT}",
+        "-object", f"memory-backend-file,id=job,size={JOB_SPACE_MB}M,mem-path=job,share={share}",
+        "-device", "ivshmem-plain,memdev=job,master=on",
+        "-device", "pvpanic", "-action", "panic=pause",
+        "-qmp", "unix:monitor,server=on,wait=off",
+        *([] if fresh else ["-incoming", "defer"]),
+    ]  # fmt: skip
+
+
+class Machine:
+    """A running QEMU and its monitor. Use it in a `with` block: leaving it ends the process."""
+
+    def __init__(self, argv: Sequence[str], folder: Path, core: int | None) -> None:
+        self.folder = folder
+        self._events: list[dict[str, Any]] = []
+        before = os.sched_getaffinity(0)
+        if core is not None:
+            os.sched_setaffinity(0, {core})  # inherited; of this thread only
+        try:
+            with (folder / "qemu.log").open("wb") as log:
+                # setpriv: should we be killed, the kernel kills QEMU. A session of its own: Ctrl-C is
+                # for us to handle, QEMU is told when to end.
+                self.process = subprocess.Popen(
+                    ["setpriv", "--pdeathsig", "KILL", *argv],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=folder,
+                )  # fmt: skip
+        finally:
+            os.sched_setaffinity(0, before)
+        try:
+            self._monitor = self.connect("monitor")
+            self._lines = self._monitor.makefile("rw")
+            self._receive()  # the greeting
+            self.command("qmp_capabilities")
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End QEMU now; the guest has no disk that could suffer."""
+        self.process.kill()
+        self.process.wait()
+        with suppress(AttributeError, OSError):
+            self._lines.close()
+        with suppress(AttributeError, OSError):
+            self._monitor.close()
+
+    def command(self, name: str, **arguments: Any) -> Any:
+        """Give QEMU a command and wait for its answer."""
+        try:
+            self._lines.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
+            self._lines.flush()
+            while True:
+                message = self._receive()
+                if "return" in message:
+                    return message["return"]
+                if "error" in message:
+                    raise QemuError(f"QEMU refused {name}: {message['error']['desc']}")
+        except (OSError, ValueError) as error:
+            raise self.broken() from error
+
+    def event(self, name: str) -> bool:
+        """Whether an event of that name has come since the last question; does not wait."""
+        while select.select([self._monitor], [], [], 0)[0]:
+            try:
+                self._receive()
+            except (OSError, ValueError):
+                break  # the end of the process, which the caller watches anyway
+        for event in self._events:
+            if event["event"] == name:
+                self._events.remove(event)
+                return True
+        return False
+
+    def wait_for(self, name: str, seconds: float) -> None:
+        """Wait for an event."""
+        deadline = time.monotonic() + seconds
+        while not self.event(name):
+            if self.process.poll() is not None:
+                raise self.broken()
+            if self.event("STOP") and self.command("query-status")["status"] == "internal-error":
+                raise QemuError(f"QEMU could not run the guest{self.last_words()}")
+            if time.monotonic() > deadline:
+                raise QemuError(f"the lab's machine did not get ready within {seconds:g} s{self.last_words()}")
+            time.sleep(0.02)
+
+    def migrate(self, command: str, uri: str, seconds: float = 60) -> None:
+        """Save or load everything but the memory, which is a file already."""
+        self.command(
+            "migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}]
+        )
+        self.command(command, uri=uri)
+        deadline = time.monotonic() + seconds
+        while (status := self.command("query-migrate").get("status")) != "completed":
+            if status == "failed" or time.monotonic() > deadline:
+                raise QemuError(f"QEMU could not {command} the lab's state{self.last_words()}")
+            time.sleep(0.005)
+
+    def broken(self) -> QemuError:
+        return QemuError(f"QEMU ended with {self.process.wait()}{self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of what QEMU and the guest's console said, to go behind a message."""
+        text = ""
+        for name in ("qemu.log", "console"):
+            with suppress(OSError):
+                text += (self.folder / name).read_text(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()][-12:]
+        return "; it said:\n  " + "\n  ".join(lines) if lines else ""
+
+    def connect(self, name: str) -> socket.socket:
+        """A connection to one of the machine's sockets, as soon as QEMU has made it."""
+        deadline = time.monotonic() + 20
+        here = os.open(self.folder, os.O_PATH)  # the name of a socket may not be long, a folder's may
+        try:
+            while True:
+                connection = socket.socket(socket.AF_UNIX)
+                try:
+                    connection.connect(f"/proc/self/fd/{here}/{name}")
+                    return connection
+                except OSError:
+                    connection.close()
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    self.process.kill()
+                    raise self.broken()
+                time.sleep(0.005)
+        finally:
+            os.close(here)
+
+    def _receive(self) -> dict[str, Any]:
+        line = self._lines.readline()
+        if not line:
+            raise OSError("QEMU closed its monitor")
+        message: dict[str, Any] = json.loads(line)
+        if "event" in message:
+            self._events.append(message)
+            return {}
+        return message

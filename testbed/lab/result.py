@@ -1,0 +1,204 @@
+"""What a run comes back with: typed for programs, as `result.json` for everybody else.
+
+The digest covers what must be the same on every machine: figures, claims, what the job printed and left,
+the fidelity it was measured with, and when in virtual time it ended. Wall time and the names of
+programs and commits are in the result but not in the digest.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import XoffError
+from testbed.lab.fidelity import Fidelity, Verdict
+
+RESULT = "result.json"
+SCHEMA = 1
+
+
+class Status(enum.StrEnum):
+    """How a job ended."""
+
+    OK = "ok"
+    ERROR = "error"  # it raised, or ended with an exit code
+    TIMEOUT = "timeout"  # its limit of virtual time
+    WALL_TIMEOUT = "wall-timeout"
+    MEMORY = "memory"
+    PROCESSES = "processes"
+    INTERRUPTED = "interrupted"  # Ctrl-C or SIGTERM
+    DISK_FULL = "disk-full"
+    LOST = "lost"  # the lab itself broke down
+
+
+class Exit(enum.IntEnum):
+    """The exit codes of `xoff`."""
+
+    OK = 0
+    FAILED = 1  # a claim or a test did not hold
+    USAGE = 2
+    MACHINE = 3  # this machine: something is missing, no room, the lab broke down
+    ERROR = 4  # the experiment raised
+    LIMIT = 5  # time, memory or processes
+    DEGRADED = 6  # the run is fine but the lab could not keep its promises
+    INTERRUPTED = 130
+
+
+_EXITS = {
+    Status.ERROR: Exit.ERROR,
+    Status.TIMEOUT: Exit.LIMIT,
+    Status.WALL_TIMEOUT: Exit.LIMIT,
+    Status.MEMORY: Exit.LIMIT,
+    Status.PROCESSES: Exit.LIMIT,
+    Status.INTERRUPTED: Exit.INTERRUPTED,
+    Status.DISK_FULL: Exit.MACHINE,
+    Status.LOST: Exit.MACHINE,
+}
+
+
+class RunFailed(XoffError):
+    """Raised by `Result.check`: the run did not come out as it must."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number the run found."""
+
+    name: str
+    value: Any
+    unit: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What was measured beside what must come out."""
+
+    name: str
+    expected: dict[str, Any]
+    measured: Any
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the result was made with."""
+
+    engine: str
+    accelerator: str
+    image: str
+    kernel: str
+    qemu: str
+    xoff: str
+    commit: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long it took, in the lab and outside."""
+
+    virtual_ns: int
+    wall_s: float
+    first_line_s: float | None  # from the start of the machine to the first sign of the job
+
+    @property
+    def ratio(self) -> float:
+        """Virtual seconds per wall second."""
+        return self.virtual_ns / 1e9 / self.wall_s if self.wall_s else 0.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    experiment: str
+    status: Status
+    reason: str
+    parameters: dict[str, Any]
+    seed: int
+    figures: tuple[Figure, ...]
+    claims: tuple[Claim, ...]
+    fidelity: Fidelity
+    provenance: Provenance
+    times: Times
+    files: dict[str, str] = field(repr=False)
+    """SHA-256 of each file the run left, by name; `output.log` is what it printed."""
+    folder: Path | None = None
+
+    @property
+    def passed(self) -> bool:
+        """The job ended well and every claim held."""
+        return self.status is Status.OK and all(claim.passed for claim in self.claims)
+
+    @property
+    def digest(self) -> str:
+        """Equal digests: the same result, to the byte."""
+        content = self._reproducible()
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def figure(self, name: str) -> Any:
+        """The value of one figure."""
+        for candidate in self.figures:
+            if candidate.name == name:
+                return candidate.value
+        raise KeyError(f"{self.experiment} reported no figure {name!r}; it has {[f.name for f in self.figures]}")
+
+    def exit_code(self, allow_degraded: bool = False) -> Exit:
+        if self.status is not Status.OK:
+            return _EXITS[self.status]
+        if not self.passed:
+            return Exit.FAILED
+        if self.fidelity.verdict is Verdict.DEGRADED and not allow_degraded:
+            return Exit.DEGRADED
+        return Exit.OK
+
+    def check(self) -> Result:
+        """This result, or an exception that says what did not come out."""
+        if self.status is not Status.OK:
+            raise RunFailed(f"{self.experiment}: {self.reason}")
+        for claim in self.claims:
+            if not claim.passed:
+                raise RunFailed(
+                    f"{self.experiment}: {claim.name}: measured {claim.measured}, expected {expectation(claim)}"
+                )
+        return self
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            **self._reproducible(),
+            "passed": self.passed,
+            "reason": self.reason,
+            "digest": self.digest,
+            "provenance": asdict(self.provenance),
+            "times": asdict(self.times) | {"ratio": self.times.ratio},
+        }
+
+    def write(self, folder: Path) -> None:
+        """Write `result.json`, whole or not at all."""
+        draft = folder / f".{RESULT}"
+        draft.write_text(json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n")
+        draft.rename(folder / RESULT)
+
+    def _reproducible(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment,
+            "status": self.status,
+            "parameters": self.parameters,
+            "seed": self.seed,
+            "figures": [asdict(figure) for figure in self.figures],
+            "claims": [asdict(claim) for claim in self.claims],
+            "fidelity": self.fidelity.as_json(),
+            "virtual_ns": self.times.virtual_ns,
+            "files": self.files,
+        }
+
+
+def expectation(claim: Claim) -> str:
+    """What a claim expects, in words."""
+    words = {"equals": "{}", "at_least": "at least {}", "at_most": "at most {}"}
+    return ", ".join(words[bound].format(value) for bound, value in claim.expected.items())

@@ -1,0 +1,298 @@
+"""Runs one job and tells what happens as frames: the same code in the virtual machine and on a host.
+
+The job runs in a sandbox. Beside it, two real-time processes: this one, which passes on what the job says,
+enforces its time limit and hands out the files it leaves; and a sampler, which looks at the CPU every
+100 ms, on the dot.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import pty
+import random
+import selectors
+import signal
+import struct
+import sys
+import termios
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from testbed.errors import XoffError
+from testbed.lab import wire
+from testbed.lab.fidelity import WINDOW_NS
+from testbed.lab.job import Job
+from testbed.lab.wire import Frame, Kind, Sample
+from testbed.linux import kernel
+from testbed.linux.sandbox import ControlGroup, Sandbox
+
+Send = Callable[[Frame], None]
+
+
+class Commands(Protocol):
+    """Where commands come from."""
+
+    def fileno(self) -> int:
+        """A descriptor that becomes readable when there may be some."""
+
+    def read(self) -> bytes | None:
+        """What has come; None when no more will."""
+
+
+_PIECE = 1 << 16
+_CHUNK = wire.LARGEST >> 1
+
+
+class Supervisor:
+    """One job, from its first instruction to its last file."""
+
+    def __init__(self, job: Job, code: Path, work: Path, start_ns: int, send: Send) -> None:
+        self._job = job
+        self._code = code
+        self._out = work / "out"
+        self._out.mkdir(parents=True)
+        self._start_ns = start_ns
+        self._send = send
+        self._aborted: str | None = None
+        self._terminal: int | None = None
+        self._decoder = wire.Decoder()
+        # Our own name for the group, so that two labs on one host do not share it.
+        name = f"xoff-{os.getpid()}"
+        self._group = ControlGroup(name, job.limits.processes, job.limits.memory_mb)
+        self._sandbox = Sandbox(self._group)
+        self._selector = selectors.DefaultSelector()
+
+    def _command(self, data: bytes) -> None:
+        """Take what the user's machine sends: input, a new terminal size, or the wish to end."""
+        for frame in self._decoder.feed(data):
+            if frame.kind is Kind.ABORT:
+                self._aborted = str(frame.content())
+            elif frame.kind is Kind.INPUT and self._terminal is not None:
+                os.write(self._terminal, frame.payload)
+            elif frame.kind is Kind.RESIZE and self._terminal is not None:
+                _set_size(self._terminal, *frame.content())
+
+    def run(self, commands: Commands) -> None:
+        """Do the job."""
+        python = platform.python_version()
+        self._send(Frame.of(Kind.START, {"kernel": platform.release(), "python": python}))
+        samples = self._start_sampler()
+        outputs = self._start_job()
+        kernel.real_time(60)
+        for descriptor, kind in outputs.items():
+            self._selector.register(descriptor, selectors.EVENT_READ, kind)
+        self._selector.register(samples, selectors.EVENT_READ, Kind.SAMPLE)
+        self._selector.register(commands, selectors.EVENT_READ, commands)
+        self._selector.register(os.pidfd_open(self._sandbox.pid), selectors.EVENT_READ, "ended")
+        status = self._watch()
+        # The job is gone, so what the pipes still hold is all there will ever be.
+        for descriptor, kind in outputs.items():
+            os.set_blocking(descriptor, False)
+            while self._forward(descriptor, kind):
+                pass
+        end = {"virtual_ns": time.monotonic_ns() - self._start_ns, **status}
+        self._send(Frame.of(Kind.END, end | {"files": self._send_files()}))
+
+    def close(self) -> None:
+        """Leave nothing behind, at whatever point we are."""
+        if self._sandbox.pid:
+            self._sandbox.kill()
+            with suppress(ChildProcessError):
+                self._sandbox.wait()
+        self._group.remove()
+
+    def _watch(self) -> dict[str, Any]:
+        """Pass everything on until the job ends or must end; say how it ended."""
+        deadline = self._start_ns + int(self._job.limits.virtual_s * 1e9)
+        status: dict[str, Any] = {}
+        ended = False
+        while not ended:
+            left = (deadline - time.monotonic_ns()) / 1e9
+            for key, _ in self._selector.select(max(0.0, left)):
+                if key.data == "ended":
+                    ended = True
+                elif isinstance(key.data, Kind):
+                    if not self._forward(key.fd, key.data):
+                        self._selector.unregister(key.fd)
+                elif (data := key.data.read()) is None:
+                    self._selector.unregister(key.fd)
+                else:
+                    self._command(data)
+            if not ended and self._aborted is not None:
+                status = {"status": "aborted", "reason": self._aborted}
+                break
+            if not ended and time.monotonic_ns() >= deadline:
+                seconds = self._job.limits.virtual_s
+                status = {
+                    "status": "timeout",
+                    "reason": f"the job did not end within {seconds:g} s of virtual time",
+                }
+                break
+        if status:
+            self._sandbox.kill()
+        code = self._sandbox.wait()
+        return status or self._judge(code)
+
+    def _judge(self, code: int) -> dict[str, Any]:
+        limits = self._job.limits
+        if self._group.count("memory.events", "oom_kill"):
+            return {"status": "memory", "reason": f"the job used more than its {limits.memory_mb} MB of memory"}
+        refused = self._group.count("pids.events", "max")
+        if code == 0:
+            return {"status": "ok", "reason": ""}
+        if refused:
+            return {
+                "status": "processes",
+                "reason": f"the job wanted more than its {limits.processes} processes ({refused} refused)",
+            }
+        if code > 128:
+            return {"status": "error", "reason": f"the job was ended by {_signal_name(code - 128)}"}
+        return {"status": "error", "reason": f"the job ended with exit code {code}"}
+
+    def _forward(self, descriptor: int, kind: Kind) -> bool:
+        """Pass on one piece; False at the end of the stream."""
+        try:
+            data = os.read(descriptor, Sample.size() if kind is Kind.SAMPLE else _PIECE)
+        except (BlockingIOError, OSError):  # EIO: the last user of a pseudo terminal is gone
+            return False
+        if data:
+            self._send(Frame(kind, data))
+        return bool(data)
+
+    def _start_sampler(self) -> int:
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            try:
+                kernel.die_with_parent()
+                kernel.real_time(70)
+                _sample_forever(self._start_ns, writer)
+            finally:
+                os._exit(0)
+        os.close(writer)
+        return reader
+
+    def _start_job(self) -> dict[int, Kind]:
+        """Start the sandboxed job; the descriptors to read from it."""
+        notes, notes_in = os.pipe()
+        if self._job.terminal is not None:
+            self._terminal, slave = pty.openpty()
+            _set_size(slave, self._job.terminal.rows, self._job.terminal.columns)
+            self._sandbox.start(lambda: self._perform(slave, slave, slave, notes_in))
+            os.close(slave)
+            outputs = {self._terminal: Kind.OUT}
+        else:
+            out, out_in = os.pipe()
+            err, err_in = os.pipe()
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            self._sandbox.start(lambda: self._perform(nothing, out_in, err_in, notes_in))
+            for descriptor in (nothing, out_in, err_in):
+                os.close(descriptor)
+            outputs = {out: Kind.OUT, err: Kind.ERR}
+        os.close(notes_in)
+        return outputs | {notes: Kind.NOTE}
+
+    def _perform(self, stdin: int, stdout: int, stderr: int, notes: int) -> int:
+        """In the sandbox: become the job and do it."""
+        os.setsid()
+        if self._job.terminal is not None:
+            fcntl.ioctl(stdin, termios.TIOCSCTTY, 0)
+            os.environ["TERM"] = self._job.terminal.term
+        for target, descriptor in enumerate((stdin, stdout, stderr)):
+            os.dup2(descriptor, target)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stdin = os.fdopen(0, closefd=False)
+        sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+        os.chdir(self._out)
+        os.environ["PYTHONHASHSEED"] = str(self._job.seed % 2**32)
+        os.environ["PYTHONPATH"] = str(self._code)
+        random.seed(self._job.seed)
+        from testbed.lab.perform import perform
+        from testbed.lab.handle import Run
+
+        run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"))
+        try:
+            perform(self._job, run, self._code)
+            code = 0
+        except SystemExit as wish:
+            code = wish.code if isinstance(wish.code, int) else int(wish.code is not None)
+        except BaseException as error:
+            run.failed(error)
+            if isinstance(error, XoffError):
+                print(f"{self._job.name}: {error}", file=sys.stderr)
+            else:
+                traceback.print_exc()
+            code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return code
+
+    def _send_files(self) -> dict[str, str]:
+        """Send the files that the job left; their SHA-256 by name."""
+        sent: dict[str, str] = {}
+        room = self._job.limits.files_mb << 20
+        for path in sorted(self._out.rglob("*")):
+            name = str(path.relative_to(self._out))
+            if not path.is_file() or path.is_symlink():
+                continue
+            room -= path.stat().st_size
+            if room < 0:
+                text = f"xoff: {name} and what follows is left out: over {self._job.limits.files_mb} MB of files\n"
+                self._send(Frame(Kind.ERR, text.encode()))
+                break
+            digest = hashlib.sha256()
+            for frame in wire.file_frames(name, _pieces(path, digest.update)):
+                self._send(frame)
+            sent[name] = digest.hexdigest()
+        return sent
+
+
+def _pieces(path: Path, seen: Callable[[bytes], None]) -> Iterator[bytes]:
+    with path.open("rb") as handle:
+        while piece := handle.read(_CHUNK):
+            seen(piece)
+            yield piece
+
+
+def _sample_forever(start_ns: int, writer: int) -> None:
+    """Write a `Sample` at every multiple of the window."""
+    due = start_ns
+    while True:
+        if (early := due - time.monotonic_ns()) > 0:
+            time.sleep(early / 1e9)
+        now = time.monotonic_ns()
+        os.write(writer, Sample(now - start_ns, now - due, idle_ns()).encode())
+        due += WINDOW_NS * (1 + (now - due) // WINDOW_NS)
+
+
+def idle_ns() -> int:
+    """Idle time of the CPUs since boot, on average over them."""
+    try:
+        # The only place where Linux tells it finer than in ticks of 10 ms; for root only.
+        values = [
+            int(line.split()[2])
+            for line in Path("/proc/timer_list").read_text().splitlines()
+            if ".idle_sleeptime" in line
+        ]
+        return sum(values) // len(values)
+    except (OSError, ZeroDivisionError):
+        idle = Path("/proc/uptime").read_text().split()[1]
+        return int(float(idle) * 1e9) // (os.cpu_count() or 1)
+
+
+def _set_size(terminal: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

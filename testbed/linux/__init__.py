@@ -1,0 +1,1 @@
+"""All that talks to the Linux kernel."""

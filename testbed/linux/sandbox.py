@@ -1,0 +1,151 @@
+"""A process tree in namespaces and a control group of its own.
+
+The job of a lab runs in one. Its network, mounts, processes and host name are its own, so two labs on one
+machine do not meet, and when it ends, however it ends, the kernel removes everything it had made.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from testbed.linux import kernel
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_NAMESPACES = (
+    kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC
+)
+
+
+class ControlGroup:
+    """Limits for a process tree, and what became of them. Without cgroup v2 there are no limits."""
+
+    def __init__(self, name: str, processes: int, memory_mb: int) -> None:
+        self.path = _CGROUPS / name
+        self.limited = (_CGROUPS / "cgroup.controllers").exists()
+        if self.limited:
+            with suppress(OSError):  # a controller that is missing limits nothing
+                (_CGROUPS / "cgroup.subtree_control").write_text("+memory +pids")
+            self.path.mkdir(exist_ok=True)
+            for file, value in (
+                ("pids.max", processes),
+                ("memory.max", memory_mb << 20),
+                ("memory.oom.group", 1),
+            ):
+                with suppress(OSError):
+                    (self.path / file).write_text(str(value))
+
+    def enter(self) -> None:
+        """Put the calling process, and so its children to come, into the group."""
+        if self.limited:
+            (self.path / "cgroup.procs").write_text("0")
+
+    def count(self, file: str, event: str) -> int:
+        """How often the kernel says that `event` happened, e.g. `memory.events`, `oom_kill`."""
+        try:
+            lines = (self.path / file).read_text().splitlines()
+        except OSError:
+            return 0
+        return sum(int(line.split()[1]) for line in lines if line.split()[0] == event)
+
+    def kill(self) -> None:
+        with suppress(OSError):
+            (self.path / "cgroup.kill").write_text("1")
+
+    def remove(self) -> None:
+        if not self.limited:
+            return
+        for _ in range(100):  # the group is busy until the kernel has reaped the last of them
+            try:
+                self.path.rmdir()
+                return
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(0.01)
+
+
+class Sandbox:
+    """Runs one function in a process tree of its own."""
+
+    def __init__(self, group: ControlGroup) -> None:
+        self.group = group
+        self.pid = 0
+
+    def start(self, body: Callable[[], int]) -> None:
+        """Fork; `body` runs in the sandbox and returns the exit code."""
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                code = self._enter_and_run(body)
+            finally:
+                os._exit(code)
+
+    def _enter_and_run(self, body: Callable[[], int]) -> int:
+        kernel.die_with_parent()
+        os.setsid()
+        self.group.enter()
+        kernel.unshare(_NAMESPACES)
+        first = os.fork()  # the first process of the new PID namespace: with it all others end
+        if first == 0:
+            code = 1
+            try:
+                kernel.die_with_parent()
+                _prepare_namespaces()
+                code = _reap(body)
+            finally:
+                os._exit(code)
+        return _exit_code(os.waitpid(first, 0)[1])
+
+    def kill(self) -> None:
+        """End everything in the sandbox at once."""
+        self.group.kill()
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Wait for the end; the exit code, negative for a signal."""
+        pid, self.pid = self.pid, 0
+        return _exit_code(os.waitpid(pid, 0)[1])
+
+
+def _prepare_namespaces() -> None:
+    kernel.mount("none", "/", kernel.MS_REC | kernel.MS_PRIVATE)
+    kernel.mount("proc", "/proc")
+    kernel.mount("sysfs", "/sys")  # of this network namespace
+    for kind, place in (
+        ("cgroup2", "/sys/fs/cgroup"),
+        ("bpf", "/sys/fs/bpf"),
+        ("tracefs", "/sys/kernel/tracing"),
+    ):
+        with suppress(OSError):
+            kernel.mount(kind, place)
+    kernel.mount("tmpfs", "/run")  # sockets and databases of daemons the job starts
+    for place in ("/run/netns", "/run/openvswitch", "/run/lock"):
+        os.mkdir(place)
+    os.system("ip link set lo up")
+
+
+def _reap(body: Callable[[], int]) -> int:
+    """Run `body` in a child and reap orphans until it ends."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = body()
+        finally:
+            os._exit(code)
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            return _exit_code(status)
+
+
+def _exit_code(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code

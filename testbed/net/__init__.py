@@ -1,0 +1,1 @@
+"""Mininet networks in the lab."""

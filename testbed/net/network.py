@@ -1,0 +1,30 @@
+"""A Mininet network that is stopped when the `with` block ends. Only the lab can import this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mininet.link import TCLink
+from mininet.log import setLogLevel
+from mininet.net import Mininet
+from mininet.node import OVSBridge
+from mininet.topo import Topo
+
+from testbed.linux import ovs
+
+
+@contextmanager
+def network(topo: Topo, **options: Any) -> Iterator[Mininet]:
+    """Start `topo` with learning switches and shaped links; `options` are Mininet's."""
+    setLogLevel("warning")
+    Mininet.inited = True  # its set-up tunes settings of the whole machine, which a sandbox has not
+    ovs.ensure()
+    chosen = {"switch": OVSBridge, "controller": None, "link": TCLink, "autoSetMacs": True} | options
+    net = Mininet(topo=topo, **chosen)
+    try:
+        net.start()
+        yield net
+    finally:
+        net.stop()

@@ -1,0 +1,69 @@
+"""Mininet's command line on one of Xoff's topologies."""
+
+from __future__ import annotations
+
+import importlib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UsageError
+
+
+def shell(wanted: str) -> None:
+    """Build the topology that `wanted` names, as in `star,4`, and hand it to the user."""
+    topo = build(wanted)
+    from mininet.cli import CLI
+
+    from testbed.net.network import network
+
+    with network(topo) as net:
+        print(f"*** {wanted}: {len(net.hosts)} hosts, {len(net.switches)} switches; `help` for commands, `exit` to end")
+        CLI(net)
+
+
+def build(wanted: str) -> Any:
+    """A topology from its name and arguments, written as for Mininet's own `mn --topo`."""
+    name, *arguments = wanted.split(",")
+    values, named = [], {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if equals:
+            named[key] = _value(value)
+        else:
+            values.append(_value(argument))
+    kind = find(name)
+    try:
+        return kind(*values, **named)
+    except TypeError as error:
+        raise UsageError(f"topology {wanted}: {error}") from None
+
+
+def names() -> list[str]:
+    """The topologies that come with Xoff."""
+    import topologies
+
+    return sorted(path.stem for path in Path(topologies.__path__[0]).glob("[!_]*.py"))
+
+
+def check(wanted: str) -> None:
+    """Refuse a topology that does not exist; its arguments are checked where it is built."""
+    name = wanted.partition(",")[0]
+    if name not in names():
+        near = get_close_matches(name, names(), 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names())}"
+        raise UsageError(f"there is no topology {name}; {hint}")
+
+
+def find(name: str) -> Any:
+    check(name)
+    return importlib.import_module(f"topologies.{name}").topos[name]
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

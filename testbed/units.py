@@ -77,8 +77,7 @@ class Quantity:
             value = self._parse(text)
         else:
             raise UnitError(
-                f"a {self.noun} is read from text with a unit, such as {self.example!r}, "
-                f"not from {_shown(text)}"
+                f"a {self.noun} is read from text with a unit, such as {self.example!r}, not from {_shown(text)}"
             )
         object.__setattr__(self, "_value", value)
 
@@ -87,8 +86,7 @@ class Quantity:
         """The instance for a number of inner units."""
         if not isinstance(value, int):
             raise UnitError(
-                f"{_shown(value)} is not a whole number of {cls.printed[0]}; "
-                f"write text such as {cls.example!r}"
+                f"{_shown(value)} is not a whole number of {cls.printed[0]}; write text such as {cls.example!r}"
             )
         if value < 0:
             raise UnitError(f"{_shown(value)}{cls.printed[0]} is not a {cls.noun}: it is negative")

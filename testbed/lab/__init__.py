@@ -1,8 +1,8 @@
 """The machine a lab runs in, and how an experiment gets there and its result back.
 
-    from testbed import lab
-    result = lab.run("hello", parameters={"hosts": "8"})
-    assert result.passed, result.claims
+from testbed import lab
+result = lab.run("hello", parameters={"hosts": "8"})
+assert result.passed, result.claims
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ __all__ = ["Claim", "Experiment", "Result", "Run", "Status", "experiment", "run"
 def __getattr__(name: str) -> Any:
     # Loaded on demand: an experiment inside the lab imports this package and needs none of it.
     if name == "run":
-        from testbed.lab import api as module
-    elif name in ("Claim", "Result", "Status"):
-        from testbed.lab import result as module
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(module, name)
+        from testbed.lab import api
+
+        return api.run
+    if name in ("Claim", "Result", "Status"):
+        from testbed.lab import result
+
+        return getattr(result, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -112,9 +112,7 @@ def new_folder(parent: Path, name: str) -> Path:
 class _Follower:
     """One run, seen from outside."""
 
-    def __init__(
-        self, ready: Ready, job: Job, folder: Path, watcher: Watcher, cancel: threading.Event
-    ) -> None:
+    def __init__(self, ready: Ready, job: Job, folder: Path, watcher: Watcher, cancel: threading.Event) -> None:
         self._ready = ready
         self._job = job
         self._folder = folder
@@ -223,10 +221,10 @@ def commit() -> str:
     here = Path(testbed.__path__[0]).parent
     git = ["git", "-C", str(here)]
     try:
-        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
         if head.returncode or not (here / ".git").exists():
             return ""
-        changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True)
+        changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return ""
     return head.stdout.strip() + ("+" if changed.stdout.strip() else "")

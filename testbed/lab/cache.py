@@ -32,8 +32,8 @@ def root() -> Path:
     """The user's cache directory: `XOFF_CACHE`, else `$XDG_CACHE_HOME/xoff`, else `~/.cache/xoff`."""
     if chosen := os.environ.get("XOFF_CACHE"):
         return Path(chosen).absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "xoff"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "xoff"
 
 
 @contextmanager

@@ -92,9 +92,7 @@ class Experiment:
         self.body(run, **self.read_parameters(parameters))
 
 
-def experiment(
-    *, timeout: str = "60s", files: tuple[str, ...] = ()
-) -> Callable[[Callable[..., None]], Experiment]:
+def experiment(*, timeout: str = "60s", files: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Experiment]:
     """Make an experiment of a function.
 
     `timeout` is in virtual time. `files` are further files that it needs in the lab, named relative
@@ -166,8 +164,10 @@ def find(reference: str) -> Experiment:
         if candidate.name == reference:
             return candidate
     near = get_close_matches(reference, [e.name for e in known], 1)
-    hint = f"did you mean {near[0]}?" if near else "`xoff list` shows what there is"
-    raise ExperimentError(f"there is no experiment {reference}; {hint}, or give a file: my_experiment.py")
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise ExperimentError(
+        f"there is no experiment {reference}; {hint}`xoff list` shows what there is, and FILE.py runs your own"
+    )
 
 
 def shipped() -> list[Experiment]:

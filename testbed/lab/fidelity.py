@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 from testbed.errors import UsageError
@@ -78,7 +79,7 @@ def judge(
     """The verdict over the windows inside `phases`; over all of them if no phase was marked."""
     idle: list[float] = []
     late: list[int] = []
-    for before, after in zip(samples, samples[1:], strict=False):
+    for before, after in pairwise(samples):
         span = (before.time_ns, after.time_ns)
         if phases and not any(start <= span[0] and span[1] <= end for start, end in phases):
             continue
@@ -96,9 +97,7 @@ def judge(
         ("agent", agent_late_ns, thresholds.agent_late_ns),
     ):
         if value is not None and value > limit:
-            reasons.append(
-                f"a {who} was {Duration.from_ns(value)} late, {Duration.from_ns(limit)} are allowed"
-            )
+            reasons.append(f"a {who} was {Duration.from_ns(value)} late, {Duration.from_ns(limit)} are allowed")
     verdict = Verdict.DEGRADED if reasons else Verdict.KEPT
     if not reasons and not idle:
         verdict = Verdict.UNKNOWN

@@ -83,16 +83,23 @@ class Image:
             theirs: dict[str, str] = reference.get(kind, {})
             for name in sorted(mine.keys() | theirs.keys()):
                 if mine.get(name) != theirs.get(name):
-                    found.append(
-                        f"{name} {mine.get(name, 'not there')}, reference {theirs.get(name, 'not there')}"
-                    )
+                    found.append(f"{name} {mine.get(name, 'not there')}, reference {theirs.get(name, 'not there')}")
         return found or [f"same package versions, other contents (reference {reference.get('digest')})"]
 
 
 def key() -> str:
     """The digest of everything that goes into the image."""
     parts = hashlib.sha256()
-    recipe = {"lab": needs.table()["lab"], "reference": _reference(), "mirror": _mirror()}
+    lab = needs.table()["lab"]
+    recipe = {
+        "suite": lab["suite"],
+        "kernel": lab["kernel"]["image"],
+        "packages": [package.name for package in needs.lab_packages()],
+        "modules": [module.name for module in needs.lab_modules()],
+        "python": lab["python"],
+        "pins": _reference(),
+        "mirror": _mirror(),
+    }
     parts.update(json.dumps(recipe, sort_keys=True).encode())
     for name in ("init.py", "ryu-manager", "python.lock", "sources.lock"):
         parts.update((_GUEST / name).read_bytes())
@@ -369,9 +376,7 @@ def _cpio(archive: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> Iter
         for name, member in members.items()
         if name and not any(name.startswith(part) or name + "/" == part for part in _DROPPED)
     }
-    number = 0
-    for name in sorted(kept.keys() | set(_EMPTY_DIRS)):
-        number += 1
+    for number, name in enumerate(sorted(kept.keys() | set(_EMPTY_DIRS)), start=1):
         member = kept.get(name)
         if member is None:
             yield from _entry(name, number, 0o040755, b"")
@@ -385,9 +390,7 @@ def _cpio(archive: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> Iter
     yield from _entry("TRAILER!!!", 0, 0, b"")
 
 
-def _entry(
-    name: str, number: int, mode: int, content: bytes, member: tarfile.TarInfo | None = None
-) -> Iterable[bytes]:
+def _entry(name: str, number: int, mode: int, content: bytes, member: tarfile.TarInfo | None = None) -> Iterable[bytes]:
     raw = name.encode() + b"\0"
     owner = (member.uid, member.gid) if member else (0, 0)
     fields = (number, mode, *owner, 1, _EPOCH, len(content), 0, 0, 0, 0, len(raw), 0)

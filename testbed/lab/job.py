@@ -71,9 +71,7 @@ class Job:
         return cls(**content)
 
 
-def job_for(
-    experiment: Experiment, given: dict[str, Any], seed: int, limits: Limits, reproducible: bool
-) -> Job:
+def job_for(experiment: Experiment, given: dict[str, Any], seed: int, limits: Limits, reproducible: bool) -> Job:
     """The job that runs `experiment`; parameters are checked here, before anything starts."""
     parameters = {name: plain(value) for name, value in experiment.read_parameters(given).items()}
     return Job(_place(experiment.source), experiment.name, parameters, seed, limits, reproducible)

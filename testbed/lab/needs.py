@@ -9,6 +9,7 @@ import functools
 import os
 import platform
 import shutil
+import subprocess
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
@@ -39,6 +40,8 @@ class Module:
 
     name: str
     why: str
+    probe: str = ""
+    """A command that works only if the kernel has it, for what no list shows to be built in."""
 
     def is_here(self) -> bool:
         """Loaded, built in, or there to be loaded on demand."""
@@ -55,7 +58,15 @@ class Module:
                 stem = Path(line.split(":")[0]).name.split(".")[0]
                 if stem.replace("-", "_") == wanted:
                     return True
-        return False
+        return bool(self.probe) and self._try()
+
+    def _try(self) -> bool:
+        """Try it out in a network namespace of its own, which is gone afterwards; takes root."""
+        try:
+            done = subprocess.run(["unshare", "-n", *self.probe.split()], capture_output=True, check=False)
+        except OSError:
+            return False
+        return done.returncode == 0
 
 
 @functools.cache
@@ -67,6 +78,11 @@ def table() -> dict[str, Any]:
 def machine_packages() -> list[Package]:
     """What this machine needs to build the image and run the lab VM."""
     return [Package(**entry) for entry in table()["machine"]["packages"]]
+
+
+def test_packages() -> list[Package]:
+    """What the whole test suite needs besides."""
+    return [Package(**entry) for entry in table()["test"]["packages"]]
 
 
 def lab_packages() -> list[Package]:

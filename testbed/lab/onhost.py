@@ -16,7 +16,7 @@ from testbed.lab.job import Job
 from testbed.lab.supervisor import Supervisor
 from testbed.lab.wire import Frame
 
-_DEBIAN_PYTHON = "/usr/lib/python3/dist-packages"  # where Debian puts Mininet
+DEBIAN_PYTHON = "/usr/lib/python3/dist-packages"  # where Debian puts Mininet
 
 
 class StandardInput:
@@ -34,8 +34,8 @@ def _terminated(*_: Any) -> None:
 
 
 def main(folder: Path) -> None:
-    if _DEBIAN_PYTHON not in sys.path:
-        sys.path.append(_DEBIAN_PYTHON)
+    if DEBIAN_PYTHON not in sys.path:
+        sys.path.append(DEBIAN_PYTHON)
     signal.signal(signal.SIGTERM, _terminated)
     job = Job.decode((folder / "job.json").read_text())
     out = os.open(folder / "out", os.O_WRONLY | os.O_APPEND)

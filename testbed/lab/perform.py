@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.lab import definition
-from testbed.lab.job import Job
 from testbed.lab.handle import Run
+from testbed.lab.job import Job
 
 
 def perform(job: Job, run: Run, code: Path) -> None:

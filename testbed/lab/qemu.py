@@ -77,7 +77,7 @@ def version() -> str:
     path = needs.find_program(PROGRAM)
     if path is None:
         return ""
-    done = subprocess.run([path, "--version"], capture_output=True, text=True)
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     found = re.search(r"version (\S+)(?: \(([^)]*)\))?", done.stdout)
     if not found:
         raise QemuError(f"{path} does not tell its version: {(done.stdout + done.stderr).strip()[:200]}")
@@ -203,9 +203,7 @@ class Machine:
 
     def migrate(self, command: str, uri: str, seconds: float = 60) -> None:
         """Save or load everything but the memory, which is a file already."""
-        self.command(
-            "migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}]
-        )
+        self.command("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}])
         self.command(command, uri=uri)
         deadline = time.monotonic() + seconds
         while (status := self.command("query-migrate").get("status")) != "completed":

@@ -62,9 +62,7 @@ class Snapshot:
         return machine
 
 
-def ensure(
-    image: Image, accelerator: Accelerator, report: Report, boot_seconds: float = _BOOT_SECONDS
-) -> Snapshot:
+def ensure(image: Image, accelerator: Accelerator, report: Report, boot_seconds: float = _BOOT_SECONDS) -> Snapshot:
     """The snapshot for this image, accelerator and QEMU, from the cache or taken now."""
     final = _place(image, accelerator)
     if _whole(final):
@@ -75,6 +73,11 @@ def ensure(
                 report(f"the snapshot in {final} is damaged; taking it again")
             _take(image, accelerator, final, report, boot_seconds)
     return Snapshot(final, image, accelerator)
+
+
+def total_size() -> int:
+    """What all snapshots take on the disk."""
+    return sum(file.stat().st_blocks * 512 for file in cache.root().glob("snapshot-*/*") if file.is_file())
 
 
 def discard(snapshot: Snapshot) -> None:
@@ -89,9 +92,7 @@ def _place(image: Image, accelerator: Accelerator) -> Path:
     return cache.root() / f"snapshot-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
-def _take(
-    image: Image, accelerator: Accelerator, final: Path, report: Report, boot_seconds: float
-) -> None:
+def _take(image: Image, accelerator: Accelerator, final: Path, report: Report, boot_seconds: float) -> None:
     report(f"booting the lab once ({accelerator.name}) to take its snapshot")
     cache.require_room(cache.root(), _ROOM, "the lab's snapshot")
     with cache.owned("snapshot") as work:
@@ -118,7 +119,9 @@ def _whole(path: Path) -> bool:
     """
     try:
         manifest = json.loads((path / _MANIFEST).read_text())
-        return manifest["seen"] == _signature(path) and manifest["state"] == cache.sha256(path / _STATE)
+        seen: list[int] = manifest["seen"]
+        state: str = manifest["state"]
+        return seen == _signature(path) and state == cache.sha256(path / _STATE)
     except (OSError, ValueError, KeyError):
         return False
 

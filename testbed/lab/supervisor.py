@@ -214,8 +214,8 @@ class Supervisor:
         os.environ["PYTHONHASHSEED"] = str(self._job.seed % 2**32)
         os.environ["PYTHONPATH"] = str(self._code)
         random.seed(self._job.seed)
-        from testbed.lab.perform import perform
         from testbed.lab.handle import Run
+        from testbed.lab.perform import perform
 
         run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"))
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,9 +17,7 @@ from pathlib import Path
 from testbed.linux import kernel
 
 _CGROUPS = Path("/sys/fs/cgroup")
-_NAMESPACES = (
-    kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC
-)
+_NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC
 
 
 class ControlGroup:
@@ -127,8 +126,8 @@ def _prepare_namespaces() -> None:
             kernel.mount(kind, place)
     kernel.mount("tmpfs", "/run")  # sockets and databases of daemons the job starts
     for place in ("/run/netns", "/run/openvswitch", "/run/lock"):
-        os.mkdir(place)
-    os.system("ip link set lo up")
+        Path(place).mkdir()
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
 
 
 def _reap(body: Callable[[], int]) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import topologies
 from testbed.errors import UsageError
 
 
@@ -41,9 +43,13 @@ def build(wanted: str) -> Any:
 
 def names() -> list[str]:
     """The topologies that come with Xoff."""
-    import topologies
-
     return sorted(path.stem for path in Path(topologies.__path__[0]).glob("[!_]*.py"))
+
+
+def summary(name: str) -> str:
+    """The first line of a topology's file; reading it does not take Mininet."""
+    path = Path(topologies.__path__[0]) / f"{name}.py"
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
 
 
 def check(wanted: str) -> None:

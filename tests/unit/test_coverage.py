@@ -82,9 +82,7 @@ def parse(text: str) -> Coverage:
                 if cells != HEADER:
                     coverage.errors.append(f"line {number}: table header is {cells}, not {HEADER}")
             elif len(cells) != len(HEADER):
-                coverage.errors.append(
-                    f"line {number}: {len(cells)} cells instead of {len(HEADER)}"
-                )
+                coverage.errors.append(f"line {number}: {len(cells)} cells instead of {len(HEADER)}")
             else:
                 rows.append(Row(number, *cells))
     for title in SECTIONS:
@@ -113,9 +111,7 @@ def check_cells(coverage: Coverage) -> list[str]:
         for row in rows:
             cells = [row.id, row.statement, row.where, row.implemented, row.shown]
             messages += [
-                f"line {row.line}: empty cell {name!r}"
-                for name, cell in zip(HEADER, cells, strict=True)
-                if not cell
+                f"line {row.line}: empty cell {name!r}" for name, cell in zip(HEADER, cells, strict=True) if not cell
             ]
             if row.statement and row.statement in seen:
                 messages.append(f"line {row.line}: same statement as {seen[row.statement]}")
@@ -187,9 +183,7 @@ def counts_line(coverage: Coverage) -> str:
     def done(rows: list[Row]) -> str:
         return f"{sum(row.implemented != NOT_YET for row in rows)} of {len(rows)}"
 
-    parts = [
-        f"{prefix} {done(coverage.sections.get(title, []))}" for title, prefix in SECTIONS.items()
-    ]
+    parts = [f"{prefix} {done(coverage.sections.get(title, []))}" for title, prefix in SECTIONS.items()]
     return f"Implemented: {', '.join(parts)}; in all {done(coverage.rows())}."
 
 
@@ -209,9 +203,7 @@ def check_decision_links(text: str, root: Path) -> list[str]:
     """[NNNN] is defined and leads to its record; each reading of a seed is named by a row."""
     definitions = dict(re.findall(r"^\[(\d{4})\]:\s*(\S+)\s*$", text, re.MULTILINE))
     used = set(re.findall(r"\[(\d{4})\](?!:)", text))
-    in_rows = {
-        number for row in parse(text).rows() for number in re.findall(r"\[(\d{4})\]", row.statement)
-    }
+    in_rows = {number for row in parse(text).rows() for number in re.findall(r"\[(\d{4})\]", row.statement)}
     messages = [f"[{number}] is not defined" for number in sorted(used - definitions.keys())]
     messages += [f"[{number}] is defined, not used" for number in sorted(definitions.keys() - used)]
     for number, target in definitions.items():
@@ -232,18 +224,14 @@ def check_decision_index(index: str, root: Path) -> list[str]:
     messages = []
     entries = re.findall(r"^- \[(\d{4})\]\(([^)]+)\): \S", index, re.MULTILINE)
     malformed = [
-        line
-        for line in re.findall(r"^- \[.*$", index, re.MULTILINE)
-        if not re.match(r"- \[\d{4}\]\([^)]+\): \S", line)
+        line for line in re.findall(r"^- \[.*$", index, re.MULTILINE) if not re.match(r"- \[\d{4}\]\([^)]+\): \S", line)
     ]
     messages += [f"index line is malformed: {line!r}" for line in malformed]
     listed = [name for _, name in entries]
     existing = [path.name for path in (root / DECISIONS).glob("*.md") if path.name != "README.md"]
     messages += [f"{name} is not in the index" for name in sorted(set(existing) - set(listed))]
     messages += [f"{name} is listed, not there" for name in sorted(set(listed) - set(existing))]
-    messages += [
-        f"{name} is listed as {number}" for number, name in entries if name[:5] != f"{number}-"
-    ]
+    messages += [f"{name} is listed as {number}" for number, name in entries if name[:5] != f"{number}-"]
     numbers = [number for number, _ in entries]
     if numbers != sorted(set(numbers)):
         messages.append(f"index is not in the order of numbers, or repeats one: {numbers}")
@@ -352,10 +340,7 @@ def repo(tmp_path: Path) -> Path:
 
 
 def test_a_well_formed_file_passes(repo: Path) -> None:
-    rest = (
-        "`testbed/codec.py:Tlv.pack`, `testbed/codec.py`"
-        " | `tests/test_codec.py::TestTlv::test_pack[long]`"
-    )
+    rest = "`testbed/codec.py:Tlv.pack`, `testbed/codec.py` | `tests/test_codec.py::TestTlv::test_pack[long]`"
     text = make_text(
         make_row("DCBX", statement="Read so ([0100]), a \\| b", rest=rest),
         extra="[0100]: decisions/0100-a.md",
@@ -401,9 +386,7 @@ def test_parser_finds_broken_tables() -> None:
     ids=["repeated", "gap", "wrong form"],
 )
 def test_wrong_ids_are_found(ids: list[str], messages: list[str]) -> None:
-    rows = "\n".join(
-        make_row("DCBX", row_id=row_id, statement=f"Thing {n}") for n, row_id in enumerate(ids)
-    )
+    rows = "\n".join(make_row("DCBX", row_id=row_id, statement=f"Thing {n}") for n, row_id in enumerate(ids))
     found = check_ids(parse(make_text(rows)))
     assert len(found) == len(messages)
     for message, part in zip(found, messages, strict=True):
@@ -456,9 +439,7 @@ def test_wrong_missing_and_double_counts_are_found() -> None:
 def test_wrong_decision_links_are_found(repo: Path) -> None:
     (repo / DECISIONS / "0101-b.md").write_text("# 0101 B\n", encoding="utf-8")
     row = make_row("DCBX", statement="Read so ([0100], [0102], [0104])")
-    extra = (
-        "[0100]: decisions/0101-b.md\n[0103]: decisions/0100-a.md\n[0104]: decisions/0104-none.md"
-    )
+    extra = "[0100]: decisions/0101-b.md\n[0103]: decisions/0100-a.md\n[0104]: decisions/0104-none.md"
     assert check_decision_links(make_text(row, extra=extra), repo) == [
         "[0102] is not defined",
         "[0103] is defined, not used",

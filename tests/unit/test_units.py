@@ -124,9 +124,7 @@ def test_every_printed_value_reads_back_with_or_without_a_space(x: Quantity, spa
 
 
 @given(st.sampled_from(TYPES), st.data())
-def test_every_unit_of_every_table_counts_as_the_table_says(
-    kind: type[Quantity], data: st.DataObject
-) -> None:
+def test_every_unit_of_every_table_counts_as_the_table_says(kind: type[Quantity], data: st.DataObject) -> None:
     unit = data.draw(st.sampled_from(sorted(kind.units)))
     thousandths = data.draw(st.integers(0, 9_999_999))
     value = Fraction(thousandths * kind.units[unit], 1000)
@@ -244,9 +242,7 @@ def test_long_text_is_cut_in_the_message() -> None:
     ],
 )
 def test_only_text_makes_a_value(value: object, shown: str) -> None:
-    assert message(Rate, value) == (
-        f"a rate is read from text with a unit, such as '25Gb/s', not from {shown}"
-    )
+    assert message(Rate, value) == (f"a rate is read from text with a unit, such as '25Gb/s', not from {shown}")
 
 
 def test_one_quantity_is_not_made_from_another() -> None:
@@ -278,9 +274,7 @@ almost_values = st.text("0123456789.,-+eE_ xkKMGTPinu\u00b5\u03bcpsmhbBty/", max
 
 
 @given(st.sampled_from([*TYPES, Scale]), st.text() | almost_values)
-def test_random_text_is_read_or_refused_in_one_short_line(
-    kind: type[Quantity] | type[Scale], text: str
-) -> None:
+def test_random_text_is_read_or_refused_in_one_short_line(kind: type[Quantity] | type[Scale], text: str) -> None:
     try:
         x = kind(text)
     except UnitError as error:
@@ -314,9 +308,7 @@ def test_a_unit_error_is_a_usage_error_and_a_value_error() -> None:
         (Size, "9216B 1.5kB 9000B 64KiB 1000kB", "9216B 1500B 9kB 65536B 1MB"),
     ],
 )
-def test_a_value_prints_the_shortest_exact_text(
-    kind: type[Quantity], written: str, printed: str
-) -> None:
+def test_a_value_prints_the_shortest_exact_text(kind: type[Quantity], written: str, printed: str) -> None:
     assert [str(kind(text)) for text in written.split()] == printed.split()
 
 
@@ -378,9 +370,7 @@ def test_quantities_do_not_mix() -> None:
 
 
 @given(st.sampled_from(TYPES), st.data())
-def test_order_is_the_order_of_the_integers_inside(
-    kind: type[Quantity], data: st.DataObject
-) -> None:
+def test_order_is_the_order_of_the_integers_inside(kind: type[Quantity], data: st.DataObject) -> None:
     a = data.draw(amounts(kind.limit))
     b = data.draw(amounts(kind.limit) | st.just(a))
     x, y = from_inner(kind, a), from_inner(kind, b)
@@ -406,9 +396,7 @@ def test_the_ratio_is_exact_and_the_whole_part_is_its_floor(
 
 
 @given(quantities, st.integers(1, 10**6))
-def test_an_integer_part_times_the_integer_is_the_value_less_a_remainder(
-    x: Quantity, n: int
-) -> None:
+def test_an_integer_part_times_the_integer_is_the_value_less_a_remainder(x: Quantity, n: int) -> None:
     part = x // n
     assert part * n == n * part
     assert x - part * n < from_inner(type(x), n)
@@ -433,9 +421,7 @@ def test_a_sum_or_product_above_the_limit_is_refused() -> None:
         Size("1MB") * 10**10
 
 
-@pytest.mark.parametrize(
-    ("ps", "ns"), [(0, 0), (499, 0), (500, 1), (1499, 1), (1500, 2), (2_000, 2)]
-)
+@pytest.mark.parametrize(("ps", "ns"), [(0, 0), (499, 0), (500, 1), (1499, 1), (1500, 2), (2_000, 2)])
 def test_ns_is_the_nearest_nanosecond_halves_up(ps: int, ns: int) -> None:
     assert Duration.from_ps(ps).ns == ns
 
@@ -568,16 +554,12 @@ def test_propagation_in_fibre_is_exact_both_ways(length: Length) -> None:
 
 
 @given(lengths, st.integers(1000, 10_000).map(Duration.from_ps))
-def test_length_undoes_propagation_in_every_real_medium(
-    length: Length, per_metre: Duration
-) -> None:
+def test_length_undoes_propagation_in_every_real_medium(length: Length, per_metre: Duration) -> None:
     assert length.propagation(per_metre).length(per_metre) == length
 
 
 @given(link_times, st.integers(1000, 10_000).map(Duration.from_ps))
-def test_length_is_the_longest_cable_that_fits_the_delay(
-    time: Duration, per_metre: Duration
-) -> None:
+def test_length_is_the_longest_cable_that_fits_the_delay(time: Duration, per_metre: Duration) -> None:
     assume(time * 1000 // per_metre <= Length.limit)
     length = time.length(per_metre)
     assert length.propagation(per_metre) <= time
@@ -627,8 +609,7 @@ def test_scale_is_read_from_text_or_a_whole_number(k: int | str | Scale) -> None
 )
 def test_a_scale_is_a_whole_number_from_1_to_a_million(k: object, shown: str) -> None:
     assert message(Scale, k) == (
-        f"{shown} is not a scale: it must be a whole number from 1 to 1000000; "
-        "write for example 'x1000'"
+        f"{shown} is not a scale: it must be a whole number from 1 to 1000000; write for example 'x1000'"
     )
 
 

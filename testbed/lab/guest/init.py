@@ -26,17 +26,17 @@ PVPANIC = 0x505
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def say(text):
+def say(text: str) -> None:
     print(f"xoff-init: [{time.monotonic():.3f}] {text}", flush=True)
 
 
-def mount(kind, place):
+def mount(kind: str, place: str) -> None:
     os.makedirs(place, exist_ok=True)
     if libc.mount(kind.encode(), place.encode(), kind.encode(), 0, None):
         say(f"cannot mount {kind} on {place}: {os.strerror(ctypes.get_errno())}")
 
 
-def prepare():
+def prepare() -> None:
     for kind, place in (
         ("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("devpts", "/dev/pts"),
         ("tmpfs", "/dev/shm"), ("tmpfs", "/run"), ("tmpfs", "/tmp"), ("cgroup2", "/sys/fs/cgroup"),
@@ -63,7 +63,7 @@ def prepare():
         importlib.import_module(module)
 
 
-def stop_the_machine():
+def stop_the_machine() -> None:
     """Write the panic device's port: QEMU stops the virtual CPU right after this instruction."""
     code = b"\x66\xba" + PVPANIC.to_bytes(2, "little") + b"\xb0\x01\xee\xc3"  # mov dx; mov al,1; out; ret
     page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -74,7 +74,7 @@ def stop_the_machine():
     libc.ioperm(PVPANIC, 1, 0)
 
 
-def unpack_job():
+def unpack_job() -> None:
     for device in glob.glob("/sys/bus/pci/devices/*"):
         ids = tuple(open(f"{device}/{part}").read().strip() for part in ("vendor", "device"))
         if ids == JOB_DEVICE:
@@ -91,7 +91,7 @@ def unpack_job():
         archive.extractall("/xoff")
 
 
-def main():
+def main() -> None:
     prepare()
     gc.collect()
     gc.freeze()  # what is here now stays: later collections need not look at it

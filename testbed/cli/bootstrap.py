@@ -1,0 +1,98 @@
+"""The front door `./xoff`: from a checkout on a fresh machine to the command line proper.
+
+It makes a Python environment in the cache, keyed by the locked requirements, and goes on in it. Standard
+library only. After `pip install` nobody comes through here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from testbed.cli import machine
+from testbed.errors import XoffError
+from testbed.lab import cache
+from testbed.lab.needs import Package
+
+_ROOT = Path(__file__).resolve().parents[2]
+_VENV = Package("python3-venv", "makes the Python environment", file="")
+_READY = ".ready"
+
+
+def main() -> int:
+    """Set up what is missing and become `python -m testbed` in our environment."""
+    if "_ARGCOMPLETE" in os.environ and not _is_ready("run"):
+        return 0  # somebody pressed TAB: not the moment to install things
+    try:
+        python = environment("test" if sys.argv[1:2] == ["test"] else "run")
+    except XoffError as error:
+        print(f"xoff: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("xoff: interrupted", file=sys.stderr)
+        return 130
+    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    os.execv(python, [str(python), "-m", "testbed", *sys.argv[1:]])
+
+
+def environment(purpose: str) -> Path:
+    """The Python of an environment that has what `run`, or `test` too, requires."""
+    python = _place() / "bin" / "python"
+    if not _is_ready(purpose):
+        with cache.locked("Python environment", _say):
+            if not _is_ready("run"):
+                _make()
+            if not _is_ready(purpose):
+                _install(purpose)
+    return python
+
+
+def _make() -> None:
+    if importlib.util.find_spec("ensurepip") is None:
+        machine.check_platform()
+        _say(f"this machine needs:\n  {_VENV.name}  {_VENV.why}")
+        machine.install([_VENV.name], _say)
+    place = _place()
+    _say(f"making the Python environment in {place}")
+    shutil.rmtree(place, ignore_errors=True)  # one that was begun and not finished
+    _run([sys.executable, "-m", "venv", str(place)], "making the Python environment")
+    _install("run")
+
+
+def _install(purpose: str) -> None:
+    _say(f"installing what {'the tests need' if purpose == 'test' else 'Xoff needs'} from {purpose}.lock")
+    pip = [str(_place() / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "-q"]
+    lock = str(_ROOT / "requirements" / f"{purpose}.lock")
+    _run([*pip, "install", "--require-hashes", "-r", lock], f"installing {purpose}.lock")
+    (_place() / f"{_READY}-{purpose}").touch()
+
+
+def _is_ready(purpose: str) -> bool:
+    return (_place() / f"{_READY}-{purpose}").exists() and (_place() / "bin" / "python").exists()
+
+
+def _place() -> Path:
+    """Where the environment is: another one for other requirements or another Python."""
+    identity = hashlib.sha256(f"{sys.version} {os.path.realpath(sys.executable)}".encode())
+    for lock in sorted((_ROOT / "requirements").glob("*.lock")):
+        identity.update(lock.read_bytes())
+    return cache.root() / f"python-{identity.hexdigest()[:16]}"
+
+
+def _run(command: list[str], what: str) -> None:
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+    )
+    if done.returncode:
+        tail = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-6:])
+        raise machine.MachineError(f"{what} failed:\n  {tail}")
+
+
+def _say(text: str) -> None:
+    print(f"xoff: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,120 @@
+"""`xoff doctor`: what this machine has, what it lacks, and the remedy for each."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from testbed.cli import machine
+from testbed.errors import XoffError
+from testbed.lab import cache, needs, qemu
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at."""
+
+    engine: str
+    what: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def vm_checks() -> list[Check]:
+    """What building the image and running the virtual machine take."""
+    checks = [_package("vm", package) for package in needs.machine_packages()]
+    try:
+        qemu.program()
+        checks.append(Check("vm", "QEMU is new enough", True, qemu.version()))
+    except XoffError as error:
+        checks.append(Check("vm", "QEMU is new enough", False, qemu.version() or "none", str(error)))
+    if os.geteuid() != 0:
+        user = _user()
+        ok = any(line.startswith(f"{user}:") for line in _lines("/etc/subuid"))
+        remedy = f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
+        checks.append(Check("vm", "user ids for building the image", ok, user, "" if ok else remedy))
+    try:
+        cache.require_room(cache.root(), 4 << 30, "image and snapshot")
+        checks.append(Check("vm", "room for image and snapshot", True, str(cache.root())))
+    except XoffError as error:
+        checks.append(Check("vm", "room for image and snapshot", False, str(cache.root()), str(error)))
+    return checks
+
+
+def host_checks() -> list[Check]:
+    """What running the lab on this machine itself takes."""
+    root = os.geteuid() == 0
+    checks = [Check("host", "root", root, _user(), "" if root else "run it with sudo")]
+    checks += [_package("host", package) for package in needs.lab_packages()]
+    for module in needs.lab_modules():
+        ok = module.is_here()
+        wanted = needs.table()["lab"]["kernel"]["box"]
+        remedy = f"apt-get install {wanted}, and boot that kernel: this one ({platform.release()}) has no {module.name}"
+        checks.append(Check("host", f"kernel module {module.name}", ok, module.why, "" if ok else remedy))
+    for name, package in (("mininet", "mininet"), ("iperf3", "iperf3==0.1.11"), ("scapy", "scapy"),
+                          ("pyroute2", "pyroute2")):  # fmt: skip
+        ok = _importable(name)
+        how = "apt-get install mininet" if name == "mininet" else f"{sys.executable} -m pip install {package}"
+        checks.append(Check("host", f"Python module {name}", ok, sys.executable, "" if ok else how))
+    groups = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    remedy = "boot with systemd.unified_cgroup_hierarchy=1; without, a job's memory and processes are not limited"
+    checks.append(Check("host", "control groups v2", groups, "/sys/fs/cgroup", "" if groups else remedy))
+    return checks
+
+
+def install(engine: str) -> None:
+    """Install what is missing of Debian's packages, and the Python parts of the host engine."""
+    from testbed.cli.ui import say
+
+    packages = needs.machine_packages() if engine in ("vm", "all") else []
+    if engine in ("host", "all"):
+        packages += needs.lab_packages()
+    machine.require(packages, say)
+    if engine in ("host", "all"):
+        missing = [name for name in ("iperf3", "scapy", "pyroute2") if not _importable(name)]
+        if missing:
+            say(f"installing the Python modules {', '.join(missing)} for the host engine")
+            pins = {"iperf3": "iperf3==0.1.11", "scapy": "scapy==2.7.0", "pyroute2": "pyroute2==0.9.7"}
+            command = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "install"]
+            done = subprocess.run(
+                [*command, *(pins[name] for name in missing)], capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                raise machine.MachineError(f"pip failed: {done.stderr.strip()}")
+        for module in needs.lab_modules():
+            subprocess.run(["modprobe", "-q", module.name], check=False)  # the checks say what is missing
+
+
+def as_json(checks: list[Check]) -> list[dict[str, object]]:
+    return [asdict(check) for check in checks]
+
+
+def _package(engine: str, package: needs.Package) -> Check:
+    ok = package.is_here()
+    return Check(engine, package.name, ok, package.why, "" if ok else f"apt-get install {package.name}")
+
+
+def _importable(name: str) -> bool:
+    """Whether the host engine's process will be able to import `name`."""
+    from testbed.lab.onhost import DEBIAN_PYTHON
+
+    program = f"import sys; sys.path.append({DEBIAN_PYTHON!r}); import {name}"
+    return not subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _user() -> str:
+    import pwd
+
+    return pwd.getpwuid(os.geteuid()).pw_name

@@ -1,0 +1,85 @@
+"""Getting this machine ready: says what is missing and why, then installs it. Standard library only,
+because the front door uses it before anything is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from testbed.errors import XoffError
+from testbed.lab.needs import Package
+
+Report = Callable[[str], None]
+
+
+class MachineError(XoffError):
+    """This machine lacks something that we cannot put there."""
+
+    exit_code = 3
+
+
+def require(packages: Sequence[Package], report: Report) -> None:
+    """Install the Debian packages that are missing; does nothing when none is."""
+    missing = [package for package in packages if not package.is_here()]
+    if not missing:
+        return
+    check_platform()
+    width = max(len(package.name) for package in missing)
+    report("this machine needs:")
+    for package in missing:
+        report(f"  {package.name:<{width}}  {package.why}")
+    install([package.name for package in missing], report)
+    still = [package.name for package in missing if not package.is_here()]
+    if still:
+        raise MachineError(f"installed, but still not found: {', '.join(still)}; is PATH or the system unusual?")
+
+
+def install(names: Sequence[str], report: Report) -> None:
+    """Install Debian packages, as root or through sudo."""
+    apt = ["apt-get", "-q", "-y", "-o", "Dpkg::Use-Pty=0"]
+    prefix: list[str] = []
+    if os.geteuid() != 0:
+        if shutil.which("sudo") is None:
+            raise MachineError(f"as root, run: apt-get install {' '.join(names)}")
+        # With nobody at the terminal sudo must not wait for a password.
+        prefix = ["sudo"] if sys.stdin.isatty() else ["sudo", "-n"]
+    report(f"installing {', '.join(names)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    commands = (
+        [*prefix, *apt, "update"],
+        [*prefix, *apt, "install", "--no-install-recommends", *names],
+    )
+    for command in commands:
+        done = subprocess.run(
+            command, stdin=None if sys.stdin.isatty() else subprocess.DEVNULL, env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        )  # fmt: skip
+        if done.returncode:
+            tail = "\n  ".join(done.stdout.strip().splitlines()[-6:])
+            raise MachineError(f"`{' '.join(command)}` failed:\n  {tail}")
+
+
+def check_platform() -> None:
+    """Refuse, with the way out, a system on which we cannot install anything."""
+    machine = os.uname().machine
+    if sys.platform == "linux" and machine == "x86_64" and shutil.which("apt-get"):
+        return
+    raise MachineError(
+        f"Xoff sets itself up on Debian 12, Ubuntu 24.04 and newer on x86-64; this is {_system_name()} on {machine}. "
+        "Anywhere else run it in a box: vagrant up && vagrant ssh"
+    )
+
+
+def _system_name() -> str:
+    try:
+        for line in Path("/etc/os-release").read_text().splitlines():
+            if line.startswith("PRETTY_NAME="):
+                return line.partition("=")[2].strip('"')
+    except OSError:
+        pass
+    return sys.platform

@@ -1,0 +1,82 @@
+"""`xoff shell`: Mininet's command line in the lab, in real time, in the user's own terminal."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.lab import cache
+from testbed.lab.engine import Ready, Session
+from testbed.lab.job import Job, Limits, Terminal, pack
+from testbed.lab.wire import Decoder, Frame, Kind
+from testbed.net import shell as topologies
+
+_FOREVER = 1e9
+
+
+def shell(topology: str, ready: Ready) -> int:
+    """Hand the terminal to Mininet on `topology`; return the exit code."""
+    topologies.check(topology)
+    if not sys.stdin.isatty():
+        raise UsageError("xoff shell needs a terminal; for a script, write an experiment and use xoff run")
+    size = shutil.get_terminal_size()
+    terminal = Terminal(size.lines, size.columns, os.environ.get("TERM", "xterm"))
+    limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER)
+    job = Job("", topology, {}, limits=limits, reproducible=False, terminal=terminal)
+    with cache.owned("shell") as workplace, ready.start(pack(job), workplace) as session:
+        session.send(Frame.of(Kind.RESIZE, [size.lines, size.columns]))
+        with _raw_terminal(), session.stream.open("rb") as stream:
+            return _converse(session, stream)
+
+
+def _converse(session: Session, stream: Any) -> int:
+    decoder = Decoder()
+    stdin = sys.stdin.fileno()
+    resized = [False]
+    previous = signal.signal(signal.SIGWINCH, lambda *_: resized.__setitem__(0, True))
+    failure = ""
+    try:
+        while True:
+            lost = session.lost()
+            data = stream.read()
+            for frame in decoder.feed(data):
+                if frame.kind in (Kind.OUT, Kind.ERR):
+                    os.write(1, frame.payload)
+                elif frame.kind is Kind.NOTE:
+                    failure = str(frame.content().get("message", ""))
+                elif frame.kind is Kind.END:
+                    return 4 if failure else 0
+            if lost is not None and not data:
+                raise UsageError(lost)
+            if resized[0]:
+                resized[0] = False
+                size = shutil.get_terminal_size()
+                session.send(Frame.of(Kind.RESIZE, [size.lines, size.columns]))
+            if select.select([stdin], [], [], 0.01)[0]:
+                typed = os.read(stdin, 4096)
+                session.send(Frame(Kind.INPUT, typed or b"\x04"))
+                if not typed:
+                    time.sleep(0.1)
+    finally:
+        signal.signal(signal.SIGWINCH, previous)
+
+
+@contextmanager
+def _raw_terminal() -> Iterator[None]:
+    """Every key goes to the lab as it is typed, Ctrl-C too; afterwards the terminal is as it was."""
+    before = termios.tcgetattr(0)
+    tty.setraw(0)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)

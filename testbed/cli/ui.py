@@ -1,0 +1,162 @@
+"""What the user sees while something runs, and the tables afterwards."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from types import TracebackType
+from typing import IO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from testbed.lab.fidelity import Verdict
+from testbed.lab.result import Result, Status, expectation
+
+stderr = Console(stderr=True, highlight=False)
+stdout = Console(highlight=False)
+
+
+def say(text: str) -> None:
+    """One line about what Xoff itself is doing."""
+    stderr.print(f"[dim]xoff:[/dim] {escape(text)}", soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """The one message that a failure gets."""
+    stderr.print(f"[bold red]xoff:[/bold red] {escape(text)}", soft_wrap=True)
+
+
+class _Times(ProgressColumn):
+    """Virtual time, wall time and their ratio."""
+
+    def render(self, task: Task) -> Text:
+        virtual_s, wall_s = task.fields["virtual_s"], task.fields["wall_s"]
+        ratio = virtual_s / wall_s if wall_s else 0.0
+        return Text(f"{virtual_s:.1f} s virtual, {wall_s:.1f} s wall, ratio {ratio:.2f}", style="cyan")
+
+
+class Screen:
+    """Progress lines at the bottom of a terminal and the jobs' output above; plain output elsewhere."""
+
+    def __init__(self, many: bool, quiet_stdout: bool) -> None:
+        self._many = many
+        # With --json, standard output is for the JSON alone.
+        self._out: IO[str] = sys.stderr if quiet_stdout else sys.stdout
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._progress: Progress | None = None
+        if stderr.is_terminal:
+            columns = (SpinnerColumn(), TextColumn("[bold]{task.description}[/bold]"), _Times())
+            self._progress = Progress(*columns, console=stderr, transient=True, refresh_per_second=8)
+
+    def __enter__(self) -> Screen:
+        if self._progress is not None:
+            self._stack.enter_context(self._progress)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def watch(self, name: str) -> Watch:
+        """A watcher for one run."""
+        task = None
+        if self._progress is not None:
+            task = self._progress.add_task(name, total=None, virtual_s=0.0, wall_s=0.0)
+        return Watch(self, name, task)
+
+    def print(self, text: str, is_error: bool) -> None:
+        """Print whole lines of a job's output."""
+        with self._lock:
+            if self._progress is not None and (sys.stderr if is_error else self._out).isatty():
+                self._progress.console.print(Text.from_ansi(text), soft_wrap=True)
+            else:
+                stream = sys.stderr if is_error else self._out
+                stream.write(text + "\n")
+                stream.flush()
+
+    def update(self, task: TaskID, virtual_s: float, wall_s: float) -> None:
+        if self._progress is not None:
+            self._progress.update(task, virtual_s=virtual_s, wall_s=wall_s)
+
+    def finish(self, task: TaskID) -> None:
+        if self._progress is not None:
+            self._progress.remove_task(task)
+
+    @property
+    def prefixes(self) -> bool:
+        """Whether lines must say whose they are."""
+        return self._many
+
+
+class Watch:
+    """Shows one run on the screen (an `api.Watcher`)."""
+
+    def __init__(self, screen: Screen, name: str, task: TaskID | None) -> None:
+        self._screen = screen
+        self._name = name
+        self._task = task
+        self._rest = {False: b"", True: b""}
+        self._shown = 0.0
+
+    def report(self, text: str) -> None:
+        say(text)
+
+    def output(self, data: bytes, is_error: bool) -> None:
+        *lines, self._rest[is_error] = (self._rest[is_error] + data).split(b"\n")
+        for line in lines:
+            self._print(line, is_error)
+
+    def progress(self, virtual_ns: int, wall_s: float) -> None:
+        if self._task is not None and time.monotonic() - self._shown > 0.1:
+            self._shown = time.monotonic()
+            self._screen.update(self._task, virtual_ns / 1e9, wall_s)
+
+    def close(self) -> None:
+        """Print what came without an end of line, and take the progress line away."""
+        for is_error, rest in self._rest.items():
+            if rest:
+                self._print(rest, is_error)
+        if self._task is not None:
+            self._screen.finish(self._task)
+
+    def _print(self, line: bytes, is_error: bool) -> None:
+        text = line.decode(errors="replace")
+        self._screen.print(f"{self._name} | {text}" if self._screen.prefixes else text, is_error)
+
+
+def show(result: Result) -> None:
+    """The summary of one run."""
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="dim", padding=(0, 2, 0, 0))
+    for column in (result.experiment, "measured", "expected"):
+        table.add_column(column, overflow="fold")
+    claimed = {claim.name for claim in result.claims}
+    for figure in result.figures:
+        if figure.name not in claimed:
+            table.add_row(f"  {escape(figure.name)}", escape(f"{figure.value} {figure.unit}".strip()), "")
+    for claim in result.claims:
+        mark = "[green]✓[/green]" if claim.passed else "[red]✗[/red]"
+        table.add_row(f"{mark} {escape(claim.name)}", escape(str(claim.measured)), escape(expectation(claim)))
+    if table.row_count:
+        stdout.print(table)
+    times = result.times
+    stdout.print(
+        f"[dim]{times.virtual_ns / 1e9:.3f} s virtual in {times.wall_s:.1f} s wall (ratio {times.ratio:.2f}), "
+        f"fidelity {result.fidelity.verdict}, digest {result.digest[:16]}, in {result.folder}[/dim]",
+        soft_wrap=True,
+    )
+    name = result.experiment
+    if result.status is not Status.OK:
+        complain(f"{name}: {result.reason}; what it had until then is in {result.folder}")
+    elif not result.passed:
+        failed = [claim.name for claim in result.claims if not claim.passed]
+        complain(f"{name}: not as claimed: {', '.join(failed)}")
+    if result.fidelity.verdict is Verdict.DEGRADED:
+        complain(f"{name}: the lab could not keep its promises: {'; '.join(result.fidelity.reasons)}")

@@ -85,7 +85,7 @@ class Supervisor:
         self._send(Frame.of(Kind.START, {"kernel": platform.release(), "python": python}))
         samples = self._start_sampler()
         outputs = self._start_job()
-        kernel.real_time(60)
+        kernel.real_time(98)
         for descriptor, kind in outputs.items():
             self._selector.register(descriptor, selectors.EVENT_READ, kind)
         self._selector.register(samples, selectors.EVENT_READ, Kind.SAMPLE)
@@ -171,7 +171,7 @@ class Supervisor:
         if os.fork() == 0:
             try:
                 kernel.die_with_parent()
-                kernel.real_time(70)
+                kernel.real_time(99)
                 _sample_forever(self._start_ns, writer)
             finally:
                 os._exit(0)

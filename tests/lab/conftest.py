@@ -1,0 +1,64 @@
+"""What the tests with the lab share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import lab
+from testbed.lab import definition, engine
+from testbed.lab.engine import Ready
+from testbed.lab.job import Limits
+
+JOBS = Path(__file__).parent / "jobs"
+
+
+@pytest.fixture(scope="session")
+def ready() -> Ready:
+    """The lab in virtual time, set up."""
+    return engine.prepare(engine.Kind.VM, print)
+
+
+class Output:
+    """A watcher that keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.out = b""
+        self.err = b""
+        self.reports: list[str] = []
+
+    def report(self, text: str) -> None:
+        self.reports.append(text)
+
+    def output(self, data: bytes, is_error: bool) -> None:
+        if is_error:
+            self.err += data
+        else:
+            self.out += data
+
+    def progress(self, virtual_ns: int, wall_s: float) -> None: ...
+
+
+@pytest.fixture
+def output() -> Output:
+    return Output()
+
+
+Runner = Callable[..., lab.Result]
+
+
+@pytest.fixture
+def run(ready: Ready, tmp_path: Path, output: Output) -> Runner:
+    """Run a job of `jobs/`, as in run("behave:waits", how_long="1s")."""
+
+    def one(name: str, seed: int = 1, limits: Limits | None = None, on: Ready = ready, **parameters: Any) -> lab.Result:
+        file, _, function = name.partition(":")
+        experiment = definition.load_file(JOBS / f"{file}.py", function)
+        return lab.run(
+            experiment, parameters=parameters, seed=seed, limits=limits, on=on, out=tmp_path / "results", watcher=output
+        )
+
+    return one

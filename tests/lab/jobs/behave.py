@@ -1,0 +1,146 @@
+"""Jobs that show what the lab is: its time, its chance, its output."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration
+
+
+@experiment(timeout="1000s")
+def waits(run: Run, how_long: Duration = Duration("20s")) -> None:
+    """Sleeps, and looks at the clock."""
+    before = run.now_ns
+    time.sleep(how_long.ns / 1e9)
+    run.figure("slept", run.now_ns - before, "ns")
+
+
+@experiment()
+def says(run: Run, lines: int = 3) -> None:
+    """Prints, and leaves files of several kinds."""
+    for number in range(lines):
+        print(f"line {number}")
+    print("to standard error", file=sys.stderr)
+    print("no end of line", end="")
+    Path("empty").touch()
+    Path("deep/er").mkdir(parents=True)
+    Path("deep/er/binary").write_bytes(bytes(range(256)) * 8192)
+    Path("link").symlink_to("/etc/passwd")
+    Path("result.json").write_text("not the real one")
+
+
+@experiment()
+def draws(run: Run) -> None:
+    """Asks every source of chance that a job may meet."""
+    run.figure("run.rng", run.rng.random())
+    run.figure("random", random.random())
+    run.figure("os.urandom", os.urandom(16).hex())
+    run.figure("kernel uuid", Path("/proc/sys/kernel/random/uuid").read_text().strip())
+    child = "import os, random; print(os.urandom(8).hex(), hash('x'))"
+    run.figure("child", subprocess.run([sys.executable, "-c", child], capture_output=True, text=True).stdout.strip())
+    # netem draws its losses in the kernel.
+    subprocess.run("tc qdisc add dev lo root netem loss 50%".split(), check=True)
+    ping = subprocess.run("ping -c 40 -i 0.01 -W 1 127.0.0.1".split(), capture_output=True, text=True).stdout
+    run.figure("answers", [line.split("icmp_seq=")[1].split()[0] for line in ping.splitlines() if "icmp_seq" in line])
+
+
+@experiment()
+def works(run: Run, measured: bool = True) -> None:
+    """Keeps the CPU busy for half a second, and rests for as long."""
+    with run.measuring():
+        end = run.now_ns + 500_000_000
+        while measured and run.now_ns < end:
+            pass
+        time.sleep(0.5)
+    while not measured and run.now_ns < end + 1_000_000_000:
+        pass
+
+
+@experiment()
+def mixes(run: Run) -> None:
+    """A bit of everything that could differ from run to run: TCP, timers, processes, chance, memory."""
+    from testbed.net import traffic
+    from testbed.net.network import network
+    from topologies.star import Star
+
+    with network(Star(n=2, rate="100Mb/s", delay="500us")) as net:
+        first, last = net.hosts
+        capture = last.popen("tcpdump", "-w", str(run.directory / "last.pcap"), "-i", f"{last.name}-eth0", "-s", "96",
+                             "--time-stamp-precision=nano", "-U")
+        time.sleep(0.2)
+        run.figure("round trip", traffic.ping(first, last))
+        run.figure("goodput", traffic.iperf3(first, last, Duration("1s")).goodput)
+        capture.terminate()
+        capture.wait()
+    late = []
+    for _ in range(50):
+        due = time.monotonic_ns() + 1_000_000
+        time.sleep(0.001)
+        late.append(time.monotonic_ns() - due)
+    run.figure("lateness of timers", late)
+    run.figure("chance", os.urandom(8).hex())
+    run.figure("addresses", id(object()))
+
+
+@experiment()
+def controllers_start(run: Run) -> None:
+    """Starts Ryu 4.34 and os-ken with an OpenFlow app each, and a switch that connects to them."""
+    from testbed.linux import ovs
+
+    ovs.ensure()
+    app = Path("app.py")
+    for name, library in (("ryu", "ryu"), ("os-ken", "os_ken")):
+        app.write_text(_APP.format(library=library, base="RyuApp" if name == "ryu" else "OSKenApp"))
+        launcher = ["ryu-manager", "app.py"] if name == "ryu" else [sys.executable, "-c", _OS_KEN]
+        with Path(f"{name}.log").open("w") as log:
+            process = subprocess.Popen(launcher, stdout=log, stderr=log)
+        subprocess.run("ovs-vsctl --may-exist add-br s1 -- set-controller s1 tcp:127.0.0.1:6653".split(), check=True)
+        deadline = run.now_ns + 15_000_000_000
+        seen = Path(f"{name}.seen")
+        while not seen.exists() and run.now_ns < deadline:
+            time.sleep(0.1)
+        run.claim(f"{name}: a switch has connected", seen.exists(), equals=True)
+        process.kill()
+        process.wait()
+        subprocess.run("ovs-vsctl del-br s1".split(), check=True)
+
+
+_APP = """
+from {library}.base import app_manager
+from {library}.controller import ofp_event
+from {library}.controller.handler import CONFIG_DISPATCHER, set_ev_cls
+from {library}.ofproto import ofproto_v1_3
+
+class App(app_manager.{base}):
+    OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]
+
+    @set_ev_cls(ofp_event.EventOFPSwitchFeatures, CONFIG_DISPATCHER)
+    def seen(self, event):
+        name = "os-ken" if "{library}" == "os_ken" else "ryu"
+        open(name + ".seen", "w").write(str(event.msg.datapath_id))
+"""
+
+_OS_KEN = """
+import sys
+sys.path.insert(0, ".")
+from os_ken import cfg
+from os_ken.base.app_manager import AppManager
+import os_ken.controller.ofp_handler
+from os_ken.lib import hub
+cfg.CONF([], project="os_ken", version="4")
+manager = AppManager.get_instance()
+manager.load_apps(["app", "os_ken.controller.ofp_handler"])
+contexts = manager.create_contexts()
+hub.joinall(manager.instantiate_apps(**contexts))
+"""
+
+
+@experiment()
+def leaves(run: Run, megabytes: int = 1) -> None:
+    """Leaves a large file."""
+    print("leaving", flush=True)
+    Path("large").write_bytes(bytes(megabytes << 20))

@@ -1,0 +1,101 @@
+"""Jobs that go wrong, each in its own way, after having said something worth keeping."""
+
+import mmap
+import os
+import sys
+import time
+from pathlib import Path
+
+from testbed.errors import XoffError
+from testbed.lab import Run, experiment
+
+
+def _begin(run: Run) -> None:
+    run.figure("begun", 1)
+    run.event("begun")
+    Path("kept.txt").write_text("kept")
+    print("begun", flush=True)
+
+
+@experiment()
+def raises(run: Run) -> None:
+    """Ends with an exception."""
+    _begin(run)
+    raise ValueError("something is odd")
+
+
+@experiment()
+def refuses(run: Run) -> None:
+    """Ends with an error that is meant for the user."""
+    _begin(run)
+    raise XoffError("the cable is not plugged in; plug it in")
+
+
+@experiment()
+def exits(run: Run) -> None:
+    """Ends the process behind Python's back."""
+    _begin(run)
+    os._exit(7)
+
+
+@experiment()
+def crashes(run: Run) -> None:
+    """Ends by a signal."""
+    _begin(run)
+    os.abort()
+
+
+@experiment(timeout="2s")
+def sleeps(run: Run) -> None:
+    """Waits for ever, idle."""
+    _begin(run)
+    time.sleep(10_000)
+
+
+@experiment(timeout="100000s")
+def spins(run: Run) -> None:
+    """Never ends, busy."""
+    _begin(run)
+    while True:
+        pass
+
+
+@experiment(timeout="3s")
+def forks(run: Run, politely: bool = False) -> None:
+    """Forks until it is refused, and then for ever."""
+    _begin(run)
+    while True:
+        try:
+            if os.fork() == 0:
+                time.sleep(10_000)
+        except OSError:
+            if politely:
+                raise
+
+
+@experiment()
+def eats(run: Run) -> None:
+    """Takes all memory there is."""
+    _begin(run)
+    taken = []
+    while True:
+        taken.append(mmap.mmap(-1, 1 << 20))
+        taken[-1].write(b"x" * (1 << 20))
+
+
+@experiment()
+def panics(run: Run) -> None:
+    """Takes the lab's kernel down."""
+    _begin(run)
+    time.sleep(0.1)
+    Path("/proc/sysrq-trigger").write_text("c")
+
+
+@experiment()
+def survives_its_children(run: Run) -> None:
+    """Leaves a daemon behind that holds its output open."""
+    _begin(run)
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(10_000)
+    sys.stdout.flush()

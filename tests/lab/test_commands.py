@@ -1,0 +1,196 @@
+"""The command line as a user meets it: interrupted, killed, twice at once, out of disk, in a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.lab import cache
+from testbed.lab.engine import Ready
+
+from .conftest import JOBS
+
+ROOT = Path(__file__).parents[2]
+XOFF = [sys.executable, "-m", "testbed"]
+MISBEHAVE = str(JOBS / "misbehave.py")
+BEHAVE = str(JOBS / "behave.py")
+
+
+@pytest.fixture
+def private_tmp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ready: Ready) -> Path:
+    """A cache of our own with the shared image and snapshot in it, so that what is left behind is ours."""
+    mine = tmp_path / "cache"
+    mine.mkdir()
+    assert ready.snapshot is not None
+    for path in (ready.snapshot.path, ready.snapshot.image.path):
+        (mine / path.name).symlink_to(path)
+    monkeypatch.setenv("XOFF_CACHE", str(mine))
+    return mine / "tmp"
+
+
+def start(*arguments: str, out: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*XOFF, "run", *arguments, "--out", str(out)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def wait_until_begun(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
+
+
+def qemus_below(pid: int) -> list[int]:
+    """The QEMU processes that a process has started."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+            name = (entry.parent / "comm").read_text()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and name.startswith("qemu"):
+            found.append(int(entry.parent.name))
+    return found
+
+
+def is_gone(pid: int) -> bool:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state in "ZX":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, b"interrupted"), (signal.SIGTERM, 143, b"terminated")]
+)
+def test_an_interrupted_run_keeps_what_it_had_and_leaves_nothing(
+    private_tmp: Path, tmp_path: Path, number: signal.Signals, code: int, word: bytes
+) -> None:
+    process = start(f"{MISBEHAVE}:spins", out=tmp_path / "out")
+    wait_until_begun(process)
+    (qemu,) = qemus_below(process.pid)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert word in err
+    assert b"Traceback" not in err
+    folder = tmp_path / "out" / "spins-001"
+    result = json.loads((folder / "result.json").read_text())
+    assert result["status"] == "interrupted"
+    assert result["figures"] == [{"name": "begun", "value": 1, "unit": ""}]
+    assert (folder / "kept.txt").read_text() == "kept"
+    assert is_gone(qemu)
+    assert list(private_tmp.iterdir()) == []
+
+
+def test_a_killed_xoff_takes_its_qemu_along_and_the_next_one_cleans_up(private_tmp: Path, tmp_path: Path) -> None:
+    process = start(f"{MISBEHAVE}:spins", out=tmp_path / "out")
+    wait_until_begun(process)
+    (qemu,) = qemus_below(process.pid)
+    process.kill()
+    process.communicate()
+    assert is_gone(qemu)
+    assert len(list(private_tmp.iterdir())) == 1
+    assert len(cache.sweep()) == 1
+    assert list(private_tmp.iterdir()) == []
+
+
+def test_two_at_once_do_not_meet(ready: Ready, tmp_path: Path) -> None:
+    both = [start(f"{BEHAVE}:waits", "--set", f"how_long={s}s", "--json", out=tmp_path) for s in (1, 2)]
+    results = [json.loads(process.communicate()[0])[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert [round(r["figures"][0]["value"] / 1e9, 2) for r in results] == [1, 2]
+    assert {Path(r["folder"]).name for r in results} == {"waits-001", "waits-002"}
+
+
+def test_several_experiments_run_side_by_side_and_the_worst_exit_code_counts(ready: Ready, tmp_path: Path) -> None:
+    process = start(f"{BEHAVE}:says", f"{MISBEHAVE}:refuses", "-j", "2", out=tmp_path)
+    out, err = process.communicate()
+    assert process.returncode == 4
+    assert b"says | line 0\n" in out
+    assert b"refuses | refuses: the cable is not plugged in; plug it in\n" in err
+    assert {path.name for path in tmp_path.iterdir()} >= {"says-001", "refuses-001"}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "small"
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12M", "tmpfs", str(place)], check=False)
+    if done.returncode:
+        pytest.skip("mounting a small disk takes root")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_said_and_the_result_still_written(ready: Ready, small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(bytes(3 << 20))
+    process = start(f"{BEHAVE}:leaves", "--set", "megabytes=40", out=small_disk / "out")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert b"the disk is full" in err
+    assert b"Traceback" not in err
+    folder = small_disk / "out" / "leaves-001"
+    assert json.loads((folder / "result.json").read_text())["status"] == "disk-full"
+    assert (folder / "output.log").read_bytes() == b"leaving\n"
+
+
+def test_mininets_command_line_works_in_the_users_terminal(ready: Ready) -> None:
+    """The user types in a terminal; the lab's own terminal answers."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*XOFF, "shell", "star,2"], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE
+    )
+    os.close(theirs)
+
+    def read_until(wanted: bytes) -> bytes:
+        seen = b""
+        while wanted not in seen:
+            seen += os.read(ours, 4096)
+        return seen
+
+    try:
+        read_until(b"mininet> ")
+        os.write(ours, b"h1 ping -c 1 h2\n")
+        assert b"1 packets transmitted, 1 received" in read_until(b"mininet> ")
+        os.write(ours, b"h1 sleep 1000\n")
+        time.sleep(1)
+        os.write(ours, b"\x03")  # Ctrl-C ends the command, not the shell
+        read_until(b"mininet> ")
+        os.write(ours, b"exit\n")
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def test_a_shell_on_a_topology_that_cannot_be_built_says_why(ready: Ready) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([*XOFF, "shell", "star,2,3,4,5"], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    try:
+        while True:
+            seen += os.read(ours, 4096)
+    except OSError:  # the terminal has no user any more
+        pass
+    assert process.wait() == 4
+    assert b"topology star,2,3,4,5:" in seen
+    assert b"Traceback" not in seen
+    os.close(ours)

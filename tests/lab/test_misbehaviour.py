@@ -1,0 +1,95 @@
+"""Whatever a job does, the run ends with a reason, keeps what there was, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from testbed.lab import Result, Status
+from testbed.lab.job import Limits
+from testbed.lab.result import Exit
+
+from .conftest import Output, Runner
+
+
+def assert_kept(result: Result, output: Output) -> None:
+    """What the job had said and left before it went wrong is there, in the result and in the folder."""
+    assert result.figure("begun") == 1
+    assert output.out.startswith(b"begun\n")
+    assert result.folder is not None
+    assert (result.folder / "output.log").read_bytes().startswith(b"begun\n")
+    written = json.loads((result.folder / "result.json").read_text())
+    assert written["status"] == result.status
+    assert written["reason"] == result.reason
+
+
+@pytest.mark.parametrize(
+    ("job", "limits", "status", "reason", "code"),
+    [
+        ("raises", {}, Status.ERROR, "ValueError: something is odd", Exit.ERROR),
+        ("refuses", {}, Status.ERROR, "XoffError: the cable is not plugged in; plug it in", Exit.ERROR),
+        ("exits", {}, Status.ERROR, "the job ended with exit code 7", Exit.ERROR),
+        ("crashes", {}, Status.ERROR, "the job was ended by SIGABRT", Exit.ERROR),
+        ("sleeps", {"virtual_s": 2}, Status.TIMEOUT, "the job did not end within 2 s of virtual time", Exit.LIMIT),
+        (
+            "spins",
+            {"virtual_s": 1e5, "wall_s": 3},
+            Status.WALL_TIMEOUT,
+            "the job did not end within 3 s of wall time",
+            Exit.LIMIT,
+        ),
+        (
+            "forks",
+            {"virtual_s": 3, "processes": 64},
+            Status.TIMEOUT,
+            "the job did not end within 3 s of virtual time",
+            Exit.LIMIT,
+        ),
+        ("eats", {"memory_mb": 300}, Status.MEMORY, "the job used more than its 300 MB of memory", Exit.LIMIT),
+    ],
+)
+def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(
+    run: Runner, output: Output, job: str, limits: dict[str, float], status: Status, reason: str, code: Exit
+) -> None:
+    result = run(f"misbehave:{job}", limits=Limits(**limits))  # type: ignore[arg-type]
+    assert (result.status, result.reason) == (status, reason)
+    assert result.exit_code() == code
+    assert not result.passed
+    assert_kept(result, output)
+    assert result.folder is not None
+    assert (result.folder / "kept.txt").read_text() == "kept"
+    assert '"event": "begun"' in (result.folder / "events.jsonl").read_text()
+
+
+def test_a_job_that_is_refused_processes_says_so(run: Runner, output: Output) -> None:
+    result = run("misbehave:forks", limits=Limits(processes=64), politely=True)
+    assert result.status is Status.PROCESSES
+    assert result.reason.startswith("the job wanted more than its 64 processes")
+    assert_kept(result, output)
+
+
+def test_a_traceback_reaches_the_user_and_names_the_line(run: Runner, output: Output) -> None:
+    run("misbehave:raises")
+    assert b'raise ValueError("something is odd")' in output.err
+    assert output.err.rstrip().endswith(b"ValueError: something is odd")
+
+
+def test_an_error_meant_for_the_user_comes_without_a_traceback(run: Runner, output: Output) -> None:
+    run("misbehave:refuses")
+    assert output.err == b"refuses: the cable is not plugged in; plug it in\n"
+
+
+def test_a_kernel_panic_is_reported_with_what_the_kernel_said(run: Runner, output: Output) -> None:
+    result = run("misbehave:panics")
+    assert result.status is Status.LOST
+    assert result.reason.startswith("the lab's kernel panicked; it said:")
+    assert "sysrq" in result.reason
+    assert result.exit_code() == Exit.MACHINE
+    assert_kept(result, output)
+
+
+def test_a_daemon_left_behind_does_not_hold_the_run_up(run: Runner) -> None:
+    result = run("misbehave:survives_its_children")
+    assert result.status is Status.OK
+    assert result.times.virtual_ns < 2_000_000_000

@@ -1,0 +1,95 @@
+"""The promise: the lab's time is its own, and the same inputs give the same bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from testbed.lab import Result, Status
+from testbed.lab.fidelity import Verdict
+from testbed.lab.result import Exit
+
+from .conftest import Output, Runner
+
+
+def test_idle_time_costs_nothing_and_is_exact(run: Runner) -> None:
+    begin = time.monotonic()
+    result = run("behave:waits", how_long="900s")
+    assert result.status is Status.OK
+    late_ns = result.figure("slept") - 900 * 10**9
+    assert 0 <= late_ns < 200_000  # the timer's own slack is 50 us
+    assert result.times.ratio > 10
+    assert time.monotonic() - begin < 300
+
+
+def test_output_and_files_arrive_as_the_job_wrote_them(run: Runner, output: Output) -> None:
+    result = run("behave:says", lines=5000)
+    expected = "".join(f"line {number}\n" for number in range(5000)) + "no end of line"
+    assert output.out.decode() == expected
+    assert output.err == b"to standard error\n"
+    assert result.folder is not None
+    assert (result.folder / "deep/er/binary").read_bytes() == bytes(range(256)) * 8192
+    assert (result.folder / "empty").read_bytes() == b""
+    assert not (result.folder / "link").exists()
+    assert (result.folder / "job-result.json").read_text() == "not the real one"
+    assert set(result.files) == {
+        "output.log", "events.jsonl", "empty", "deep/er/binary", "job-result.json"
+    }  # fmt: skip
+
+
+def test_the_seed_reaches_every_source_of_chance(run: Runner) -> None:
+    same = [run("behave:draws", seed=7) for _ in range(2)]
+    other = run("behave:draws", seed=8)
+    assert same[0].digest == same[1].digest
+    for figure in same[0].figures:
+        assert figure.value != other.figure(figure.name), f"{figure.name} does not depend on the seed"
+    assert 5 < len(same[0].figure("answers")) < 35
+
+
+def test_a_busy_cpu_degrades_the_verdict_only_while_measuring(run: Runner) -> None:
+    busy = run("behave:works")
+    assert busy.fidelity.verdict is Verdict.DEGRADED
+    assert busy.fidelity.idle_percent is not None
+    assert busy.fidelity.idle_percent < 1
+    assert "the CPU was busy" in busy.fidelity.reasons[0]
+    assert busy.exit_code() is Exit.DEGRADED
+    assert busy.exit_code(allow_degraded=True) is Exit.OK
+    rested = run("behave:works", measured=False)
+    assert rested.fidelity.verdict is Verdict.KEPT
+    assert rested.fidelity.idle_percent is not None
+    assert rested.fidelity.idle_percent > 95
+    assert rested.fidelity.timer_late_ns is not None
+    assert rested.fidelity.timer_late_ns < 200_000
+
+
+def test_the_shipped_controllers_start_and_a_switch_connects(run: Runner) -> None:
+    result = run("behave:controllers_start")
+    assert result.check().passed
+
+
+@pytest.mark.slow
+def test_twenty_runs_on_an_idle_and_on_a_busy_machine_are_one_result(run: Runner) -> None:
+    def many(count: int) -> list[Result]:
+        with ThreadPoolExecutor(2) as pool:  # two at a time
+            return list(pool.map(lambda _: run("behave:mixes"), range(count)))
+
+    results = many(10)
+    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        results += many(10)
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+    assert {result.status for result in results} == {Status.OK}
+    captures = {result.files["last.pcap"] for result in results}
+    assert len(captures) == 1
+    assert results[0].folder is not None
+    assert Path(results[0].folder, "last.pcap").stat().st_size > 500_000  # there was traffic to differ in
+    assert len({result.digest for result in results}) == 1

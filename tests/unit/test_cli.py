@@ -1,0 +1,139 @@
+"""The command line where no lab is needed: help, typos, and what a script gets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import testbed
+from testbed.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    """Standard error as one line, however wide the terminal."""
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rnu"], "there is no command rnu; did you mean run?"),
+        (["fly"], "there is no command fly; there are demo, test, list, run, shell, doctor, image, clean, completion"),
+        (["run"], "the following arguments are required: EXPERIMENT; see xoff run --help"),
+        (["run", "helo"], "there is no experiment helo; did you mean hello?"),
+        (["run", "nowhere.py"], "there is no experiment file nowhere.py"),
+        (["run", "hello", "--set", "host=3"], "hello has no parameter host; did you mean hosts?"),
+        (["run", "hello", "--set", "hosts"], "--set hosts: NAME=VALUE is expected, as in --set hosts=8"),
+        (["run", "hello", "--set", "hosts=many"], "hosts=many: a whole number is expected"),
+        (["run", "hello", "--set", "rate=fast"], "rate: "),
+        (["run", "hello", "--engine", "warp"], "argument --engine: "),
+        (["run", "hello", "--fidelity", "speed=1"], "--fidelity speed=1: there are idle=5%, timer=200us"),
+        (["run", "hello", "-j", "0"], "-j 0: at least 1 is expected"),
+        (["shell", "stra"], "there is no topology stra; did you mean star?"),
+        (["image", "shine"], "argument"),
+        (["completion", "tcsh"], "argument shell: invalid choice: 'tcsh'"),
+    ],
+)
+def test_a_mistake_gets_one_line_that_names_it_and_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    text = said(capsys)
+    assert text.startswith("xoff: ")
+    assert message in text
+    assert "Traceback" not in text
+
+
+def test_an_experiment_that_cannot_be_read_is_named_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = {
+        "import mininet.net\n": "which is not here; if the lab has it (Mininet, for one), import it inside",
+        "def broken(:\n": "cannot be read: SyntaxError",
+        "x = 1\n": "holds no function marked with @experiment",
+        "from testbed.lab import experiment\n@experiment()\ndef e(run, n): ...\n": "the parameter n needs a default",
+    }
+    for number, (text, message) in enumerate(cases.items()):
+        file = tmp_path / f"mine{number}.py"
+        file.write_text(text)
+        assert main(["run", str(file)]) == 2
+        assert message in said(capsys)
+
+
+def test_help_names_every_command_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    for command in ("demo", "test", "list", "run", "shell", "doctor", "image", "clean", "completion"):
+        assert re.search(rf"^ +{command}\b", text, re.MULTILINE)
+    assert "exit codes:" in text
+
+
+def test_list_gives_scripts_every_experiment_with_its_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    hello = next(e for e in content["experiments"] if e["name"] == "hello")
+    assert hello["parameters"]["rate"] == "100Mb/s"
+    assert {"name": "star", "summary": "Hosts around one switch: star,N"} in content["topologies"]
+
+
+def test_completion_offers_commands_and_experiments() -> None:
+    def complete(line: str) -> list[str]:
+        environment = {
+            **os.environ, "_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)),
+            "_ARGCOMPLETE_STDOUT_FILENAME": "/dev/stdout", "_ARGCOMPLETE_IFS": "\n", "PYTHONPATH": str(ROOT),
+        }  # fmt: skip
+        command = [sys.executable, "-m", "testbed"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return [word.strip() for word in done.stdout.split("\n") if word.strip()]
+
+    assert complete("xoff de") == ["demo"]
+    assert complete("xoff run hel") == ["hello"]
+    assert complete("xoff shell st") == ["star"]
+
+
+def test_the_front_door_sends_an_old_python_away_with_the_way_out() -> None:
+    program = "import sys; sys.version_info = (3, 9, 2); exec(open('xoff').read())"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("xoff: Python 3.11 or newer is needed, this is 3.9")
+    assert done.stderr.rstrip().endswith("vagrant up")
+
+
+def test_another_system_is_sent_to_vagrant(monkeypatch: pytest.MonkeyPatch) -> None:
+    from testbed.cli import machine
+
+    monkeypatch.setattr(machine.sys, "platform", "darwin")
+    with pytest.raises(machine.MachineError, match=r"vagrant up && vagrant ssh$"):
+        machine.check_platform()
+
+
+def test_missing_packages_are_named_with_their_reason_before_anything_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from testbed.cli import machine
+    from testbed.lab.needs import Package
+
+    said: list[str] = []
+    monkeypatch.setattr(machine, "install", lambda names, report: said.append(f"INSTALL {names}"))
+    absent = Package("qemu-imaginary", "runs the lab", program="no-such-program")
+    present = Package("coreutils", "is there", program="ls")
+    with pytest.raises(machine.MachineError, match="installed, but still not found: qemu-imaginary"):
+        machine.require([absent, present], said.append)
+    assert said == ["this machine needs:", "  qemu-imaginary  runs the lab", "INSTALL ['qemu-imaginary']"]
+    machine.require([present], said.append)
+    assert len(said) == 3
+
+
+def test_the_version_is_the_packages_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"xoff {testbed.__version__}\n"

@@ -12,6 +12,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from pathlib import Path
 from testbed.errors import XoffError
 
 _OWNER = ".owner"
+_UNUSED_S = 14 * 86400.0
 Report = Callable[[str], None]
 
 
@@ -80,6 +82,19 @@ def sweep(parent: Path | None = None) -> list[Path]:
         except (BlockingIOError, FileNotFoundError):
             continue
     return removed
+
+
+def used(path: Path) -> Path:
+    """Note that what was published at `path` is in use, so that it is not pruned."""
+    os.utime(path)
+    return path
+
+
+def prune(pattern: str) -> None:
+    """Remove what nobody has used for weeks: images and snapshots of code that has moved on."""
+    for path in root().glob(pattern):
+        if time.time() - path.stat().st_mtime > _UNUSED_S:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def publish(built: Path, final: Path) -> None:

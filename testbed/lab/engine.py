@@ -117,7 +117,7 @@ def _realtime_snapshot(lab: image.Image, report: Report) -> Snapshot:
             report("real time on KVM")
             return found
         except QemuError as error:
-            why = str(error).splitlines()[0]
+            why = str(error).splitlines()[-1].strip()
             verdict.write_text(json.dumps([False, why]))
     report(f"real time without KVM ({why}): the lab will be slow, and short of CPU under load")
     return snapshot.ensure(lab, qemu.TCG, report)

@@ -111,6 +111,7 @@ def ensure(report: Report) -> Image:
     """The image, from the cache or built now."""
     final = _final()
     if (image := _load(final, report)) is not None:
+        cache.used(final)
         return image
     with cache.locked("lab image", report):
         if (image := _load(final, report)) is not None:
@@ -136,6 +137,7 @@ def build(report: Report) -> Image:
                 shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         (work / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
         cache.publish(work, _final())
+        cache.prune("image-*")
     image = _load(_final(), report)
     if image is None:
         raise ImageError(f"the image just built in {_final()} is damaged; is the disk sound?")

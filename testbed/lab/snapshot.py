@@ -66,7 +66,7 @@ def ensure(image: Image, accelerator: Accelerator, report: Report, boot_seconds:
     """The snapshot for this image, accelerator and QEMU, from the cache or taken now."""
     final = _place(image, accelerator)
     if _whole(final):
-        return Snapshot(final, image, accelerator)
+        return Snapshot(cache.used(final), image, accelerator)
     with cache.locked("lab snapshot", report):
         if not _whole(final):
             if final.exists():
@@ -109,6 +109,7 @@ def _take(image: Image, accelerator: Accelerator, final: Path, report: Report, b
         manifest = {"seen": _signature(work), "state": cache.sha256(work / _STATE), "taken": time.time()}
         (work / _MANIFEST).write_text(json.dumps(manifest) + "\n")
         cache.publish(work, final)
+        cache.prune("snapshot-*")
 
 
 def _whole(path: Path) -> bool:

@@ -48,6 +48,7 @@ class Commands(Protocol):
 
 _PIECE = 1 << 16
 _CHUNK = wire.LARGEST >> 1
+_LONGEST_WAIT_S = 3600.0  # epoll takes no more than some weeks
 
 
 class Supervisor:
@@ -115,7 +116,7 @@ class Supervisor:
         ended = False
         while not ended:
             left = (deadline - time.monotonic_ns()) / 1e9
-            for key, _ in self._selector.select(max(0.0, left)):
+            for key, _ in self._selector.select(min(max(0.0, left), _LONGEST_WAIT_S)):
                 if key.data == "ended":
                     ended = True
                 elif isinstance(key.data, Kind):

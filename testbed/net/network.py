@@ -16,9 +16,9 @@ from testbed.linux import ovs
 
 
 @contextmanager
-def network(topo: Topo, **options: Any) -> Iterator[Mininet]:
-    """Start `topo` with learning switches and shaped links; `options` are Mininet's."""
-    setLogLevel("warning")
+def network(topo: Topo, log: str = "warning", **options: Any) -> Iterator[Mininet]:
+    """Start `topo` with learning switches and shaped links; `log` and `options` are Mininet's."""
+    setLogLevel(log)
     Mininet.inited = True  # its set-up tunes settings of the whole machine, which a sandbox has not
     ovs.ensure()
     chosen = {"switch": OVSBridge, "controller": None, "link": TCLink, "autoSetMacs": True} | options

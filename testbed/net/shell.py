@@ -19,7 +19,7 @@ def shell(wanted: str) -> None:
 
     from testbed.net.network import network
 
-    with network(topo) as net:
+    with network(topo, log="output") as net:
         print(f"*** {wanted}: {len(net.hosts)} hosts, {len(net.switches)} switches; `help` for commands, `exit` to end")
         CLI(net)
 

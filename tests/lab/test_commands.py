@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -158,18 +159,19 @@ def test_mininets_command_line_works_in_the_users_terminal(ready: Ready) -> None
     )
     os.close(theirs)
 
-    def read_until(wanted: bytes) -> bytes:
+    def read_until(wanted: bytes) -> None:
         seen = b""
         while wanted not in seen:
+            assert select.select([ours], [], [], 30)[0], f"no {wanted!r} after {seen!r}"
             seen += os.read(ours, 4096)
-        return seen
 
     try:
         read_until(b"mininet> ")
         os.write(ours, b"h1 ping -c 1 h2\n")
-        assert b"1 packets transmitted, 1 received" in read_until(b"mininet> ")
-        os.write(ours, b"h1 sleep 1000\n")
-        time.sleep(1)
+        read_until(b"1 packets transmitted, 1 received")
+        read_until(b"mininet> ")
+        os.write(ours, b"h1 echo started; sleep 1000\n")
+        read_until(b"\r\nstarted")
         os.write(ours, b"\x03")  # Ctrl-C ends the command, not the shell
         read_until(b"mininet> ")
         os.write(ours, b"exit\n")

@@ -1,0 +1,57 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from testbed.lab import needs
+
+settings.register_profile("xoff", deadline=None)  # a busy machine is no failure
+settings.load_profile("xoff")
+
+
+@pytest.fixture
+def xoff_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own; nothing is there yet."""
+    place = tmp_path / "cache"
+    monkeypatch.setenv("XOFF_CACHE", str(place))
+    return place
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Makes shell scripts in the only directory where programs are looked for."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    monkeypatch.setenv("PATH", str(place))
+    monkeypatch.setattr(needs, "_SBIN", ())
+
+    def write(name: str, script: str = "", interpreter: str = "#!/bin/sh") -> Path:
+        path = place / name
+        path.write_text(f"{interpreter}\n{script}\n")
+        path.chmod(0o755)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def experiment_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Writes the files of a user's experiment; what is imported from them is forgotten afterwards."""
+
+    def write(text: str, name: str = "mine.py") -> Path:
+        path = tmp_path / "user" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"from testbed.lab import Run, experiment\n{textwrap.dedent(text)}")
+        return path
+
+    yield write
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]

@@ -1,0 +1,319 @@
+"""What testbed.lab.qemu promises: a QEMU that will do or one clear error, and the same machine every time."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.lab import qemu, snapshot
+from testbed.lab.image import Image
+from testbed.lab.qemu import ICOUNT, KVM, TCG, Accelerator, Machine, QemuError
+from testbed.lab.snapshot import Snapshot
+
+Install = Callable[..., Path]
+WAIT_S = 20
+IMAGE = Image(Path("/cache/image-1"), "1", "d" * 64, "6.12", {}, {}, {})
+
+
+def forget() -> None:
+    for thing in vars(qemu).values():
+        if hasattr(thing, "cache_clear"):
+            thing.cache_clear()
+
+
+@pytest.fixture
+def installed(install: Install) -> Iterator[Callable[[str], Path]]:
+    """Installs a QEMU that calls itself what it is told to, as the only one."""
+    forget()
+    yield lambda text: install(qemu.PROGRAM, f"echo '{text}'")
+    forget()
+
+
+def complaint(call: Callable[[], object]) -> str:
+    with pytest.raises(QemuError) as caught:
+        call()
+    assert caught.value.exit_code == 3
+    return str(caught.value)
+
+
+# The version
+
+
+def test_a_missing_qemu_is_one_error_that_says_what_to_install(installed: Callable[[str], Path]) -> None:
+    assert complaint(qemu.program) == (
+        "qemu-system-x86_64 is missing (it runs the lab); install the package qemu-system-x86, version 7.2 or newer"
+    )
+    assert qemu.version() == ""
+
+
+@pytest.mark.parametrize("version", ["7.1.0", "6.2.0", "7", "2.11.1", "0.15"])
+def test_a_qemu_that_is_too_old_is_one_error_with_both_versions(version: str, installed: Callable[[str], Path]) -> None:
+    path = installed(f"QEMU emulator version {version} (Debian 1:{version}+dfsg-1)")
+    assert complaint(qemu.program) == (
+        f"{path} is version {version}, and the lab needs 7.2 or newer; install a newer QEMU"
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ("QEMU emulator version 7.2.0", "7.2.0"),
+        ("QEMU emulator version 7.2.11 (Debian 1:7.2+dfsg-7+deb12u7)", "7.2.11"),
+        ("QEMU emulator version 7.10.1", "7.10.1"),
+        ("QEMU emulator version 8.0.0-rc1", "8.0.0-rc1"),
+        ("QEMU emulator version 10.0.2", "10.0.2"),
+    ],
+)
+def test_a_qemu_that_is_new_enough_will_do(told: str, version: str, installed: Callable[[str], Path]) -> None:
+    path = installed(f"{told}\nCopyright (c) 2003-2022 Fabrice Bellard and the QEMU Project developers")
+    assert qemu.program() == str(path)
+    assert qemu.version() == version
+
+
+def test_a_qemu_that_does_not_tell_its_version_is_shown_with_what_it_said(install: Install) -> None:
+    forget()
+    path = install(qemu.PROGRAM, "echo error while loading shared libraries: libaio.so.1 >&2; exit 127")
+    assert complaint(qemu.program) == (
+        f"{path} does not tell its version: error while loading shared libraries: libaio.so.1"
+    )
+
+
+def test_a_qemu_that_cannot_be_executed_is_an_error_too(install: Install) -> None:
+    forget()
+    path = install(qemu.PROGRAM, interpreter="\x7fELF of another machine")
+    assert str(path) in complaint(qemu.program)
+
+
+def test_a_qemu_that_is_installed_later_is_found(installed: Callable[[str], Path]) -> None:
+    """As when a command looks, installs what is missing, and goes on."""
+    assert qemu.version() == ""
+    installed("QEMU emulator version 7.2.11")
+    assert qemu.version() == "7.2.11"
+
+
+# The command line
+
+
+@pytest.fixture
+def present(installed: Callable[[str], Path]) -> str:
+    return str(installed("QEMU emulator version 7.2.11"))
+
+
+def value_of(argv: list[str], option: str) -> list[str]:
+    return [argv[n + 1] for n, word in enumerate(argv) if word == option]
+
+
+def properties(argv: list[str], name: str) -> dict[str, str]:
+    """The properties of the device or object with that id or type, commas undone."""
+    for text in value_of(argv, "-object") + value_of(argv, "-device"):
+        kind, *pairs = text.replace(",,", "\0").split(",")
+        found = {key: value.replace("\0", ",") for key, _, value in (pair.partition("=") for pair in pairs)}
+        if name in (kind, found.get("id")):
+            return found
+    raise AssertionError(f"no {name} in {argv}")
+
+
+@pytest.mark.parametrize("accelerator", [ICOUNT, TCG, KVM], ids=lambda a: a.name)
+def test_a_machine_that_wakes_is_the_one_that_was_booted(accelerator: Accelerator, present: str) -> None:
+    boot = qemu.arguments(IMAGE, accelerator, Path("/memory"), fresh=True)
+    wake = qemu.arguments(IMAGE, accelerator, Path("/memory"), fresh=False)
+    assert wake[-2:] == ["-incoming", "defer"]
+    assert "-incoming" not in boot
+    differing = [(a, b) for a, b in zip(boot, wake[:-2], strict=True) if a != b]
+    assert [a.replace("share=on", "share=off") for a, _ in differing] == [b for _, b in differing]
+    assert [a.split(",")[1] for a, _ in differing] == ["id=ram", "id=job"]
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_only_the_machine_that_is_booted_writes_the_memory_file(fresh: bool, present: str) -> None:
+    memory = properties(qemu.arguments(IMAGE, ICOUNT, Path("/snap/memory"), fresh), "ram")
+    assert memory["mem-path"] == "/snap/memory"
+    assert memory["size"] == f"{qemu.MEMORY_MB}M"
+    assert memory["share"] == ("on" if fresh else "off")
+
+
+def test_the_machine_is_this_qemu_with_this_image_and_nothing_from_outside(present: str) -> None:
+    argv = qemu.arguments(IMAGE, ICOUNT, Path("/memory"), fresh=True)
+    assert argv[0] == present
+    assert value_of(argv, "-kernel") == ["/cache/image-1/vmlinuz"]
+    assert value_of(argv, "-initrd") == ["/cache/image-1/root.cpio.zst"]
+    assert value_of(argv, "-nic") == ["none"]
+    assert {"-nodefaults", "-no-user-config", "-no-reboot", "-S"} <= set(argv)
+
+
+def test_only_the_instruction_clock_repeats_and_it_hides_what_differs_between_hosts(present: str) -> None:
+    assert [a.deterministic for a in (ICOUNT, TCG, KVM)] == [True, False, False]
+    argv = qemu.arguments(IMAGE, ICOUNT, Path("/memory"), fresh=False)
+    assert value_of(argv, "-icount") == ["shift=0,sleep=off"]
+    assert value_of(argv, "-seed") == ["1"]
+    assert {"-rdrand", "-rdseed"} <= set(value_of(argv, "-cpu")[0].split(","))
+    assert value_of(argv, "-rtc") == ["base=2025-01-01T00:00:00,clock=vm"]
+    for word in ("nokaslr", "norandmaps", "random.trust_cpu=off", "PYTHONHASHSEED=0"):
+        assert word in value_of(argv, "-append")[0].split()
+
+
+def test_a_cache_with_a_comma_in_its_name_is_no_option(present: str) -> None:
+    """QEMU's own rule: in the value of an option a comma is doubled."""
+    argv = qemu.arguments(IMAGE, ICOUNT, Path("/my,share=off,cache/memory"), fresh=True)
+    memory = properties(argv, "ram")
+    assert (memory["mem-path"], memory["share"]) == ("/my,share=off,cache/memory", "on")
+
+
+def test_a_cache_with_a_space_or_quote_in_its_name_can_be_woken_from(
+    tmp_path: Path, present: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrated: list[tuple[str, str]] = []
+
+    class Recorder:
+        def __init__(self, *_: Any) -> None: ...
+
+        def migrate(self, command: str, uri: str) -> None:
+            migrated.append((command, uri))
+
+        def command(self, name: str) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(snapshot, "Machine", Recorder)
+    Snapshot(Path("/it's my cache/snapshot-1"), IMAGE, ICOUNT).start(b"job", tmp_path, None)
+    ((command, uri),) = migrated
+    assert command == "migrate-incoming"
+    assert shlex.split(uri.removeprefix("exec:")) == ["cat", "/it's my cache/snapshot-1/state"]
+
+
+def test_a_job_is_laid_down_with_its_length_in_all_of_its_room(
+    tmp_path: Path, present: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Deaf:
+        def __init__(self, *_: Any) -> None: ...
+
+        def migrate(self, command: str, uri: str) -> None: ...
+
+        def command(self, name: str) -> None: ...
+
+    monkeypatch.setattr(snapshot, "Machine", Deaf)
+    Snapshot(Path("/snapshot-1"), IMAGE, ICOUNT).start(b"what to do", tmp_path, None)
+    content = (tmp_path / "job").read_bytes()
+    assert content.rstrip(b"\0") == b"\x0a\0\0\0\0\0\0\0what to do"
+    assert len(content) == qemu.JOB_SPACE_MB << 20
+
+
+# The process and its monitor, with a stand-in that says what it is told to
+
+STAND_IN = """
+import json, socket, sys
+print("starting", flush=True)
+server = socket.socket(socket.AF_UNIX)
+server.bind("monitor")
+server.listen()
+connection, _ = server.accept()
+connection.sendall(b'{"QMP": {"version": {}}}\\n')
+requests = connection.makefile("r")
+for answers in json.loads(sys.argv[1]):
+    request = json.loads(requests.readline())
+    print("asked to", request["execute"], flush=True)
+    connection.sendall(b"".join(json.dumps(answer).encode() + b"\\n" for answer in answers))
+if sys.argv[2] == "stay":
+    requests.readline()
+sys.exit(7)
+"""
+DONE: dict[str, Any] = {"return": {}}
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Machine]]:
+    """Starts a machine whose monitor answers each command with the messages given for it, at once."""
+    machines: list[Machine] = []
+
+    def begin(*answers: list[dict[str, Any]], then: str = "stay") -> Machine:
+        argv = [sys.executable, "-I", "-S", "-c", STAND_IN, json.dumps([[DONE], *answers]), then]
+        machines.append(Machine(argv, tmp_path, None))
+        return machines[-1]
+
+    yield begin
+    for machine in machines:
+        machine.close()
+
+
+def test_a_command_is_answered(start: Callable[..., Machine]) -> None:
+    with start([{"return": {"status": "running"}}]) as machine:
+        assert machine.command("query-status") == {"status": "running"}
+    assert machine.process.poll() is not None
+
+
+def test_a_command_that_qemu_refuses_is_an_error_with_its_reason(start: Callable[..., Machine]) -> None:
+    machine = start([{"error": {"class": "GenericError", "desc": "no such thing"}}], [DONE])
+    assert complaint(lambda: machine.command("cont")) == "QEMU refused cont: no such thing"
+    assert machine.command("cont") == {}
+
+
+def test_events_between_commands_and_answers_are_kept_and_told_once(start: Callable[..., Machine]) -> None:
+    machine = start([{"event": "RESUME"}, DONE])
+    machine.command("cont")
+    assert machine.event("STOP") is False
+    assert machine.event("RESUME") is True
+    assert machine.event("RESUME") is False
+
+
+def test_events_that_come_together_with_an_answer_are_seen(start: Callable[..., Machine]) -> None:
+    machine = start([DONE, {"event": "STOP"}, {"event": "GUEST_PANICKED"}])
+    machine.command("cont")
+    assert machine.event("GUEST_PANICKED") is True
+    assert machine.event("STOP") is True
+
+
+def test_a_qemu_that_ends_is_an_error_with_its_last_words(start: Callable[..., Machine]) -> None:
+    machine = start([DONE], then="end")
+    machine.command("cont")
+    assert complaint(lambda: machine.command("stop")) == (
+        "QEMU ended with 7; it said:\n  starting\n  asked to qmp_capabilities\n  asked to cont"
+    )
+
+
+def test_waiting_for_an_event_ends_with_the_machine(start: Callable[..., Machine]) -> None:
+    machine = start([DONE], then="end")
+    machine.command("cont")
+    assert complaint(lambda: machine.wait_for("GUEST_PANICKED", 20)).startswith("QEMU ended with 7; it said:")
+
+
+def test_a_qemu_that_does_not_start_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    argv = ["sh", "-c", "echo 'qemu: no such machine' >&2; exit 1"]
+    assert complaint(lambda: Machine(argv, tmp_path, None)) == ("QEMU ended with 1; it said:\n  qemu: no such machine")
+
+
+def test_leaving_the_block_ends_the_process_whatever_happened(start: Callable[..., Machine]) -> None:
+    with pytest.raises(RuntimeError), start() as machine:
+        assert machine.process.poll() is None
+        raise RuntimeError
+    assert machine.process.poll() == -9
+
+
+def test_qemu_does_not_outlive_us(tmp_path: Path) -> None:
+    """Killed without a chance to clean up, as by the out-of-memory killer."""
+    text = (
+        "import os, sys; from pathlib import Path; from testbed.lab.qemu import Machine\n"
+        f"machine = Machine([sys.executable, '-I', '-S', '-c', {STAND_IN!r}, '[[{{\"return\": {{}}}}]]', 'stay'],"
+        f" Path({str(tmp_path)!r}), None)\n"
+        "print(machine.process.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -9
+    try:
+        process = os.pidfd_open(int(done.stdout))
+    except ProcessLookupError:
+        return
+    ended, _, _ = select.select([process], [], [], WAIT_S)
+    os.close(process)
+    assert ended

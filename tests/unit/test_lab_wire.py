@@ -1,0 +1,188 @@
+"""What testbed.lab.wire promises: every frame arrives as it was sent, or the damage is noticed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.lab import wire
+from testbed.lab.wire import Decoder, Frame, Kind, Sample, WireError
+
+HEADER = 13
+frames = st.lists(st.builds(Frame, st.sampled_from(Kind), st.binary(max_size=300)), max_size=8)
+int64s = st.integers(-(2**63), 2**63 - 1)
+contents: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+def encoded(sent: Iterable[Frame]) -> bytes:
+    return b"".join(frame.encode() for frame in sent)
+
+
+def decoded(*pieces: bytes) -> tuple[list[Frame], int]:
+    """The frames in a stream that comes in pieces, and the octets left over."""
+    decoder = Decoder()
+    found = [frame for piece in pieces for frame in decoder.feed(piece)]
+    return found, decoder.pending
+
+
+def damage(*pieces: bytes) -> str:
+    """What is said about a damaged stream."""
+    with pytest.raises(WireError) as caught:
+        decoded(*pieces)
+    return str(caught.value)
+
+
+# Streams
+
+
+@given(frames, st.lists(st.integers(0, 2500)))
+def test_frames_arrive_as_sent_however_the_stream_is_split(sent: list[Frame], cuts: list[int]) -> None:
+    stream = encoded(sent)
+    places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    assert decoded(*(stream[a:b] for a, b in pairwise(places))) == (sent, 0)
+
+
+def test_frames_arrive_as_sent_octet_by_octet() -> None:
+    sent = [Frame(kind, kind.name.encode()) for kind in Kind]
+    assert decoded(*(bytes([octet]) for octet in encoded(sent))) == (sent, 0)
+
+
+def test_an_empty_piece_brings_nothing_and_breaks_nothing() -> None:
+    one = Frame(Kind.OUT, b"one").encode()
+    assert decoded(b"", one[:5], b"", one[5:], b"") == ([Frame(Kind.OUT, b"one")], 0)
+
+
+def test_a_frame_is_there_with_its_last_octet_and_not_before() -> None:
+    decoder = Decoder()
+    stream = Frame(Kind.OUT, b"hello").encode()
+    assert list(decoder.feed(stream[:-1])) == []
+    assert decoder.pending == HEADER + 4
+    assert list(decoder.feed(stream[-1:])) == [Frame(Kind.OUT, b"hello")]
+    assert decoder.pending == 0
+
+
+@given(frames, st.data())
+def test_a_truncated_stream_gives_its_whole_frames_and_leaves_the_rest_pending(
+    sent: list[Frame], data: st.DataObject
+) -> None:
+    stream = encoded(sent)
+    end = data.draw(st.integers(0, len(stream)))
+    found, pending = decoded(stream[:end])
+    assert found == sent[: len(found)]
+    assert pending == end - len(encoded(found))
+    assert found == sent or pending < len(sent[len(found)].encode())
+
+
+def test_no_octet_of_a_stream_can_change_unnoticed() -> None:
+    sent = [Frame(Kind.OUT, b"one"), Frame(Kind.FILE, b""), Frame(Kind.NOTE, b"two")]
+    stream = encoded(sent)
+    silent = []
+    for position in range(len(stream)):
+        for change in range(1, 256):
+            damaged = bytearray(stream)
+            damaged[position] ^= change
+            try:
+                found, pending = decoded(bytes(damaged))
+            except WireError:
+                continue
+            if found != sent[: len(found)] or not pending:
+                silent.append((position, change))
+    assert silent == []
+
+
+def test_what_came_before_the_damage_is_delivered() -> None:
+    whole = Frame(Kind.OUT, b"whole")
+    found = []
+    with pytest.raises(WireError):
+        for frame in Decoder().feed(whole.encode() + b"no frame at all"):
+            found.append(frame)
+    assert found == [whole]
+
+
+def test_what_is_no_frame_is_shown() -> None:
+    expected = "the lab's stream is damaged: b'Kernel panic ' is no frame"
+    assert damage(b"Kernel panic - not syncing") == expected
+
+
+def test_a_payload_that_does_not_match_its_sum_is_refused() -> None:
+    stream = Frame(Kind.OUT, b"hello").encode()[:-1] + b"0"
+    assert damage(stream) == "the lab's stream is damaged: a frame of 5 octets has a wrong sum"
+
+
+def test_a_frame_of_unknown_kind_is_refused() -> None:
+    stream = Frame(cast(Kind, 99), b"").encode()
+    assert damage(stream) == "the lab's stream has a frame of unknown kind 99"
+
+
+def test_a_length_beyond_the_limit_is_refused_before_anything_is_waited_for() -> None:
+    header = bytearray(Frame(Kind.OUT, b"").encode())
+    header[5:9] = (wire.LARGEST + 1).to_bytes(4, "little")
+    assert damage(bytes(header)).endswith("is no frame")
+
+
+def test_the_largest_frame_passes_and_one_octet_more_is_not_sent() -> None:
+    largest = Frame(Kind.OUT, bytes(wire.LARGEST))
+    assert decoded(largest.encode()) == ([largest], 0)
+    with pytest.raises(WireError) as caught:
+        Frame(Kind.OUT, bytes(wire.LARGEST + 1)).encode()
+    assert str(caught.value) == "a frame of 1048577 octets is over the limit of 1048576"
+
+
+# Payloads
+
+
+@given(contents)
+def test_json_content_comes_back_equal(content: Any) -> None:
+    assert Frame.of(Kind.END, content).content() == content
+
+
+def test_equal_content_is_equal_octets_whatever_its_order() -> None:
+    assert Frame.of(Kind.END, {"a": 1, "b": 2}) == Frame.of(Kind.END, {"b": 2, "a": 1})
+
+
+@pytest.mark.parametrize("payload", [b"", b"{", b'{"a": 1} {}', b"\xff"])
+def test_a_payload_that_is_not_json_is_damage(payload: bytes) -> None:
+    with pytest.raises(WireError):
+        Frame(Kind.END, payload).content()
+
+
+@given(int64s, int64s, int64s)
+def test_a_sample_comes_back_equal(time_ns: int, late_ns: int, idle_ns: int) -> None:
+    sample = Sample(time_ns, late_ns, idle_ns)
+    assert Sample.decode(sample.encode()) == sample
+    assert len(sample.encode()) == Sample.size()
+
+
+@pytest.mark.parametrize("size", [0, 23, 25, 48])
+def test_a_sample_of_another_size_is_damage(size: int) -> None:
+    with pytest.raises(WireError):
+        Sample.decode(bytes(size))
+
+
+@given(
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1),
+    st.lists(st.binary()),
+)
+def test_a_file_comes_back_with_its_name_and_octets(name: str, pieces: list[bytes]) -> None:
+    received = [wire.file_piece(frame) for frame in wire.file_frames(name, iter(pieces))]
+    assert {found for found, _ in received} == {name}
+    assert b"".join(piece for _, piece in received) == b"".join(pieces)
+
+
+def test_a_file_name_that_is_not_utf_8_comes_back_too() -> None:
+    name = os.fsdecode(b"caf\xe9")
+    assert [wire.file_piece(frame) for frame in wire.file_frames(name, iter([]))] == [(name, b"")]
+
+
+def test_an_empty_file_is_one_frame() -> None:
+    assert list(wire.file_frames("empty", iter([]))) == [Frame(Kind.FILE, b"empty\0")]

@@ -202,10 +202,11 @@ def test(options: argparse.Namespace) -> int:
     elif options.pattern:
         command += ["-k", options.pattern]
     if not options.unit:
-        _ready(Kind.VM)
-        from testbed.cli.ui import say
+        from testbed.cli.ui import setting_up
 
-        machine.require(needs.test_packages(), say)
+        with setting_up() as report:
+            machine.require([*machine_packages(), *needs.test_packages()], report)
+        _ready(Kind.VM)
         # A lab takes a core of its own; tests side by side get different ones.
         command += ["-n", str(len(cores.available())), "--dist", "worksteal"]
     return subprocess.run([*command, *places], cwd=root, check=False).returncode and Exit.FAILED
@@ -288,7 +289,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 def image_(options: argparse.Namespace) -> int:
     """The lab image: build it anew, show its digest and every package's version, or remove it."""
-    from testbed.cli.ui import say, stdout
+    from testbed.cli.ui import say, setting_up, stdout
 
     if options.what == "clean":
         for path in image.clean():
@@ -298,11 +299,12 @@ def image_(options: argparse.Namespace) -> int:
         if (found := image.current()) is None:
             raise UsageError("there is no lab image yet; xoff image build makes it")
     else:
-        machine.require(machine_packages(), say)
-        found = image.build(say)
-        if options.what == "reference":
-            image.write_reference(found)
-            found = image.build(say)  # the reference is part of what an image is made of
+        with setting_up() as report:
+            machine.require(machine_packages(), report)
+            found = image.build(report)
+            if options.what == "reference":
+                image.write_reference(found)
+                found = image.build(report)  # the reference is part of what an image is made of
     differences = found.differences()
     sizes = found.sizes | {"snapshots": snapshot.total_size()}
     if options.json:
@@ -360,11 +362,12 @@ def machine_packages() -> list[needs.Package]:
 
 
 def _ready(kind: Kind) -> Ready:
-    from testbed.cli.ui import say
+    from testbed.cli.ui import setting_up
 
-    if kind is not Kind.HOST:
-        machine.require(machine_packages(), say)
-    return prepare(kind, say)
+    with setting_up() as report:
+        if kind is not Kind.HOST:
+            machine.require(machine_packages(), report)
+        return prepare(kind, report)
 
 
 def _limits(options: argparse.Namespace, experiment: definition.Experiment) -> Limits:

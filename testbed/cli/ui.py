@@ -5,18 +5,21 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import IO
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from testbed.lab.fidelity import Verdict
-from testbed.lab.result import Result, Status, expectation
+from testbed.lab.result import Result, expectation
+from testbed.lab.result import Status as RunStatus
 
 stderr = Console(stderr=True, highlight=False)
 stdout = Console(highlight=False)
@@ -25,6 +28,23 @@ stdout = Console(highlight=False)
 def say(text: str) -> None:
     """One line about what Xoff itself is doing."""
     stderr.print(f"[dim]xoff:[/dim] {escape(text)}", soft_wrap=True)
+
+
+@contextmanager
+def setting_up() -> Iterator[Callable[[str], None]]:
+    """Something to report set-up steps to: each is a line, and in a terminal the last one is seen to last."""
+    with ExitStack() as stack:
+        status: Status | None = None
+
+        def report(text: str) -> None:
+            nonlocal status
+            say(text)
+            if stderr.is_terminal:
+                if status is None:
+                    status = stack.enter_context(stderr.status("", spinner="dots"))
+                status.update(f"[dim]{escape(text)}[/dim]")
+
+        yield report
 
 
 def complain(text: str) -> None:
@@ -153,7 +173,7 @@ def show(result: Result) -> None:
         soft_wrap=True,
     )
     name = result.experiment
-    if result.status is not Status.OK:
+    if result.status is not RunStatus.OK:
         complain(f"{name}: {result.reason}; what it had until then is in {result.folder}")
     elif not result.passed:
         failed = [claim.name for claim in result.claims if not claim.passed]

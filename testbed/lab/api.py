@@ -154,8 +154,8 @@ class _Follower:
             lost = session.lost()  # asked before reading: what it wrote before it died is in the stream
             data = stream.read(1 << 20)
             self._collector.feed(data)
-            if self._first_line_s is None and self._collector.started:
-                self._first_line_s = now
+            if self._first_line_s is None and self._collector.heard:
+                self._first_line_s = round(now, 3)
             self._watcher.progress(self._collector.virtual_ns, now)
             if self._collector.ended is not None:
                 return True

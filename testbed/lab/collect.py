@@ -30,6 +30,8 @@ class Collector:
     output: Callable[[bytes, bool], None]
     """Called with each piece of what the job prints; the flag says that it is standard error."""
     started: dict[str, Any] = field(default_factory=dict)
+    heard: bool = False
+    """Whether the job itself has said anything yet."""
     ended: dict[str, Any] | None = None
     figures: list[Figure] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
@@ -82,6 +84,7 @@ class Collector:
         return Status(status), reason
 
     def _take(self, frame: Frame) -> None:
+        self.heard = self.heard or frame.kind in (Kind.OUT, Kind.ERR, Kind.NOTE)
         if frame.kind is Kind.START:
             self.started = frame.content()
         elif frame.kind in (Kind.OUT, Kind.ERR):

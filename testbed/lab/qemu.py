@@ -215,12 +215,14 @@ class Machine:
         return QemuError(f"QEMU ended with {self.process.wait()}{self.last_words()}")
 
     def last_words(self) -> str:
-        """The end of what QEMU and the guest's console said, to go behind a message."""
+        """What matters of what QEMU and the guest's console said, to go behind a message."""
         text = ""
         for name in ("qemu.log", "console"):
             with suppress(OSError):
                 text += (self.folder / name).read_text(errors="replace")
-        lines = [line for line in text.splitlines() if line.strip()][-12:]
+        lines = [line for line in text.splitlines() if line.strip()]
+        fatal = [number for number, line in enumerate(lines) if "Kernel panic" in line]
+        lines = lines[fatal[0] :][:6] if fatal else lines[-12:]
         return "; it said:\n  " + "\n  ".join(lines) if lines else ""
 
     def connect(self, name: str) -> socket.socket:

@@ -103,7 +103,7 @@ class Times:
 
     virtual_ns: int
     wall_s: float
-    first_line_s: float | None  # from the start of the machine to the first sign of the job
+    first_line_s: float | None  # wall time from starting the machine to the first thing the job says
 
     @property
     def ratio(self) -> float:

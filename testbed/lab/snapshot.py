@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from testbed.lab import cache, qemu
@@ -87,7 +87,8 @@ def discard(snapshot: Snapshot) -> None:
 
 def _place(image: Image, accelerator: Accelerator) -> Path:
     # The same hardware for the same guest: whatever QEMU is told, and which QEMU it is.
-    told = qemu.arguments(image, accelerator, Path(_MEMORY), fresh=True)
+    # Where the cache is does not matter.
+    told = qemu.arguments(replace(image, path=Path()), accelerator, Path(_MEMORY), fresh=True)
     identity = json.dumps([told, qemu.version(), image.digest])
     return cache.root() / f"snapshot-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 

@@ -162,7 +162,7 @@ def test_mininets_command_line_works_in_the_users_terminal(ready: Ready) -> None
     def read_until(wanted: bytes) -> None:
         seen = b""
         while wanted not in seen:
-            assert select.select([ours], [], [], 30)[0], f"no {wanted!r} after {seen!r}"
+            assert select.select([ours], [], [], 120)[0], f"no {wanted!r} after {seen!r}"
             seen += os.read(ours, 4096)
 
     try:

@@ -34,9 +34,9 @@ def assert_kept(result: Result, output: Output) -> None:
         ("sleeps", {"virtual_s": 2}, Status.TIMEOUT, "the job did not end within 2 s of virtual time", Exit.LIMIT),
         (
             "spins",
-            {"virtual_s": 1e5, "wall_s": 3},
+            {"virtual_s": 1e5, "wall_s": 20},
             Status.WALL_TIMEOUT,
-            "the job did not end within 3 s of wall time",
+            "the job did not end within 20 s of wall time",
             Exit.LIMIT,
         ),
         (
@@ -49,7 +49,7 @@ def assert_kept(result: Result, output: Output) -> None:
         ("eats", {"memory_mb": 300}, Status.MEMORY, "the job used more than its 300 MB of memory", Exit.LIMIT),
     ],
 )
-def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(
+def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # noqa: PLR0917
     run: Runner, output: Output, job: str, limits: dict[str, float], status: Status, reason: str, code: Exit
 ) -> None:
     result = run(f"misbehave:{job}", limits=Limits(**limits))  # type: ignore[arg-type]

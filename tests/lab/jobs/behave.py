@@ -43,8 +43,10 @@ def draws(run: Run) -> None:
     child = "import os, random; print(os.urandom(8).hex(), hash('x'))"
     run.figure("child", subprocess.run([sys.executable, "-c", child], capture_output=True, text=True).stdout.strip())
     # netem draws its losses in the kernel.
-    subprocess.run("tc qdisc add dev lo root netem loss 50%".split(), check=True)
-    ping = subprocess.run("ping -c 40 -i 0.01 -W 1 127.0.0.1".split(), capture_output=True, text=True).stdout
+    subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", "netem", "loss", "50%"], check=True)
+    ping = subprocess.run(
+        ["ping", "-c", "40", "-i", "0.01", "-W", "1", "127.0.0.1"], capture_output=True, text=True
+    ).stdout
     run.figure("answers", [line.split("icmp_seq=")[1].split()[0] for line in ping.splitlines() if "icmp_seq" in line])
 
 
@@ -69,8 +71,17 @@ def mixes(run: Run) -> None:
 
     with network(Star(n=2, rate="100Mb/s", delay="500us")) as net:
         first, last = net.hosts
-        capture = last.popen("tcpdump", "-w", str(run.directory / "last.pcap"), "-i", f"{last.name}-eth0", "-s", "96",
-                             "--time-stamp-precision=nano", "-U")
+        capture = last.popen(
+            "tcpdump",
+            "-w",
+            str(run.directory / "last.pcap"),
+            "-i",
+            f"{last.name}-eth0",
+            "-s",
+            "96",
+            "--time-stamp-precision=nano",
+            "-U",
+        )
         time.sleep(0.2)
         run.figure("round trip", traffic.ping(first, last))
         run.figure("goodput", traffic.iperf3(first, last, Duration("1s")).goodput)
@@ -98,7 +109,9 @@ def controllers_start(run: Run) -> None:
         launcher = ["ryu-manager", "app.py"] if name == "ryu" else [sys.executable, "-c", _OS_KEN]
         with Path(f"{name}.log").open("w") as log:
             process = subprocess.Popen(launcher, stdout=log, stderr=log)
-        subprocess.run("ovs-vsctl --may-exist add-br s1 -- set-controller s1 tcp:127.0.0.1:6653".split(), check=True)
+        subprocess.run(
+            ["ovs-vsctl", "--may-exist", "add-br", "s1", "--", "set-controller", "s1", "tcp:127.0.0.1:6653"], check=True
+        )
         deadline = run.now_ns + 15_000_000_000
         seen = Path(f"{name}.seen")
         while not seen.exists() and run.now_ns < deadline:
@@ -106,7 +119,7 @@ def controllers_start(run: Run) -> None:
         run.claim(f"{name}: a switch has connected", seen.exists(), equals=True)
         process.kill()
         process.wait()
-        subprocess.run("ovs-vsctl del-br s1".split(), check=True)
+        subprocess.run(["ovs-vsctl", "del-br", "s1"], check=True)
 
 
 _APP = """
@@ -144,3 +157,17 @@ def leaves(run: Run, megabytes: int = 1) -> None:
     """Leaves a large file."""
     print("leaving", flush=True)
     Path("large").write_bytes(bytes(megabytes << 20))
+
+
+@experiment()
+def looks_around(run: Run) -> None:
+    """Sees what of the machine is visible."""
+    run.figure("interfaces", sorted(path.name for path in Path("/sys/class/net").iterdir()))
+    run.figure("processes", len(list(Path("/proc").glob("[0-9]*"))))
+    run.figure("run", sorted(path.name for path in Path("/run").iterdir()))
+
+
+@experiment()
+def needs_vrf(run: Run) -> None:
+    """Uses something that not every kernel has."""
+    subprocess.run(["ip", "link", "add", "red", "type", "vrf", "table", "10"], check=True)

@@ -1,0 +1,73 @@
+"""The engines beside virtual time: the same image in real time, and this machine itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from testbed.lab import Status, cache, engine
+from testbed.lab.job import Limits
+
+from .conftest import Output, Runner
+
+
+def test_in_real_time_a_second_takes_a_second(run: Runner, output: Output) -> None:
+    ready = engine.prepare(engine.Kind.REALTIME, output.report)
+    assert any("real time" in report for report in output.reports), "it must say how it runs"
+    result = run("behave:waits", on=ready, how_long="2s")
+    assert result.status is Status.OK
+    assert result.provenance.accelerator in ("kvm", "tcg")
+    assert result.figure("slept") >= 2 * 10**9
+    assert result.times.wall_s >= 2
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host engine takes root")
+
+
+@needs_root
+def test_on_the_host_a_job_runs_in_a_world_of_its_own(run: Runner, output: Output) -> None:
+    ready = engine.prepare(engine.Kind.HOST, print)
+    result = run("behave:looks_around", on=ready)
+    assert result.status is Status.OK, output.err
+    assert result.figure("interfaces") == ["lo"]
+    assert result.figure("processes") < 10
+    assert result.figure("run") == ["lock", "netns", "openvswitch"]
+    assert result.provenance.engine == "host"
+
+
+@needs_root
+@pytest.mark.parametrize("job", ["spins", "survives_its_children", "raises"])
+def test_on_the_host_nothing_is_left_behind(
+    run: Runner, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XOFF_CACHE", str(tmp_path / "cache"))
+    run(f"misbehave:{job}", on=engine.prepare(engine.Kind.HOST, print), limits=Limits(virtual_s=1))
+    assert processes_that_name(str(cache.root())) == []
+    groups = Path("/sys/fs/cgroup").glob("xoff-*")
+    assert [group for group in groups if not Path("/proc", group.name.removeprefix("xoff-")).exists()] == []
+    assert list((cache.root() / "tmp").iterdir()) == []
+
+
+@needs_root
+def test_what_the_host_lacks_is_an_error_of_the_job_and_not_a_hang(run: Runner) -> None:
+    if subprocess.run(["ip", "link", "add", "name", "xoff0", "type", "vrf", "table", "1"], check=False).returncode == 0:
+        subprocess.run(["ip", "link", "del", "xoff0"], check=True)
+        pytest.skip("this kernel has everything")
+    result = run("behave:needs_vrf", on=engine.prepare(engine.Kind.HOST, print))
+    assert result.status is Status.ERROR
+
+
+def processes_that_name(place: str) -> list[str]:
+    """The command lines of all processes, in whatever namespace, that have `place` in them."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if place in line:
+            found.append(line)
+    return found

@@ -1,0 +1,50 @@
+"""`pip install` gives the same program, with all its files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from testbed.lab import job
+from testbed.lab.engine import Ready
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_an_installed_xoff_runs_the_same_experiment_to_the_same_digest(ready: Ready, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for name in tracked:  # a build leaves things in its source
+        if (ROOT / name).exists():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, source / name)
+    place = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+    subprocess.run([place / "bin" / "pip", "install", "-q", str(source)], check=True)
+
+    def result(command: list[str]) -> dict[str, object]:
+        run = [
+            *command,
+            "run",
+            str(ROOT / "tests/lab/jobs/behave.py") + ":waits",
+            "--json",
+            "--out",
+            str(tmp_path / "o"),
+        ]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        content: dict[str, object] = json.loads(done.stdout)[0]
+        return content
+
+    installed = result([str(place / "bin" / "xoff")])
+    checkout = result([str(ROOT / "xoff")])
+    assert installed["digest"] == checkout["digest"]
+    assert installed["provenance"]["commit"] == ""  # type: ignore[index]
+    files = subprocess.run(
+        [place / "bin" / "python", "-c", "from testbed.lab import job; print(sorted(job.code()))"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert files.strip() == str(sorted(job.code()))

@@ -26,15 +26,9 @@ def test_an_installed_xoff_runs_the_same_experiment_to_the_same_digest(ready: Re
     subprocess.run([place / "bin" / "pip", "install", "-q", str(source)], check=True)
 
     def result(command: list[str]) -> dict[str, object]:
-        run = [
-            *command,
-            "run",
-            str(ROOT / "tests/lab/jobs/behave.py") + ":waits",
-            "--json",
-            "--out",
-            str(tmp_path / "o"),
-        ]
-        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+        waits = f"{ROOT}/tests/lab/jobs/behave.py:waits"
+        whole = [*command, "run", waits, "--json", "--out", str(tmp_path / "out")]
+        done = subprocess.run(whole, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         content: dict[str, object] = json.loads(done.stdout)[0]
         return content

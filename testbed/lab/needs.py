@@ -10,7 +10,9 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -99,3 +101,22 @@ def find_program(name: str) -> str | None:
     """The path of a program; Debian keeps some where an ordinary user's PATH does not look."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SBIN])
     return shutil.which(name, path=path)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the names of a list, for scripts that have nothing but Python: `python3 -m testbed.lab.needs box`."""
+    machine, test, lab = (
+        [package.name for package in packages] for packages in (machine_packages(), test_packages(), lab_packages())
+    )
+    # A box is a machine and a lab in one. The front door makes a venv, and git tells a result its commit.
+    box = [*machine, *lab, str(table()["lab"]["kernel"]["box"]), "python3-venv", "git"]
+    lists = {"box": box, "machine": machine, "lab": lab, "test": test}
+    if len(arguments) != 1 or arguments[0] not in lists:
+        print(f"usage: python3 -m testbed.lab.needs {'|'.join(lists)}", file=sys.stderr)
+        return 2
+    print(*dict.fromkeys(lists[arguments[0]]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from testbed.errors import XoffError
@@ -60,10 +60,12 @@ def owned(purpose: str, parent: Path | None = None) -> Iterator[Path]:
     parent = parent or root() / "tmp"
     parent.mkdir(parents=True, exist_ok=True)
     sweep(parent)
-    path = Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=parent))
-    path.chmod(0o755)
-    with (path / _OWNER).open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with ExitStack() as held:
+        with _sweeping(parent):  # nobody may see it without its owner
+            path = Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=parent))
+            path.chmod(0o755)
+            handle = held.enter_context((path / _OWNER).open("w"))
+            fcntl.flock(handle, fcntl.LOCK_EX)
         try:
             yield path
         finally:
@@ -72,16 +74,31 @@ def owned(purpose: str, parent: Path | None = None) -> Iterator[Path]:
 
 def sweep(parent: Path | None = None) -> list[Path]:
     """Remove owned directories whose owner is gone; return what was removed."""
-    removed = []
-    for marker in (parent or root() / "tmp").glob(f"*/{_OWNER}"):
-        try:
-            with marker.open("r+") as handle:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(marker.parent, ignore_errors=True)
-                removed.append(marker.parent)
-        except (BlockingIOError, FileNotFoundError):
-            continue
+    removed: list[Path] = []
+    parent = parent or root() / "tmp"
+    if not parent.is_dir():
+        return removed
+    with _sweeping(parent):
+        for marker in parent.glob(f"*/{_OWNER}"):
+            try:
+                with marker.open("r+") as handle:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(marker.parent, ignore_errors=True)
+                    removed.append(marker.parent)
+            except (BlockingIOError, FileNotFoundError):
+                continue
     return removed
+
+
+@contextmanager
+def _sweeping(parent: Path) -> Iterator[None]:
+    """Keep other sweepers and makers of owned directories out for a moment."""
+    here = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(here, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(here)
 
 
 def used(path: Path) -> Path:

@@ -47,10 +47,13 @@ class Accelerator:
     deterministic: bool
 
 
-# The instruction clock: one instruction is one nanosecond, and idle time is skipped.
+# The instruction clock: one instruction is one nanosecond, and idle time is skipped. Recording, to nowhere,
+# makes QEMU's main thread wait for the guest's: without, it may skip idle time a little too far when
+# the host takes the core from the guest's thread at an unlucky moment (docs/decisions/0007).
 ICOUNT = Accelerator(
     "tcg-icount",
-    ("-accel", "tcg,tb-size=256", "-icount", "shift=0,sleep=off", "-cpu", "max,-rdrand,-rdseed", "-seed", "1",
+    ("-accel", "tcg,tb-size=256", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null",
+     "-cpu", "max,-rdrand,-rdseed", "-seed", "1",
      "-rtc", "base=2025-01-01T00:00:00,clock=vm"),
     deterministic=True,
 )  # fmt: skip
@@ -115,7 +118,6 @@ def arguments(image: Image, accelerator: Accelerator, memory: Path, fresh: bool)
         "-device", "ivshmem-plain,memdev=job,master=on",
         "-device", "pvpanic", "-action", "panic=pause",
         "-qmp", "unix:monitor,server=on,wait=off",
-        *([] if fresh else ["-incoming", "defer"]),
     ]  # fmt: skip
 
 
@@ -201,15 +203,27 @@ class Machine:
                 raise QemuError(f"the lab's machine did not get ready within {seconds:g} s{self.last_words()}")
             time.sleep(0.02)
 
-    def migrate(self, command: str, uri: str, seconds: float = 60) -> None:
-        """Save or load everything but the memory, which is a file already."""
+    def save(self, state: Path) -> None:
+        """Write everything but the memory, which is a file already, to the new file `state`."""
+        tool = needs.find_program("qemu-img")
+        if tool is None:
+            raise QemuError("qemu-img is missing (it makes the file for the snapshot); install the package qemu-utils")
+        subprocess.run([tool, "create", "-q", "-f", "qcow2", str(state), "1M"], check=True)
+        self._snapshot("savevm", state)
+
+    def load(self, state: Path) -> None:
+        """Take up what `save` has written. QEMU writes to the file a little, so it must be our own copy."""
+        self._snapshot("loadvm", state)
+
+    def _snapshot(self, command: str, state: Path) -> None:
+        # The monitor's old commands: they work in QEMU's main thread, while the newer ones use threads and
+        # queues that stand still in record mode when the machine is stopped.
         self.command("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}])
-        self.command(command, uri=uri)
-        deadline = time.monotonic() + seconds
-        while (status := self.command("query-migrate").get("status")) != "completed":
-            if status == "failed" or time.monotonic() > deadline:
-                raise QemuError(f"QEMU could not {command} the lab's state{self.last_words()}")
-            time.sleep(0.005)
+        self.command("blockdev-add", **{"driver": "file", "node-name": "file", "filename": str(state)})
+        self.command("blockdev-add", **{"driver": "qcow2", "node-name": "state", "file": "file"})
+        said = self.command("human-monitor-command", **{"command-line": f"{command} lab"})
+        if said.strip():
+            raise QemuError(f"QEMU could not {command} the lab's state: {said.strip()}{self.last_words()}")
 
     def broken(self) -> QemuError:
         return QemuError(f"QEMU ended with {self.process.wait()}{self.last_words()}")

@@ -54,7 +54,8 @@ class Snapshot:
         argv = qemu.arguments(self.image, self.accelerator, self.memory, fresh=False)
         machine = Machine(argv, folder, core)
         try:
-            machine.migrate("migrate-incoming", f"exec:cat {self.state}")
+            shutil.copyfile(self.state, folder / "state")
+            machine.load(folder / "state")
             machine.command("cont")
         except BaseException:
             machine.close()
@@ -103,7 +104,7 @@ def _take(image: Image, accelerator: Accelerator, final: Path, report: Report, b
             machine.wait_for("GUEST_PANICKED", boot_seconds)
             if "xoff-init" in (text := machine.last_words()) or "panic" in text:
                 raise qemu.QemuError(f"the lab's machine did not boot cleanly{text}")
-            machine.migrate("migrate", f"exec:cat > {work / _STATE}")
+            machine.save(work / _STATE)
         for leftover in work.iterdir():
             if leftover.name not in (_MEMORY, _STATE, ".owner"):
                 leftover.unlink()

@@ -7,7 +7,6 @@ library only. After `pip install` nobody comes through here.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -16,11 +15,9 @@ from pathlib import Path
 
 from testbed.cli import machine
 from testbed.errors import XoffError
-from testbed.lab import cache
-from testbed.lab.needs import Package
+from testbed.lab import cache, needs
 
 _ROOT = Path(__file__).resolve().parents[2]
-_VENV = Package("python3-venv", "makes the Python environment", file="")
 _READY = ".ready"
 
 
@@ -54,10 +51,7 @@ def environment(purpose: str) -> Path:
 
 
 def _make() -> None:
-    if importlib.util.find_spec("ensurepip") is None:
-        machine.check_platform()
-        _say(f"this machine needs:\n  {_VENV.name}  {_VENV.why}")
-        machine.install([_VENV.name], _say)
+    machine.require(needs.front_door_packages(), _say)
     place = _place()
     _say(f"making the Python environment in {place}")
     shutil.rmtree(place, ignore_errors=True)  # one that was begun and not finished

@@ -301,10 +301,9 @@ def image_(options: argparse.Namespace) -> int:
     else:
         with setting_up() as report:
             machine.require(machine_packages(), report)
-            found = image.build(report)
             if options.what == "reference":
-                image.write_reference(found)
-                found = image.build(report)  # the reference is part of what an image is made of
+                image.write_reference(image.build(report, pinned=False))
+            found = image.build(report)  # after `reference` again: it is part of what an image is made of
     differences = found.differences()
     sizes = found.sizes | {"snapshots": snapshot.total_size()}
     if options.json:

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from testbed.errors import XoffError
@@ -34,8 +34,8 @@ def root() -> Path:
     """The user's cache directory: `XOFF_CACHE`, else `$XDG_CACHE_HOME/xoff`, else `~/.cache/xoff`."""
     if chosen := os.environ.get("XOFF_CACHE"):
         return Path(chosen).absolute()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path("~/.cache").expanduser()) / "xoff"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "xoff"
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def sweep(parent: Path | None = None) -> list[Path]:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(marker.parent, ignore_errors=True)
                     removed.append(marker.parent)
-            except (BlockingIOError, FileNotFoundError):
+            except OSError:  # somebody's who lives, or who is not us
                 continue
     return removed
 
@@ -110,16 +110,17 @@ def used(path: Path) -> Path:
 def prune(pattern: str) -> None:
     """Remove what nobody has used for weeks: images and snapshots of code that has moved on."""
     for path in root().glob(pattern):
-        if time.time() - path.stat().st_mtime > _UNUSED_S:
-            shutil.rmtree(path, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another xoff prunes too
+            if time.time() - path.stat().st_mtime > _UNUSED_S:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def publish(built: Path, final: Path) -> None:
     """Give the finished directory `built` its final name, in place of whatever was there."""
-    (built / _OWNER).unlink(missing_ok=True)
     if final.exists():
         shutil.rmtree(final)
     built.rename(final)
+    (final / _OWNER).unlink(missing_ok=True)
 
 
 def sha256(path: Path) -> str:

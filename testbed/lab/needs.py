@@ -6,6 +6,7 @@ Nothing here installs anything; it tells what is missing and how to get it.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import platform
 import shutil
@@ -23,14 +24,18 @@ _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 @dataclass(frozen=True)
 class Package:
-    """A Debian package, and the program or file that shows that it is installed."""
+    """A Debian package, and the program, file or Python module that shows that it is installed."""
 
     name: str
     why: str
     program: str = ""
     file: str = ""
+    module: str = ""
 
     def is_here(self) -> bool:
+        if self.module:
+            importlib.invalidate_caches()
+            return importlib.util.find_spec(self.module) is not None
         if self.program:
             return find_program(self.program) is not None
         return Path(self.file).exists()
@@ -82,6 +87,16 @@ def machine_packages() -> list[Package]:
     return [Package(**entry) for entry in table()["machine"]["packages"]]
 
 
+def front_door_packages() -> list[Package]:
+    """What making a Python environment takes."""
+    return [Package(**entry) for entry in table()["front_door"]["packages"]]
+
+
+def box_packages() -> list[Package]:
+    """What a Vagrant box has besides."""
+    return [Package(**entry) for entry in table()["box"]["packages"]]
+
+
 def test_packages() -> list[Package]:
     """What the whole test suite needs besides."""
     return [Package(**entry) for entry in table()["test"]["packages"]]
@@ -108,8 +123,9 @@ def main(arguments: Sequence[str]) -> int:
     machine, test, lab = (
         [package.name for package in packages] for packages in (machine_packages(), test_packages(), lab_packages())
     )
-    # A box is a machine and a lab in one. The front door makes a venv, and git tells a result its commit.
-    box = [*machine, *lab, str(table()["lab"]["kernel"]["box"]), "python3-venv", "git"]
+    # A box is a machine and a lab in one.
+    more = [package.name for package in (*front_door_packages(), *box_packages())]
+    box = [*machine, *lab, str(table()["lab"]["kernel"]["box"]), *more]
     lists = {"box": box, "machine": machine, "lab": lab, "test": test}
     if len(arguments) != 1 or arguments[0] not in lists:
         print(f"usage: python3 -m testbed.lab.needs {'|'.join(lists)}", file=sys.stderr)

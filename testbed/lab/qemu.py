@@ -74,13 +74,18 @@ def program() -> str:
     return path
 
 
-@functools.cache
 def version() -> str:
-    """The version of the installed QEMU, as it tells it."""
+    """The version of the installed QEMU, as it tells it; empty if there is none."""
     path = needs.find_program(PROGRAM)
-    if path is None:
-        return ""
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return "" if path is None else _ask_version(path)
+
+
+@functools.cache
+def _ask_version(path: str) -> str:
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise QemuError(f"{path} cannot be executed: {error.strerror}") from error
     found = re.search(r"version (\S+)(?: \(([^)]*)\))?", done.stdout)
     if not found:
         raise QemuError(f"{path} does not tell its version: {(done.stdout + done.stderr).strip()[:200]}")
@@ -105,7 +110,7 @@ def arguments(image: Image, accelerator: Accelerator, memory: Path, fresh: bool)
         *accelerator.options,
         "-machine", f"{needs.table()['machine']['qemu']['machine']},vmport=off,memory-backend=ram",
         "-m", str(MEMORY_MB), "-nic", "none",
-        "-object", f"memory-backend-file,id=ram,size={MEMORY_MB}M,mem-path={memory},share={share}",
+        "-object", f"memory-backend-file,id=ram,size={MEMORY_MB}M,mem-path={_escaped(memory)},share={share}",
         "-kernel", str(image.vmlinuz), "-initrd", str(image.initrd), "-append", _KERNEL_LINE,
         "-chardev", "file,id=console,path=console", "-serial", "chardev:console",
         # Handling output in the CPU's own thread, not in another that the host wakes some time.
@@ -119,6 +124,11 @@ def arguments(image: Image, accelerator: Accelerator, memory: Path, fresh: bool)
         "-device", "pvpanic", "-action", "panic=pause",
         "-qmp", "unix:monitor,server=on,wait=off",
     ]  # fmt: skip
+
+
+def _escaped(path: Path) -> str:
+    """A path in the value of a QEMU option, where a comma begins the next one."""
+    return str(path).replace(",", ",,")
 
 
 class Machine:
@@ -142,7 +152,7 @@ class Machine:
             os.sched_setaffinity(0, before)
         try:
             self._monitor = self.connect("monitor")
-            self._lines = self._monitor.makefile("rw")
+            self._received = b""
             self._receive()  # the greeting
             self.command("qmp_capabilities")
         except BaseException:
@@ -160,15 +170,12 @@ class Machine:
         self.process.kill()
         self.process.wait()
         with suppress(AttributeError, OSError):
-            self._lines.close()
-        with suppress(AttributeError, OSError):
             self._monitor.close()
 
     def command(self, name: str, **arguments: Any) -> Any:
         """Give QEMU a command and wait for its answer."""
         try:
-            self._lines.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
-            self._lines.flush()
+            self._monitor.sendall(json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n")
             while True:
                 message = self._receive()
                 if "return" in message:
@@ -180,7 +187,7 @@ class Machine:
 
     def event(self, name: str) -> bool:
         """Whether an event of that name has come since the last question; does not wait."""
-        while select.select([self._monitor], [], [], 0)[0]:
+        while b"\n" in self._received or select.select([self._monitor], [], [], 0)[0]:
             try:
                 self._receive()
             except (OSError, ValueError):
@@ -259,9 +266,13 @@ class Machine:
             os.close(here)
 
     def _receive(self) -> dict[str, Any]:
-        line = self._lines.readline()
-        if not line:
-            raise OSError("QEMU closed its monitor")
+        """The next message; an event is put aside, and an empty message returned for it."""
+        while b"\n" not in self._received:
+            data = self._monitor.recv(65536)
+            if not data:
+                raise OSError("QEMU closed its monitor")
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
         if "event" in message:
             self._events.append(message)

@@ -18,7 +18,7 @@ from pathlib import Path
 from testbed.lab import cache, qemu
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
-from testbed.lab.qemu import Accelerator, Machine
+from testbed.lab.qemu import Accelerator, Machine, QemuError
 
 _MEMORY, _STATE, _MANIFEST = "memory", "state", "manifest.json"
 _ROOM = 3 << 30
@@ -47,7 +47,15 @@ class Snapshot:
         return sum(file.stat().st_blocks * 512 for file in (self.memory, self.state))
 
     def start(self, job: bytes, folder: Path, core: int | None) -> Machine:
-        """A machine that has been given the job and runs."""
+        """A machine that has been given the job and runs; if the snapshot is spoilt, it is taken again."""
+        try:
+            return self._wake(job, folder, core)
+        except QemuError:
+            shutil.rmtree(self.path, ignore_errors=True)
+            ensure(self.image, self.accelerator, lambda _: None)
+            return self._wake(job, folder, core)
+
+    def _wake(self, job: bytes, folder: Path, core: int | None) -> Machine:
         with (folder / "job").open("wb") as out:
             out.write(len(job).to_bytes(8, "little") + job)
             out.truncate(qemu.JOB_SPACE_MB << 20)
@@ -81,11 +89,6 @@ def total_size() -> int:
     return sum(file.stat().st_blocks * 512 for file in cache.root().glob("snapshot-*/*") if file.is_file())
 
 
-def discard(snapshot: Snapshot) -> None:
-    """Remove a snapshot that does not work."""
-    shutil.rmtree(snapshot.path, ignore_errors=True)
-
-
 def _place(image: Image, accelerator: Accelerator) -> Path:
     # The same hardware for the same guest: whatever QEMU is told, and which QEMU it is.
     # Where the cache is does not matter.
@@ -103,7 +106,7 @@ def _take(image: Image, accelerator: Accelerator, final: Path, report: Report, b
             machine.command("cont")
             machine.wait_for("GUEST_PANICKED", boot_seconds)
             if "xoff-init" in (text := machine.last_words()) or "panic" in text:
-                raise qemu.QemuError(f"the lab's machine did not boot cleanly{text}")
+                raise QemuError(f"the lab's machine did not boot cleanly{text}")
             machine.save(work / _STATE)
         for leftover in work.iterdir():
             if leftover.name not in (_MEMORY, _STATE, ".owner"):
@@ -118,7 +121,7 @@ def _whole(path: Path) -> bool:
     """Whether the snapshot is as it was when it was taken.
 
     Reading the memory file through would cost as much as the run, so its size and time must do; a
-    snapshot that does not start a job is discarded and taken again (see `vm.py`).
+    snapshot that QEMU cannot load is taken again by `Snapshot.start`.
     """
     try:
         manifest = json.loads((path / _MANIFEST).read_text())

@@ -1,13 +1,14 @@
 """The frames between the lab and the machine that runs it: one codec for both directions and engines.
 
-A frame is a 13-octet header (magic, kind, length, CRC-32 of the payload) and a payload. The reader gets
-a byte stream in arbitrary pieces, and a stream that ends early or is damaged says so.
+A frame is a 13-octet header (magic, kind, length, CRC-32 of kind, length and payload) and a payload. The
+reader gets a byte stream in arbitrary pieces, and a stream that ends early or is damaged says so.
 """
 
 from __future__ import annotations
 
 import enum
 import json
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -53,12 +54,15 @@ class Frame:
 
     def content(self) -> Any:
         """The payload read as JSON."""
-        return json.loads(self.payload)
+        try:
+            return json.loads(self.payload)
+        except ValueError as error:
+            raise WireError(f"the lab's stream is damaged: {self.payload[:40]!r} is no JSON") from error
 
     def encode(self) -> bytes:
         if len(self.payload) > LARGEST:
             raise WireError(f"a frame of {len(self.payload)} octets is over the limit of {LARGEST}")
-        return _HEADER.pack(_MAGIC, self.kind, len(self.payload), zlib.crc32(self.payload)) + self.payload
+        return _HEADER.pack(_MAGIC, self.kind, len(self.payload), _sum(self.kind, self.payload)) + self.payload
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,8 @@ class Sample:
 
     @classmethod
     def decode(cls, payload: bytes) -> Sample:
+        if len(payload) != _SAMPLE.size:
+            raise WireError(f"the lab's stream is damaged: a sample has {len(payload)} octets")
         return cls(*_SAMPLE.unpack(payload))
 
     @staticmethod
@@ -83,7 +89,7 @@ class Sample:
 
 def file_frames(name: str, content: Iterator[bytes]) -> Iterator[Frame]:
     """The frames that carry one file; an empty file is one frame."""
-    head = name.encode() + b"\0"
+    head = os.fsencode(name) + b"\0"
     yield Frame(Kind.FILE, head)
     for piece in content:
         yield Frame(Kind.FILE, head + piece)
@@ -92,7 +98,11 @@ def file_frames(name: str, content: Iterator[bytes]) -> Iterator[Frame]:
 def file_piece(frame: Frame) -> tuple[str, bytes]:
     """The file name and the bytes of one FILE frame."""
     name, _, piece = frame.payload.partition(b"\0")
-    return name.decode(errors="surrogateescape"), piece
+    return os.fsdecode(name), piece
+
+
+def _sum(kind: int, payload: bytes) -> int:
+    return zlib.crc32(payload, zlib.crc32(struct.pack("<BI", kind, len(payload))))
 
 
 class Decoder:
@@ -111,7 +121,7 @@ class Decoder:
                 return
             payload = bytes(self._rest[_HEADER.size : _HEADER.size + length])
             del self._rest[: _HEADER.size + length]
-            if zlib.crc32(payload) != crc:
+            if _sum(kind, payload) != crc:
                 raise WireError(f"the lab's stream is damaged: a frame of {length} octets has a wrong sum")
             try:
                 yield Frame(Kind(kind), payload)

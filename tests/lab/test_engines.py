@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from testbed.lab import Status, cache, engine
+from testbed import lab
+from testbed.lab import Status, cache, definition, engine
+from testbed.lab.engine import Ready
 from testbed.lab.job import Limits
 
-from .conftest import Output, Runner
+from .conftest import JOBS, Output, Runner
 
 
 def test_in_real_time_a_second_takes_a_second(run: Runner, output: Output) -> None:
@@ -71,3 +74,26 @@ def processes_that_name(place: str) -> list[str]:
         if place in line:
             found.append(line)
     return found
+
+
+def test_a_snapshot_that_is_spoilt_or_half_there_is_taken_again(
+    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spoilt in the middle, where no size or time tells; cut short; without its state."""
+    assert ready.snapshot is not None
+    cache_of_ours = tmp_path / "cache"
+    cache_of_ours.mkdir()
+    (cache_of_ours / ready.snapshot.image.path.name).symlink_to(ready.snapshot.image.path)
+    place = cache_of_ours / ready.snapshot.path.name
+    shutil.copytree(ready.snapshot.path, place)
+    monkeypatch.setenv("XOFF_CACHE", str(cache_of_ours))
+    says = definition.load_file(JOBS / "behave.py", "says")
+
+    def digest() -> str:
+        return lab.run(says, out=tmp_path / "out").check().digest
+
+    (place / "state").write_bytes(b"no state at all")
+    first = digest()
+    os.truncate(place / "memory", 1 << 20)
+    assert digest() == first
+    assert lab.run(says, on=ready, out=tmp_path / "out").check().digest == first

@@ -331,6 +331,12 @@ def test_without_room_nothing_is_begun_and_the_way_out_is_told(
     assert caught.value.exit_code == 3
 
 
+def test_room_is_looked_for_where_nothing_was_kept_before(xoff_cache: Path) -> None:
+    cache.require_room(xoff_cache / "deep", 1, "it")
+    cache.require_room(xoff_cache / "deep", 1, "it")
+    assert (xoff_cache / "deep").is_dir()
+
+
 @pytest.mark.parametrize(("needed", "fits"), [(1000, True), (1001, False)])
 def test_room_that_is_just_enough_is_enough(
     needed: int, fits: bool, xoff_cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.lab import cache, image, needs
+from testbed.lab import recipe as how
 from testbed.lab.image import Image
 
 EMPTY_DIRS = {"dev", "proc", "sys", "run", "tmp", "var/log", "var/cache", "xoff", "root"}
@@ -62,7 +64,7 @@ def parsed(archive: bytes) -> Iterator[tuple[dict[str, int], str, bytes]]:
         position += len(content)
         position = pad()
         if name == b"TRAILER!!!\0":
-            assert position == len(archive)
+            assert (position, content) == (len(archive), b"")
             return
         yield header, name[:-1].decode(), content
 
@@ -76,7 +78,7 @@ def packed(*members: tuple[tarfile.TarInfo, bytes]) -> list[tuple[dict[str, int]
             archive.addfile(member, io.BytesIO(content))
     tar.seek(0)
     with tarfile.open(fileobj=tar) as archive:
-        cpio = b"".join(image._cpio(archive, {m.name.removeprefix("./"): m for m in archive}))
+        cpio = b"".join(how._cpio(archive, {m.name.removeprefix("./"): m for m in archive}))
     return [
         (header, Member(name, header["mode"], content, header["uid"], header["gid"]))
         for header, name, content in parsed(cpio)
@@ -163,7 +165,9 @@ def test_all_members_have_one_time_and_each_a_number_of_its_own() -> None:
         "boot/vmlinuz-6.12", "dev/null", "etc/apt/sources.list", "proc/1", "run/lock", "tmp/x",
         "usr/share/doc/bash/copyright", "usr/share/man/man1/ls.1", "var/cache/ldconfig/aux-cache",
         "var/lib/apt/lists/x", "var/lib/dpkg/info/bash.list", "var/log/dpkg.log",
-        "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/shadow-",
+        "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/shadow-", "etc/passwd-", "etc/group-", "etc/gshadow-",
+        "sys/class", "usr/share/info/dir", "usr/share/locale/de/x.mo", "usr/share/lintian/overrides/x",
+        "var/lib/systemd/random-seed", "etc/openvswitch/conf.db", "etc/openvswitch/system-id.conf",
     ],
 )  # fmt: skip
 def test_what_differs_between_builds_or_machines_is_left_out(name: str) -> None:
@@ -195,7 +199,7 @@ def test_device_nodes_and_pipes_are_left_out() -> None:
     st.integers(1, 2**32 - 1),
 )
 def test_any_name_and_content_can_be_read_back(name: str, content: bytes, mode: int, number: int) -> None:
-    archive = b"".join([*image._entry(name, number, mode, content), *image._entry("TRAILER!!!", 0, 0, b"")])
+    archive = b"".join([*how._entry(name, number, mode, content), *how._entry("TRAILER!!!", 0, 0, b"")])
     if name != "TRAILER!!!":
         ((header, found, octets),) = parsed(archive)
         assert (found, octets, header["mode"], header["ino"]) == (name, content, mode, number)
@@ -210,11 +214,11 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     guest = tmp_path / "guest"
     guest.mkdir()
     for name in ("init.py", "ryu-manager", "python.lock", "sources.lock"):
-        (guest / name).write_bytes((Path(str(image._GUEST)) / name).read_bytes())
+        (guest / name).write_bytes((Path(str(how.GUEST)) / name).read_bytes())
     inputs = {"table": copy.deepcopy(needs.table()), "pins": {"digest": "0", "debian": {"bash": "5.2"}}, "guest": guest}
     monkeypatch.setattr(needs, "table", lambda: inputs["table"])
     monkeypatch.setattr(image, "_reference", lambda: inputs["pins"])
-    monkeypatch.setattr(image, "_GUEST", guest)
+    monkeypatch.setattr(how, "GUEST", guest)
     monkeypatch.delenv("XOFF_MIRROR", raising=False)
     return inputs
 
@@ -257,6 +261,13 @@ def test_the_key_changes_with_every_input(change: Callable[[dict[str, Any]], obj
 def test_the_key_changes_with_the_mirror(recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     mirror = "http://deb.example/debian"
     assert changed(recipe, lambda _: monkeypatch.setenv("XOFF_MIRROR", mirror))
+
+
+def test_the_key_changes_with_the_builder_itself(
+    recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "recipe.py").write_text(Path(how.__file__).read_text() + "# another way to build\n")
+    assert changed(recipe, lambda _: monkeypatch.setattr(how, "__file__", str(tmp_path / "recipe.py")))
 
 
 @pytest.mark.parametrize(
@@ -391,6 +402,21 @@ def test_a_missing_image_is_built(xoff_cache: Path, builds: list[str]) -> None:
     assert builds == ["build"]
 
 
+def test_an_image_that_another_xoff_built_while_we_waited_is_taken(
+    place: Path, builds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfinished = place.rename(place.with_name("unfinished"))
+
+    @contextmanager
+    def wait_for_the_other(*_: Any) -> Iterator[None]:
+        unfinished.rename(place)
+        yield
+
+    monkeypatch.setattr(cache, "locked", wait_for_the_other)
+    assert image.ensure(lambda _: None) == image.current()
+    assert builds == []
+
+
 def test_a_damaged_image_is_built_again_and_that_is_said_once(place: Path, builds: list[str]) -> None:
     said: list[str] = []
     truncate(place / "vmlinuz")
@@ -446,4 +472,4 @@ def test_the_reference_that_comes_with_xoff_can_be_read() -> None:
     assert re.fullmatch("[0-9a-f]{64}", pins["digest"])
     kernels = [name for name in pins["debian"] if name.startswith("linux-image-")]
     assert len(kernels) == 1
-    assert pins["python"] == image._locked_versions()
+    assert pins["python"] == how.locked_versions()

@@ -73,6 +73,12 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_module_that_is_loaded_is_here_whatever_the_lists_say(tree: Path) -> None:
+    loaded = next(path.name for path in Path("/sys/module").iterdir() if "_" in path.name)
+    assert Module(loaded, "test").is_here()
+    assert Module(loaded.replace("_", "-"), "test").is_here()
+
+
 def test_a_module_that_can_be_loaded_is_here(tree: Path) -> None:
     assert not Module(NOWHERE, "test").is_here()
     (tree / "modules.dep").write_text(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -126,9 +126,8 @@ def properties(argv: list[str], name: str) -> dict[str, str]:
 def test_a_machine_that_wakes_is_the_one_that_was_booted(accelerator: Accelerator, present: str) -> None:
     boot = qemu.arguments(IMAGE, accelerator, Path("/memory"), fresh=True)
     wake = qemu.arguments(IMAGE, accelerator, Path("/memory"), fresh=False)
-    assert wake[-2:] == ["-incoming", "defer"]
-    assert "-incoming" not in boot
-    differing = [(a, b) for a, b in zip(boot, wake[:-2], strict=True) if a != b]
+    assert wake[len(boot) :] in ([], ["-incoming", "defer"])
+    differing = [(a, b) for a, b in zip(boot, wake, strict=False) if a != b]
     assert [a.replace("share=on", "share=off") for a, _ in differing] == [b for _, b in differing]
     assert [a.split(",")[1] for a, _ in differing] == ["id=ram", "id=job"]
 
@@ -153,7 +152,7 @@ def test_the_machine_is_this_qemu_with_this_image_and_nothing_from_outside(prese
 def test_only_the_instruction_clock_repeats_and_it_hides_what_differs_between_hosts(present: str) -> None:
     assert [a.deterministic for a in (ICOUNT, TCG, KVM)] == [True, False, False]
     argv = qemu.arguments(IMAGE, ICOUNT, Path("/memory"), fresh=False)
-    assert value_of(argv, "-icount") == ["shift=0,sleep=off"]
+    assert {"shift=0", "sleep=off"} <= set(value_of(argv, "-icount")[0].split(","))
     assert value_of(argv, "-seed") == ["1"]
     assert {"-rdrand", "-rdseed"} <= set(value_of(argv, "-cpu")[0].split(","))
     assert value_of(argv, "-rtc") == ["base=2025-01-01T00:00:00,clock=vm"]
@@ -168,40 +167,47 @@ def test_a_cache_with_a_comma_in_its_name_is_no_option(present: str) -> None:
     assert (memory["mem-path"], memory["share"]) == ("/my,share=off,cache/memory", "on")
 
 
-def test_a_cache_with_a_space_or_quote_in_its_name_can_be_woken_from(
-    tmp_path: Path, present: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    migrated: list[tuple[str, str]] = []
+class Sleeper:
+    """Stands in for a machine, and keeps the state that it is to wake with."""
 
-    class Recorder:
-        def __init__(self, *_: Any) -> None: ...
+    woken_with: ClassVar[list[bytes]] = []
 
-        def migrate(self, command: str, uri: str) -> None:
-            migrated.append((command, uri))
+    def __init__(self, *_: Any) -> None:
+        self.woken_with.clear()
 
-        def command(self, name: str) -> None: ...
+    def migrate(self, command: str, uri: str) -> None:
+        assert command == "migrate-incoming"
+        program, path = shlex.split(uri.removeprefix("exec:"))
+        assert program == "cat"
+        self.load(Path(path))
 
-        def close(self) -> None: ...
+    def load(self, state: Path) -> None:
+        self.woken_with.append(state.read_bytes())
 
-    monkeypatch.setattr(snapshot, "Machine", Recorder)
-    Snapshot(Path("/it's my cache/snapshot-1"), IMAGE, ICOUNT).start(b"job", tmp_path, None)
-    ((command, uri),) = migrated
-    assert command == "migrate-incoming"
-    assert shlex.split(uri.removeprefix("exec:")) == ["cat", "/it's my cache/snapshot-1/state"]
+    def command(self, name: str) -> None:
+        assert name == "cont"
+
+    def close(self) -> None: ...
 
 
-def test_a_job_is_laid_down_with_its_length_in_all_of_its_room(
-    tmp_path: Path, present: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Deaf:
-        def __init__(self, *_: Any) -> None: ...
+@pytest.fixture
+def sleeping(tmp_path: Path, present: str, monkeypatch: pytest.MonkeyPatch) -> Snapshot:
+    """A snapshot in a directory whose name no shell likes."""
+    monkeypatch.setattr(snapshot, "Machine", Sleeper)
+    place = tmp_path / "it's my cache" / "snapshot-1"
+    place.mkdir(parents=True)
+    (place / "state").write_bytes(b"state of the machine")
+    return Snapshot(place, IMAGE, ICOUNT)
 
-        def migrate(self, command: str, uri: str) -> None: ...
 
-        def command(self, name: str) -> None: ...
+def test_a_machine_wakes_with_its_state_wherever_the_cache_is(sleeping: Snapshot, tmp_path: Path) -> None:
+    sleeping.start(b"job", tmp_path, None)
+    assert Sleeper.woken_with == [b"state of the machine"]
+    assert sleeping.state.read_bytes() == b"state of the machine"
 
-    monkeypatch.setattr(snapshot, "Machine", Deaf)
-    Snapshot(Path("/snapshot-1"), IMAGE, ICOUNT).start(b"what to do", tmp_path, None)
+
+def test_a_job_is_laid_down_with_its_length_in_all_of_its_room(sleeping: Snapshot, tmp_path: Path) -> None:
+    sleeping.start(b"what to do", tmp_path, None)
     content = (tmp_path / "job").read_bytes()
     assert content.rstrip(b"\0") == b"\x0a\0\0\0\0\0\0\0what to do"
     assert len(content) == qemu.JOB_SPACE_MB << 20

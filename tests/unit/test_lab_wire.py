@@ -39,6 +39,7 @@ def damage(*pieces: bytes) -> str:
     """What is said about a damaged stream."""
     with pytest.raises(WireError) as caught:
         decoded(*pieces)
+    assert caught.value.exit_code == 3
     return str(caught.value)
 
 

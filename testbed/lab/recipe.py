@@ -1,0 +1,277 @@
+"""How the lab image is made: from package lists to a kernel and a compressed initramfs.
+
+Whatever varies from one build to the next (times, caches, host names, pip's notes of where it worked) is
+left out, so two machines that are served the same package versions build the same bytes. This file is
+part of the image's key: change it, and every image is built anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import IO, Any
+
+from testbed.errors import XoffError
+from testbed.lab import cache, needs
+from testbed.lab.cache import Report
+
+KERNEL = "vmlinuz"
+ROOT = "root.cpio.zst"
+GUEST_FILES = ("init.py", "ryu-manager", "python.lock", "sources.lock")
+GUEST = resources.files("testbed.lab") / "guest"
+_PYTHON = "3.11"
+_SITE = f"usr/local/lib/python{_PYTHON}/dist-packages"
+_EPOCH = 1735689600  # 2025-01-01, the day on which the lab's clock starts too
+
+# Caches, logs, documentation and what the building machine would leak into the image.
+_DROPPED = (
+    "boot/", "dev/", "etc/apt/", "proc/", "sys/", "run/", "tmp/",
+    "usr/share/doc/", "usr/share/man/", "usr/share/info/", "usr/share/locale/", "usr/share/lintian/",
+    "var/cache/", "var/lib/apt/", "var/lib/dpkg/info/", "var/log/", "var/lib/systemd/",
+    "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/shadow-", "etc/passwd-", "etc/group-",
+    "etc/gshadow-", "etc/openvswitch/conf.db", "etc/openvswitch/system-id.conf",
+)  # fmt: skip
+_EMPTY_DIRS = ("dev", "proc", "sys", "run", "tmp", "var/log", "var/cache", "xoff", "root")
+
+
+class ImageError(XoffError):
+    """The lab image could not be built or is not whole."""
+
+    exit_code = 3
+
+
+def make(work: Path, pins: Mapping[str, str], mirror: str, report: Report) -> dict[str, Any]:
+    """Make kernel and initramfs in `work`, with `pins` as far as the mirror has them; the manifest."""
+    site = work / "site"
+    _install_python(site, work, report)
+    report("installing Debian packages and the kernel into the lab image")
+    tree = work / "root.tar"
+    _run_mmdebstrap(site, work, tree, pins, mirror)
+    report("packing the lab image")
+    manifest = _pack(tree, work)
+    for leftover in work.iterdir():
+        if leftover.name not in (KERNEL, ROOT, ".owner"):
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+    return manifest
+
+
+def digest_of(files: Mapping[str, str]) -> str:
+    """The image's digest, from those of its files."""
+    return hashlib.sha256(json.dumps(dict(files), sort_keys=True).encode()).hexdigest()
+
+
+def inputs() -> dict[str, str]:
+    """Every file that decides what comes out, with its content's digest."""
+    found = {name: hashlib.sha256((GUEST / name).read_bytes()).hexdigest() for name in GUEST_FILES}
+    return found | {"recipe.py": cache.sha256(Path(__file__))}
+
+
+def _command(argv: list[str], what: str, env: dict[str, str] | None = None) -> None:
+    """Run a tool; on failure show the end of what it said."""
+    # A session of its own, so that Ctrl-C reaches us and we end the tool, not both at once.
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", env={**os.environ, **(env or {})}, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            said, _ = process.communicate()
+        except BaseException:
+            process.terminate()  # mmdebstrap undoes its mounts and removes its tree
+            process.wait()
+            raise
+    if process.returncode:
+        tail = "\n  ".join(said.strip().splitlines()[-8:])
+        raise ImageError(f"{what} failed ({argv[0]} ended with {process.returncode}):\n  {tail}")
+
+
+def _install_python(site: Path, work: Path, report: Report) -> None:
+    """Put the pinned Python packages under `site`, for the guest's Python whatever ours is."""
+    report("installing Python packages into the lab image")
+    target = str(site / _SITE)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    _command(
+        [*pip, "install", "--no-compile", "--no-deps", "--require-hashes", "--target", target,
+         "--only-binary", ":all:", "--python-version", _PYTHON, "--implementation", "cp",
+         *[f"--platform=manylinux{tag}_x86_64" for tag in ("_2_28", "_2_17", "2014")],
+         "-r", str(GUEST / "python.lock")],
+        "installing the image's Python packages",
+    )  # fmt: skip
+    # Ryu's set-up needs a setuptools of its time, which only a separate environment can have.
+    tools = work / "build-tools"
+    _command([sys.executable, "-m", "venv", str(tools)], "making a build environment")
+    pip[0] = str(tools / "bin" / "python")
+    wanted = needs.table()["lab"]["python"]["build"]
+    _command([*pip, "install", *wanted], "installing the tools that build Ryu")
+    _command(
+        # Not from pip's cache: a wheel that another build tool made has other bytes.
+        [*pip, "wheel", "--no-cache-dir", "--no-deps", "--no-build-isolation", "--require-hashes", "--wheel-dir",
+         str(work / "wheels"), "-r", str(GUEST / "sources.lock")],
+        "building Ryu and the iperf3 wrapper",
+        env={"SOURCE_DATE_EPOCH": str(_EPOCH)},
+    )  # fmt: skip
+    wheels = [str(path) for path in sorted((work / "wheels").glob("*.whl"))]
+    _command([*pip, "install", "--no-compile", "--no-deps", "--no-index", "--target", target, *wheels],
+             "installing Ryu and the iperf3 wrapper")  # fmt: skip
+    shutil.rmtree(site / _SITE / "bin", ignore_errors=True)  # launchers for the wrong interpreter
+    for trace in ("RECORD", "direct_url.json"):  # pip's notes of where on this machine it worked
+        for path in (site / _SITE).glob(f"*.dist-info/{trace}"):
+            path.unlink()
+    for name, place in (("init.py", "init"), ("ryu-manager", "usr/local/bin/ryu-manager")):
+        path = site / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes((GUEST / name).read_bytes())
+        path.chmod(0o755)
+    lab = needs.table()["lab"]
+    content = {"modules": [module.name for module in needs.lab_modules()], "preload": lab["python"]["preload"]}
+    (site / "xoff").mkdir()
+    (site / "xoff" / "lab.json").write_text(json.dumps(content))
+
+
+# Runs inside mmdebstrap's namespace with the new root as $1: fetches the kernel through that root's apt,
+# so its signature is checked, and unpacks it without running the boot loader's scripts.
+_KERNEL_HOOK = """
+cd "$1/tmp"
+export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
+wanted=$(apt-cache depends {meta} | sed -n 's/^ *Depends: \\(linux-image-.*\\)/\\1/p' | head -n 1)
+if [ -n "{pinned}" ] && apt-cache show "{pinned}" >/dev/null 2>&1; then wanted="{pinned}"; fi
+apt-get download -q "$wanted"
+dpkg-deb --fsys-tarfile linux-image-*.deb | tar -x -C "$1" --keep-directory-symlink
+rm linux-image-*.deb
+mkdir -p "$1/xoff"
+echo "$wanted $(apt-cache policy "$wanted" | sed -n 's/^ *Candidate: //p')" > "$1/xoff/kernel"
+"""
+
+_FINISH_HOOK = f"""
+for tree in "$1"/lib/modules/*; do chroot "$1" depmod "$(basename "$tree")"; done
+find "$1" -name __pycache__ -prune -exec rm -rf '{{}}' +
+chroot "$1" python3 -m compileall -q -j1 --invalidation-mode unchecked-hash \
+    /usr/lib/python{_PYTHON} /usr/lib/python3/dist-packages /{_SITE} >/dev/null 2>&1 || true
+chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/xoff/debian"
+"""
+
+
+def _run_mmdebstrap(site: Path, work: Path, tree: Path, pins: Mapping[str, str], mirror: str) -> None:
+    lab = needs.table()["lab"]
+    preferences = work / "preferences"
+    preferences.write_text(
+        "".join(f"Package: {name}\nPin: version {version}\nPin-Priority: 1001\n\n"
+                for name, version in pins.items())
+    )  # fmt: skip
+    pinned = next((name for name in pins if name.startswith("linux-image-")), "")
+    python = work / "python.tar"
+    with tarfile.open(python, "w") as archive:
+        archive.add(site, arcname=".")
+    environment = {"SOURCE_DATE_EPOCH": str(_EPOCH)}
+    if "TMPDIR" not in os.environ:
+        environment["TMPDIR"] = tempfile.gettempdir()
+    options = [
+        "--variant=essential", "--mode=unshare", "--quiet", "--format=tar",
+        "--include=" + ",".join(package.name for package in needs.lab_packages()),
+        '--aptopt=APT::Install-Recommends "false"',
+        f'--aptopt=Dir::Etc::Preferences "{preferences}"',
+        *[f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "info", "locale")],
+        "--customize-hook=" + _KERNEL_HOOK.format(meta=lab["kernel"]["image"], pinned=pinned),
+        f"--customize-hook=tar-in {shlex.quote(str(python))} /",
+        "--customize-hook=" + _FINISH_HOOK,
+        lab["suite"], str(tree),
+    ]  # fmt: skip
+    program = needs.find_program("mmdebstrap")
+    if program is None:
+        raise ImageError("mmdebstrap is missing; `xoff doctor` says how to get it")
+    _command([program, *options, *([mirror] if mirror else [])], "building the lab image's root", environment)
+
+
+def _pack(tree: Path, work: Path) -> dict[str, Any]:
+    """Turn the tar into a kernel and a compressed initramfs; return the manifest."""
+    debian: dict[str, str] = {}
+    release = ""
+    with tarfile.open(tree) as archive:
+        members = {member.name.removeprefix("./"): member for member in archive}
+        for name, member in members.items():
+            if name.startswith("boot/vmlinuz-"):
+                release = name.removeprefix("boot/vmlinuz-")
+                with _opened(archive, member) as source, (work / KERNEL).open("wb") as out:
+                    shutil.copyfileobj(source, out)
+        for listing in ("xoff/debian", "xoff/kernel"):
+            with _opened(archive, members[listing]) as source:
+                debian |= dict(line.split() for line in source.read().decode().splitlines())
+            del members[listing]
+        program = needs.find_program("zstd") or "zstd"
+        with (
+            (work / ROOT).open("wb") as out,
+            # One worker and a fixed level: the bytes must not depend on this machine's cores.
+            subprocess.Popen([program, "-q", "-9", "-T1"], stdin=subprocess.PIPE, stdout=out) as zstd,
+        ):
+            assert zstd.stdin is not None
+            for chunk in _cpio(archive, members):
+                zstd.stdin.write(chunk)
+            zstd.stdin.close()
+        if zstd.returncode:
+            raise ImageError(f"zstd ended with {zstd.returncode} while packing the lab image")
+    if not release:
+        raise ImageError("the kernel package held no kernel")
+    files = {name: cache.sha256(work / name) for name in (KERNEL, ROOT)}
+    return {
+        "digest": digest_of(files),
+        "kernel": release,
+        "debian": debian,
+        "python": locked_versions(),
+        "files": files,
+    }
+
+
+def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    source = archive.extractfile(member)
+    if source is None:
+        raise ImageError(f"{member.name} in the image's root is not a file")
+    return source
+
+
+def locked_versions() -> dict[str, str]:
+    lines = [
+        line.split()[0]
+        for name in ("python.lock", "sources.lock")
+        for line in (GUEST / name).read_text().splitlines()
+        if "==" in line
+    ]
+    return dict(sorted(line.split("==") for line in lines))
+
+
+def _cpio(archive: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> Iterator[bytes]:
+    """The tar's members as a cpio archive (`newc`), sorted and with one time for all."""
+    kept = {
+        name: member
+        for name, member in members.items()
+        if name and not any(name.startswith(part) or name + "/" == part for part in _DROPPED)
+    }
+    for number, name in enumerate(sorted(kept.keys() | set(_EMPTY_DIRS)), start=1):
+        member = kept.get(name)
+        if member is None:
+            yield from _entry(name, number, 0o040755, b"")
+        elif member.isdir():
+            yield from _entry(name, number, 0o040000 | member.mode, b"", member)
+        elif member.issym():
+            yield from _entry(name, number, 0o120777, member.linkname.encode(), member)
+        elif member.isfile() or member.islnk():
+            with _opened(archive, member) as source:  # a hard link becomes a copy
+                yield from _entry(name, number, 0o100000 | member.mode, source.read(), member)
+    yield from _entry("TRAILER!!!", 0, 0, b"")
+
+
+def _entry(name: str, number: int, mode: int, content: bytes, member: tarfile.TarInfo | None = None) -> Iterable[bytes]:
+    raw = name.encode() + b"\0"
+    owner = (member.uid, member.gid) if member else (0, 0)
+    fields = (number, mode, *owner, 1, _EPOCH, len(content), 0, 0, 0, 0, len(raw), 0)
+    header = b"070701" + b"".join(b"%08x" % field for field in fields)
+    yield header + raw + bytes(-(len(header) + len(raw)) % 4)
+    yield content + bytes(-len(content) % 4)

@@ -15,7 +15,7 @@ from typing import IO, Any, Protocol
 import testbed
 from testbed.errors import UsageError
 from testbed.lab import cache, definition, engine, qemu
-from testbed.lab.collect import Collector
+from testbed.lab.collect import RESERVE, Collector
 from testbed.lab.definition import Experiment
 from testbed.lab.engine import Ready, Session
 from testbed.lab.fidelity import Thresholds
@@ -133,7 +133,7 @@ class _Follower:
             begin = time.monotonic()
             try:
                 # A little room that is given back should the disk fill up, so that the result still fits.
-                (self._folder / ".reserve").write_bytes(bytes(1 << 18))
+                (self._folder / RESERVE).write_bytes(bytes(1 << 18))
                 with self._ready.start(job, workplace) as session, session.stream.open("rb") as stream:
                     while not self._step(session, stream, time.monotonic() - begin):
                         pass
@@ -146,7 +146,7 @@ class _Follower:
             finally:
                 self._wall_s = time.monotonic() - begin
                 self._collector.close()
-                (self._folder / ".reserve").unlink(missing_ok=True)
+                (self._folder / RESERVE).unlink(missing_ok=True)
 
     def _step(self, session: Session, stream: IO[bytes], now: float) -> bool:
         """Look once at what has come; True when the run is over."""
@@ -159,19 +159,19 @@ class _Follower:
             self._watcher.progress(self._collector.virtual_ns, now)
             if self._collector.ended is not None:
                 return True
-            if data:
-                return False
-            if lost is not None:
+            if lost is not None and not data:
                 self._status = self._status or (Status.LOST, lost)
                 return True
             if self._status is None and (why := self._must_end(session, now)) is not None:
                 self._status = why
                 self._give_up_s = now + _GRACE_S
                 session.send(Frame.of(Kind.ABORT, why[1]))
-            time.sleep(_POLL_S)
+            if not data:
+                time.sleep(_POLL_S)
         except KeyboardInterrupt:
             self.interrupted = True
             if self._cancel.is_set():
+                self._status = self._status or (Status.INTERRUPTED, "interrupted")
                 return True  # asked twice: do not wait for the rest
             self._cancel.set()
         return now > self._give_up_s

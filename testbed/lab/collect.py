@@ -1,25 +1,34 @@
 """Turns the frames of a run into its result folder and its result, as they come in.
 
 It makes the best of a stream that ends early: what has arrived is written, and the result says why there
-is not more.
+is not more. It trusts nothing in the stream: what no lab of ours would send is a WireError, and no file
+gets out of the folder.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any
 
+from testbed.errors import UsageError
 from testbed.lab import wire
 from testbed.lab.fidelity import Fidelity, Thresholds, judge
-from testbed.lab.result import RESULT, Claim, Figure, Status
-from testbed.lab.wire import Frame, Kind, Sample
+from testbed.lab.handle import DEEPEST, LARGEST_NOTE, plain
+from testbed.lab.result import BOUNDS, DRAFT, RESULT, Claim, Figure, Status
+from testbed.lab.wire import Frame, Kind, Sample, WireError
 
 OUTPUT_LOG = "output.log"
-_RESERVED = (RESULT, OUTPUT_LOG)
+RESERVE = ".reserve"
+_OURS = re.compile(rf"(job-)*({'|'.join(map(re.escape, (OUTPUT_LOG, RESULT, DRAFT, RESERVE)))})(/.*)?", re.DOTALL)
+_LONGEST_PART = 255  # octets, as in every file system of Linux
+_LONGEST_NAME = 2048  # half of what Linux takes; the rest is for where the folder is
+_LATEST_NS = 10**18  # the longest `Duration`
+_ABORTED = "aborted"  # as we asked for it, we know better why
 
 
 @dataclass
@@ -38,12 +47,15 @@ class Collector:
     samples: list[Sample] = field(default_factory=list)
     failure: str = ""
     _phases: list[tuple[int, int]] = field(default_factory=list)
-    _phase_start: int | None = None
+    _phase_start: int = 0
+    _open_phases: int = 0
+    _half_note: bytes = b""
+    """The beginning of a note whose end has not come."""
     _agent_late_ns: int | None = None
     _decoder: wire.Decoder = field(default_factory=wire.Decoder)
     _log: IO[bytes] | None = None
     _file: IO[bytes] | None = None
-    _file_name: str = ""
+    _file_name: str | None = None
     _digests: dict[str, Any] = field(default_factory=dict)
 
     def feed(self, data: bytes) -> None:
@@ -71,76 +83,132 @@ class Collector:
 
     def fidelity(self, thresholds: Thresholds) -> Fidelity:
         phases = list(self._phases)
-        if self._phase_start is not None:
+        if self._open_phases:
             phases.append((self._phase_start, self.virtual_ns))
         return judge(self.samples, phases, self._agent_late_ns, thresholds)
 
     def status(self) -> tuple[Status, str]:
         """How the job ended, by its own account."""
         assert self.ended is not None
-        status, reason = str(self.ended["status"]), str(self.ended["reason"])
-        if status == Status.ERROR and self.failure:
-            reason = self.failure
-        return Status(status), reason
+        if self.ended["status"] == _ABORTED:
+            return Status.LOST, "the lab ended the job, which nobody asked for"
+        status = Status(self.ended["status"])
+        return status, self.failure if status is Status.ERROR and self.failure else self.ended["reason"]
 
     def _take(self, frame: Frame) -> None:
         self.heard = self.heard or frame.kind in (Kind.OUT, Kind.ERR, Kind.NOTE)
-        if frame.kind is Kind.START:
-            self.started = frame.content()
-        elif frame.kind in (Kind.OUT, Kind.ERR):
+        if frame.kind in (Kind.OUT, Kind.ERR):
             self._write_log(frame.payload)
             self.output(frame.payload, frame.kind is Kind.ERR)
         elif frame.kind is Kind.SAMPLE:
-            self.samples.append(Sample.decode(frame.payload))
+            self._sample(frame)
         elif frame.kind is Kind.NOTE:
-            # A pipe may deliver several lines at once, never half of one: they are short.
-            for line in frame.payload.splitlines():
-                self._note(Frame(Kind.NOTE, line).content())
+            # A pipe delivers several lines at once, and a long one in pieces.
+            *lines, self._half_note = (self._half_note + frame.payload).split(b"\n")
+            for line in lines:
+                self._note(Frame(Kind.NOTE, line))
+            if len(self._half_note) > LARGEST_NOTE:
+                raise _damage(frame)
         elif frame.kind is Kind.FILE:
             self._write_file(*wire.file_piece(frame))
-        elif frame.kind is Kind.END:
-            self.ended = frame.content()
+        else:
+            self._start_or_end(frame)
 
-    def _note(self, note: dict[str, Any]) -> None:
-        kind = note.pop("note")
-        if kind == "figure":
-            self.figures.append(Figure(**note))
-        elif kind == "claim":
-            self.claims.append(Claim(**note))
-        elif kind == "phase":
-            if note["measuring"]:
-                self._phase_start = note["t"]
-            elif self._phase_start is not None:
-                self._phases.append((self._phase_start, note["t"]))
-                self._phase_start = None
-        elif kind == "agent_lateness":
-            self._agent_late_ns = max(self._agent_late_ns or 0, note["worst_ns"])
-        elif kind == "failure":
-            self.failure = f"{note['type']}: {note['message']}"
+    def _start_or_end(self, frame: Frame) -> None:
+        match frame.kind, _content(frame):
+            case Kind.START, dict(started):
+                self.started = started
+            case Kind.END, {"virtual_ns": int(end_ns), "status": str(status), "reason": str()} as ended if (
+                0 <= end_ns <= _LATEST_NS and status in {*Status, _ABORTED}
+            ):
+                self.ended = ended
+            case _:
+                raise _damage(frame)
+
+    def _sample(self, frame: Frame) -> None:
+        sample = Sample.decode(frame.payload)
+        previous_ns = self.samples[-1].time_ns if self.samples else -1
+        if not previous_ns < sample.time_ns <= _LATEST_NS or sample.late_ns > _LATEST_NS:
+            raise _damage(frame)
+        self.samples.append(sample)
+
+    def _note(self, frame: Frame) -> None:
+        match _content(frame):
+            case {"note": "figure", "name": str(name), "value": value, "unit": str(unit)}:
+                self.figures.append(Figure(name, value, unit))
+            case {
+                "note": "claim",
+                "name": str(name),
+                "expected": dict(bounds),
+                "measured": value,
+                "passed": bool(passed),
+            } if bounds.keys() <= BOUNDS.keys():
+                self.claims.append(Claim(name, bounds, value, passed))
+            case {"note": "phase", "measuring": True, "t": int(time_ns)}:
+                if not self._open_phases:
+                    self._phase_start = time_ns
+                self._open_phases += 1
+            case {"note": "phase", "measuring": False, "t": int(time_ns)} if self._open_phases:
+                self._open_phases -= 1
+                if not self._open_phases:
+                    self._phases.append((self._phase_start, time_ns))
+            case {"note": "agent_lateness", "worst_ns": int(worst_ns)} if 0 <= worst_ns <= _LATEST_NS:
+                self._agent_late_ns = max(self._agent_late_ns or 0, worst_ns)
+            case {"note": "failure", "type": str(kind), "message": str(message)}:
+                self.failure = f"{kind}: {message}"
+            case _:
+                raise _damage(frame)
 
     def _write_log(self, data: bytes) -> None:
         if self._log is None:
-            self._log = (self.folder / OUTPUT_LOG).open("wb", buffering=0)
-            self._digests[OUTPUT_LOG] = hashlib.sha256()
-        self._digests[OUTPUT_LOG].update(data)
-        self._log.write(data)
+            self._log = self._open(OUTPUT_LOG)
+        self._write(self._log, OUTPUT_LOG, data)
 
     def _write_file(self, name: str, piece: bytes) -> None:
-        place = _safe(name)
-        if name != self._file_name:
+        place = _place(name)
+        if self._file is None or name != self._file_name:
             if self._file is not None:
                 self._file.close()
-            path = self.folder / place
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file, self._file_name = path.open("wb"), name
-            self._digests[place] = hashlib.sha256()
-        assert self._file is not None
-        self._digests[place].update(piece)
-        self._file.write(piece)
+            try:
+                self._file, self._file_name = self._open(place), name
+            except (FileExistsError, IsADirectoryError, NotADirectoryError):
+                raise WireError(f"the lab's stream is damaged: {name!r} is both a file and a folder") from None
+        self._write(self._file, place, piece)
+
+    def _open(self, place: str) -> IO[bytes]:
+        path = self.folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("wb")
+        self._digests[place] = hashlib.sha256()
+        return handle
+
+    def _write(self, handle: IO[bytes], place: str, data: bytes) -> None:
+        handle.write(data)
+        handle.flush()  # what has arrived is kept, and a full disk is noticed before the run counts as ended
+        self._digests[place].update(data)
 
 
-def _safe(name: str) -> str:
-    """A name inside the folder, whatever the lab says, and none of ours."""
-    parts = [part for part in PurePosixPath(name).parts if part not in ("/", "..")]
-    place = "/".join(parts) or "unnamed"
-    return f"job-{place}" if place in _RESERVED else place
+def _content(frame: Frame) -> Any:
+    """The JSON in a frame, no deeper and no stranger than `Run` sends it."""
+    try:
+        return plain(frame.content(), DEEPEST + 2)  # a value in the bounds of a claim in a note
+    except (ValueError, RecursionError, UsageError):
+        raise _damage(frame) from None
+
+
+def _damage(frame: Frame) -> WireError:
+    return WireError(f"the lab's stream is damaged: {frame.payload[:80]!r} is no {frame.kind.name}")
+
+
+def _place(name: str) -> str:
+    """Where in the folder a file goes: where it was, but for names of ours and names that no file has.
+
+    No two files of a lab share a place, and it depends on the name alone, on every machine.
+    """
+    place = f"job-{name}" if _OURS.fullmatch(name) else name
+    octets = place.encode(errors="surrogateescape")
+    if len(octets) <= _LONGEST_NAME and all(
+        len(part) <= _LONGEST_PART and part not in (b"", b".", b"..") for part in octets.split(b"/")
+    ):
+        return place
+    return f"unnamed-{hashlib.sha256(octets).hexdigest()[:16]}"

@@ -13,7 +13,8 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -89,7 +90,9 @@ class Experiment:
 
     def perform(self, run: Run, parameters: Mapping[str, Any]) -> None:
         """Run the experiment's function, here and now: the lab calls this."""
-        self.body(run, **self.read_parameters(parameters))
+        values = self.read_parameters(parameters)
+        with _beside(self.source):
+            self.body(run, **values)
 
 
 def experiment(*, timeout: str = "60s", files: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Experiment]:
@@ -100,7 +103,7 @@ def experiment(*, timeout: str = "60s", files: tuple[str, ...] = ()) -> Callable
     """
 
     def make(body: Callable[..., None]) -> Experiment:
-        source = Path(inspect.getsourcefile(body) or "").resolve()
+        source = Path(inspect.getsourcefile(inspect.unwrap(body)) or "").resolve()
         return Experiment(
             name=body.__name__,
             body=body,
@@ -151,7 +154,8 @@ def load_file(path: Path, name: str | None = None) -> Experiment:
 
 def experiments_in(module: ModuleType) -> list[Experiment]:
     """The experiments that a module defines, in the order of their names in it."""
-    return [value for value in vars(module).values() if isinstance(value, Experiment)]
+    found = [value for value in vars(module).values() if isinstance(value, Experiment)]
+    return [value for value in found if value.body.__module__ == module.__name__]
 
 
 def find(reference: str) -> Experiment:
@@ -189,9 +193,9 @@ def _import(path: Path, name: str | None = None) -> ModuleType:
         raise ExperimentError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))  # for the files beside it
     try:
-        spec.loader.exec_module(module)
+        with _beside(path):
+            spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         del sys.modules[name]
         raise ExperimentError(
@@ -204,6 +208,16 @@ def _import(path: Path, name: str | None = None) -> ModuleType:
     except Exception as error:
         del sys.modules[name]
         raise ExperimentError(f"{path} cannot be read: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(str(path.parent))
     return module
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[None]:
+    """Let code import what lies beside `path`, as it can in a script."""
+    folder = str(path.parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the code has removed it itself
+            sys.path.remove(folder)

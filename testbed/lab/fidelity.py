@@ -7,8 +7,9 @@ So a run is `kept` when the CPU had idle time left in every window, and timers a
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -38,16 +39,13 @@ class Thresholds:
         name, _, value = setting.partition("=")
         try:
             if name == "idle":
-                percent = int(value.removesuffix("%"))
-                if not 0 <= percent <= 100:
-                    raise ValueError
-                return Thresholds(percent, self.timer_late_ns, self.agent_late_ns)
+                return replace(self, idle_percent=_percent(value))
             if name == "timer":
-                return Thresholds(self.idle_percent, Duration(value).ns, self.agent_late_ns)
+                return replace(self, timer_late_ns=Duration(value).ns)
             if name == "agent":
-                return Thresholds(self.idle_percent, self.timer_late_ns, Duration(value).ns)
-        except ValueError as error:
-            raise UsageError(f"--fidelity {setting}: {error or 'idle takes 0% to 100%'}") from None
+                return replace(self, agent_late_ns=Duration(value).ns)
+        except UsageError as error:
+            raise UsageError(f"--fidelity {setting}: {error}") from None
         raise UsageError(f"--fidelity {setting}: there are idle=5%, timer=200us and agent=200us")
 
 
@@ -86,20 +84,27 @@ def judge(
         idle.append(100 * (after.idle_ns - before.idle_ns) / (span[1] - span[0]))
         late.append(after.late_ns)
     reasons = []
-    least, latest = (round(min(idle), 2), max(late)) if idle else (None, None)
+    least, latest = (min(idle), max(late)) if idle else (None, None)
     if least is not None and least < thresholds.idle_percent:
         reasons.append(
             f"the CPU was busy: a window of 100 ms had {least:g} % idle time, "
             f"{thresholds.idle_percent} % are wanted; a larger scale or less traffic helps"
         )
     for who, value, limit in (
-        ("timer", latest, thresholds.timer_late_ns),
-        ("agent", agent_late_ns, thresholds.agent_late_ns),
+        ("a timer", latest, thresholds.timer_late_ns),
+        ("an agent", agent_late_ns, thresholds.agent_late_ns),
     ):
         if value is not None and value > limit:
-            reasons.append(f"a {who} was {Duration.from_ns(value)} late, {Duration.from_ns(limit)} are allowed")
+            reasons.append(f"{who} was {Duration.from_ns(value)} late, {Duration.from_ns(limit)} are allowed")
     verdict = Verdict.DEGRADED if reasons else Verdict.KEPT
     if not reasons and not idle:
         verdict = Verdict.UNKNOWN
         reasons.append("no window of 100 ms was measured")
+    least = None if least is None else round(least, 2)
     return Fidelity(verdict, tuple(reasons), len(idle), least, latest, agent_late_ns, thresholds)
+
+
+def _percent(text: str) -> int:
+    if not re.fullmatch("([0-9]{1,2}|100)%?", text):
+        raise UsageError("idle takes 0% to 100%")
+    return int(text.removesuffix("%"))

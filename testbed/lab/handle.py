@@ -6,6 +6,7 @@ Everything it says goes out at once, one JSON line each, so a run that is cut sh
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import time
@@ -18,6 +19,9 @@ from testbed.errors import UsageError
 from testbed.units import Quantity, Scale
 
 EVENT_LOG = "events.jsonl"
+LARGEST_NOTE = 1 << 20
+_LONGEST_MESSAGE = 10_000
+DEEPEST = 32
 
 
 class Run:
@@ -40,7 +44,7 @@ class Run:
 
     def figure(self, name: str, value: Any, unit: str = "") -> None:
         """Report a number that the run found."""
-        self._note("figure", name=name, value=plain(value), unit=unit)
+        self._note("figure", name=str(name), value=plain(value), unit=str(unit))
 
     def claim(
         self,
@@ -56,18 +60,21 @@ class Run:
         bounds = {bound: value for bound, value in bounds.items() if value is not None}
         if not bounds or ("equals" in bounds and len(bounds) > 1):
             raise UsageError(f"claim {name}: give equals=, or at_least= and/or at_most=")
-        passed = all(
+        # What could not be measured, such as the round trip of a ping without an answer, is in no bounds.
+        passed = measured is not None and all(
             (bound == "equals" and measured == value)
             or (bound == "at_least" and measured >= value)
             or (bound == "at_most" and measured <= value)
             for bound, value in bounds.items()
         )
         expected = {bound: plain(value) for bound, value in bounds.items()}
-        self._note("claim", name=name, expected=expected, measured=plain(measured), passed=passed)
+        self._note("claim", name=str(name), expected=expected, measured=plain(measured), passed=passed)
         return passed
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def event(self, kind: str, /, **fields: Any) -> None:
         """Append a line to the run's event log."""
+        if taken := sorted(fields.keys() & {"t", "event"}):
+            raise UsageError(f"event {kind}: every line has its own {taken[0]}; name the field otherwise")
         line = {"t": self.now_ns, "event": kind} | {key: plain(value) for key, value in fields.items()}
         os.write(self._events, json.dumps(line).encode() + b"\n")
 
@@ -82,25 +89,33 @@ class Run:
 
     def agent_lateness(self, worst_ns: int) -> None:
         """Report how late an agent was woken at worst."""
-        self._note("agent_lateness", worst_ns=worst_ns)
+        self._note("agent_lateness", worst_ns=int(worst_ns))
 
     def failed(self, error: BaseException) -> None:
         """Report the exception that ends the run."""
-        self._note("failure", type=type(error).__name__, message=str(error))
+        self._note("failure", type=type(error).__name__, message=str(error)[:_LONGEST_MESSAGE])
 
     def _note(self, note: str, **content: Any) -> None:
-        self._notes.write(json.dumps({"note": note} | content) + "\n")
+        line = json.dumps({"note": note} | content) + "\n"
+        if len(line) > LARGEST_NOTE:
+            raise UsageError(
+                f"{note} {content['name']} has {len(line)} octets, and {LARGEST_NOTE} can be reported; "
+                "what is written to a file in run.directory comes out too"
+            )
+        self._notes.write(line)
         self._notes.flush()
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON can hold it; quantities as people write them."""
-    if isinstance(value, (Quantity, Scale)):
+def plain(value: Any, nesting: int = DEEPEST) -> Any:
+    """A value as JSON can hold it; quantities, and numbers that are not finite, as people write them."""
+    if isinstance(value, (Quantity, Scale)) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if nesting == 0:
+        raise UsageError(f"what is nested deeper than {DEEPEST} times cannot be reported")
+    if isinstance(value, (list, tuple)):
+        return [plain(item, nesting - 1) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item, nesting - 1) for key, item in value.items()}
     raise UsageError(f"{value!r} cannot be reported; numbers, texts, lists and units can")

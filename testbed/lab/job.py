@@ -88,12 +88,14 @@ def pack(job: Job, experiment: Experiment | None = None) -> bytes:
     if experiment is not None and job.source.startswith(f"{USER_CODE}/"):
         folder = experiment.source.parent
         for path in (experiment.source, *(folder / name for name in experiment.files)):
+            if ".." in path.parts or not path.is_relative_to(folder):
+                raise UsageError(f"{experiment.name} needs {path}, which is not below {folder}; move it there")
             try:
                 files[f"code/{USER_CODE}/{path.relative_to(folder)}"] = path.read_bytes()
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError) as error:  # ValueError: a name that no file can have
                 raise UsageError(f"{experiment.name} needs {path}, which cannot be read: {error}") from None
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in sorted(files.items()):
             member = tarfile.TarInfo(name)
             member.size = len(content)

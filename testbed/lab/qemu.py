@@ -215,7 +215,10 @@ class Machine:
         tool = needs.find_program("qemu-img")
         if tool is None:
             raise QemuError("qemu-img is missing (it makes the file for the snapshot); install the package qemu-utils")
-        subprocess.run([tool, "create", "-q", "-f", "qcow2", str(state), "1M"], check=True)
+        command = [tool, "create", "-q", "-f", "qcow2", str(state), "1M"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise QemuError(f"{tool} could not make {state}: {done.stderr.strip()}")
         self._snapshot("savevm", state)
 
     def load(self, state: Path) -> None:

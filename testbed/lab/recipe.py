@@ -154,7 +154,8 @@ echo "$wanted $(apt-cache policy "$wanted" | sed -n 's/^ *Candidate: //p')" > "$
 _FINISH_HOOK = f"""
 for tree in "$1"/lib/modules/*; do chroot "$1" depmod "$(basename "$tree")"; done
 find "$1" -name __pycache__ -prune -exec rm -rf '{{}}' +
-chroot "$1" python3 -m compileall -q -j1 --invalidation-mode unchecked-hash \
+chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 PYTHONHASHSEED=0 \
+    python3 -B -m compileall -q -f --invalidation-mode unchecked-hash \
     /usr/lib/python{_PYTHON} /usr/lib/python3/dist-packages /{_SITE} >/dev/null 2>&1 || true
 chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/xoff/debian"
 """
@@ -170,7 +171,7 @@ def _run_mmdebstrap(site: Path, work: Path, tree: Path, pins: Mapping[str, str],
     pinned = next((name for name in pins if name.startswith("linux-image-")), "")
     python = work / "python.tar"
     with tarfile.open(python, "w") as archive:
-        archive.add(site, arcname=".")
+        archive.add(site, arcname=".", filter=_owned_by_root)
     environment = {"SOURCE_DATE_EPOCH": str(_EPOCH)}
     if "TMPDIR" not in os.environ:
         environment["TMPDIR"] = tempfile.gettempdir()
@@ -195,7 +196,7 @@ def _pack(tree: Path, work: Path) -> dict[str, Any]:
     """Turn the tar into a kernel and a compressed initramfs; return the manifest."""
     debian: dict[str, str] = {}
     release = ""
-    with tarfile.open(tree) as archive:
+    with tarfile.open(tree, encoding="utf-8") as archive:
         members = {member.name.removeprefix("./"): member for member in archive}
         for name, member in members.items():
             if name.startswith("boot/vmlinuz-"):
@@ -228,6 +229,12 @@ def _pack(tree: Path, work: Path) -> dict[str, Any]:
         "python": locked_versions(),
         "files": files,
     }
+
+
+def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = "root"
+    return member
 
 
 def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:

@@ -18,7 +18,10 @@ from testbed.errors import XoffError
 from testbed.lab.fidelity import Fidelity, Verdict
 
 RESULT = "result.json"
+DRAFT = f".{RESULT}"
 SCHEMA = 1
+BOUNDS = {"equals": "{}", "at_least": "at least {}", "at_most": "at most {}"}
+"""What a claim can expect, in words."""
 
 
 class Status(enum.StrEnum):
@@ -180,8 +183,10 @@ class Result:
 
     def write(self, folder: Path) -> None:
         """Write `result.json`, whole or not at all."""
-        draft = folder / f".{RESULT}"
-        draft.write_text(json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n")
+        draft = folder / DRAFT
+        text = json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n"
+        # UTF-8 has no lone surrogates, as in the name of a file that is no text; \udce9 is JSON for one.
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
         draft.rename(folder / RESULT)
 
     def _reproducible(self) -> dict[str, Any]:
@@ -200,5 +205,4 @@ class Result:
 
 def expectation(claim: Claim) -> str:
     """What a claim expects, in words."""
-    words = {"equals": "{}", "at_least": "at least {}", "at_most": "at most {}"}
-    return ", ".join(words[bound].format(value) for bound, value in claim.expected.items())
+    return ", ".join(BOUNDS[bound].format(value) for bound, value in claim.expected.items())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import json
-import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -89,7 +88,7 @@ class Sample:
 
 def file_frames(name: str, content: Iterator[bytes]) -> Iterator[Frame]:
     """The frames that carry one file; an empty file is one frame."""
-    head = os.fsencode(name) + b"\0"
+    head = name.encode(errors="surrogateescape") + b"\0"
     yield Frame(Kind.FILE, head)
     for piece in content:
         yield Frame(Kind.FILE, head + piece)
@@ -98,7 +97,7 @@ def file_frames(name: str, content: Iterator[bytes]) -> Iterator[Frame]:
 def file_piece(frame: Frame) -> tuple[str, bytes]:
     """The file name and the bytes of one FILE frame."""
     name, _, piece = frame.payload.partition(b"\0")
-    return os.fsdecode(name), piece
+    return name.decode(errors="surrogateescape"), piece
 
 
 def _sum(kind: int, payload: bytes) -> int:
@@ -126,7 +125,7 @@ class Decoder:
             try:
                 yield Frame(Kind(kind), payload)
             except ValueError:
-                raise WireError(f"the lab's stream has a frame of unknown kind {kind}") from None
+                raise WireError(f"the lab's stream is damaged: a frame of unknown kind {kind}") from None
 
     @property
     def pending(self) -> int:

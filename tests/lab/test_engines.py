@@ -79,7 +79,7 @@ def processes_that_name(place: str) -> list[str]:
 def test_a_snapshot_that_is_spoilt_or_half_there_is_taken_again(
     ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spoilt in the middle, where no size or time tells; cut short; without its state."""
+    """Its state spoilt, its memory cut short; and then it is as good as the one we started with."""
     assert ready.snapshot is not None
     cache_of_ours = tmp_path / "cache"
     cache_of_ours.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -25,10 +26,13 @@ def test_an_installed_xoff_runs_the_same_experiment_to_the_same_digest(ready: Re
     subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
     subprocess.run([place / "bin" / "pip", "install", "-q", str(source)], check=True)
 
+    # What runs these tests finds Xoff by PYTHONPATH; an installed one must not.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
     def result(command: list[str]) -> dict[str, object]:
         waits = f"{ROOT}/tests/lab/jobs/behave.py:waits"
         whole = [*command, "run", waits, "--json", "--out", str(tmp_path / "out")]
-        done = subprocess.run(whole, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(whole, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         content: dict[str, object] = json.loads(done.stdout)[0]
         return content
@@ -39,6 +43,6 @@ def test_an_installed_xoff_runs_the_same_experiment_to_the_same_digest(ready: Re
     assert installed["provenance"]["commit"] == ""  # type: ignore[index]
     files = subprocess.run(
         [place / "bin" / "python", "-c", "from testbed.lab import job; print(sorted(job.code()))"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert files.strip() == str(sorted(job.code()))

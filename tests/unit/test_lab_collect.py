@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.lab.collect import OUTPUT_LOG, Collector
+from testbed.lab.collect import OUTPUT_LOG, RESERVE, Collector
 from testbed.lab.fidelity import WINDOW_NS, Fidelity, Thresholds, Verdict
 from testbed.lab.result import (
     RESULT,
@@ -176,7 +176,7 @@ def test_notes_are_read_whole_however_the_pipe_cuts_them(cuts: list[int]) -> Non
 
 @pytest.mark.parametrize("line", [b"no JSON\n", b"{}\n", b"[1]\n", b'{"note": "figure", "name": "x"}\n'])
 def test_a_note_that_makes_no_sense_is_damage(line: bytes, collector: Collector) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(WireError, match=r"^the lab's stream is damaged: "):
         feed(collector, notes(line))
 
 
@@ -245,7 +245,87 @@ def test_the_exception_is_the_reason_of_an_error_and_of_nothing_else(collector: 
     assert collector.status() == (Status.TIMEOUT, "too slow")
 
 
+# Damage
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from([10**30, "ok", "x", "\ud800"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["equals", "at_most", "x"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+fields = st.sampled_from(
+    ["name", "value", "unit", "expected", "measured", "passed", "measuring", "t", "worst_ns", "type", "message"]
+)
+kinds = st.fixed_dictionaries({"note": st.sampled_from(["figure", "claim", "phase", "agent_lateness", "failure"])})
+ends = st.fixed_dictionaries(dict.fromkeys(("virtual_ns", "status", "reason"), json_values | st.just("ok")))
+payloads = (
+    st.binary(max_size=40)
+    | st.builds(lambda *args: Sample(*args).encode(), *[st.integers(-(2**63), 2**63 - 1)] * 3)
+    | st.builds(json.dumps, json_values | ends).map(str.encode)
+    | st.builds(lambda a, b: note(**{"kind": a["note"]} | b), kinds, st.dictionaries(fields, json_values))
+)
+
+
+@given(st.lists(st.builds(Frame, st.sampled_from(Kind), payloads), max_size=8))
+def test_whatever_a_lab_sends_is_taken_or_is_damage(frames: list[Frame]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place, "run")
+        folder.mkdir()
+        collector = Collector(folder, lambda *_: None)
+        try:
+            feed(collector, *frames)
+        except WireError as error:
+            assert str(error).startswith("the lab's stream is damaged: ")
+        collector.close()
+        status, reason = collector.status() if collector.ended else (Status.LOST, "")
+        told = Result(
+            "hello", status, reason, {}, 1, tuple(collector.figures), tuple(collector.claims),
+            collector.fidelity(Thresholds()), Provenance(*[""] * 8), Times(collector.virtual_ns, 1.0, None),
+            collector.files,
+        )  # fmt: skip
+        told.write(folder)
+        [expectation(claim) for claim in told.claims]
+        json.loads((folder / RESULT).read_text(), parse_constant=pytest.fail)
+        assert list(Path(place).iterdir()) == [folder]
+        assert set(told.files) == set(there(folder)) - {RESULT}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"[" * 100_000,
+        b'{"note": "figure", "name": "", "unit": "", "value": ' + b"[" * 99 + b"]" * 99 + b"}",
+        b"x" * 2**20,
+    ],
+    ids=["deeper than Python reads", "deeper than Run sends", "longer than Run sends"],
+)
+def test_a_note_that_is_too_much_is_damage(payload: bytes, collector: Collector) -> None:
+    with pytest.raises(WireError, match=r"^the lab's stream is damaged: "):
+        feed(collector, notes(payload), notes(b"\n"))
+
+
+@pytest.mark.parametrize("looks", [[(1, 0)] * 2, [(2, 0), (1, 0)], [(-1, 0)], [(2**62, 0)], [(0, 2**62)]])
+def test_looks_out_of_time_are_damage(looks: list[tuple[int, int]], collector: Collector) -> None:
+    with pytest.raises(WireError, match=r"^the lab's stream is damaged: "):
+        feed(collector, *(Frame(Kind.SAMPLE, Sample(at, late, 0).encode()) for at, late in looks))
+
+
+def test_a_name_that_cannot_be_both_file_and_folder_is_damage(collector: Collector) -> None:
+    with pytest.raises(WireError, match=r"^the lab's stream is damaged: 'a/b' is both a file and a folder$"):
+        feed(collector, *left("a", b"1"), *left("a/b", b"2"))
+
+
 # Files
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "/".join(["deep"] * 1000)])
+def test_a_file_whose_name_has_no_room_here_is_kept_all_the_same(name: str, collector: Collector, folder: Path) -> None:
+    feed(collector, *left(name, b"left"))
+    collector.close()
+    assert list(there(folder).values()) == [b"left"]
+    assert there(folder).keys() == collector.files.keys()
 
 
 def test_a_file_in_pieces_is_one_file(collector: Collector, folder: Path) -> None:
@@ -291,7 +371,7 @@ def test_a_file_with_a_hostile_name_lands_inside(name: str, tmp_path: Path, coll
 
 
 @pytest.mark.parametrize(
-    "name", [OUTPUT_LOG, RESULT, f".{RESULT}", f"{OUTPUT_LOG}/deep", f"{RESULT}/deep", f"./{RESULT}"]
+    "name", [OUTPUT_LOG, RESULT, f".{RESULT}", RESERVE, f"{OUTPUT_LOG}/deep", f"{RESULT}/deep", f"./{RESULT}"]
 )
 def test_a_file_never_takes_the_place_of_ours(name: str, collector: Collector, folder: Path, result: Result) -> None:
     feed(collector, Frame(Kind.OUT, b"printed"), *left(name, b"left"), Frame.of(Kind.END, ENDED))

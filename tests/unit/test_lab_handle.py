@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import UsageError
-from testbed.lab.handle import EVENT_LOG, Run, plain
+from testbed.lab.handle import EVENT_LOG, LARGEST_NOTE, Run, plain
 from testbed.units import Duration, Length, Rate, Scale, Size
 
 
@@ -169,6 +169,22 @@ def test_a_claim_has_one_value_or_bounds(bounds: dict[str, Any], run: Run, notes
     expected = "claim it: give equals=, or at_least= and/or at_most="
     assert complaint(lambda: run.claim("it", 1, **bounds)) == expected
     assert notes.out == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_json_has_no_name_for_is_told_in_words(value: float, run: Run, notes: Notes) -> None:
+    assert run.claim("ratio", value, at_least=0, at_most=1) is False
+    assert notes.out[0]["measured"] == str(value)
+
+
+def test_what_is_too_large_or_too_deep_to_report_is_refused(run: Run, notes: Notes) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    assert complaint(lambda: run.figure("all", endless)) == "what is nested deeper than 32 times cannot be reported"
+    assert complaint(lambda: run.figure("all", "x" * LARGEST_NOTE)).startswith("figure all has 1048635 octets")
+    assert notes.out == []
+    run.failed(ValueError("x" * 10_000_000))
+    assert len(notes.out[0]["message"]) == 10_000
 
 
 # Phases, lateness, failure

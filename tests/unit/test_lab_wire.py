@@ -122,7 +122,7 @@ def test_a_payload_that_does_not_match_its_sum_is_refused() -> None:
 
 def test_a_frame_of_unknown_kind_is_refused() -> None:
     stream = Frame(cast(Kind, 99), b"").encode()
-    assert damage(stream) == "the lab's stream has a frame of unknown kind 99"
+    assert damage(stream) == "the lab's stream is damaged: a frame of unknown kind 99"
 
 
 def test_a_length_beyond_the_limit_is_refused_before_anything_is_waited_for() -> None:

@@ -116,8 +116,9 @@ def demo(options: argparse.Namespace) -> int:
     options.experiment, options.set = ["hello"], []
     if not options.json:
         stdout.print(
-            "Four hosts on one switch, on a stock Linux kernel in a machine with its own clock.\n"
-            "Idle time is skipped and load cannot disturb it, so the digest below is the same wherever you run this.",
+            "Four hosts on one switch, on a stock Linux kernel with a clock of its own.\n"
+            "Idle time is skipped and load cannot disturb it: the digest at the end is the same\n"
+            "wherever you run this.",
             style="bold",
         )
     return run(options)

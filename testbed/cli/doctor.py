@@ -56,11 +56,13 @@ def host_checks() -> list[Check]:
         wanted = needs.table()["lab"]["kernel"]["box"]
         remedy = f"apt-get install {wanted}, and boot that kernel: this one ({platform.release()}) has no {module.name}"
         checks.append(Check("host", f"kernel module {module.name}", ok, module.why, "" if ok else remedy))
-    for name, package in (("mininet", "mininet"), ("iperf3", "iperf3==0.1.11"), ("scapy", "scapy"),
-                          ("pyroute2", "pyroute2")):  # fmt: skip
+    mininet = _importable("mininet")
+    remedy = "" if mininet else "apt-get install mininet"
+    checks.append(Check("host", "Python module mininet", mininet, sys.executable, remedy))
+    for name, requirement in _python_parts().items():
         ok = _importable(name)
-        how = "apt-get install mininet" if name == "mininet" else f"{sys.executable} -m pip install {package}"
-        checks.append(Check("host", f"Python module {name}", ok, sys.executable, "" if ok else how))
+        remedy = "" if ok else f"{sys.executable} -m pip install {requirement}"
+        checks.append(Check("host", f"Python module {name}", ok, sys.executable, remedy))
     groups = Path("/sys/fs/cgroup/cgroup.controllers").exists()
     remedy = "boot with systemd.unified_cgroup_hierarchy=1; without, a job's memory and processes are not limited"
     checks.append(Check("host", "control groups v2", groups, "/sys/fs/cgroup", "" if groups else remedy))
@@ -76,14 +78,11 @@ def install(engine: str) -> None:
         packages += needs.lab_packages()
     machine.require(packages, say)
     if engine in ("host", "all"):
-        missing = [name for name in ("iperf3", "scapy", "pyroute2") if not _importable(name)]
+        missing = [requirement for name, requirement in _python_parts().items() if not _importable(name)]
         if missing:
-            say(f"installing the Python modules {', '.join(missing)} for the host engine")
-            pins = {"iperf3": "iperf3==0.1.11", "scapy": "scapy==2.7.0", "pyroute2": "pyroute2==0.9.7"}
-            command = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "install"]
-            done = subprocess.run(
-                [*command, *(pins[name] for name in missing)], capture_output=True, text=True, check=False
-            )
+            say(f"installing {', '.join(missing)} for the host engine")
+            command = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "install", *missing]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise machine.MachineError(f"pip failed: {done.stderr.strip()}")
         for module in needs.lab_modules():
@@ -97,6 +96,12 @@ def as_json(checks: list[Check]) -> list[dict[str, object]]:
 def _package(engine: str, package: needs.Package) -> Check:
     ok = package.is_here()
     return Check(engine, package.name, ok, package.why, "" if ok else f"apt-get install {package.name}")
+
+
+def _python_parts() -> dict[str, str]:
+    """What pip has to install for each module that the host engine imports."""
+    parts = needs.table()["host"]["python"]
+    return {part.get("module", part["name"]): f"{part['name']}=={part['version']}" for part in parts}
 
 
 def _importable(name: str) -> bool:

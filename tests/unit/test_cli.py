@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,12 @@ def test_the_version_is_the_packages_own(capsys: pytest.CaptureFixture[str]) -> 
         main(["--version"])
     assert end.value.code == 0
     assert capsys.readouterr().out == f"xoff {testbed.__version__}\n"
+
+
+def test_the_host_engines_python_parts_are_those_of_the_image_and_of_pip() -> None:
+    from testbed.lab import needs, recipe
+
+    parts = {part["name"]: part["version"] for part in needs.table()["host"]["python"]}
+    assert parts.items() <= recipe.locked_versions().items()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["optional-dependencies"]["host"] == [f"{name}=={version}" for name, version in parts.items()]

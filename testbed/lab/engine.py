@@ -155,7 +155,9 @@ class HostSession:
 
     def __init__(self, job: bytes, folder: Path) -> None:
         with tarfile.open(fileobj=BytesIO(job)) as archive:
-            archive.extractall(folder, filter="data")
+            # Debian 12's Python does not know filters yet, and later ones want to be told.
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
+            archive.extractall(folder)
         self.stream = folder / "out"
         self.stream.touch()
         self._log = folder / "supervisor.log"

@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import os
 import signal
+import socket
 import struct
 
 CLONE_NEWNS = 0x0002_0000
@@ -20,6 +21,9 @@ MS_PRIVATE = 0x4_0000
 _PR_SET_PDEATHSIG = 1
 _RNDADDENTROPY = 0x4008_5203
 _RNDRESEEDCRNG = 0x5207
+_SIOCGIFFLAGS = 0x8913
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -39,6 +43,15 @@ def enter_network_of(pid: int) -> None:
     """Move this process into the network namespace of process `pid`."""
     with open(f"/proc/{pid}/ns/net", "rb") as namespace:
         _checked(_libc.setns(namespace.fileno(), CLONE_NEWNET), f"entering the network of process {pid}")
+
+
+def set_up(interface: str) -> None:
+    """Set a network interface up."""
+    request = struct.Struct("16sh22x")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        answer = fcntl.ioctl(handle, _SIOCGIFFLAGS, request.pack(interface.encode(), 0))
+        flags = request.unpack(answer)[1]
+        fcntl.ioctl(handle, _SIOCSIFFLAGS, request.pack(interface.encode(), flags | _IFF_UP))
 
 
 def mount(kind: str, place: str, flags: int = 0) -> None:

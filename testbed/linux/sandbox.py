@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -127,7 +126,7 @@ def _prepare_namespaces() -> None:
     kernel.mount("tmpfs", "/run")  # sockets and databases of daemons the job starts
     for place in ("/run/netns", "/run/openvswitch", "/run/lock"):
         Path(place).mkdir()
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
+    kernel.set_up("lo")
 
 
 def _reap(body: Callable[[], int]) -> int:

@@ -40,7 +40,12 @@ def private_tmp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ready: Ready) -
 
 def start(*arguments: str, out: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [*XOFF, "run", *arguments, "--out", str(out)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*XOFF, "run", *arguments, "--out", str(out)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background has Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 

@@ -171,7 +171,7 @@ def test_what_is_packed_can_be_done_where_it_is_unpacked(users_own: Experiment, 
     lab, left = tmp_path / "lab", tmp_path / "left"
     left.mkdir()
     with tarfile.open(fileobj=io.BytesIO(pack(prepared(users_own, times=2), users_own))) as archive:
-        archive.extractall(lab, filter="data")
+        archive.extractall(lab)
     notes = io.StringIO()
     asked = Job.decode((lab / "job.json").read_text())
     perform(asked, Run(asked.seed, 0, left, notes), lab / "code")

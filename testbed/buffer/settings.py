@@ -1,0 +1,235 @@
+"""What a switch's ingress buffer can be told, and what it refuses to be told.
+
+The names are those of the PFC/ECN article and of switch command lines. The unit is the cell everywhere. A "group"
+is one priority of one ingress port (802.1Qaz calls something else a priority group; chips call this one so).
+
+    buffer = guaranteed of every group + headroom pool + shared pool (decision 0114)
+
+A buffer has one total; guaranteed cells and the headroom pool come off it, and what is left is shared. There is one
+pool of each kind: the numbered pools of some devices are not modelled. Settings that contradict themselves never come
+into being: the constructors raise BufferModelError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+
+from testbed.errors import UsageError
+
+CELL_BYTES = 208
+"""The PFC/ECN article's example, and the size on common chips."""
+
+PRIORITIES = range(8)
+
+MOST_CELLS = 2**31 - 1
+LARGEST_TERM = 2**16 - 1
+"""Limits of a total and of alpha's numerator and denominator: their product then fits 64 bits, in any language."""
+
+
+class BufferModelError(UsageError):
+    """Settings that cannot be, or a call that does not fit what the buffer holds."""
+
+
+class BufferBusyError(BufferModelError):
+    """Settings that can be, but not yet: frames lie where a pool has to shrink. Nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Static:
+    """PAUSE above a fixed number of cells of the shared pool. Zero pauses whatever guaranteed does not hold."""
+
+    cells: int
+
+    def __post_init__(self) -> None:
+        _check_cells("static threshold", self.cells)
+
+    @classmethod
+    def part(cls, part: Fraction | str, buffer_cells: int) -> Static:
+        """A fraction of a stated buffer, such as "3/4" of 1000 cells: converted here, once, and rounded down."""
+        share = _fraction("part of a buffer", part)
+        _check_cells("buffer", buffer_cells)
+        return cls(share.numerator * buffer_cells // share.denominator)
+
+    def limit(self, free: int) -> int:
+        """The cells, or 0 while the pool is exhausted: then every threshold counts as passed (decision 0133)."""
+        return self.cells if free > 0 else 0
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """PAUSE above alpha times the free part of the shared pool; alpha may be above 1 (decision 0131)."""
+
+    alpha: Fraction
+
+    def __init__(self, alpha: Fraction | int | str) -> None:
+        object.__setattr__(self, "alpha", _fraction("alpha", alpha))
+
+    @classmethod
+    def percent(cls, percent: Fraction | int | str) -> Dynamic:
+        """The article's notation: 50 is an alpha of 1/2, exactly."""
+        return cls(_fraction("percentage", percent) / 100)
+
+    def limit(self, free: int) -> int:
+        """alpha x free, rounded down."""
+        return self.alpha.numerator * free // self.alpha.denominator
+
+
+Threshold = Static | Dynamic
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    """One priority of one ingress port. The defaults are a lossy priority that shares evenly."""
+
+    lossless: bool = False  # PFC is on: over the threshold means PAUSE and headroom, not drop
+    guaranteed: int = 0  # the reserve threshold; nobody else gets these cells, used or not
+    threshold: Threshold = field(default_factory=lambda: Dynamic(1))  # of cells in the shared pool
+    xon_offset: int = 0  # how far below the threshold XON is
+    headroom: int = 0  # the most headroom cells, for what arrives after XOFF
+
+    def __post_init__(self) -> None:
+        for name in ("guaranteed", "xon_offset", "headroom"):
+            _check_cells(name, getattr(self, name))
+        if not isinstance(self.threshold, Static | Dynamic):
+            raise BufferModelError(f"{self.threshold!r} is not a threshold; write Static(cells) or Dynamic(alpha)")
+        if self.headroom and not self.lossless:
+            raise BufferModelError(
+                f"headroom is {self.headroom} cells, but the priority is lossy and never uses any; "
+                "make it lossless, or leave headroom at 0"
+            )
+        if isinstance(self.threshold, Static) and self.lossless and self.xon_offset > self.threshold.cells:
+            raise BufferModelError(
+                f"xon_offset is {self.xon_offset} cells, more than the static threshold of {self.threshold.cells}; "
+                "use can never fall that far below it"
+            )
+
+
+@dataclass(frozen=True)
+class BufferSettings:
+    """A whole switch: the ports share one buffer, and each has eight priorities.
+
+    `priorities` is for all ports; `groups`, by (port, priority), goes before it (a long cable wants more headroom);
+    what neither names is lossy. `headroom_pool` is a number of cells, or None to follow the sum of the headrooms.
+    """
+
+    ports: tuple[int, ...]
+    total: int
+    headroom_pool: int | None
+    priorities: Mapping[int, GroupSettings] = field(default_factory=dict)
+    groups: Mapping[tuple[int, int], GroupSettings] = field(default_factory=dict)
+    cell_bytes: int = CELL_BYTES
+    overbook_headroom: bool = False  # as chips allow: the pool may be less than the sum of the headrooms
+
+    def __post_init__(self) -> None:
+        _check_cells("total", self.total)
+        if self.headroom_pool is not None:
+            _check_cells("headroom_pool", self.headroom_pool)
+        if type(self.cell_bytes) is not int or not 1 <= self.cell_bytes <= 65535:
+            raise BufferModelError(f"cell_bytes is {self.cell_bytes!r}; a cell has 1 to 65535 bytes")
+        object.__setattr__(self, "ports", tuple(self.ports))
+        if (
+            not self.ports
+            or len(set(self.ports)) < len(self.ports)
+            or any(type(port) is not int for port in self.ports)
+        ):
+            raise BufferModelError(f"ports are {self.ports!r}; name at least one, each by a number of its own")
+        for name in ("priorities", "groups"):  # a copy: what was checked stays as it was
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        for priority in [*self.priorities, *(priority for _, priority in self.groups)]:
+            if type(priority) is not int or priority not in PRIORITIES:
+                raise BufferModelError(f"priority {priority!r} does not exist; there are 0 to 7")
+        for port, _ in self.groups:
+            self.check_port(port)
+        self._check_sums()
+
+    def check_port(self, port: int) -> None:
+        if port not in self.ports:
+            raise BufferModelError(f"port {port!r} is not one of this buffer's: {', '.join(map(str, self.ports))}")
+
+    def group(self, port: int, priority: int) -> GroupSettings:
+        return self.groups.get((port, priority)) or self.priorities.get(priority) or GroupSettings()
+
+    def all_groups(self) -> dict[tuple[int, int], GroupSettings]:
+        return {(port, priority): self.group(port, priority) for port in self.ports for priority in PRIORITIES}
+
+    @property
+    def guaranteed_cells(self) -> int:
+        return sum(group.guaranteed for group in self.all_groups().values())
+
+    @property
+    def headroom_cells(self) -> int:
+        """The headroom pool in cells, given or followed."""
+        return self._headroom_sum if self.headroom_pool is None else self.headroom_pool
+
+    @property
+    def shared_cells(self) -> int:
+        return self.total - self.guaranteed_cells - self.headroom_cells
+
+    @property
+    def missing_headroom(self) -> int:
+        """Cells by which headroom is overbooked. Above 0 no priority may be called lossless (decision 0114)."""
+        return max(0, self._headroom_sum - self.headroom_cells)
+
+    @property
+    def _headroom_sum(self) -> int:
+        return sum(group.headroom for group in self.all_groups().values())
+
+    def cells(self, length: int) -> int:
+        """Cells for a frame of `length` bytes, rounded up. Which bytes count (FCS or not) is the caller's to settle."""
+        if type(length) is not int or length < 1:
+            raise BufferModelError(f"a frame of {length!r} bytes cannot be; it has at least 1")
+        return -(-length // self.cell_bytes)
+
+    def _check_sums(self) -> None:
+        for (port, priority), group in self.all_groups().items():
+            if group.headroom > self.headroom_cells:
+                raise BufferModelError(
+                    f"port {port} priority {priority}: headroom is {group.headroom} cells and the headroom pool has "
+                    f"{self.headroom_cells}: {group.headroom - self.headroom_cells} cells are missing"
+                )
+        if self.missing_headroom and not self.overbook_headroom:
+            raise BufferModelError(
+                f"headroom of all groups is {self._headroom_sum} cells and the headroom pool has "
+                f"{self.headroom_cells}: {self.missing_headroom} cells are missing; enlarge the pool, or say "
+                "overbook_headroom and lose the promise of no loss"
+            )
+        if self.shared_cells < 0:
+            raise BufferModelError(
+                f"guaranteed cells of all groups are {self.guaranteed_cells}, the headroom pool is "
+                f"{self.headroom_cells}, and the buffer has {self.total}: {-self.shared_cells} cells are missing"
+            )
+
+
+def split_evenly(reserve: int, ports: tuple[int, ...]) -> int:
+    """A priority's reserve for the whole switch as `guaranteed` of each port (article, guaranteed space).
+
+    Rounded down: the few cells that do not divide stay in the shared pool.
+    """
+    _check_cells("reserve", reserve)
+    if not ports:
+        raise BufferModelError("a reserve cannot be split over no ports; name at least one")
+    return reserve // len(ports)
+
+
+def _check_cells(name: str, value: int) -> None:
+    if type(value) is not int or not 0 <= value <= MOST_CELLS:
+        raise BufferModelError(f"{name} is {value!r}; it is a whole number of cells, 0 to {MOST_CELLS}")
+
+
+def _fraction(name: str, value: Fraction | int | str) -> Fraction:
+    """An exact fraction above 0. A float is refused: 0.1 is not one tenth."""
+    exact = None
+    if isinstance(value, Fraction | str) or type(value) is int:
+        try:
+            exact = Fraction(value)
+        except (ValueError, ZeroDivisionError):
+            exact = None
+    if exact is None or exact <= 0 or max(exact.numerator, exact.denominator) > LARGEST_TERM:
+        shown = str(value) if isinstance(value, Fraction) else repr(value)
+        raise BufferModelError(
+            f"{name} is {shown}; it is a fraction above 0 such as '1/8', with terms up to {LARGEST_TERM}"
+        )
+    return exact

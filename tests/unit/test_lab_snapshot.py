@@ -27,7 +27,7 @@ class Told:
 
 @pytest.mark.parametrize(("left", "ran_on"), [(124437, False), (1, False), (0, True)])
 def test_a_timer_that_has_run_out_shows_that_the_clock_went_on(left: int, ran_on: bool) -> None:
-    text = f"LVTT\t 0x000000ec one-shot\r\nTimer\t DCR=0x3 initial_count = 249803 current_count = {left}\r\nIRR\t (none)\r\n"
+    text = f"Timer\t DCR=0x3 (divide by 16) initial_count = 249803 current_count = {left}\r\nIRR\t (none)\r\n"
     assert snapshot._ran_on(cast(Machine, Told(text))) is ran_on
 
 

@@ -1,7 +1,8 @@
 """Which CPU core a lab gets.
 
-A QEMU with the instruction clock is two threads that hand over to each other all the time; on one core it
-takes half the wall time it takes on two. Labs side by side, of whichever xoff, get different cores.
+A QEMU with the instruction clock is two threads that hand over to each other all the time, so a second core
+is of no use to it: without record mode it even doubles the wall time, with it `bench/lab.py` shows some per
+cent. Labs side by side, of whichever xoff, get different cores.
 """
 
 from __future__ import annotations

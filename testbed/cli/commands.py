@@ -159,10 +159,9 @@ def run(options: argparse.Namespace) -> int:
         results, interruption = _run_all(chosen, one, options.j, cancel)
     if options.json:
         print(json.dumps([result.as_json() | {"folder": str(result.folder)} for result in results], indent=1))
-    for result in results:
-        if options.json:
-            continue
-        ui.show(result)
+    else:
+        for result in results:
+            ui.show(result)
     if interruption is not None:
         raise interruption
     return max((result.exit_code(options.allow_degraded) for result in results), default=Exit.OK)

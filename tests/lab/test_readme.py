@@ -24,7 +24,7 @@ def test_the_readmes_experiment_runs_and_its_claim_holds(ready: Ready, tmp_path:
     assert [claim.name for claim in result.claims] == ["round trip"]
 
 
-def test_the_python_example_runs(ready: Ready, tmp_path: Path, monkeypatch: object) -> None:
+def test_the_python_example_runs(ready: Ready, tmp_path: Path) -> None:
     program = snippet("docs/lab.md").replace("seed=3)", "seed=3, out=out)")
     names: dict[str, object] = {"out": tmp_path}
     exec(program, names)

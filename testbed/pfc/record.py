@@ -1,0 +1,109 @@
+"""What happened at a PFC port: events, and the counters that are summed up from them.
+
+An event is a plain tuple (now_ns, kind, mask, value). Making one is all that a port does while a queue waits to be
+stopped; counting comes later, when events are drained or counters are asked for. As the events are the only source
+of the counters, the two cannot contradict each other.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Any
+
+from testbed.pfc import PRIORITIES_IN
+
+Event = tuple[int, int, int, int]
+"""now_ns, a Kind, the priorities as a bit mask, and a value that depends on the kind."""
+
+
+class Kind(enum.IntEnum):
+    """What happened; after the colon, what the value is, where it is not 0."""
+
+    XOFF_RECEIVED = 0  # obeyed: quanta
+    XON_RECEIVED = 1  # obeyed, whether or not there was a pause
+    PAUSE_EXPIRED = 2  # a received pause is over, of one priority: by how many ns the port was told late
+    PAUSE_CANCELLED = 3  # a received pause is over, because PFC was switched off for the priority
+    PAUSE_RESTORED = 4  # a pause of the agent before this one goes on, of one priority: ns left
+    XOFF_SENT = 5  # quanta
+    XOFF_REFRESHED = 6  # quanta
+    XON_SENT = 7
+    CONGESTED = 8  # the buffer said so, whatever was sent
+    RELIEVED = 9
+    IGNORED = 10  # a frame, or what it asks of these priorities: an Ignored
+    STORM_DETECTED = 11  # of one priority: ns for which it was paused
+    STORM_ENDED = 12  # of one priority: ns for which PFC was off
+
+
+class Ignored(enum.IntEnum):
+    """Why a frame was ignored, whole or for some of its priorities."""
+
+    TOO_SHORT = 0  # these four are the codec's reasons
+    NOT_MAC_CONTROL = 1
+    WRONG_DESTINATION = 2
+    UNKNOWN_OPCODE = 3
+    GLOBAL_PAUSE = 4  # it would stop the whole link; PFC and PAUSE do not mix on one
+    NOT_ENABLED = 5  # from here on: for a priority, not for the frame
+    STORM = 6
+
+
+_OF_PRIORITIES = (Ignored.NOT_ENABLED, Ignored.STORM)
+_STARTS = frozenset({Kind.XOFF_RECEIVED, Kind.PAUSE_RESTORED})
+_ENDS = frozenset({Kind.XON_RECEIVED, Kind.PAUSE_EXPIRED, Kind.PAUSE_CANCELLED, Kind.STORM_DETECTED})
+
+
+class PfcCounters:
+    """Sums over events, for each priority: how often, and for how long its transmission was paused."""
+
+    __slots__ = ("_counts", "_frames_ignored", "_ignored", "_paused_ns", "_paused_since")
+
+    def __init__(self) -> None:
+        self._counts: dict[Kind, list[int]] = {kind: [0] * 8 for kind in Kind if kind is not Kind.IGNORED}
+        self._frames_ignored = {reason: 0 for reason in Ignored if reason not in _OF_PRIORITIES}
+        self._ignored = {reason: [0] * 8 for reason in _OF_PRIORITIES}
+        self._paused_ns = [0] * 8
+        self._paused_since: dict[int, int] = {}
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Count these events, which come after all that were counted before."""
+        for now_ns, number, mask, value in events:
+            kind = Kind(number)
+            if kind is Kind.IGNORED:
+                self._add_ignored(Ignored(value), mask)
+                continue
+            count = self._counts[kind]
+            for priority in PRIORITIES_IN[mask]:
+                count[priority] += 1
+                if kind in _STARTS:
+                    self._paused_since.setdefault(priority, now_ns)
+                elif kind in _ENDS and priority in self._paused_since:
+                    self._paused_ns[priority] += now_ns - self._paused_since.pop(priority)
+
+    def count(self, kind: Kind, priority: int) -> int:
+        """How often this happened to the priority."""
+        return self._counts[kind][priority]
+
+    def ignored(self, reason: Ignored, priority: int | None = None) -> int:
+        """How many frames were ignored for the reason, or how many times the priority's part of one."""
+        return self._frames_ignored[reason] if priority is None else self._ignored[reason][priority]
+
+    def paused_ns(self, priority: int, now_ns: int) -> int:
+        """For how long the priority's own transmission was paused in all, a pause under way included."""
+        return self._paused_ns[priority] + now_ns - self._paused_since.get(priority, now_ns)
+
+    def frames(self) -> dict[str, int]:
+        """Ignored frames by reason, as plain data."""
+        return {reason.name.lower(): count for reason, count in self._frames_ignored.items()}
+
+    def priority(self, priority: int, now_ns: int) -> dict[str, Any]:
+        """All counters of a priority, as plain data."""
+        counts = {kind.name.lower(): count[priority] for kind, count in self._counts.items()}
+        ignored = {reason.name.lower(): count[priority] for reason, count in self._ignored.items()}
+        return {**counts, "ignored": ignored, "paused_ns": self.paused_ns(priority, now_ns)}
+
+    def _add_ignored(self, reason: Ignored, mask: int) -> None:
+        if reason in self._frames_ignored:
+            self._frames_ignored[reason] += 1
+        else:
+            for priority in PRIORITIES_IN[mask]:
+                self._ignored[reason][priority] += 1

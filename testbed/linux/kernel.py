@@ -8,6 +8,9 @@ import os
 import signal
 import socket
 import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUTS = 0x0400_0000
@@ -24,6 +27,7 @@ _RNDRESEEDCRNG = 0x5207
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 1
+_TFD_TIMER_ABSTIME = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,6 +49,32 @@ def enter_network_of(pid: int) -> None:
         _checked(_libc.setns(namespace.fileno(), CLONE_NEWNET), f"entering the network of process {pid}")
 
 
+@contextmanager
+def in_network(namespace: int) -> Iterator[None]:
+    """Be in the network namespace of a file descriptor for a while; sockets made there stay in it."""
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _checked(_libc.setns(namespace, CLONE_NEWNET), "entering a network namespace")
+        try:
+            yield
+        finally:
+            _checked(_libc.setns(own, CLONE_NEWNET), "returning to the own network namespace")
+    finally:
+        os.close(own)
+
+
+def new_network() -> int:
+    """Make a network namespace that lives as long as the returned file descriptor is open somewhere."""
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        unshare(CLONE_NEWNET)
+        made = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        _checked(_libc.setns(own, CLONE_NEWNET), "returning to the own network namespace")
+        return made
+    finally:
+        os.close(own)
+
+
 def set_up(interface: str) -> None:
     """Set a network interface up."""
     request = struct.Struct("16sh22x")
@@ -57,6 +87,26 @@ def set_up(interface: str) -> None:
 def mount(kind: str, place: str, flags: int = 0) -> None:
     """Mount a file system that has no device, or change how `place` is mounted."""
     _checked(_libc.mount(kind.encode(), place.encode(), kind.encode(), flags, None), f"mount on {place}")
+
+
+class Timer:
+    """A file descriptor that becomes readable at a moment of the monotonic clock, to the nanosecond."""
+
+    def __init__(self) -> None:
+        self.fd: int = _libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+        _checked(self.fd < 0, "timerfd_create")
+        self._value = bytearray(struct.pack("=qqqq", 0, 0, 0, 0))
+        self._pointer = (ctypes.c_char * len(self._value)).from_buffer(self._value)
+
+    def set(self, moment_ns: int) -> None:
+        """At this moment, or at once if it has passed."""
+        struct.pack_into("=qq", self._value, 16, *divmod(max(1, moment_ns), 10**9))
+        _checked(_libc.timerfd_settime(self.fd, _TFD_TIMER_ABSTIME, self._pointer, None), "timerfd_settime")
+
+    def clear(self) -> None:
+        """It came: be unreadable until it is set again."""
+        with suppress(BlockingIOError):
+            os.read(self.fd, 8)
 
 
 def die_with_parent() -> None:

@@ -13,15 +13,18 @@ from mininet.node import OVSBridge
 from mininet.topo import Topo
 
 from testbed.linux import ovs
+from testbed.net.topo import LosslessTopo
 
 
 @contextmanager
 def network(topo: Topo, log: str = "warning", **options: Any) -> Iterator[Mininet]:
-    """Start `topo` with learning switches and shaped links; `log` and `options` are Mininet's."""
+    """Start `topo`; `log` and `options` are Mininet's. Without lossless parts it gets OVS bridges and shaped links."""
     setLogLevel(log)
     Mininet.inited = True  # its set-up tunes settings of the whole machine, which a sandbox has not
-    ovs.ensure()
-    chosen = {"switch": OVSBridge, "controller": None, "link": TCLink, "autoSetMacs": True} | options
+    chosen = {"controller": None, "autoSetMacs": True} | options
+    if not isinstance(topo, LosslessTopo):
+        ovs.ensure()
+        chosen = {"switch": OVSBridge, "link": TCLink} | chosen
     net = Mininet(topo=topo, **chosen)
     try:
         net.start()

@@ -27,8 +27,8 @@ summed up later (`record`); and the caller has to pass masks of 8 bits and time 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from testbed.frames import Mac
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
@@ -42,6 +42,7 @@ from testbed.units import Rate
 # One list has all that can be due: the ends of eight pauses, then these two.
 _REFRESH = 8
 _POLL = 9
+TIMERS = 10
 
 # For hot paths: a name of the module is found quicker than a member of an enum.
 _XOFF_RECEIVED = Kind.XOFF_RECEIVED
@@ -51,6 +52,14 @@ _XOFF_SENT = Kind.XOFF_SENT
 _XON_SENT = Kind.XON_SENT
 _CONGESTED = Kind.CONGESTED
 _RELIEVED = Kind.RELIEVED
+
+
+class Timers(Protocol):
+    """Numbers of 64 bits, signed: a list, or a piece of memory."""
+
+    def __getitem__(self, number: int, /) -> int: ...
+    def __setitem__(self, number: int, moment_ns: int, /) -> None: ...
+    def __iter__(self) -> Iterator[int]: ...
 
 
 class Change(NamedTuple):
@@ -83,14 +92,20 @@ class PfcPort:
         "paused_mask",
     )
 
-    def __init__(self, settings: PfcSettings, source: Mac, rate: Rate) -> None:
-        """`source` is the address that our frames carry, `rate` the port's speed in the lab, scaled already."""
+    def __init__(self, settings: PfcSettings, source: Mac, rate: Rate, timers: Timers | None = None) -> None:
+        """`source` is the address that our frames carry, `rate` the port's speed in the lab, scaled already.
+
+        `timers` are TIMERS numbers in which the port keeps what is due when, the ends of the eight pauses first (NEVER:
+        not paused). In memory that a successor can read they are what `restore` wants, at every moment.
+        """
         if rate.bps == 0:
             raise PfcError("the rate of a port with PFC is 0b/s, so a pause would never end; give a rate above zero")
         self._source = source
         self._rate = rate
         self._settings = settings
-        self._timers = [NEVER] * 10
+        self._timers: Timers = [NEVER] * TIMERS if timers is None else timers
+        for number in range(TIMERS):
+            self._timers[number] = NEVER
         self._events: list[Event] = []
         self._counted = 0  # so many of the events are in the counters already
         self._counters = PfcCounters()

@@ -1,0 +1,78 @@
+"""The event log: fixed records in anonymous memory, one log for each agent.
+
+A record costs an agent about a microsecond of the lab's time, and outlives the agent. It is put into words when
+somebody reads it.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.linux.port_program import DROP_REASONS
+from testbed.pfc.record import Ignored, Kind
+
+RECORD = struct.Struct("=QHHIq")
+"""time_ns, kind, slot, priorities, value."""
+
+
+class Own(enum.IntEnum):
+    """What an agent itself adds to the kinds of `testbed.pfc.record`."""
+
+    DROP = 100  # value: reason << 32 | octets
+    THRESHOLD = 101  # the buffer told of a crossing; value: cells in the shared pool
+    QUEUE_STOPPED = 102  # value: ns since the PFC frame was at the port
+    FRAME_SENT = 103  # value: ns since the crossing
+    QUEUE_EMPTIED = 104
+    AGENT_STARTED = 105
+    AGENT_DIED = 106  # value: exit status
+    SEND_FAILED = 107  # value: errno
+
+
+@dataclass(frozen=True)
+class LoggedEvent:
+    """One event, in words."""
+
+    t_ns: int
+    kind: str
+    port: str
+    priorities: tuple[int, ...]
+    detail: dict[str, Any]
+
+
+def new() -> int:
+    """Memory for one agent's log, as a file descriptor."""
+    return os.memfd_create("xoff-events", os.MFD_CLOEXEC)
+
+
+def read(log: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """All records of a log: (time_ns, kind, slot, priorities, value)."""
+    size = os.fstat(log).st_size
+    data = os.pread(log, size - size % RECORD.size, 0)
+    yield from RECORD.iter_unpack(data)
+
+
+def in_words(record: tuple[int, int, int, int, int], ports: dict[int, str]) -> LoggedEvent:
+    time_ns, kind, slot, mask, value = record
+    priorities = tuple(priority for priority in range(8) if mask >> priority & 1)
+    detail: dict[str, Any] = {}
+    name = (Own(kind) if kind >= Own.DROP else Kind(kind)).name.lower()
+    if kind == Own.DROP:
+        detail = {"reason": DROP_REASONS[value >> 32 & 3], "octets": value & 0xFFFF_FFFF}
+    elif kind in (Own.QUEUE_STOPPED, Own.FRAME_SENT):
+        detail = {"reaction_ns": value}
+    elif kind == Own.THRESHOLD:
+        detail = {"shared_cells": value}
+    elif kind == Own.AGENT_DIED:
+        detail = {"status": value}
+    elif kind == Own.SEND_FAILED:
+        detail = {"error": os.strerror(value)}
+    elif kind == Kind.IGNORED:
+        detail = {"reason": list(Ignored)[value].name.lower() if value < len(Ignored) else value}
+    elif kind in (Kind.XOFF_RECEIVED, Kind.XOFF_SENT, Kind.XOFF_REFRESHED):
+        detail = {"quanta": value}
+    return LoggedEvent(time_ns, name, ports.get(slot, ""), priorities, detail)

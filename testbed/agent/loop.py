@@ -1,0 +1,251 @@
+"""The agent's process: waits for the port program and for deadlines, and does what `testbed.pfc` decides.
+
+From an event to what it causes there are only prepared octets to send; counting and logging come after. Everything
+a successor needs is in shared memory before the kernel is told: until when each queue is paused.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.agent.log import RECORD, Own
+from testbed.agent.plan import AgentPlan, PortPlan
+from testbed.linux import bpf, kernel
+from testbed.linux.port_program import EVENT, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
+from testbed.pfc import NEVER, PRIORITIES_IN
+from testbed.pfc.port import TIMERS, PfcPort
+
+_REAL_TIME_PRIORITY = 50
+# A name in the module is found faster than a member of an enum.
+_FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
+
+
+class _Requests(dict[int, bytes]):
+    """The requests for a set of priorities in one, made when first wanted."""
+
+    def __init__(self, of_each: tuple[bytes, ...]) -> None:
+        self._of_each = of_each
+
+    def __missing__(self, mask: int) -> bytes:
+        request = self[mask] = b"".join(self._of_each[priority] for priority in PRIORITIES_IN[mask])
+        return request
+
+
+class _AgentPort:
+    """A port as the loop sees it."""
+
+    __slots__ = ("blocked", "emptied", "go", "left_behind", "pfc", "plan", "send", "socket", "stop")
+
+    def __init__(self, plan: PortPlan, timers: memoryview[int]) -> None:
+        self.plan = plan
+        self.left_behind = {priority: timers[priority] for priority in range(PRIORITIES) if timers[priority]}
+        self.pfc = PfcPort(plan.pfc, plan.mac, plan.rate, timers)
+        self.stop, self.go = _Requests(plan.stop), _Requests(plan.go)
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.socket.bind((plan.name, 0))
+        self.socket.setblocking(False)
+        self.send = self.socket.send
+        self.blocked = 0
+        self.emptied = [0] * 8
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """What an agent inherits: made before it was forked, and shared with its successor."""
+
+    program: PortProgram
+    ring: bpf.Ring
+    timers: memoryview[int]
+    """Of all ports, TIMERS for each slot: what is due when."""
+    log: int
+    control: int
+    """File descriptors, of the event log and of the socket to the network's own process."""
+
+
+class Loop:
+    """One agent."""
+
+    def __init__(self, plan: AgentPlan, equipment: Equipment) -> None:
+        self._plan = plan
+        self._program = equipment.program
+        self._ring = equipment.ring
+        self._log_file = equipment.log
+        self._control = socket.socket(fileno=os.dup(equipment.control))
+        self._records: list[bytes] = []
+        self._worst_lateness_ns = 0
+        kernel.enter_network_of(plan.pid)
+        self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+        self._netlink.bind((0, 0))
+        self._ports = {
+            port.slot: _AgentPort(port, equipment.timers[port.slot * TIMERS : (port.slot + 1) * TIMERS])
+            for port in plan.ports
+        }
+
+    def run(self) -> None:
+        """Until the control socket is closed or says so."""
+        gc.freeze()  # what is here stays; the collector need not look at it again
+        gc.disable()  # and the loop makes no cycles
+        kernel.real_time(_REAL_TIME_PRIORITY)
+        self._take_over()
+        timer, waiting, ports = kernel.Timer(), select.epoll(), list(self._ports.values())
+        control = self._control.fileno()
+        for file in (self._ring.fd, control, timer.fd):
+            waiting.register(file, select.EPOLLIN)
+        set_ns = NEVER
+        while True:
+            due_ns = min(port.pfc.deadline_ns or NEVER for port in ports)
+            if due_ns < set_ns:  # a timer that is early wakes us for nothing, which is cheaper than to set it each time
+                timer.set(due_ns)
+                set_ns = due_ns
+            ready = waiting.poll()
+            self._read_ring()
+            for file, _ in ready:
+                if file == timer.fd:
+                    timer.clear()
+                    set_ns = NEVER
+                    self._expire_all(time.monotonic_ns())
+                elif file == control and not self._answer():
+                    self._write_log()
+                    return
+            os.sched_yield()  # whoever got a frame from us acts on it first; our log can wait
+            self._write_log()
+
+    def _take_over(self) -> None:
+        """Begin as the predecessor's state in shared memory says; the first agent finds nothing there."""
+        now_ns = time.monotonic_ns()
+        for slot, port in self._ports.items():
+            self._records.append(RECORD.pack(now_ns, Own.AGENT_STARTED, slot, 0, os.getpid()))
+            congested = 0
+            if port.plan.charged:
+                for priority in range(PRIORITIES):
+                    congested |= self._program.is_congested(slot, priority) << priority
+            if port.left_behind or congested:
+                until = {priority: 0 if end == NEVER else end for priority, end in port.left_behind.items()}
+                frame, stop, resume = port.pfc.restore(until, congested, now_ns)
+                self._netlink_send(port.stop[stop] + port.go[resume])
+                if frame:
+                    self._send(port, frame)
+        self._write_log()
+
+    def _read_ring(self) -> None:
+        memory, unpack, ports = self._ring.memory, EVENT.unpack_from, self._ports
+        header = EVENT.size
+        for at in self._ring.records():
+            time_ns, kind, slot, priority, reason, length, shared_cells, _ = unpack(memory, at)
+            port = ports.get(slot)
+            if port is None:
+                continue
+            if kind == _FRAME:
+                start = at + header
+                octets = bytes(memory[start : start + (length if length < FRAME_OCTETS else FRAME_OCTETS)])
+                stop, resume = port.pfc.receive(octets, time_ns)
+                if stop:
+                    self._netlink_send(port.stop[stop])
+                    now_ns = time.monotonic_ns()
+                    self._records.append(RECORD.pack(now_ns, Own.QUEUE_STOPPED, slot, stop, now_ns - time_ns))
+                if resume:
+                    self._netlink_send(port.go[resume])
+            elif kind == _XOFF:
+                frame = port.pfc.congested(1 << priority, time_ns)
+                if frame:
+                    self._send(port, frame)
+                    now_ns = time.monotonic_ns()
+                    self._records.append(RECORD.pack(now_ns, Own.FRAME_SENT, slot, 1 << priority, now_ns - time_ns))
+                self._records.append(RECORD.pack(time_ns, Own.THRESHOLD, slot, 1 << priority, shared_cells))
+            elif kind == _XON:
+                frame = port.pfc.relieved(1 << priority, time_ns)
+                if frame:
+                    self._send(port, frame)
+                self._records.append(RECORD.pack(time_ns, Own.THRESHOLD, slot, 1 << priority, shared_cells))
+            elif kind == _DROP:
+                self._records.append(RECORD.pack(time_ns, Own.DROP, slot, 1 << priority, reason << 32 | length))
+
+    def _expire_all(self, now_ns: int) -> None:
+        for port in self._ports.values():
+            due_ns = port.pfc.deadline_ns
+            if due_ns is not None and due_ns <= now_ns:
+                self._worst_lateness_ns = max(self._worst_lateness_ns, now_ns - due_ns)
+                self._expire(port, now_ns)
+
+    def _expire(self, port: _AgentPort, now_ns: int) -> None:
+        resume, refresh, drop = port.pfc.expire(now_ns)
+        slot = port.plan.slot
+        if resume:
+            if port.blocked & resume:
+                port.blocked &= ~resume
+                self._program.set_blocked(slot, port.blocked)
+            self._netlink_send(port.go[resume])
+        if refresh:
+            relieved = still = 0
+            for priority in PRIORITIES_IN[refresh]:
+                if port.plan.charged and self._program.recheck(slot, priority):
+                    relieved |= 1 << priority
+                else:
+                    still |= 1 << priority
+            for frame in (port.pfc.relieved(relieved, now_ns), port.pfc.refreshed(still, now_ns)):
+                if frame:
+                    self._send(port, frame)
+        if drop:
+            port.blocked |= drop
+            self._program.set_blocked(slot, port.blocked)
+            for priority in PRIORITIES_IN[drop]:
+                self._netlink_send(port.plan.empty[priority][port.emptied[priority]])
+                port.emptied[priority] ^= 1
+            self._records.append(RECORD.pack(now_ns, Own.QUEUE_EMPTIED, slot, drop, 0))
+
+    def _netlink_send(self, request: bytes) -> None:
+        if request:
+            try:
+                self._netlink.send(request)
+            except OSError as error:
+                self._records.append(RECORD.pack(time.monotonic_ns(), Own.SEND_FAILED, 0, 0, error.errno or 0))
+
+    def _send(self, port: _AgentPort, frame: bytes) -> None:
+        try:
+            port.send(frame)
+        except OSError as error:  # the port is down, or gone
+            self._records.append(
+                RECORD.pack(time.monotonic_ns(), Own.SEND_FAILED, port.plan.slot, 0, error.errno or errno.EIO)
+            )
+
+    def _write_log(self) -> None:
+        """What happened since the last time goes into the log."""
+        records = self._records
+        for slot, port in self._ports.items():
+            for now_ns, kind, mask, value in port.pfc.drain():
+                records.append(RECORD.pack(now_ns, kind, slot, mask, value))
+        if records:
+            os.write(self._log_file, b"".join(records))
+            records.clear()
+
+    def _answer(self) -> bool:
+        """Do what the network's own process asks; False to end."""
+        question = self._control.recv(64)
+        if question != b"snapshot":
+            return False
+        now_ns = time.monotonic_ns()
+        answer: dict[str, Any] = {
+            "node": self._plan.node,
+            "now_ns": now_ns,
+            "worst_lateness_ns": self._worst_lateness_ns,
+            "ports": {port.plan.name: port.pfc.snapshot(now_ns) for port in self._ports.values()},
+        }
+        self._control.send(json.dumps(answer).encode())
+        return True
+
+
+def main(plan: AgentPlan, equipment: Equipment) -> None:
+    """The body of an agent's process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the user's command; agents end when they are told
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    kernel.die_with_parent()
+    Loop(plan, equipment).run()

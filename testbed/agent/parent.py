@@ -1,0 +1,187 @@
+"""The agents of a network: one process for each node, and one that forks them and starts again any that dies.
+
+The program's maps, the rings, the logs and what a successor needs are made before and inherited. When the network's own
+process ends, however it ends, all of them end.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import mmap
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from contextlib import suppress
+from typing import Any
+
+from testbed.agent import log, loop
+from testbed.agent.log import RECORD, LoggedEvent, Own
+from testbed.agent.plan import AgentPlan
+from testbed.errors import XoffError
+from testbed.linux import bpf, kernel
+from testbed.linux.port_program import SLOTS, PortProgram
+from testbed.pfc.port import TIMERS
+
+_MOST_RESTARTS = 5
+_WITHIN_NS = 10**9
+_LARGEST_ANSWER = 1 << 20
+
+
+class AgentError(XoffError):
+    """An agent that does not do its work."""
+
+
+class Agents:
+    """All agents of a network, seen from its own process."""
+
+    def __init__(self, plans: list[AgentPlan], program: PortProgram) -> None:
+        self._plans = plans
+        self._program = program
+        self._memory = mmap.mmap(-1, SLOTS * TIMERS * 8)
+        self._timers = memoryview(self._memory).cast("q")
+        self._rings: list[bpf.Ring] = []
+        self._logs = [log.new() for _ in plans]
+        self._controls = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in plans]
+        self._parent = 0
+        self.pids = mmap.mmap(-1, 8 * max(1, len(plans)))
+        """The process of each agent at this moment, as 64-bit numbers."""
+
+    def start(self) -> None:
+        """Fork the parent, which forks the agents; returns when all of them listen."""
+        self._rings = [self._program.add_ring(plan.number) for plan in self._plans]
+        self._parent = os.fork()
+        if self._parent == 0:
+            code = 1
+            try:
+                kernel.die_with_parent()
+                self._tend()
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        for _, theirs in self._controls:
+            theirs.close()
+        for plan in self._plans:
+            self.snapshot(plan.node)
+
+    def pid(self, node: str) -> int:
+        """The process of a node's agent."""
+        return int(memoryview(self.pids).cast("q")[self._index(node)])
+
+    def snapshot(self, node: str) -> dict[str, Any]:
+        """State and counters of a node's ports."""
+        ours = self._controls[self._index(node)][0]
+        ours.settimeout(10)
+        try:
+            ours.send(b"snapshot")
+            answer: dict[str, Any] = json.loads(ours.recv(_LARGEST_ANSWER))
+        except OSError as error:
+            raise AgentError(f"the agent of {node} does not answer: {error}") from None
+        return answer
+
+    def events(self) -> list[LoggedEvent]:
+        """What all agents logged so far, in the order of time."""
+        names = {port.slot: port.name for plan in self._plans for port in plan.ports}
+        records = [record for one in self._logs for record in log.read(one)]
+        return [log.in_words(record, names) for record in sorted(records)]
+
+    def records(self) -> list[tuple[int, int, int, int, int]]:
+        """The same as numbers, for those who have many: (time_ns, kind, slot, priorities, value)."""
+        return sorted(record for one in self._logs for record in log.read(one))
+
+    def stop(self) -> None:
+        """End all agents, and wait for it; the logs stay readable."""
+        if self._parent:
+            for ours, _ in self._controls:
+                with suppress(OSError):
+                    ours.send(b"stop")
+            with suppress(ProcessLookupError):
+                os.kill(self._parent, signal.SIGTERM)
+            with suppress(ChildProcessError):
+                os.waitpid(self._parent, 0)
+            self._parent = 0
+        for ours, _ in self._controls:
+            ours.close()
+
+    def close(self) -> None:
+        """Let go of logs and rings as well."""
+        self.stop()
+        for one in self._logs:
+            os.close(one)
+        self._logs.clear()
+        for ring in self._rings:
+            ring.close()
+        self._rings.clear()
+
+    def _index(self, node: str) -> int:
+        for index, plan in enumerate(self._plans):
+            if plan.node == node:
+                return index
+        raise AgentError(f"{node} has no agent; there are {', '.join(plan.node for plan in self._plans)}")
+
+    # The parent's process from here on
+
+    def _tend(self) -> None:
+        signals = {signal.SIGCHLD, signal.SIGTERM}
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        for ours, _ in self._controls:
+            ours.close()
+        gc.freeze()
+        running = {self._fork(index): index for index in range(len(self._plans))}
+        deaths: dict[int, list[int]] = {}
+        ending = False
+        while running:
+            got = signal.sigwaitinfo(signals)
+            ending = ending or got.si_signo == signal.SIGTERM
+            while running:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    break
+                index = running.pop(pid)
+                if ending or status == 0:
+                    continue
+                now_ns = time.monotonic_ns()
+                os.write(
+                    self._logs[index], RECORD.pack(now_ns, Own.AGENT_DIED, self._plans[index].ports[0].slot, 0, status)
+                )
+                recent = deaths[index] = [t for t in deaths.get(index, []) if now_ns - t < _WITHIN_NS] + [now_ns]
+                if len(recent) > _MOST_RESTARTS:
+                    self._open_all(self._plans[index])
+                    print(f"the agent of {self._plans[index].node} keeps dying; its ports do without", file=sys.stderr)
+                else:
+                    running[self._fork(index)] = index
+
+    def _fork(self, index: int) -> int:
+        plan = self._plans[index]
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD, signal.SIGTERM})
+                control = self._controls[index][1].fileno()
+                ring, log_file = self._rings[index], self._logs[index]
+                loop.main(plan, loop.Equipment(self._program, ring, self._timers, log_file, control))
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        memoryview(self.pids).cast("q")[index] = pid
+        return pid
+
+    def _open_all(self, plan: AgentPlan) -> None:
+        """Nobody will resume these queues: none may stay stopped."""
+        namespace = os.open(f"/proc/{plan.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        with kernel.in_network(namespace), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+            netlink.bind((0, 0))
+            for port in plan.ports:
+                netlink.send(b"".join(port.go))
+        os.close(namespace)

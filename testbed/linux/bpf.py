@@ -1,0 +1,234 @@
+"""BPF programs and maps: load an object through libbpf, and the few calls on what came of it.
+
+libbpf is called through ctypes. What a network needs at every port (attaching a program, updating a map's entry) is one
+bpf() call each, made directly: the library of Debian 12 is older than the tcx hook. Nothing is pinned: programs,
+maps and attachments live as long as a process holds their file descriptors, so a crash leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from testbed.errors import XoffError
+
+_MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _PROG_TEST_RUN, _OBJ_GET_INFO_BY_FD, _LINK_CREATE = 0, 1, 2, 10, 15, 28
+_RINGBUF = 27
+TCX_INGRESS, TCX_EGRESS = 46, 47
+_SYSCALL = 321  # bpf() on x86-64
+_PAGE = mmap.PAGESIZE
+_BUSY, _DISCARDED = 1 << 31, 1 << 30
+_PRINTER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class BpfError(XoffError):
+    """The kernel or its library refused a BPF program."""
+
+    exit_code = 3
+
+
+def _bpf(command: int, attributes: bytearray, what: str) -> int:
+    buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
+    result: int = _libc.syscall(_SYSCALL, command, buffer, len(attributes))
+    if result < 0:
+        code = ctypes.get_errno()
+        raise BpfError(f"{what}: {os.strerror(code)}")
+    return result
+
+
+@dataclass(frozen=True)
+class Map:
+    """An array map of the kernel."""
+
+    name: str
+    fd: int
+    value_size: int
+    entries: int
+
+    def __setitem__(self, index: int, value: bytes) -> None:
+        if len(value) != self.value_size:
+            raise BpfError(f"map {self.name}: a value has {self.value_size} octets, not {len(value)}")
+        key = ctypes.create_string_buffer(struct.pack("=I", index), 4)
+        data = ctypes.create_string_buffer(value, len(value))
+        request = bytearray(struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(key), ctypes.addressof(data), 0))
+        _bpf(_MAP_UPDATE, request, f"map {self.name}, entry {index}")
+
+    def __getitem__(self, index: int) -> bytes:
+        key = ctypes.create_string_buffer(struct.pack("=I", index), 4)
+        data = ctypes.create_string_buffer(self.value_size)
+        request = bytearray(struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(key), ctypes.addressof(data), 0))
+        _bpf(_MAP_LOOKUP, request, f"map {self.name}, entry {index}")
+        return data.raw
+
+    def shared(self) -> mmap.mmap:
+        """The whole map as memory; the map has to have been made for it."""
+        size = self.entries * (-(-self.value_size // 8) * 8)
+        return mmap.mmap(self.fd, -(-size // _PAGE) * _PAGE)
+
+
+class Object:
+    """A compiled object: its maps are made and its programs loaded when it is built."""
+
+    def __init__(self, code: bytes, constants: dict[str, bytes] | None = None) -> None:
+        """`constants` are the contents of read-only sections, such as `.rodata`, before loading."""
+        self._library = _library()
+        self._messages: list[str] = []
+        self._object = self._library.bpf_object__open_mem(code, ctypes.c_size_t(len(code)), None)
+        if not self._object:
+            raise BpfError(f"the BPF object cannot be read: {os.strerror(ctypes.get_errno())}")
+        for name, content in (constants or {}).items():
+            found = self._find_map(name)
+            size = self._library.bpf_map__value_size(found)
+            if self._library.bpf_map__set_initial_value(found, content.ljust(size, b"\0"), ctypes.c_size_t(size)):
+                raise BpfError(f"the BPF object does not take its constants in {name}")
+        collected: list[str] = []
+
+        def collect(level: int, text: bytes, arguments: int) -> int:
+            line = ctypes.create_string_buffer(4096)
+            _libc.vsnprintf(line, ctypes.c_size_t(4096), text, ctypes.c_void_p(arguments))
+            if level == 0:
+                collected.append(line.value.decode(errors="replace"))
+            return 0
+
+        printer = _PRINTER(collect)
+        self._library.libbpf_set_print(printer)
+        try:
+            failed = self._library.bpf_object__load(self._object)
+        finally:
+            self._library.libbpf_set_print(_PRINTER(0))
+        if failed:
+            raise BpfError(
+                f"the kernel refuses the BPF object: {os.strerror(-failed)}\n{''.join(collected)[-4000:]}".rstrip()
+            )
+
+    def map(self, name: str) -> Map:
+        found = self._find_map(name)
+        return Map(
+            name,
+            self._library.bpf_map__fd(found),
+            self._library.bpf_map__value_size(found),
+            self._library.bpf_map__max_entries(found),
+        )
+
+    def program(self, name: str) -> int:
+        """The file descriptor of a program."""
+        fd: int = self._library.bpf_program__fd(self._find_program(name))
+        return fd
+
+    def attach(self, name: str) -> int:
+        """Attach a program to where its section says; it stays while the returned descriptor is open."""
+        link = self._library.bpf_program__attach(self._find_program(name))
+        if not link:
+            raise BpfError(f"program {name} cannot be attached: {os.strerror(ctypes.get_errno())}")
+        fd: int = self._library.bpf_link__fd(link)
+        return fd
+
+    def close(self) -> None:
+        """Let go of programs and maps; what other processes hold stays."""
+        if self._object:
+            self._library.bpf_object__close(self._object)
+            self._object = None
+
+    def _find_map(self, name: str) -> int:
+        found = self._library.bpf_object__find_map_by_name(self._object, name.encode())
+        if not found:
+            raise BpfError(f"the BPF object has no map {name}")
+        pointer: int = found
+        return pointer
+
+    def _find_program(self, name: str) -> int:
+        found = self._library.bpf_object__find_program_by_name(self._object, name.encode())
+        if not found:
+            raise BpfError(f"the BPF object has no program {name}")
+        pointer: int = found
+        return pointer
+
+
+def attach_tcx(program: int, interface: int, hook: int) -> int:
+    """Attach a program to an interface of this process's network namespace, while the descriptor is open."""
+    request = bytearray(struct.pack("=IIII48x", program, interface, hook, 0))
+    return _bpf(_LINK_CREATE, request, f"attaching to interface {interface}")
+
+
+def run(program: int, context: bytearray) -> int:
+    """Run a program of the section `syscall` on `context`, which it may change; its return value."""
+    buffer = (ctypes.c_char * len(context)).from_buffer(context)
+    request = bytearray(
+        struct.pack(
+            "=4I2Q4I2Q4I", program, 0, 0, 0, 0, 0, 0, 0, len(context), 0, ctypes.addressof(buffer), 0, 0, 0, 0, 0
+        )
+    )
+    _bpf(_PROG_TEST_RUN, request, "running a program")
+    return int(struct.unpack_from("=I", request, 4)[0])
+
+
+class Ring:
+    """The reading end of a BPF ring buffer, and the memory it shares with the kernel.
+
+    Two pages of positions stand before the data, which is mapped twice in a row, so that no record is ever cut.
+    """
+
+    def __init__(self, size: int) -> None:
+        request = bytearray(struct.pack("=IIIII108x", _RINGBUF, 0, 0, size, 0))
+        self.fd = _bpf(_MAP_CREATE, request, "making a ring buffer")
+        self._size = size
+        self._consumer = mmap.mmap(self.fd, _PAGE)
+        self._producer = mmap.mmap(self.fd, _PAGE + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=_PAGE)
+        self._consumed = memoryview(self._consumer).cast("Q")
+        self._produced = memoryview(self._producer).cast("Q")
+        self._lengths = memoryview(self._producer).cast("I")
+        self.memory = memoryview(self._producer)
+
+    def records(self) -> Iterator[int]:
+        """Where in `memory` each waiting record starts; it is given back to the kernel when the next is asked for."""
+        consumed, produced, lengths = self._consumed, self._produced, self._lengths
+        mask = self._size - 1
+        position = consumed[0]
+        while position < produced[0]:
+            offset = _PAGE + (position & mask)
+            header = lengths[offset >> 2]
+            if header & _BUSY:
+                return
+            if not header & _DISCARDED:
+                yield offset + 8
+            position += ((header & ~_DISCARDED) + 15) & ~7
+            consumed[0] = position
+
+    def close(self) -> None:
+        for view in (self._consumed, self._produced, self._lengths, self.memory):
+            view.release()
+        self._consumer.close()
+        self._producer.close()
+        os.close(self.fd)
+
+
+def _library() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL("libbpf.so.1", use_errno=True)
+    except OSError:
+        raise BpfError("libbpf is missing; `xoff doctor` says how to get it") from None
+    pointer, text = ctypes.c_void_p, ctypes.c_char_p
+    for name, result, arguments in (
+        ("bpf_object__open_mem", pointer, [text, ctypes.c_size_t, pointer]),
+        ("bpf_object__load", ctypes.c_int, [pointer]),
+        ("bpf_object__close", None, [pointer]),
+        ("bpf_object__find_map_by_name", pointer, [pointer, text]),
+        ("bpf_object__find_program_by_name", pointer, [pointer, text]),
+        ("bpf_map__fd", ctypes.c_int, [pointer]),
+        ("bpf_map__value_size", ctypes.c_uint32, [pointer]),
+        ("bpf_map__max_entries", ctypes.c_uint32, [pointer]),
+        ("bpf_map__set_initial_value", ctypes.c_int, [pointer, text, ctypes.c_size_t]),
+        ("bpf_program__fd", ctypes.c_int, [pointer]),
+        ("bpf_program__attach", pointer, [pointer]),
+        ("bpf_link__fd", ctypes.c_int, [pointer]),
+        ("libbpf_set_print", pointer, [_PRINTER]),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library

@@ -1,0 +1,139 @@
+"""Requests for interfaces, addresses and neighbours, as netlink messages."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from dataclasses import dataclass
+
+from testbed.frames import Mac
+from testbed.linux.netlink import Message, attribute, text, u8, u32
+
+_NEW_LINK, _DELETE_LINK, _SET_LINK, _NEW_ADDRESS, _DELETE_ADDRESS, _NEW_ROUTE, _NEW_NEIGHBOUR = (
+    16,
+    17,
+    19,
+    20,
+    21,
+    24,
+    28,
+)
+_AF_BRIDGE, _AF_INET, _AF_INET6 = 7, 2, 10
+_UP = 1
+_ADDRESS, _NAME, _MTU, _MASTER, _PROTOCOL_INFO, _LINK_INFO = 1, 3, 4, 10, 12, 18
+_SPECIFIC, _NAMESPACE, _TX_QUEUES, _RX_QUEUES, _GSO_SEGMENTS = 26, 28, 31, 32, 40
+_NESTED = 0x8000
+_NO_ADDRESS_BY_ITSELF = attribute(_SPECIFIC, attribute(_AF_INET6, u8(8, 1)))  # no IPv6 chatter on a port
+_PERMANENT, _STATIC = 0x80, 0x40
+_OF_THE_BRIDGE = 4
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a pair: an interface in the network namespace that `namespace` is a file descriptor of."""
+
+    name: str
+    index: int
+    namespace: int
+    mac: Mac | None = None
+    queues: int = 1
+    mtu: int = 1500
+
+
+def pair(one: End, other: End) -> Message:
+    """Two Ethernet interfaces joined back to back, each made where it belongs.
+
+    A frame on a wire is one MTU at most: segments are not joined, or the buffer would count wrongly.
+    """
+    peer = attribute(1, _interface(other.index) + _end(other))
+    info = text(1, "veth") + attribute(2 | _NESTED, peer)
+    body = _interface(one.index) + _end(one) + attribute(_LINK_INFO | _NESTED, info)
+    return Message(_NEW_LINK, body, f"making {one.name} and {other.name}", create=True)
+
+
+def bridge(name: str, index: int, mac: Mac | None = None) -> Message:
+    """A learning switch, without spanning tree and without looking into multicast."""
+    info = text(1, "bridge") + attribute(2 | _NESTED, u32(5, 0) + u8(23, 0))
+    address = attribute(_ADDRESS, mac.octets) if mac else b""
+    body = _interface(index) + text(_NAME, name) + address + attribute(_LINK_INFO | _NESTED, info)
+    return Message(_NEW_LINK, body, f"making the bridge {name}", create=True)
+
+
+def up(index: int, is_up: bool = True) -> Message:
+    body = struct.pack("=BxHiII", 0, 0, index, _UP if is_up else 0, _UP)
+    return Message(_NEW_LINK, body, f"setting interface {index} {'up' if is_up else 'down'}")
+
+
+def quiet(index: int) -> Message:
+    """Have no IPv6 address but those it is given: no chatter on a port. To be said before it is set up."""
+    return Message(_NEW_LINK, _interface(index) + _NO_ADDRESS_BY_ITSELF, f"quieting interface {index}")
+
+
+def address_of(index: int, mac: Mac) -> Message:
+    return Message(_NEW_LINK, _interface(index) + attribute(_ADDRESS, mac.octets), f"giving interface {index} {mac}")
+
+
+def join(index: int, bridge_index: int) -> Message:
+    """Make an interface a port of a bridge."""
+    return Message(_NEW_LINK, _interface(index) + u32(_MASTER, bridge_index), f"adding interface {index} to its bridge")
+
+
+def flooding(index: int, floods: bool) -> Message:
+    """Whether a bridge's port sends broadcasts and what it does not know the way of: not where that makes a loop."""
+    value = int(floods)
+    info = u8(9, value) + u8(27, value) + u8(30, value)
+    body = _interface(index, _AF_BRIDGE) + attribute(_PROTOCOL_INFO | _NESTED, info)
+    return Message(_SET_LINK, body, f"flooding of interface {index}")
+
+
+def forward(index: int, mac: Mac) -> Message:
+    """A bridge's table: frames to `mac` leave by the port `index`."""
+    body = struct.pack("=BxxxiHBB", _AF_BRIDGE, index, _STATIC, _OF_THE_BRIDGE, 0) + attribute(2, mac.octets)
+    return Message(_NEW_NEIGHBOUR, body, f"forwarding {mac} to interface {index}", create=True, replace=True)
+
+
+def neighbour(index: int, address: str, mac: Mac) -> Message:
+    """Who has an IP address, so that nobody need ask."""
+    ip = ipaddress.ip_address(address)
+    family = _AF_INET if ip.version == 4 else _AF_INET6
+    body = (
+        struct.pack("=BxxxiHBB", family, index, _PERMANENT, 0, 0) + attribute(1, ip.packed) + attribute(2, mac.octets)
+    )
+    return Message(_NEW_NEIGHBOUR, body, f"neighbour {address}", create=True, replace=True)
+
+
+def address(index: int, given: str, remove: bool = False) -> Message:
+    """An IP address with its prefix, as in 10.0.0.1/8."""
+    ip = ipaddress.ip_interface(given)
+    family = _AF_INET if ip.version == 4 else _AF_INET6
+    body = struct.pack("=BBBBI", family, ip.network.prefixlen, 0, 0, index)
+    body += attribute(2, ip.packed) + attribute(1, ip.packed)
+    if ip.version == 4 and ip.network.prefixlen < 31:
+        body += attribute(4, ip.network.broadcast_address.packed)
+    if ip.version == 6:
+        body += u32(8, 0x02)  # no search for duplicates: there is nobody else
+    if remove:
+        return Message(_DELETE_ADDRESS, body, f"removing {given}", may_be_gone=True)
+    return Message(_NEW_ADDRESS, body, f"giving interface {index} {given}", create=True, replace=True)
+
+
+def delete(index: int) -> Message:
+    return Message(_DELETE_LINK, _interface(index), f"removing interface {index}", may_be_gone=True)
+
+
+def _interface(index: int, family: int = 0) -> bytes:
+    return struct.pack("=BxHiII", family, 0, index, 0, 0)
+
+
+def _end(end: End) -> bytes:
+    parts = [
+        text(_NAME, end.name),
+        u32(_NAMESPACE, end.namespace),
+        u32(_MTU, end.mtu),
+        u32(_TX_QUEUES, end.queues),
+        u32(_RX_QUEUES, 1),
+        u32(_GSO_SEGMENTS, 1),
+    ]
+    if end.mac:
+        parts.append(attribute(_ADDRESS, end.mac.octets))
+    return b"".join(parts)

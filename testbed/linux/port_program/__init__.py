@@ -1,0 +1,242 @@
+"""The port program (`port.bpf.c`) from user space: loading it, telling it the ports, reading what it counts.
+
+One program and one set of maps serve all nodes of a network. Forked agents inherit the descriptors and the shared
+memory; when the last process that holds them ends, the kernel removes programs, maps and attachments.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import struct
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from testbed.linux import bpf, kernel
+
+SLOTS = 1024
+FIRST_INTERFACE = 4096
+"""Ports have interface indices from here on, one for each slot and unique in the whole network."""
+PRIORITIES = 8
+RING_BYTES = 1 << 16
+MOST_CELLS_OF_A_FRAME = 0x7FFF
+
+_OBJECT = Path(__file__).with_name("port.bpf.o")
+_TABLES = 98
+_PORT = struct.Struct(f"=III8IBB{_TABLES}s8Q8Q8QQQ")
+_PORT_SETTINGS = struct.Struct(f"=III8IBB{_TABLES}s")
+_BLOCKED = struct.Struct("=III8IB").size
+"""Where the octet of the blocked priorities is."""
+_GROUP = struct.Struct("=6I3I3III2Q2Q2Q4Q4QQ")
+_GROUP_SETTINGS = struct.Struct("=6I")
+_BUFFER = struct.Struct("=II3I3I3II")
+EVENT = struct.Struct("=QHHBBHII")
+"""time_ns, kind, slot, priority, reason, length, shared, headroom; a frame's octets follow, 64 of them."""
+FRAME_OCTETS = 64
+_REQUEST = struct.Struct("=5I")
+
+
+class EventKind(enum.IntEnum):
+    FRAME = 1
+    XOFF = 2
+    XON = 3
+    DROP = 4
+
+
+DROP_REASONS = ("headroom", "headroom pool", "threshold", "shared pool")
+"""As in `testbed.buffer.model.DropReason`, in the program's order."""
+
+
+@dataclass(frozen=True)
+class PortTables:
+    """What the program has to know of a port; `priorities` are PriorityMap.tables()."""
+
+    node: int
+    buffer: int | None
+    control: int
+    queues: tuple[int, ...]
+    priorities: bytes
+
+    def encode(self) -> bytes:
+        has_buffer = self.buffer is not None
+        return _PORT_SETTINGS.pack(
+            self.node, self.buffer or 0, self.control, *self.queues, has_buffer, 0, self.priorities
+        )
+
+
+@dataclass(frozen=True)
+class GroupLimits:
+    """One priority of one ingress port, in cells; `alpha` is None for a static threshold."""
+
+    lossless: bool
+    guaranteed: int
+    static: int
+    alpha: Fraction | None
+    xon_offset: int
+    headroom: int
+
+    def encode(self) -> bytes:
+        terms = (self.alpha.numerator, self.alpha.denominator) if self.alpha else (self.static, 0)
+        return _GROUP_SETTINGS.pack(self.lossless, self.guaranteed, *terms, self.xon_offset, self.headroom)
+
+
+@dataclass(frozen=True)
+class GroupCounters:
+    """What the program counted of a group."""
+
+    used: tuple[int, int, int]
+    high_water: tuple[int, int, int]
+    most_cells: int
+    xoff: bool
+    xoffs: int
+    xons: int
+    admitted_frames: int
+    admitted_cells: int
+    released_frames: int
+    released_cells: int
+    dropped_frames: tuple[int, ...]
+    dropped_cells: tuple[int, ...]
+    impossible_releases: int
+
+
+@dataclass(frozen=True)
+class BufferCounters:
+    size: tuple[int, int, int]
+    used: tuple[int, int, int]
+    high_water: tuple[int, int, int]
+    most_cells: int
+
+
+@dataclass(frozen=True)
+class PortCounters:
+    """By local priority, of frames put into this port's queues, and of frames that the watchdog kept out."""
+
+    sent_frames: tuple[int, ...]
+    sent_bytes: tuple[int, ...]
+    blocked_frames: tuple[int, ...]
+    lost_events: int
+    seen_frames: int
+
+
+@dataclass
+class PortProgram:
+    """The loaded program; `close` lets go of it."""
+
+    attached: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._object = bpf.Object(_OBJECT.read_bytes())
+        self._ports, self._groups = self._object.map("ports"), self._object.map("groups")
+        self._buffers, self._rings = self._object.map("buffers"), self._object.map("rings")
+        for found, expected in (
+            (self._ports, _PORT),
+            (self._groups, _GROUP),
+            (self._buffers, _BUFFER),
+        ):
+            if found.value_size != expected.size:
+                raise bpf.BpfError(
+                    f"{_OBJECT.name} was not built from this source: an entry of {found.name} has {found.value_size} "
+                    f"octets, not {expected.size}; run python3 -m testbed.linux.port_program.build"
+                )
+        self.port_memory = self._ports.shared()
+        self.group_memory = self._groups.shared()
+        self._programs = {name: self._object.program(name) for name in ("port_in", "port_out", "cross")}
+        self._requests = {name: self._object.program(name) for name in ("recheck", "admit_cells", "release_cells")}
+        if bpf.run(self._object.program("prepare"), bytearray(_REQUEST.size)):
+            raise bpf.BpfError(
+                "this kernel has no __rtnl_unlock: frames that die with their queue could not be noticed"
+            )
+        self._links = [self._object.attach(name) for name in ("dequeued", "freed")]
+
+    def add_ring(self, node: int) -> bpf.Ring:
+        """The channel to the agent of a node."""
+        ring = bpf.Ring(RING_BYTES)
+        self._rings[node] = struct.pack("=I", ring.fd)
+        return ring
+
+    def set_port(self, slot: int, tables: PortTables) -> None:
+        start = slot * _PORT.size
+        self.port_memory[start : start + _PORT_SETTINGS.size] = tables.encode()
+
+    def set_group(self, slot: int, priority: int, limits: GroupLimits) -> None:
+        start = (slot * PRIORITIES + priority) * _GROUP.size
+        self.group_memory[start : start + _GROUP_SETTINGS.size] = limits.encode()
+
+    def set_buffer(self, buffer: int, cell_bytes: int, guaranteed: int, shared: int, headroom: int) -> None:
+        self._buffers[buffer] = _BUFFER.pack(0, cell_bytes, guaranteed, shared, headroom, *[0] * 7)
+
+    def set_blocked(self, slot: int, priorities: int) -> None:
+        """The priorities, as a mask, whose frames the port `slot` drops instead of queueing them."""
+        self.port_memory[slot * _PORT.size + _BLOCKED] = priorities
+
+    def attach(self, slot: int) -> None:
+        """Put the program on a port in this process's network namespace."""
+        interface = FIRST_INTERFACE + slot
+        for name, hook in (("port_in", bpf.TCX_INGRESS), ("port_out", bpf.TCX_EGRESS)):
+            self.attached[slot, hook] = bpf.attach_tcx(self._programs[name], interface, hook)
+
+    def attach_cable_end(self, interface: int) -> None:
+        """Let what enters here leave by the other end of the cable."""
+        self.attached[interface, bpf.TCX_INGRESS] = bpf.attach_tcx(self._programs["cross"], interface, bpf.TCX_INGRESS)
+
+    def recheck(self, slot: int, priority: int) -> bool:
+        """True if the group was congested and is not any longer, because others made room."""
+        return self._request("recheck", slot, priority)[0] == EventKind.XON
+
+    def admit(self, slot: int, priority: int, cells: int) -> tuple[int, int]:
+        """Charge cells as a frame would; the event and the reason of a drop (4: none). For tests."""
+        return self._request("admit_cells", slot, priority, cells)
+
+    def release(self, slot: int, priority: int, cells: int) -> tuple[int, int]:
+        """Give cells back as a leaving frame would. For tests."""
+        return self._request("release_cells", slot, priority, cells)
+
+    def _request(self, name: str, slot: int, priority: int, cells: int = 0) -> tuple[int, int]:
+        context = bytearray(_REQUEST.pack(slot, priority, cells, 0, 0))
+        if bpf.run(self._requests[name], context):
+            raise bpf.BpfError(f"slot {slot} priority {priority} is no group of this network")
+        *_, signal, result = _REQUEST.unpack(context)
+        return signal, result
+
+    def is_congested(self, slot: int, priority: int) -> bool:
+        return self.group(slot, priority).xoff
+
+    def group(self, slot: int, priority: int) -> GroupCounters:
+        fields = _GROUP.unpack_from(self.group_memory, (slot * PRIORITIES + priority) * _GROUP.size)[6:]
+        return GroupCounters(
+            used=fields[0:3],
+            high_water=fields[3:6],
+            most_cells=fields[6],
+            xoff=bool(fields[7]),
+            xoffs=fields[8],
+            xons=fields[9],
+            admitted_frames=fields[10],
+            admitted_cells=fields[11],
+            released_frames=fields[12],
+            released_cells=fields[13],
+            dropped_frames=fields[14:18],
+            dropped_cells=fields[18:22],
+            impossible_releases=fields[22],
+        )
+
+    def buffer(self, buffer: int) -> BufferCounters:
+        fields = _BUFFER.unpack(self._buffers[buffer])
+        return BufferCounters(fields[2:5], fields[5:8], fields[8:11], fields[11])
+
+    def port(self, slot: int) -> PortCounters:
+        fields = _PORT.unpack_from(self.port_memory, slot * _PORT.size)[-26:]
+        return PortCounters(fields[0:8], fields[8:16], fields[16:24], fields[24], fields[25])
+
+    def close(self) -> None:
+        for fd in (*self.attached.values(), *self._links):
+            os.close(fd)
+        self.attached.clear()
+        self._object.close()
+
+
+def in_namespace(namespace: int, program: PortProgram, slots: list[int]) -> None:
+    """Attach the program to ports of another network namespace."""
+    with kernel.in_network(namespace):
+        for slot in slots:
+            program.attach(slot)

@@ -1,0 +1,50 @@
+"""Compile the port program: python3 -m testbed.linux.port_program.build
+
+The object is part of the source tree, because its instructions count in the lab's time: a compiler of another version
+would change results. Building it takes clang 14 and libbpf's headers; a test compares the tree's object with a new one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from testbed.errors import XoffError
+
+_HERE = Path(__file__).parent
+SOURCE = _HERE / "port.bpf.c"
+OBJECT = _HERE / "port.bpf.o"
+COMPILER, STRIPPER = "clang-14", "llvm-strip-14"
+
+
+class BuildError(XoffError):
+    """The object could not be built."""
+
+
+def build(target: Path) -> None:
+    """Compile SOURCE to `target`."""
+    for program in (COMPILER, STRIPPER):
+        if not shutil.which(program):
+            raise BuildError(f"{program} is missing; Debian 12 has it in clang-14 and llvm-14")
+    with tempfile.TemporaryDirectory() as place:
+        made = Path(place) / OBJECT.name
+        _run([COMPILER, "-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3",
+              "-I/usr/include/x86_64-linux-gnu", "-c", SOURCE.name, "-o", str(made)])  # fmt: skip
+        _run([STRIPPER, "-g", str(made)])
+        shutil.copyfile(made, target)
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, cwd=_HERE, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"{command[0]} failed:\n{done.stderr.strip()}")
+
+
+if __name__ == "__main__":
+    try:
+        build(OBJECT)
+    except XoffError as error:
+        sys.exit(str(error))

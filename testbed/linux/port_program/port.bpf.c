@@ -1,0 +1,727 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The port program: what the kernel does at every port of the lab, for all nodes of one network.
+ *
+ * port_in   (tcx ingress)  hands MAC control frames to the node's agent; nothing else may see them.
+ * port_out  (tcx egress)   finds the frame's priority, picks its queue, charges it to the buffer of the port it came in
+ *                          by, and admits or drops it.
+ * dequeued, freed          give the cells back when the frame leaves its queue, or dies in it.
+ *
+ * The buffer rules A1-A4 and D1-D2 are those of testbed/buffer/model.py, and a test drives both with the same frames.
+ * How a priority is found is decision 0136; testbed/priority is its reference. The structures are mirrored by
+ * testbed/linux/port_program/__init__.py, which checks their sizes when it loads the object.
+ *
+ * A port is known by its slot: interface indices are given out by us, FIRST_INTERFACE + slot, so that they are unique
+ * over all namespaces of the network and `ingress_ifindex` says everything.
+ */
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define SLOTS 1024
+#define FIRST_INTERFACE 4096
+#define PRIORITIES 8
+#define NODES 512
+
+#define ETHERTYPE_MAC_CONTROL 0x8808
+#define ETHERTYPE_LLDP 0x88cc
+#define ETHERTYPE_IPV4 0x0800
+#define ETHERTYPE_IPV6 0x86dd
+#define ETHERTYPE_VLAN 0x8100
+#define ETHERTYPE_SVLAN 0x88a8
+
+#define NEXT (-1) /* to the next program, or to the qdisc */
+#define DROP 2
+
+/* The mark of a frame that holds cells: magic, then slot and priority of its group, then cells. */
+#define MARK_MAGIC 0xA0000000u
+#define MARK_MAGIC_BITS 0xF0000000u
+#define MARK_SLOT 18
+#define MARK_PRIORITY 15
+#define MARK_CELLS 0x7FFFu
+
+#define UNCHANGED 0xFF
+
+enum kind { GUARANTEED, SHARED, HEADROOM, KINDS };
+enum drop { DROP_HEADROOM, DROP_HEADROOM_POOL, DROP_THRESHOLD, DROP_SHARED_POOL, DROPS, ADMITTED = DROPS };
+enum trust { TRUST_NONE, TRUST_DOT1P, TRUST_DSCP };
+enum event_kind { EVENT_FRAME = 1, EVENT_XOFF, EVENT_XON, EVENT_DROP, EVENT_BLOCKED };
+
+struct port {
+	__u32 node;			/* whose agent hears of it */
+	__u32 buffer;			/* index of the buffer that frames coming in here are charged to */
+	__u32 control;			/* skb->priority of MAC control and LLDP frames: ahead of all queues */
+	__u32 queue[PRIORITIES];	/* skb->priority of a frame of this local priority going out here */
+	__u8 charged;			/* is there such a buffer? A host has none */
+	__u8 blocked;			/* priorities whose frames the watchdog drops instead of queueing them here */
+	/* From here on as PriorityMap.tables() of testbed/priority has it. */
+	__u8 trust;
+	__u8 port_priority;
+	__u8 dscp_to_dot1p[64];
+	__u8 dot1p_to_local[PRIORITIES];
+	__u8 rewrite_dot1p[PRIORITIES];
+	__u8 rewrite_dscp[PRIORITIES];
+	__u8 mark_dscp[PRIORITIES];
+	__u64 sent_frames[PRIORITIES];	/* put into a queue here, by local priority */
+	__u64 sent_bytes[PRIORITIES];
+	__u64 blocked_frames[PRIORITIES];
+	__u64 lost_events;
+	__u64 seen_frames;		/* MAC control frames handed to the agent */
+};
+
+struct group {
+	__u32 lossless;
+	__u32 guaranteed;
+	__u32 alpha_numerator;		/* with denominator 0: the static threshold in cells */
+	__u32 alpha_denominator;
+	__u32 xon_offset;
+	__u32 headroom;
+	__u32 used[KINDS];
+	__u32 high_water[KINDS];
+	__u32 most_cells;
+	__u32 xoff;
+	__u64 xoffs;
+	__u64 xons;
+	__u64 admitted_frames;
+	__u64 admitted_cells;
+	__u64 released_frames;
+	__u64 released_cells;
+	__u64 dropped_frames[DROPS];
+	__u64 dropped_cells[DROPS];
+	__u64 impossible_releases;	/* more given back than was held: never, or this program is wrong */
+};
+
+struct buffer {
+	struct bpf_spin_lock lock;
+	__u32 cell_bytes;
+	__u32 size[KINDS];
+	__u32 used[KINDS];
+	__u32 high_water[KINDS];
+	__u32 most_cells;
+};
+
+struct event {
+	__u64 time_ns;
+	__u16 kind;
+	__u16 slot;
+	__u8 priority;
+	__u8 reason;			/* of a drop */
+	__u16 length;			/* of the frame */
+	__u32 shared;			/* cells that the group holds in the shared pool, at an XOFF or XON */
+	__u32 headroom;
+};
+
+#define FRAME_BYTES 64 /* all of a MAC control frame; what a longer one has more is padding */
+
+struct frame_event {
+	struct event event;
+	__u8 octets[FRAME_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SLOTS);
+	__type(key, __u32);
+	__type(value, struct port);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SLOTS * PRIORITIES);
+	__type(key, __u32);
+	__type(value, struct group);
+} groups SEC(".maps");
+
+/* Not mapped into memory: a value with a lock cannot be. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NODES);
+	__type(key, __u32);
+	__type(value, struct buffer);
+} buffers SEC(".maps");
+
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 65536);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, NODES);
+	__type(key, __u32);
+	__array(values, struct ring);
+} rings SEC(".maps");
+
+#define RING_BYTES 65536
+#define RING_FOR_FRAMES (RING_BYTES / 2) /* frames and drops may fill this much; the rest is for XOFF and XON */
+
+/* Where the kernel frees what a queue held that is reset or removed; `prepare` finds it. */
+__u64 reset_location;
+#define RESET_FUNCTION "__rtnl_unlock"
+#define RESET_FUNCTION_BYTES 128
+
+/* The little of the kernel's own types that is looked at; offsets are found when the program is loaded. */
+struct net_device {
+	int ifindex;
+} __attribute__((preserve_access_index));
+
+struct sk_buff {
+	struct sk_buff *next;
+	__u32 mark;
+} __attribute__((preserve_access_index));
+
+enum skb_drop_reason {
+	SKB_DROP_REASON_QDISC_DROP = 1, /* some number: the kernel's own takes its place */
+};
+
+static __always_inline struct port *port_of(__u32 interface)
+{
+	__u32 slot = interface - FIRST_INTERFACE;
+
+	return bpf_map_lookup_elem(&ports, &slot);
+}
+
+static __always_inline __u32 threshold(const struct group *group, __u32 free)
+{
+	if (!group->alpha_denominator)
+		return free ? group->alpha_numerator : 0;
+	__u64 cells = (__u64)group->alpha_numerator * free / group->alpha_denominator;
+	return cells > 0xFFFFFFFFu ? 0xFFFFFFFFu : cells;
+}
+
+static __always_inline void charge(struct buffer *buffer, struct group *group, enum kind kind, __u32 cells)
+{
+	group->used[kind] += cells;
+	if (group->used[kind] > group->high_water[kind])
+		group->high_water[kind] = group->used[kind];
+	buffer->used[kind] += cells;
+	if (buffer->used[kind] > buffer->high_water[kind])
+		buffer->high_water[kind] = buffer->used[kind];
+}
+
+/* Rules A1 to A4, under the lock. `signal` is set to EVENT_XOFF if this frame made the group congested. */
+static __always_inline enum drop admit(struct buffer *buffer, struct group *group, __u32 cells, __u16 *signal)
+{
+	enum drop result = ADMITTED;
+
+	if (!group->xoff) { /* A2, A3 */
+		__u32 free = buffer->size[SHARED] - buffer->used[SHARED];
+		__u32 unused = group->guaranteed - group->used[GUARANTEED];
+		__u32 guaranteed = cells < unused ? cells : unused;
+		__u32 rest = cells - guaranteed;
+
+		if (!rest || (rest <= free && (__u64)group->used[SHARED] + rest <= threshold(group, free))) {
+			charge(buffer, group, GUARANTEED, guaranteed);
+			charge(buffer, group, SHARED, rest);
+			goto admitted;
+		}
+		if (!group->lossless) {
+			result = rest > free ? DROP_SHARED_POOL : DROP_THRESHOLD;
+			goto dropped;
+		}
+		group->xoff = 1;
+		group->xoffs++;
+		*signal = EVENT_XOFF;
+	}
+	/* A4 */
+	if ((__u64)group->used[HEADROOM] + cells > group->headroom) {
+		result = DROP_HEADROOM;
+		goto dropped;
+	}
+	if ((__u64)buffer->used[HEADROOM] + cells > buffer->size[HEADROOM]) {
+		result = DROP_HEADROOM_POOL;
+		goto dropped;
+	}
+	charge(buffer, group, HEADROOM, cells);
+admitted:
+	group->admitted_frames++;
+	group->admitted_cells += cells;
+	__u32 total = group->used[GUARANTEED] + group->used[SHARED] + group->used[HEADROOM];
+	if (total > group->most_cells)
+		group->most_cells = total;
+	total = buffer->used[GUARANTEED] + buffer->used[SHARED] + buffer->used[HEADROOM];
+	if (total > buffer->most_cells)
+		buffer->most_cells = total;
+	return ADMITTED;
+dropped:
+	group->dropped_frames[result & 3]++;
+	group->dropped_cells[result & 3] += cells;
+	return result;
+}
+
+/* D2, under the lock. */
+static __always_inline __u16 resume(struct buffer *buffer, struct group *group)
+{
+	__u32 free = buffer->size[SHARED] - buffer->used[SHARED];
+
+	if (!group->xoff)
+		return 0;
+	if (group->lossless) {
+		if (group->used[HEADROOM])
+			return 0;
+		if (group->used[SHARED] &&
+		    (__u64)group->used[SHARED] + group->xon_offset > threshold(group, free))
+			return 0;
+	}
+	group->xoff = 0;
+	group->xons++;
+	return EVENT_XON;
+}
+
+/* D1, under the lock. */
+static __always_inline __u16 release(struct buffer *buffer, struct group *group, __u32 cells)
+{
+	__u32 headroom = cells < group->used[HEADROOM] ? cells : group->used[HEADROOM];
+	__u32 rest = cells - headroom;
+	__u32 shared = rest < group->used[SHARED] ? rest : group->used[SHARED];
+	__u32 guaranteed = rest - shared;
+
+	if (guaranteed > group->used[GUARANTEED] || group->released_frames == group->admitted_frames) {
+		group->impossible_releases++;
+		return 0;
+	}
+	group->released_frames++;
+	group->released_cells += cells;
+	group->used[HEADROOM] -= headroom;
+	group->used[SHARED] -= shared;
+	group->used[GUARANTEED] -= guaranteed;
+	buffer->used[HEADROOM] -= headroom;
+	buffer->used[SHARED] -= shared;
+	buffer->used[GUARANTEED] -= guaranteed;
+	return resume(buffer, group);
+}
+
+/* XOFF and XON wake the agent always, and there is always room for them: what is frequent gets half the ring. */
+static __noinline int tell(struct port *port, struct group *group, __u64 what)
+{
+	__u32 node;
+	void *ring;
+	struct event *event;
+	__u16 kind = what >> 48;
+	__u64 flags = BPF_RB_FORCE_WAKEUP;
+
+	if (!port || !group)
+		return 0;
+	node = port->node;
+	ring = bpf_map_lookup_elem(&rings, &node);
+	if (!ring)
+		return 0;
+	if (kind >= EVENT_DROP) {
+		__u64 waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+
+		if (waiting > RING_FOR_FRAMES) {
+			port->lost_events++;
+			return 0;
+		}
+		if (waiting < RING_FOR_FRAMES / 2)
+			flags = BPF_RB_NO_WAKEUP; /* it is read along with the next event that matters */
+	}
+	event = bpf_ringbuf_reserve(ring, sizeof(*event), 0);
+	if (!event) {
+		port->lost_events++;
+		return 0;
+	}
+	event->time_ns = bpf_ktime_get_ns();
+	event->kind = kind;
+	event->slot = what >> 32;
+	event->priority = what >> 24;
+	event->reason = what >> 16;
+	event->length = what;
+	event->shared = group->used[SHARED];
+	event->headroom = group->used[HEADROOM];
+	bpf_ringbuf_submit(event, flags);
+	return 0;
+}
+
+static __always_inline __u64 what(__u16 kind, __u32 slot, __u32 priority, __u32 reason, __u32 length)
+{
+	if (length > 0xFFFF)
+		length = 0xFFFF;
+	return (__u64)kind << 48 | (__u64)slot << 32 | priority << 24 | reason << 16 | length;
+}
+
+SEC("tc")
+int port_in(struct __sk_buff *skb)
+{
+	struct frame_event *event;
+	struct port *port;
+	void *ring;
+	__u32 node, length = skb->len;
+
+	if (skb->protocol != bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->vlan_present)
+		return NEXT;
+	port = port_of(skb->ifindex);
+	if (!port)
+		return NEXT;
+	node = port->node;
+	ring = bpf_map_lookup_elem(&rings, &node);
+	if (!ring)
+		return DROP;
+	port->seen_frames++;
+	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > RING_FOR_FRAMES)
+		goto lost;
+	event = bpf_ringbuf_reserve(ring, sizeof(*event), 0);
+	if (!event)
+		goto lost;
+	event->event.time_ns = bpf_ktime_get_ns();
+	event->event.kind = EVENT_FRAME;
+	event->event.slot = skb->ifindex - FIRST_INTERFACE;
+	event->event.priority = 0;
+	event->event.reason = 0;
+	event->event.length = length;
+	event->event.shared = 0;
+	event->event.headroom = 0;
+	__builtin_memset(event->octets, 0, sizeof(event->octets));
+	if (length >= FRAME_BYTES)
+		bpf_skb_load_bytes(skb, 0, event->octets, FRAME_BYTES);
+	else if (length >= 60)
+		bpf_skb_load_bytes(skb, 0, event->octets, 60);
+	else if (length)
+		bpf_skb_load_bytes(skb, 0, event->octets, length & (FRAME_BYTES - 1));
+	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+	return DROP;
+lost:
+	port->lost_events++;
+	return DROP;
+}
+
+/* In the middle of a cable: the two ends of one have indices that differ in the last bit. */
+SEC("tc")
+int cross(struct __sk_buff *skb)
+{
+	return bpf_redirect(skb->ifindex ^ 1, 0);
+}
+
+/* What a frame says about its priority: rules R1 to R3 of testbed/priority/classify.py. */
+struct found {
+	__u32 ip;	/* where the IP header starts */
+	__u8 tagged;
+	__u8 pcp;
+	__u8 version;	/* 0: not IP */
+	__u8 dscp;
+	__u8 octets[2];	/* the first two of the IP header */
+};
+
+static __always_inline int is_tag(__u16 type)
+{
+	return type == bpf_htons(ETHERTYPE_VLAN) || type == bpf_htons(ETHERTYPE_SVLAN);
+}
+
+static __always_inline void look_at(struct __sk_buff *skb, struct found *found)
+{
+	__u16 type = skb->protocol;
+	__u32 at = 14;
+	__u8 tag[2];
+
+	found->tagged = found->version = found->dscp = found->pcp = 0;
+	/* The kernel keeps the outermost tag of a received frame beside it; others are still inside. */
+	if (skb->vlan_present) {
+		found->tagged = 1;
+		found->pcp = skb->vlan_tci >> 13 & 7;
+	} else if (is_tag(type)) {
+		if (bpf_skb_load_bytes(skb, at, tag, 2))
+			return;
+		found->tagged = 1;
+		found->pcp = tag[0] >> 5;
+		if (bpf_skb_load_bytes(skb, at + 2, &type, 2))
+			return;
+		at += 4;
+	}
+	if (found->tagged && is_tag(type)) {
+		if (bpf_skb_load_bytes(skb, at, tag, 2) || bpf_skb_load_bytes(skb, at + 2, &type, 2))
+			return;
+		at += 4;
+	}
+	if (type != bpf_htons(ETHERTYPE_IPV4) && type != bpf_htons(ETHERTYPE_IPV6))
+		return;
+	void *start = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u8 *header = start + at;
+	if ((void *)(header + 2) <= end) {
+		found->octets[0] = header[0];
+		found->octets[1] = header[1];
+	} else if (bpf_skb_load_bytes(skb, at, found->octets, 2)) {
+		return;
+	}
+	found->ip = at;
+	if (type == bpf_htons(ETHERTYPE_IPV4)) {
+		if (found->octets[0] >> 4 != 4 || (found->octets[0] & 15) < 5)
+			return;
+		found->version = 4;
+		found->dscp = found->octets[1] >> 2;
+	} else if (found->octets[0] >> 4 == 6) {
+		found->version = 6;
+		found->dscp = (found->octets[0] & 15) << 2 | found->octets[1] >> 6;
+	}
+}
+
+static __always_inline void write_dscp(struct __sk_buff *skb, struct found *found, __u8 dscp)
+{
+	__u8 octets[2];
+
+	if (found->version == 4) {
+		if (skb->len < found->ip + 12)
+			return;
+		octets[0] = found->octets[0];
+		octets[1] = dscp << 2 | (found->octets[1] & 3);
+		bpf_l3_csum_replace(skb, found->ip + 10, bpf_htons(found->octets[0] << 8 | found->octets[1]),
+				    bpf_htons(octets[0] << 8 | octets[1]), 2);
+	} else if (found->version == 6) {
+		octets[0] = (found->octets[0] & 0xF0) | dscp >> 2;
+		octets[1] = (found->octets[1] & 0x3F) | dscp << 6;
+	} else {
+		return;
+	}
+	bpf_skb_store_bytes(skb, found->ip, octets, 2, 0);
+	found->dscp = dscp;
+}
+
+/* A tag inside the frame is first taken out of it: then the frame is one octet string of another shape. */
+static __always_inline void write_pcp(struct __sk_buff *skb, struct found *found, __u8 pcp)
+{
+	__u16 tci = 0, type = bpf_htons(ETHERTYPE_VLAN);
+
+	if (found->tagged) {
+		if (found->pcp == pcp)
+			return;
+		if (skb->vlan_present) {
+			tci = skb->vlan_tci;
+			type = skb->vlan_proto;
+		} else {
+			type = skb->protocol;
+			bpf_skb_load_bytes(skb, 14, &tci, 2);
+			tci = bpf_ntohs(tci);
+		}
+		bpf_skb_vlan_pop(skb);
+	}
+	bpf_skb_vlan_push(skb, type, (tci & 0x1FFF) | (__u16)pcp << 13);
+	found->tagged = 1;
+	found->pcp = pcp;
+}
+
+/* P1 to P3. */
+static __always_inline __u8 classify(const struct port *port, const struct found *found)
+{
+	if (port->trust == TRUST_DSCP && found->version)
+		return port->dscp_to_dot1p[found->dscp & 63] & 7;
+	if (port->trust != TRUST_NONE && found->tagged)
+		return found->pcp & 7;
+	return port->port_priority & 7;
+}
+
+/* A frame of this node's own: rules H1 to H6 of testbed/priority/marking.py. */
+static __always_inline __u8 mark_own(struct __sk_buff *skb, const struct port *out, struct found *found)
+{
+	__u8 wanted, destination[6] = {};
+
+	look_at(skb, found);
+	if (found->version && found->dscp)
+		wanted = out->dscp_to_dot1p[found->dscp & 63] & 7;
+	else
+		wanted = skb->priority < PRIORITIES ? skb->priority : out->port_priority & 7;
+	if (out->trust == TRUST_DSCP) {
+		if (found->version && (out->dscp_to_dot1p[found->dscp & 63] & 7) != wanted &&
+		    out->mark_dscp[wanted & 7] != UNCHANGED)
+			write_dscp(skb, found, out->mark_dscp[wanted & 7]);
+	} else if (out->trust == TRUST_DOT1P) {
+		bpf_skb_load_bytes(skb, 0, destination, 6);
+		if (destination[0] != 0x01 || destination[1] != 0x80 || destination[2] != 0xC2 || destination[3] ||
+		    destination[4] || destination[5] > 15)
+			write_pcp(skb, found, wanted);
+	}
+	return classify(out, found);
+}
+
+SEC("tc")
+int port_out(struct __sk_buff *skb)
+{
+	struct port *out = port_of(skb->ifindex), *in;
+	struct found found = {};
+	__u32 length;
+	__u8 dot1p, local;
+
+	if (!out)
+		return NEXT;
+	skb->mark = 0;
+	if (skb->protocol == bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->protocol == bpf_htons(ETHERTYPE_LLDP)) {
+		skb->priority = out->control;
+		return NEXT;
+	}
+	in = port_of(skb->ingress_ifindex);
+	if (in) {
+		look_at(skb, &found);
+		dot1p = classify(in, &found);
+		local = in->dot1p_to_local[dot1p & 7] & 7;
+	} else {
+		dot1p = mark_own(skb, out, &found);
+		local = out->dot1p_to_local[dot1p & 7] & 7;
+	}
+	if (out->blocked >> local & 1) {
+		out->blocked_frames[local & 7]++;
+		return DROP;
+	}
+	length = skb->len + (skb->vlan_present ? 4 : 0);
+	if (in && in->charged) {
+		__u32 slot = skb->ingress_ifindex - FIRST_INTERFACE, key = slot * PRIORITIES + (dot1p & 7);
+		__u32 index = in->buffer, cells;
+		struct group *group = bpf_map_lookup_elem(&groups, &key);
+		struct buffer *buffer = bpf_map_lookup_elem(&buffers, &index);
+		__u16 signal = 0;
+		enum drop result;
+
+		if (!group || !buffer || !buffer->cell_bytes)
+			return NEXT;
+		cells = (length + buffer->cell_bytes - 1) / buffer->cell_bytes;
+		bpf_spin_lock(&buffer->lock);
+		result = admit(buffer, group, cells, &signal);
+		bpf_spin_unlock(&buffer->lock);
+		if (signal)
+			tell(in, group, what(signal, slot, dot1p, 0, length));
+		if (result != ADMITTED) {
+			tell(in, group, what(EVENT_DROP, slot, dot1p, result, length));
+			return DROP;
+		}
+		skb->mark = MARK_MAGIC | slot << MARK_SLOT | (__u32)dot1p << MARK_PRIORITY | (cells & MARK_CELLS);
+	}
+	if (in) {
+		__u8 dscp = in->rewrite_dscp[dot1p & 7], pcp = in->rewrite_dot1p[dot1p & 7];
+
+		if (dscp != UNCHANGED)
+			write_dscp(skb, &found, dscp);
+		if (pcp != UNCHANGED && found.tagged)
+			write_pcp(skb, &found, pcp);
+	}
+	skb->priority = out->queue[local & 7];
+	out->sent_frames[local & 7]++;
+	out->sent_bytes[local & 7] += length;
+	return NEXT;
+}
+
+static __always_inline void give_back(__u32 mark)
+{
+	__u32 slot = mark >> MARK_SLOT & (SLOTS - 1), priority = mark >> MARK_PRIORITY & 7;
+	__u32 key = slot * PRIORITIES + priority, index;
+	struct port *port = bpf_map_lookup_elem(&ports, &slot);
+	struct group *group = bpf_map_lookup_elem(&groups, &key);
+	struct buffer *buffer;
+	__u16 signal;
+
+	if (!port || !group)
+		return;
+	index = port->buffer;
+	buffer = bpf_map_lookup_elem(&buffers, &index);
+	if (!buffer)
+		return;
+	bpf_spin_lock(&buffer->lock);
+	signal = release(buffer, group, mark & MARK_CELLS);
+	bpf_spin_unlock(&buffer->lock);
+	if (signal)
+		tell(port, group, what(signal, slot, priority, 0, 0));
+}
+
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(dequeued, void *qdisc, void *queue, int packets, struct sk_buff *skb)
+{
+	for (int i = 0; i < 64 && skb; i++) {
+		__u32 mark = skb->mark;
+
+		if ((mark & MARK_MAGIC_BITS) == MARK_MAGIC)
+			give_back(mark);
+		if (i + 1 >= packets)
+			break;
+		skb = skb->next;
+	}
+	return 0;
+}
+
+/* Only deaths inside a queue: a drop by the queue itself, or its reset. What dies later has given back already. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(freed, struct sk_buff *skb, void *location, int reason)
+{
+	__u32 mark = skb->mark;
+
+	if ((mark & MARK_MAGIC_BITS) != MARK_MAGIC)
+		return 0;
+	if (reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_QDISC_DROP) ||
+	    (__u64)location - reset_location < RESET_FUNCTION_BYTES)
+		give_back(mark);
+	return 0;
+}
+
+/* What an agent, or a test, asks of a group directly. */
+struct request {
+	__u32 slot;
+	__u32 priority;
+	__u32 cells;
+	__u32 signal;	/* out: EVENT_XOFF, EVENT_XON or 0 */
+	__u32 result;	/* out: ADMITTED or the reason of the drop */
+};
+
+enum action { RECHECK, ADMIT, RELEASE };
+
+static __always_inline int act(struct request *request, enum action action)
+{
+	__u32 slot = request->slot, key = slot * PRIORITIES + (request->priority & 7), index;
+	struct port *port = bpf_map_lookup_elem(&ports, &slot);
+	struct group *group = bpf_map_lookup_elem(&groups, &key);
+	struct buffer *buffer;
+	__u32 cells = request->cells, result = ADMITTED;
+	__u16 signal = 0;
+
+	if (!port || !group)
+		return 1;
+	index = port->buffer;
+	buffer = bpf_map_lookup_elem(&buffers, &index);
+	if (!buffer)
+		return 1;
+	bpf_spin_lock(&buffer->lock);
+	if (action == RECHECK)
+		signal = resume(buffer, group);
+	else if (action == ADMIT)
+		result = admit(buffer, group, cells, &signal);
+	else
+		signal = release(buffer, group, cells);
+	bpf_spin_unlock(&buffer->lock);
+	request->signal = signal;
+	request->result = result;
+	return 0;
+}
+
+/* XON if the group may resume by now, because others made room: asked before PAUSE is sent again. */
+SEC("syscall")
+int recheck(struct request *request)
+{
+	return act(request, RECHECK);
+}
+
+/* The two steps by themselves, for the test that compares them with the reference. */
+SEC("syscall")
+int admit_cells(struct request *request)
+{
+	return act(request, ADMIT);
+}
+
+SEC("syscall")
+int release_cells(struct request *request)
+{
+	return act(request, RELEASE);
+}
+
+/* Run once after loading. */
+SEC("syscall")
+int prepare(struct request *request)
+{
+	__u64 location = 0;
+
+	if (bpf_kallsyms_lookup_name(RESET_FUNCTION, sizeof(RESET_FUNCTION), 0, &location))
+		return 1;
+	reset_location = location;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

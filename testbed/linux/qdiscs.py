@@ -1,0 +1,120 @@
+"""Requests for queueing disciplines, as netlink messages: rate and shares, ECN, the pause point, a cable's delay.
+
+Handles are written as the kernel has them, major << 16 | minor. Rates count what a frame takes on the wire: 24 octets
+beyond what Linux counts, which are preamble, FCS and gap.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from testbed.linux.netlink import Message, attribute, text, u32, u64
+from testbed.units import Duration, Rate, Size
+
+ROOT = 0xFFFF_FFFF
+WIRE_OVERHEAD = 24
+CONTROL_PRIORITY = 8
+"""Socket priority that mqprio sends to the queue beside the eight."""
+
+_NEW_QDISC, _DELETE_QDISC, _NEW_CLASS = 36, 37, 40
+_REQUEST, _REPLACE, _CREATE = 0x1, 0x100, 0x400
+_ETHERNET = 1
+_TICK_NS = 64
+_STOP, _GO = 0, 2
+_NETEM_LIMIT = 1_000_000
+
+
+def handle(major: int, minor: int = 0) -> int:
+    return major << 16 | minor
+
+
+def htb(interface: int, own: int, default: int) -> Message:
+    """The root of a port that shares a line; `default` is the minor number of the class for what has none."""
+    options = attribute(2, struct.pack("=IIIII", 3, 10, default, 0, 0)) + u32(5, 100_000)
+    return _qdisc(interface, ROOT, own, "htb", options)
+
+
+def htb_class(
+    interface: int, parent: int, own: int, *, rate: Rate, ceil: Rate, burst_ns: int, quantum: int, level: int = 0
+) -> Message:
+    """One class; `level` 0 is served before 1 and so on, classes of one level by their quanta.
+
+    `burst_ns` is how far a class may run ahead of its rate: as much as the kernel may be late, no more.
+    """
+    ticks = max(1, -(-burst_ns // _TICK_NS))
+    parameters = _rate(rate) + _rate(ceil) + struct.pack("=IIIII", ticks, ticks, quantum, 0, level)
+    options = attribute(1, parameters)
+    for kind, speed in ((6, rate), (7, ceil)):
+        if speed.bps // 8 >= 1 << 32:
+            options += u64(kind, speed.bps // 8)
+    body = _message(interface, parent, own, "htb", options)
+    return Message(_NEW_CLASS, body, f"class {own & 0xFFFF:x} of interface {interface}", create=True)
+
+
+def mqprio(interface: int, own: int, queue_of: Sequence[int], queues: int) -> Message:
+    """One queue for each traffic class; `queue_of` is the queue of each of 16 socket priorities."""
+    counts = [1] * queues + [0] * (16 - queues)
+    offsets = [*range(queues), *[0] * (16 - queues)]
+    options = struct.pack("=B16BB16H16H", queues, *queue_of, 0, *counts, *offsets)
+    return _qdisc(interface, ROOT, own, "mqprio", options)
+
+
+def tbf(interface: int, parent: int, own: int, *, rate: Rate, burst: int, limit: int) -> Message:
+    """A queue that sends at a rate; `burst` and `limit` in octets."""
+    ticks = -(-rate.time_for(Size.from_bytes(burst)).ns // _TICK_NS)
+    parameters = _rate(rate) + bytes(12) + struct.pack("=III", limit, ticks, 0)
+    options = attribute(1, parameters) + u32(6, burst)
+    if rate.bps // 8 >= 1 << 32:
+        options += u64(4, rate.bps // 8)
+    return _qdisc(interface, parent, own, "tbf", options)
+
+
+def red(interface: int, parent: int, own: int, attributes: Iterable[tuple[int, bytes]]) -> Message:
+    """Early marking; the attributes are those of `testbed.ecn`."""
+    return _qdisc(interface, parent, own, "red", b"".join(attribute(kind, value) for kind, value in attributes))
+
+
+def plug(interface: int, parent: int, own: int, limit: int) -> list[Message]:
+    """The pause point, open; `limit` in octets is what it holds while it is stopped."""
+    made = _qdisc(interface, parent, own, "plug", struct.pack("=iI", _STOP, limit))
+    opened = Message(
+        _NEW_QDISC, _message(interface, parent, own, "plug", struct.pack("=iI", _GO, 0)), "opening a queue"
+    )
+    return [made, opened]
+
+
+def pausing(interface: int, parent: int, stop: bool) -> bytes:
+    """The finished octets that stop or restart the plug under `parent`, for a raw netlink socket; no answer comes."""
+    return _silent(0, _message(interface, parent, 0, "plug", struct.pack("=iI", _STOP if stop else _GO, 0)))
+
+
+def emptied(interface: int, parent: int, own: int, limit: int) -> bytes:
+    """The finished octets that put a new plug, stopped, in the old one's place: what that one held is thrown away.
+
+    `own` has to be another handle than the old one's.
+    """
+    return _silent(_CREATE | _REPLACE, _message(interface, parent, own, "plug", struct.pack("=iI", _STOP, limit)))
+
+
+def netem(interface: int, own: int, delay: Duration, *, loss: int = 0, seed: int = 1, parent: int = ROOT) -> Message:
+    """A cable's delay, and its loss in parts of 2**32."""
+    options = struct.pack("=IIIIII", 0, _NETEM_LIMIT, loss, 0, 0, 0) + u64(10, delay.ns) + u64(14, seed)
+    return _qdisc(interface, parent, own, "netem", options)
+
+
+def _silent(flags: int, body: bytes) -> bytes:
+    return struct.pack("=IHHII", 16 + len(body), _NEW_QDISC, _REQUEST | flags, 0, 0) + body
+
+
+def _qdisc(interface: int, parent: int, own: int, kind: str, options: bytes) -> Message:
+    what = f"{kind} of interface {interface}"
+    return Message(_NEW_QDISC, _message(interface, parent, own, kind, options), what, create=True, replace=True)
+
+
+def _message(interface: int, parent: int, own: int, kind: str, options: bytes) -> bytes:
+    return struct.pack("=BxxxiIII", 0, interface, own, parent, 0) + text(1, kind) + attribute(2, options)
+
+
+def _rate(rate: Rate) -> bytes:
+    return struct.pack("=BBHhHI", 0, _ETHERNET, WIRE_OVERHEAD, 0, 0, min(rate.bps // 8, 0xFFFF_FFFF))

@@ -1,0 +1,62 @@
+"""Cables, in real units, and what they become in the lab."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from testbed.errors import UsageError
+from testbed.units import Duration, Length, Rate, Scale
+
+
+class CableError(UsageError):
+    """A cable that cannot be."""
+
+
+@dataclass(frozen=True)
+class Cable:
+    """A full-duplex cable: `Cable("100Gb/s", "50km")`, or with a delay instead of a length.
+
+    `loss` is the part of frames that the cable damages, in each direction; lossless Ethernet wants 0.
+    """
+
+    rate: Rate
+    delay: Duration
+    length: Length | None
+    loss: Fraction
+
+    def __init__(
+        self,
+        rate: Rate | str = "10Gb/s",
+        length: Length | str | None = None,
+        *,
+        delay: Duration | str | None = None,
+        loss: Fraction | str | int = 0,
+    ) -> None:
+        if length is not None and delay is not None:
+            raise CableError(f"a cable has a length ({length}) or a delay ({delay}), not both")
+        run = None if length is None else Length(length)
+        object.__setattr__(self, "rate", Rate(rate))
+        object.__setattr__(self, "length", run)
+        object.__setattr__(self, "delay", run.propagation() if run else Duration(delay or "0s"))
+        object.__setattr__(self, "loss", _part(loss))
+        if not self.rate.bps:
+            raise CableError("a cable of 0b/s carries nothing; give a rate above zero")
+
+    def in_lab(self, scale: Scale) -> Cable:
+        """The same cable on the lab's scale: rate divided, delay multiplied."""
+        return Cable(scale.lab(self.rate), delay=scale.lab(self.delay), loss=self.loss)
+
+    def __str__(self) -> str:
+        lost = f", losing {self.loss} of the frames" if self.loss else ""
+        return f"{self.rate} over {self.length or self.delay}{lost}"
+
+
+def _part(loss: Fraction | str | int) -> Fraction:
+    try:
+        part = Fraction(loss)
+    except (ValueError, ZeroDivisionError):
+        part = Fraction(-1)
+    if not 0 <= part <= 1:
+        raise CableError(f"loss is {loss!r}; it is a part of the frames, from 0 to 1, such as '1/1000'")
+    return part

@@ -1,0 +1,350 @@
+"""Everything below Mininet's objects that makes a network lossless: cables, queues, port program, buffers, agents.
+
+Links are made at once, when Mininet asks for them. The rest of a network is set up in `start`, in few large batches
+of requests, when all ports are known: it is also the moment when a port's headroom can be computed from its cable.
+There is one fabric per process at a time, as there is one network.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.agent.parent import Agents
+from testbed.agent.plan import AgentPlan, PortPlan
+from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static
+from testbed.errors import UsageError
+from testbed.frames import Mac
+from testbed.linux import kernel, links, qdiscs
+from testbed.linux.netlink import Message, Socket, socket_in
+from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, GroupLimits, PortProgram, PortTables
+from testbed.net.cable import Cable
+from testbed.net.port import Buffer, Port, PortNeeds
+from testbed.net.queues import Queues
+from testbed.net.routes import Graph
+from testbed.priority.settings import PriorityMap
+
+BRIDGE = 3000
+"""Interface index of a switch's bridge, in its own namespace."""
+_CABLES = 2 * FIRST_INTERFACE
+_LOCAL_MACS = 0x02_58_00_00_00_00
+
+
+class FabricError(UsageError):
+    """A network that cannot be built as it was asked for."""
+
+
+@dataclass
+class PortState:
+    """One port of the network."""
+
+    slot: int
+    intf: Any  # Mininet's object
+    mac: Mac
+    cable: Cable
+    """On the lab's scale."""
+    queues: Queues | None = None
+    settings: Port | None = None
+
+    @property
+    def node(self) -> Any:
+        return self.intf.node
+
+    @property
+    def name(self) -> str:
+        name: str = self.intf.name
+        return name
+
+    @property
+    def interface(self) -> int:
+        return FIRST_INTERFACE + self.slot
+
+
+class Fabric:
+    """What the ports of one network share."""
+
+    _current: Fabric | None = None
+
+    @classmethod
+    def current(cls) -> Fabric:
+        """The fabric of the network that is being built, or runs."""
+        if cls._current is None:
+            cls._current = cls()
+        return cls._current
+
+    def __init__(self) -> None:
+        self.ports: dict[int, PortState] = {}
+        self.links: list[Any] = []
+        self.program: PortProgram | None = None
+        self.agents: Agents | None = None
+        self.buffers: dict[str, BufferSettings] = {}
+        self.nodes: dict[str, int] = {}
+        """The number of each node; its ring and, for a switch, its buffer have it too."""
+        self._sockets: dict[str, Socket] = {}
+        self._cable_namespace: int | None = None
+        self._cable_socket: Socket | None = None
+        self._cable_ends: list[int] = []
+        self._next_slot = 0
+        self._pending: dict[int, tuple[Mac, Cable]] = {}
+
+    # Links, while the network is being built
+
+    def connect(
+        self, one: tuple[Any, str, str | None], other: tuple[Any, str, str | None], cable: Cable
+    ) -> tuple[int, int]:
+        """Lay a cable, on the lab's scale, between two nodes: (node, interface's name, address). Returns the slots."""
+        slots = self._next_slot, self._next_slot + 1
+        if slots[1] >= SLOTS:
+            raise FabricError(f"a network has at most {SLOTS} lossless ports; this one wants more")
+        self._next_slot += 2
+        ends = []
+        for slot, (node, name, mac) in zip(slots, (one, other), strict=True):
+            address = Mac.parse(mac) if mac else Mac((_LOCAL_MACS + slot).to_bytes(6, "big"))
+            queues = 1 if _forwards(node) else 9
+            ends.append(links.End(name, FIRST_INTERFACE + slot, _namespace_of(node), address, queues))
+            self._pending[slot] = address, cable
+        try:
+            if cable.delay.ps or cable.loss:
+                self._lay(slots[0], ends[0], ends[1], cable)
+            else:
+                self._socket(one[0]).send([links.pair(ends[0], ends[1])])
+            for end, (node, _, _) in zip(ends, (one, other), strict=True):
+                self._socket(node).send([links.quiet(end.index)])
+        finally:
+            for end in ends:
+                os.close(end.namespace)
+        return slots
+
+    def _lay(self, slot: int, one: links.End, other: links.End, cable: Cable) -> None:
+        """A cable with a middle: a namespace that all cables share."""
+        if self._cable_namespace is None or self._cable_socket is None:
+            self._cable_namespace = kernel.new_network()
+            self._cable_socket = socket_in(self._cable_namespace)
+        middle = [
+            links.End(f"{end.name}~", _CABLES + slot + number, self._cable_namespace)
+            for number, end in enumerate((one, other))
+        ]
+        loss = round(cable.loss * (2**32 - 1))
+        requests = [links.pair(middle[0], one), links.pair(middle[1], other)]
+        for end in middle:
+            requests.append(qdiscs.netem(end.index, qdiscs.handle(1), cable.delay, loss=loss, seed=end.index))
+            requests += [links.quiet(end.index), links.up(end.index)]
+            self._cable_ends.append(end.index)
+        self._cable_socket.send(requests)
+
+    def add(self, link: Any) -> None:
+        """Mininet's object of a cable that `connect` laid."""
+        self.links.append(link)
+        for intf in (link.intf1, link.intf2):
+            mac, cable = self._pending.pop(intf.slot)
+            intf.mac = str(mac)
+            self.ports[intf.slot] = PortState(intf.slot, intf, mac, cable)
+
+    def set_mac(self, intf: Any, mac: Mac) -> None:
+        self._send(intf, links.address_of(FIRST_INTERFACE + intf.slot, mac))
+        if intf.slot in self.ports:
+            self.ports[intf.slot].mac = mac
+
+    def add_address(self, intf: Any, address: str) -> None:
+        self._send(intf, links.up(FIRST_INTERFACE + intf.slot))
+        self._send(intf, links.address(FIRST_INTERFACE + intf.slot, address))
+
+    def remove_address(self, intf: Any, address: str) -> None:
+        self._send(intf, links.address(FIRST_INTERFACE + intf.slot, address, remove=True))
+
+    def set_up(self, intf: Any, is_up: bool) -> None:
+        self._send(intf, links.up(FIRST_INTERFACE + intf.slot, is_up))
+
+    def remove(self, intf: Any) -> None:
+        """Take a port away; its cable goes with it."""
+        self._send(intf, links.delete(FIRST_INTERFACE + intf.slot))
+        self.ports.pop(intf.slot, None)
+        self.links = [link for link in self.links if link is not intf.link]
+
+    # The whole network
+
+    def start(self) -> None:
+        """Make all ports lossless and start the agents; a second call does nothing."""
+        if self.program is not None or not self.ports:
+            return
+        self.program = program = PortProgram()
+        try:
+            by_node: dict[str, list[PortState]] = {}
+            for port in self.ports.values():
+                port.settings = port.intf.settings or Port()
+                by_node.setdefault(port.node.name, []).append(port)
+            for ports in by_node.values():
+                frees = any(_is_direct_to_host(port) for port in ports)
+                for port in ports:
+                    assert port.settings is not None
+                    is_host = not _forwards(port.node)
+                    port.queues = Queues(port.interface, port.cable.rate, port.settings, is_host, frees and not is_host)
+            self.nodes = {name: number for number, name in enumerate(by_node)}
+            self._set_up_buffers(by_node)
+            graph = Graph.of(self.links)
+            for name, ports in by_node.items():
+                self._set_up_node(name, ports, graph)
+            if self._cable_namespace is not None:
+                with kernel.in_network(self._cable_namespace):
+                    for interface in self._cable_ends:
+                        program.attach_cable_end(interface)
+            self.agents = Agents([self._agent_of(name, ports) for name, ports in by_node.items()], program)
+            self.agents.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _set_up_buffers(self, by_node: Mapping[str, list[PortState]]) -> None:
+        assert self.program is not None
+        for name, ports in by_node.items():
+            node = ports[0].node
+            if not _forwards(node):
+                continue
+            wanted: Buffer = node.params.get("buffer") or Buffer()
+            needs = {
+                node.ports[port.intf]: PortNeeds(
+                    port.settings.pfc.enabled if port.settings else frozenset(), port.cable.rate, port.cable.delay
+                )
+                for port in ports
+            }
+            try:
+                settings = wanted.settings(needs)
+            except UsageError as error:
+                raise FabricError(f"switch {name}: {error}") from None
+            self.buffers[name] = settings
+            index = self.nodes[name]
+            self.program.set_buffer(
+                index, settings.cell_bytes, settings.guaranteed_cells, settings.shared_cells, settings.headroom_cells
+            )
+            slots = {node.ports[port.intf]: port.slot for port in ports}
+            for (number, priority), group in settings.all_groups().items():
+                self.program.set_group(slots[number], priority, _limits(group))
+
+    def _set_up_node(self, name: str, ports: list[PortState], graph: Graph) -> None:
+        assert self.program is not None
+        node = ports[0].node
+        requests: list[Message] = []
+        for port in ports:
+            assert port.queues is not None and port.settings is not None
+            self.program.set_port(
+                port.slot,
+                _tables(port.settings.priorities, port.queues, self.nodes[name], name in self.buffers),
+            )
+            requests += port.queues.messages()
+        if _bridges(node):
+            requests.append(links.bridge(name, BRIDGE, ports[0].mac))
+            requests += [links.quiet(BRIDGE), links.up(BRIDGE)]
+            flooding = graph.tree(name)
+            for port in ports:
+                requests.append(links.join(port.interface, BRIDGE))
+                if port.name not in flooding:
+                    requests.append(links.flooding(port.interface, False))
+            by_name = {port.name: port for port in ports}
+            hosts = {state.node.name: state.mac for state in self.ports.values() if not _forwards(state.node)}
+            for host, leaving in graph.next_hops(name).items():
+                if host in hosts:
+                    requests.append(links.forward(by_name[leaving].interface, hosts[host]))
+        requests += [links.up(port.interface) for port in ports]
+        self._socket(node).send(requests)
+        namespace = _namespace_of(node)
+        try:
+            with kernel.in_network(namespace):
+                for port in ports:
+                    self.program.attach(port.slot)
+        finally:
+            os.close(namespace)
+
+    def _agent_of(self, name: str, ports: list[PortState]) -> AgentPlan:
+        return AgentPlan(
+            node=name,
+            number=self.nodes[name],
+            pid=ports[0].node.pid,
+            ports=tuple(self._port_plan(port) for port in ports),
+        )
+
+    def _port_plan(self, port: PortState) -> PortPlan:
+        assert port.queues is not None and port.settings is not None
+        queues = port.queues
+        return PortPlan(
+            slot=port.slot,
+            name=port.name,
+            interface=port.interface,
+            mac=port.mac,
+            rate=port.cable.rate,
+            pfc=port.settings.pfc,
+            charged=port.node.name in self.buffers,
+            stop=tuple(queues.pausing(priority, True) for priority in range(8)),
+            go=tuple(queues.pausing(priority, False) for priority in range(8)),
+            empty=tuple(queues.emptied(priority) for priority in range(8)),
+        )
+
+    def stop(self) -> None:
+        """End the agents and take the program off all ports; a second call does nothing."""
+        if self.agents:
+            self.agents.stop()
+            self.agents = None
+        if self.program:
+            self.program.close()
+            self.program = None
+        for socket in self._sockets.values():
+            socket.close()
+        self._sockets.clear()
+        if self._cable_socket:
+            self._cable_socket.close()
+            self._cable_socket = None
+        if self._cable_namespace is not None:
+            os.close(self._cable_namespace)
+            self._cable_namespace = None
+        if Fabric._current is self:
+            Fabric._current = None
+
+    def _socket(self, node: Any) -> Socket:
+        socket = self._sockets.get(node.name)
+        if socket is None:
+            namespace = _namespace_of(node)
+            try:
+                socket = self._sockets[node.name] = socket_in(namespace)
+            finally:
+                os.close(namespace)
+        return socket
+
+    def _send(self, intf: Any, *requests: Message) -> None:
+        self._socket(intf.node).send(requests)
+
+
+def _namespace_of(node: Any) -> int:
+    return os.open(f"/proc/{node.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _tables(priorities: PriorityMap, queues: Queues, node: int, has_buffer: bool) -> PortTables:
+    return PortTables(
+        node=node,
+        buffer=node if has_buffer else None,
+        control=queues.control,
+        queues=queues.queue_of,
+        priorities=priorities.tables(),
+    )
+
+
+def _limits(group: GroupSettings) -> GroupLimits:
+    static = group.threshold.cells if isinstance(group.threshold, Static) else 0
+    alpha = group.threshold.alpha if isinstance(group.threshold, Dynamic) else None
+    return GroupLimits(group.lossless, group.guaranteed, static, alpha, group.xon_offset, group.headroom)
+
+
+def _is_direct_to_host(port: PortState) -> bool:
+    """Is there a host at the other end, and nothing between?"""
+    link = port.intf.link
+    far = link.intf2 if link.intf1 is port.intf else link.intf1
+    return not (port.cable.delay.ps or port.cable.loss or _forwards(far.node))
+
+
+def _forwards(node: Any) -> bool:
+    """Does the node pass frames on, so that it has a buffer and shares its lines?"""
+    return bool(getattr(node, "forwards", False))
+
+
+def _bridges(node: Any) -> bool:
+    return bool(getattr(node, "bridges", False))

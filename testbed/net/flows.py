@@ -1,0 +1,346 @@
+"""Flows of UDP datagrams between hosts, counted datagram by datagram at both ends. Only the lab can import this.
+
+A flow sends as fast as its port lets it, or at a rate. Each datagram has a number, so the receiver knows what is
+missing, doubled or out of order without asking the network. What the ends count is independent of the port program.
+"""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing
+import select
+import socket
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.errors import XoffError
+from testbed.linux import kernel, mmsg
+from testbed.units import Duration, Rate, Size
+
+_HEADER = struct.Struct("=IQq")  # flow, number, when it was sent
+_HEADERS = 42
+"""Octets of Ethernet, IPv4 and UDP headers in a frame."""
+_WIRE = 24
+_FIRST_PORT = 20_000
+_SO_PRIORITY, _SO_SNDTIMEO, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 12, 21, 32, 33
+_RECEIVE_BUFFER = 256 << 20
+_POLL_S = 0.02
+_BATCH = 32
+
+
+class FlowError(XoffError):
+    """A flow that did not come about."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One sender and one receiver, by Mininet's objects.
+
+    `frame` is the size of each frame without FCS. Without `rate` the flow takes what its port gives; a rate counts what
+    is on the wire. It ends after `count` datagrams or `duration`, or when the run stops it. `start` is when it begins.
+    """
+
+    source: Any
+    target: Any
+    priority: int = 3
+    frame: Size = field(default_factory=lambda: Size("1514B"))
+    rate: Rate | None = None
+    count: int | None = None
+    duration: Duration | None = None
+    start: Duration = field(default_factory=lambda: Duration("0s"))
+    ecn: bool = False
+    dscp: int | None = None
+    """DSCP of the datagrams; by default 8 x priority. -1: none, only the socket's priority says it."""
+    buffer: Size = field(default_factory=lambda: Size("256kB"))
+    """What the sender's socket holds before it waits."""
+
+    @property
+    def payload(self) -> int:
+        return self.frame.bytes - _HEADERS
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of a flow."""
+
+    sent: int
+    received: int
+    lost: int
+    doubled: int
+    out_of_order: int
+    marked: int
+    """Datagrams that arrived with ECN's congestion mark."""
+    octets: int
+    """Received, as frames without FCS."""
+    first_ns: int
+    last_ns: int
+    worst_delay_ns: int
+    windows: tuple[int, ...]
+    """Frames received in each 10 ms from `first_ns` on."""
+
+    @property
+    def goodput(self) -> Rate:
+        """Received bits on the wire over the time from the first to the last datagram."""
+        if self.received < 2:
+            return Rate.from_bps(0)
+        size = self.octets // self.received + _WIRE
+        return Rate.from_bps((self.received - 1) * size * 8 * 10**9 // (self.last_ns - self.first_ns))
+
+
+WINDOW_NS = 10_000_000
+
+
+class Flows:
+    """Running flows; `with Flows(...) as flows` starts them, and the end of the block stops and counts them."""
+
+    def __init__(self, flows: Sequence[Flow], settle: Duration | None = None) -> None:
+        """`settle` is how long to wait at the end for what is still on its way, at most."""
+        self._flows = list(flows)
+        self._settle = settle or Duration("20s")
+        self._state = mmap.mmap(-1, 4096)
+        self._go = memoryview(self._state).cast("q")  # [0]: senders may run; [1]: receivers may stop
+        self._sent = mmap.mmap(-1, 8 * max(1, len(self._flows)))
+        self._received = mmap.mmap(-1, 8 * max(1, len(self._flows)))
+        self._processes: list[tuple[Any, Any]] = []
+        self.reports: list[Report] = []
+
+    def __enter__(self) -> Flows:
+        context = multiprocessing.get_context("fork")
+        self._go[0] = 1
+        self._begin_ns = time.monotonic_ns() + 20_000_000 + 3_000_000 * len(self._flows)
+        targets: dict[str, list[int]] = {}
+        for index, flow in enumerate(self._flows):
+            targets.setdefault(flow.target.name, []).append(index)
+        for indices in targets.values():
+            self._fork(context, self._flows[indices[0]].target, self._receive, indices)
+        for index, flow in enumerate(self._flows):
+            self._fork(context, flow.source, self._send, index)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        try:
+            if failure[0] is None:
+                self.reports = self._finish()
+        finally:
+            for process, reader in self._processes:
+                process.kill()
+                process.join()
+                reader.close()
+
+    def wait(self) -> None:
+        """Until every flow has sent all that it has to."""
+        for process, _ in self._processes[-len(self._flows) :]:
+            process.join()
+
+    def sent(self, index: int = 0) -> int:
+        """Datagrams sent so far."""
+        return int(memoryview(self._sent).cast("q")[index])
+
+    def received(self, index: int = 0) -> int:
+        """Datagrams received so far; the receiver looks every 20 ms."""
+        return int(memoryview(self._received).cast("q")[index])
+
+    def stop_sending(self) -> None:
+        self._go[0] = 0
+
+    def _finish(self) -> list[Report]:
+        self.stop_sending()
+        senders = self._processes[-len(self._flows) :]
+        deadline = time.monotonic() + self._settle.ns / 1e9
+        sent: list[int] = []
+        for index, (_, reader) in enumerate(senders):
+            if not reader.poll(max(0.0, deadline - time.monotonic())):
+                sent.append(self.sent(index))  # stopped in the middle: its queue does not move
+                continue
+            answer = reader.recv()
+            if isinstance(answer, str):
+                raise FlowError(answer)
+            sent.append(answer)
+        quiet_since, before = time.monotonic(), -1
+        while time.monotonic() < deadline:
+            arrived = sum(self.received(index) for index in range(len(self._flows)))
+            if arrived >= sum(sent):
+                break
+            if arrived != before:
+                before, quiet_since = arrived, time.monotonic()
+            elif time.monotonic() - quiet_since > self._settle.ns / 2e9:
+                break
+            time.sleep(_POLL_S)
+        self._go[1] = 1
+        counted: dict[int, Any] = {}
+        for _, reader in self._processes[: -len(self._flows)]:
+            answer = reader.recv()
+            if isinstance(answer, str):
+                raise FlowError(answer)
+            counted |= answer
+        return [self._report(sent[index], counted[index], flow) for index, flow in enumerate(self._flows)]
+
+    @staticmethod
+    def _report(sent: int, counted: dict[str, Any], flow: Flow) -> Report:
+        distinct = counted["received"] - counted["doubled"]
+        return Report(
+            sent=sent,
+            received=distinct,
+            lost=sent - distinct,
+            doubled=counted["doubled"],
+            out_of_order=counted["out_of_order"],
+            marked=counted["marked"],
+            octets=distinct * flow.frame.bytes,
+            first_ns=counted["first_ns"],
+            last_ns=counted["last_ns"],
+            worst_delay_ns=counted["worst_delay_ns"],
+            windows=tuple(counted["windows"]),
+        )
+
+    def _fork(self, context: Any, node: Any, work: Any, argument: Any) -> None:
+        reader, writer = context.Pipe(duplex=False)
+
+        def body() -> None:
+            try:
+                kernel.die_with_parent()
+                kernel.enter_network_of(node.pid)
+                writer.send(work(argument))
+            except (OSError, XoffError) as error:
+                writer.send(f"flow at {node.name}: {error}")
+
+        process = context.Process(target=body, daemon=True)
+        process.start()
+        writer.close()
+        self._processes.append((process, reader))
+
+    # In the sender's process
+
+    def _send(self, index: int) -> int:
+        flow, go = self._flows[index], self._go
+        sent_so_far = memoryview(self._sent).cast("q")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            dscp = 8 * flow.priority if flow.dscp is None else max(0, flow.dscp)
+            udp.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2 | (2 if flow.ecn else 0))
+            udp.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, flow.priority)
+            udp.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, flow.buffer.bytes // 2)
+            udp.connect((flow.target.IP(), _FIRST_PORT + index))
+            batch = mmsg.Sender(udp, flow.payload, 1 if flow.rate else _BATCH)
+            begin_ns = self._begin_ns + flow.start.ns
+            end_ns = begin_ns + flow.duration.ns if flow.duration else 2**62
+            most = flow.count if flow.count is not None else 2**62
+            gap_ps = flow.rate.time_for(flow.frame + Size.from_bytes(_WIRE)).ps if flow.rate else 0
+            time.sleep(max(0, begin_ns - time.monotonic_ns()) / 1e9)
+            number, pack, clock, octets, stride = 0, _HEADER.pack_into, time.monotonic_ns, batch.octets, batch.stride
+            # A blocked sender looks now and then whether it is over.
+            udp.setsockopt(socket.SOL_SOCKET, _SO_SNDTIMEO, struct.pack("=qq", 0, 50_000))
+            while number < most and go[0]:
+                now_ns = clock()
+                if now_ns >= end_ns:
+                    break
+                if gap_ps:
+                    due_ns = begin_ns + number * gap_ps // 1000
+                    if due_ns > now_ns:
+                        if due_ns >= end_ns:
+                            break
+                        time.sleep((due_ns - now_ns) / 1e9)
+                        now_ns = clock()
+                many = min(batch.most, most - number)
+                for place in range(many):
+                    pack(octets, place * stride, index, number + place, now_ns)
+                number += batch.send(many)
+                sent_so_far[index] = number
+            return number
+
+    # In the receiver's process
+
+    def _receive(self, indices: list[int]) -> dict[int, dict[str, Any]]:
+        sockets = {index: _listener(self._flows[index], _FIRST_PORT + index) for index in indices}
+        batches = {index: mmsg.Receiver(udp, _BATCH) for index, udp in sockets.items()}
+        counts = {index: _Count(self._flows[index].ecn) for index in indices}
+        so_far, go = memoryview(self._received).cast("q"), self._go
+        files = list(sockets.values())
+        while True:
+            last = bool(go[1])
+            ready = select.select(files, (), (), 0)[0]
+            for index, udp in sockets.items():
+                if udp in ready:
+                    counts[index].drain(batches[index])
+                    so_far[index] = counts[index].received
+            if last:
+                break
+            time.sleep(_POLL_S)
+        return {index: count.plain() for index, count in counts.items()}
+
+
+class _Count:
+    """What arrived of one flow."""
+
+    def __init__(self, wants_marks: bool) -> None:
+        self._wants_marks = wants_marks
+        self.received = self.doubled = self.out_of_order = self.marked = 0
+        self.first_ns = self.last_ns = self.worst_delay_ns = 0
+        self._highest = -1
+        self._missing: set[int] = set()
+        self._window_end_ns = 0
+        self._offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps datagrams with the time of day
+        self.windows: list[int] = []
+
+    def drain(self, batch: mmsg.Receiver) -> None:
+        """Read and count everything that waits."""
+        while many := batch.receive():
+            self.received += many
+            arrivals = batch.arrivals(many)
+            if self._wants_marks:
+                self.marked += sum(octet & 3 == 3 for octet in batch.ds_fields(many))
+            for (_, number, sent_ns), (seconds, nanoseconds) in zip(
+                batch.headers(_HEADER, many), arrivals, strict=True
+            ):
+                if number == self._highest + 1:
+                    self._highest = number
+                else:
+                    self._count_odd(number)
+                arrived_ns = seconds * 1_000_000_000 + nanoseconds - self._offset_ns
+                self.worst_delay_ns = max(self.worst_delay_ns, arrived_ns - sent_ns)
+                if arrived_ns >= self._window_end_ns:
+                    self._next_window(arrived_ns)
+                self.windows[-1] += 1
+            self.last_ns = arrived_ns
+
+    def _count_odd(self, number: int) -> None:
+        """A datagram that is not the next one: ahead of missing ones, late, or here already."""
+        if number > self._highest:
+            self._missing.update(range(self._highest + 1, number))
+            self._highest = number
+        elif number in self._missing:
+            self._missing.discard(number)
+            self.out_of_order += 1
+        else:
+            self.doubled += 1
+
+    def _next_window(self, arrived_ns: int) -> None:
+        if not self.first_ns:
+            self.first_ns = self._window_end_ns = arrived_ns
+        while arrived_ns >= self._window_end_ns:
+            self._window_end_ns += WINDOW_NS
+            self.windows.append(0)
+
+    def plain(self) -> dict[str, Any]:
+        names = ("received", "doubled", "out_of_order", "marked", "first_ns", "last_ns", "worst_delay_ns", "windows")
+        return {name: getattr(self, name) for name in names}
+
+
+def _listener(flow: Flow, port: int) -> socket.socket:
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+    udp.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
+    if flow.ecn:
+        udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+    udp.bind(("", port))
+    udp.setblocking(False)
+    return udp
+
+
+@contextmanager
+def flowing(*flows: Flow) -> Iterator[Flows]:
+    """Run flows for as long as the block lasts."""
+    with Flows(flows) as running:
+        yield running

@@ -1,0 +1,61 @@
+"""Mininet's nodes for lossless networks. Only the lab can import this.
+
+A host needs no class of its own: what is lossless about it is its link. Switches and routers have a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mininet.node import Node, Switch
+
+from testbed.net.fabric import Fabric
+
+
+class LosslessSwitch(Switch):
+    """A learning switch with lossless ports and one buffer over all of them, in a namespace of its own.
+
+    Options: `buffer`, and `port`, the settings of ports whose links say nothing else.
+    """
+
+    forwards = bridges = True
+
+    def __init__(self, name: str, **params: Any) -> None:
+        super().__init__(name, **params | {"inNamespace": True})
+
+    def start(self, controllers: Sequence[Any]) -> None:
+        """Everything is done for all switches together, in `batchStartup`."""
+
+    @classmethod
+    def batchStartup(cls, switches: Sequence[Any]) -> Sequence[Any]:
+        Fabric.current().start()
+        return switches
+
+    @classmethod
+    def batchShutdown(cls, switches: Sequence[Any]) -> Sequence[Any]:
+        Fabric.current().stop()
+        for switch in switches:
+            switch.terminate()
+        return switches
+
+    def stop(self, deleteIntfs: bool = True) -> None:
+        self.terminate()
+
+    def connected(self) -> bool:
+        return True
+
+    def dpctl(self, *_: str) -> str:
+        return f"{self.name} is a learning switch and has no flow table; try `bridge fdb`\n"
+
+
+class LosslessRouter(Node):
+    """An IPv4 and IPv6 router with lossless ports and a buffer. Options as for LosslessSwitch."""
+
+    forwards = True
+    bridges = False
+
+    def config(self, **params: Any) -> Any:
+        done = super().config(**params)
+        self.cmd("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.rp_filter=0")
+        return done

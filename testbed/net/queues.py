@@ -1,0 +1,146 @@
+"""A port's queueing disciplines: which requests make them, and which stop and restart a class.
+
+Switch and router ports share the line: htb with one class per priority below a class of line rate, strict ones first
+and the others by their shares. Host ports have a hardware queue per priority (mqprio), each at line rate by itself
+as a card with a scheduler per queue would be. Either way a class ends in red (where it has ECN) and plug, its pause
+point. MAC control frames of the node's agent pass all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.ecn.red import red_parameters
+from testbed.linux import qdiscs
+from testbed.linux.netlink import Message
+from testbed.net.port import Port
+from testbed.units import Duration, Rate, Size
+
+PRIORITIES = range(8)
+CONTROL_QUEUE = 8
+
+_ROOT = 1
+_LINE = 0x1
+_CLASS, _TBF, _RED, _PLUG, _SPARE_PLUG, _NETEM = 0x10, 0x10, 0x20, 0x30, 0x40, 0x50
+_NONE = Rate("8b/s")
+_UNLIMITED = Rate("4Gb/s") * 8
+_QUEUE = Size.from_bytes(64 << 20)
+_AT_ONCE = Duration("1ns")
+_BURST_NS = 20_000
+"""How late the kernel may be without losing line rate; a faster burst than this never leaves a port."""
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The arrangement of one port."""
+
+    interface: int
+    rate: Rate
+    settings: Port
+    is_host: bool
+    frees: bool = False
+    """Does a frame leave its sender's account here? A cable with a delay does that; where there is none, the switch."""
+    mtu: int = 1500
+
+    def messages(self) -> list[Message]:
+        """The requests that make it."""
+        made = self._host() if self.is_host else self._switch()
+        for priority in PRIORITIES:
+            parent, limit = self._class(priority), _QUEUE
+            if curve := self.settings.ecn.get(priority):
+                told = red_parameters(curve, plug_below=True).attributes()
+                own, limit = qdiscs.handle(_RED + priority), curve.limit or _QUEUE
+                made.append(qdiscs.red(self.interface, parent, own, told))
+            if self.frees:
+                own = qdiscs.handle(_NETEM + priority)
+                made.append(qdiscs.netem(self.interface, own, _AT_ONCE, parent=self._below_red(priority)))
+            made += qdiscs.plug(self.interface, self._plug_parent(priority), self._plug(priority), limit.bytes)
+        return made
+
+    @property
+    def queue_of(self) -> tuple[int, ...]:
+        """The kernel's priority (of a frame) that leads to each local priority's queue."""
+        if self.is_host:
+            return tuple(PRIORITIES)
+        return tuple(qdiscs.handle(_ROOT, _CLASS + priority) for priority in PRIORITIES)
+
+    @property
+    def control(self) -> int:
+        """The kernel's priority that passes all queues."""
+        return CONTROL_QUEUE if self.is_host else qdiscs.handle(_ROOT)
+
+    def pausing(self, priority: int, stop: bool) -> bytes:
+        """The request that stops or restarts a queue, ready to send."""
+        return qdiscs.pausing(self.interface, self._plug_parent(priority), stop)
+
+    def emptied(self, priority: int) -> tuple[bytes, bytes]:
+        """Two requests that throw away what a queue holds and leave it stopped; they are used in turn."""
+        first, second = (
+            qdiscs.emptied(self.interface, self._plug_parent(priority), self._plug(priority, spare), _QUEUE.bytes)
+            for spare in (True, False)
+        )
+        return first, second
+
+    def _switch(self) -> list[Message]:
+        root, line = qdiscs.handle(_ROOT), qdiscs.handle(_ROOT, _LINE)
+        made = [
+            qdiscs.htb(self.interface, root, _CLASS),
+            qdiscs.htb_class(
+                self.interface, root, line, rate=self.rate, ceil=self.rate, burst_ns=_BURST_NS, quantum=self._frame
+            ),
+        ]
+        weights = self.settings.weights()
+        least = min(weights.values(), default=1)
+        for priority in PRIORITIES:
+            strict = priority in self.settings.strict
+            # Next to no rate of its own: a class lives on what it borrows from the line, strict ones before the others,
+            # and these by quanta. A quantum of less than a frame would not be served in proportion.
+            quantum = self._frame if strict else -(-self._frame * weights[priority] // least)
+            made.append(
+                qdiscs.htb_class(
+                    self.interface,
+                    line,
+                    qdiscs.handle(_ROOT, _CLASS + priority),
+                    rate=_NONE,
+                    ceil=_UNLIMITED,
+                    burst_ns=1,
+                    quantum=quantum,
+                    level=0 if strict else 1,
+                )
+            )
+        return made
+
+    def _host(self) -> list[Message]:
+        queue_of = [*PRIORITIES, *[CONTROL_QUEUE] * 8]
+        made = [qdiscs.mqprio(self.interface, qdiscs.handle(_ROOT), queue_of, CONTROL_QUEUE + 1)]
+        for priority in PRIORITIES:
+            made.append(
+                qdiscs.tbf(
+                    self.interface,
+                    qdiscs.handle(_ROOT, priority + 1),
+                    qdiscs.handle(_TBF + priority),
+                    rate=self.rate,
+                    burst=self._frame,
+                    limit=_QUEUE.bytes,
+                )
+            )
+        return made
+
+    @property
+    def _frame(self) -> int:
+        """The longest frame on the wire."""
+        return self.mtu + 18 + qdiscs.WIRE_OVERHEAD
+
+    def _class(self, priority: int) -> int:
+        if self.is_host:
+            return qdiscs.handle(_TBF + priority, 1)
+        return qdiscs.handle(_ROOT, _CLASS + priority)
+
+    def _below_red(self, priority: int) -> int:
+        return qdiscs.handle(_RED + priority, 1) if priority in self.settings.ecn else self._class(priority)
+
+    def _plug_parent(self, priority: int) -> int:
+        return qdiscs.handle(_NETEM + priority, 1) if self.frees else self._below_red(priority)
+
+    def _plug(self, priority: int, spare: bool = False) -> int:
+        return qdiscs.handle((_SPARE_PLUG if spare else _PLUG) + priority)

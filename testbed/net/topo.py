@@ -1,0 +1,71 @@
+"""The base of lossless topologies. Only the lab can import this.
+
+class Pair(LosslessTopo):
+    "Two hosts and a switch."
+
+    def build(self) -> None:
+        self.addSwitch("s1")
+        self.addLink(self.addHost("h1"), "s1", cable=Cable("25Gb/s", "100m"))
+        self.addLink(self.addHost("h2"), "s1")
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mininet.topo import Topo
+
+from testbed.net.cable import Cable
+from testbed.net.link import LosslessLink
+from testbed.net.nodes import LosslessRouter, LosslessSwitch
+from testbed.net.port import Buffer, Port
+from testbed.units import Scale
+
+
+class LosslessTopo(Topo):
+    """Mininet's Topo with lossless switches, routers and cables.
+
+    Options of every topology, beside its own: `scale`, `cable` (or `rate`, and `length` or `delay`) for links that name
+    no cable, `port` and `buffer` for nodes that name none.
+    """
+
+    scale = Scale(1000)
+    cable = Cable("10Gb/s")
+    port = Port()
+    buffer = Buffer()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.scale = Scale(options.pop("scale", self.scale))
+        self.port = options.pop("port", self.port)
+        self.buffer = options.pop("buffer", self.buffer)
+        if "cable" in options:
+            self.cable = options.pop("cable")
+        elif options.keys() & {"rate", "length", "delay"}:
+            rate = options.pop("rate", self.cable.rate)
+            length, delay = options.pop("length", None), options.pop("delay", None)
+            self.cable = Cable(rate, length or (None if delay else self.cable.length), delay=delay)
+        super().__init__(*args, **options)
+
+    def addHost(self, name: str, **options: Any) -> str:
+        added: str = super().addHost(name, **{"port": self.port} | options)
+        return added
+
+    def addSwitch(self, name: str, **options: Any) -> str:
+        defaults = {"cls": LosslessSwitch, "buffer": self.buffer, "port": self.port, "next_hop": self.next_hop}
+        added: str = super().addSwitch(name, **defaults | options)
+        return added
+
+    def addRouter(self, name: str, **options: Any) -> str:
+        defaults = {"cls": LosslessRouter, "buffer": self.buffer, "port": self.port}
+        added: str = super().addHost(name, **defaults | options)
+        return added
+
+    def addLink(
+        self, node1: str, node2: str, port1: int | None = None, port2: int | None = None, **options: Any
+    ) -> Any:
+        defaults = {"cls": LosslessLink, "cable": self.cable, "scale": self.scale}
+        return super().addLink(node1, node2, port1, port2, **defaults | options)
+
+    def next_hop(self, switch: str, host: str) -> str | None:
+        """The neighbour by which a switch sends frames to a host, where there are loops; None: the shortest way."""
+        return None

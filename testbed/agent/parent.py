@@ -179,9 +179,7 @@ class Agents:
 
     def _open_all(self, plan: AgentPlan) -> None:
         """Nobody will resume these queues: none may stay stopped."""
-        namespace = os.open(f"/proc/{plan.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        with kernel.in_network(namespace), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+        with kernel.in_network_of(plan.pid), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
             netlink.bind((0, 0))
             for port in plan.ports:
                 netlink.send(b"".join(port.go))
-        os.close(namespace)

@@ -10,7 +10,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -77,6 +77,15 @@ class Run:
             raise UsageError(f"event {kind}: every line has its own {taken[0]}; name the field otherwise")
         line = {"t": self.now_ns, "event": kind} | {key: plain(value) for key, value in fields.items()}
         os.write(self._events, json.dumps(line).encode() + b"\n")
+
+    def history(self, events: Iterable[tuple[int, str, Mapping[str, Any]]]) -> None:
+        """Append what others noted by the lab's monotonic clock: (moment in ns, kind, fields) of each."""
+        lines = [
+            json.dumps({"t": moment_ns - self._start_ns, "event": kind} | {key: plain(fields[key]) for key in fields})
+            for moment_ns, kind, fields in events
+        ]
+        if lines:
+            os.write(self._events, ("\n".join(lines) + "\n").encode())
 
     @contextmanager
     def measuring(self) -> Iterator[None]:

@@ -63,6 +63,17 @@ def in_network(namespace: int) -> Iterator[None]:
         os.close(own)
 
 
+@contextmanager
+def in_network_of(pid: int) -> Iterator[None]:
+    """Be in the network namespace of a process for a while."""
+    namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with in_network(namespace):
+            yield
+    finally:
+        os.close(namespace)
+
+
 def new_network() -> int:
     """Make a network namespace that lives as long as the returned file descriptor is open somewhere."""
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)

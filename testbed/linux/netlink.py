@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from testbed.errors import XoffError
-from testbed.linux import kernel
 
 _HEADER = struct.Struct("=IHHII")
 _ERROR_FLAGS_CAPPED = 0x100
@@ -157,12 +156,6 @@ def attributes(data: bytes, start: int = 0) -> dict[int, bytes]:
         found[kind & 0x3FFF] = data[start + 4 : start + length]
         start += -(-length // 4) * 4
     return found
-
-
-def socket_in(namespace: int) -> Socket:
-    """A socket in the network namespace of a file descriptor; the process stays where it is."""
-    with kernel.in_network(namespace):
-        return Socket()
 
 
 def _explanation(error: bytes, flags: int) -> str:

@@ -7,23 +7,37 @@ There is one fabric per process at a time, as there is one network.
 
 from __future__ import annotations
 
+import enum
 import os
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.agent.parent import Agents
+from testbed.agent.log import LoggedEvent
+from testbed.agent.parent import AgentError, Agents
 from testbed.agent.plan import AgentPlan, PortPlan
 from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static
 from testbed.errors import UsageError
 from testbed.frames import Mac
 from testbed.linux import kernel, links, qdiscs
-from testbed.linux.netlink import Message, Socket, socket_in
-from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, GroupLimits, PortProgram, PortTables
+from testbed.linux.netlink import Message, Socket
+from testbed.linux.port_program import (
+    FIRST_INTERFACE,
+    SLOTS,
+    BufferCounters,
+    GroupCounters,
+    GroupLimits,
+    PortCounters,
+    PortProgram,
+    PortTables,
+)
 from testbed.net.cable import Cable
 from testbed.net.port import Buffer, Port, PortNeeds
 from testbed.net.queues import Queues
 from testbed.net.routes import Graph
+from testbed.priority.path import Disagreement, PathPort, check_paths
 from testbed.priority.settings import PriorityMap
 
 BRIDGE = 3000
@@ -34,6 +48,14 @@ _LOCAL_MACS = 0x02_58_00_00_00_00
 
 class FabricError(UsageError):
     """A network that cannot be built as it was asked for."""
+
+
+class Mismatch(enum.StrEnum):
+    """What to do about ports of a path that map priorities differently."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
+    IGNORE = "ignore"
 
 
 @dataclass
@@ -88,6 +110,12 @@ class Fabric:
         self._cable_ends: list[int] = []
         self._next_slot = 0
         self._pending: dict[int, tuple[Mac, Cable]] = {}
+        self._events: list[LoggedEvent] = []
+        self.lateness_ns = 0
+        """How late an agent was woken at worst; known when the network has stopped."""
+        self.mismatch = Mismatch.REFUSE
+        self.disagreements: list[Disagreement] = []
+        """Where priorities are mapped differently along a path, so that PFC cannot work."""
 
     # Links, while the network is being built
 
@@ -121,7 +149,8 @@ class Fabric:
         """A cable with a middle: a namespace that all cables share."""
         if self._cable_namespace is None or self._cable_socket is None:
             self._cable_namespace = kernel.new_network()
-            self._cable_socket = socket_in(self._cable_namespace)
+            with kernel.in_network(self._cable_namespace):
+                self._cable_socket = Socket()
         middle = [
             links.End(f"{end.name}~", _CABLES + slot + number, self._cable_namespace)
             for number, end in enumerate((one, other))
@@ -163,6 +192,73 @@ class Fabric:
         self.ports.pop(intf.slot, None)
         self.links = [link for link in self.links if link is not intf.link]
 
+    # What there is to see
+
+    def port(self, name: str) -> PortState:
+        """A port by its interface's name, as in s1-eth2."""
+        for port in self.ports.values():
+            if port.name == name:
+                return port
+        raise FabricError(f"there is no lossless port {name}; there are {', '.join(sorted(self.names()))}")
+
+    def names(self) -> list[str]:
+        return [port.name for port in self.ports.values()]
+
+    def between(self, node: str, neighbour: str) -> PortState:
+        """The port of a node that leads to a neighbour; of several the first."""
+        for port in self.ports.values():
+            if port.node.name == node and self.far_end(port).node.name == neighbour:
+                return port
+        raise FabricError(f"{node} has no lossless cable to {neighbour}")
+
+    def far_end(self, port: PortState) -> PortState:
+        """The port at the other end of the cable."""
+        return self.ports[port.slot ^ 1]
+
+    def group(self, port: str, priority: int) -> GroupCounters:
+        """What the buffer counted for a priority that came in by a port of a switch."""
+        return self._running().group(self.port(port).slot, priority)
+
+    def sent(self, port: str) -> PortCounters:
+        """What was put into a port's queues."""
+        return self._running().port(self.port(port).slot)
+
+    def buffer(self, switch: str) -> BufferCounters:
+        """A switch's pools."""
+        if switch not in self.buffers:
+            raise FabricError(f"{switch} has no buffer; {', '.join(self.buffers)} have")
+        return self._running().buffer(self.nodes[switch])
+
+    def pfc(self, port: str, priority: int) -> dict[str, Any]:
+        """State and counters of PFC for a priority of a port, as its agent has them."""
+        state = self.port(port)
+        found: dict[str, Any] = self.snapshot(state.node.name)["ports"][port]["priorities"][priority]
+        return found
+
+    def snapshot(self, node: str) -> dict[str, Any]:
+        """State and counters of all ports of a node, as its agent has them."""
+        if self.agents is None:
+            raise FabricError("the network does not run")
+        return self.agents.snapshot(node)
+
+    def events(self) -> list[LoggedEvent]:
+        """What agents logged so far: pauses sent and obeyed, thresholds, drops, storms."""
+        return self.agents.events() if self.agents else self._events
+
+    def dropped(self) -> int:
+        """Frames that the buffers dropped, of any priority."""
+        return sum(
+            sum(self._running().group(port.slot, priority).dropped_frames)
+            for port in self.ports.values()
+            if port.node.name in self.buffers
+            for priority in range(8)
+        )
+
+    def _running(self) -> PortProgram:
+        if self.program is None:
+            raise FabricError("the network does not run")
+        return self.program
+
     # The whole network
 
     def start(self) -> None:
@@ -181,6 +277,7 @@ class Fabric:
                     assert port.settings is not None
                     is_host = not _forwards(port.node)
                     port.queues = Queues(port.interface, port.cable.rate, port.settings, is_host, frees and not is_host)
+            self._check_priorities(by_node)
             self.nodes = {name: number for number, name in enumerate(by_node)}
             self._set_up_buffers(by_node)
             graph = Graph.of(self.links)
@@ -195,6 +292,29 @@ class Fabric:
         except BaseException:
             self.stop()
             raise
+
+    def _check_priorities(self, by_node: Mapping[str, list[PortState]]) -> None:
+        """Ports that are neighbours, on a cable or in a switch, have to map alike, or PFC silently fails."""
+        if self.mismatch is Mismatch.IGNORE:
+            return
+        points = {
+            port.slot: PathPort(port.name, port.settings.priorities, port.settings.pfc.enabled)
+            for port in self.ports.values()
+            if port.settings
+        }
+        paths = []
+        for ports in by_node.values():
+            first = ports[0].slot
+            for port in ports:
+                if _forwards(port.node):  # what agrees with the first port agrees with each other
+                    paths.append([points[port.slot ^ 1], points[port.slot], points[first], points[first ^ 1]])
+                else:
+                    paths.append([points[port.slot], points[port.slot ^ 1]])
+        self.disagreements = check_paths(path for path in paths if len(set(path)) == len(path))
+        if self.disagreements and self.mismatch is Mismatch.REFUSE:
+            raise FabricError("\n".join(map(str, self.disagreements)))
+        for disagreement in self.disagreements:
+            print(f"warning: {disagreement}", file=sys.stderr)
 
     def _set_up_buffers(self, by_node: Mapping[str, list[PortState]]) -> None:
         assert self.program is not None
@@ -248,13 +368,9 @@ class Fabric:
                     requests.append(links.forward(by_name[leaving].interface, hosts[host]))
         requests += [links.up(port.interface) for port in ports]
         self._socket(node).send(requests)
-        namespace = _namespace_of(node)
-        try:
-            with kernel.in_network(namespace):
-                for port in ports:
-                    self.program.attach(port.slot)
-        finally:
-            os.close(namespace)
+        with kernel.in_network_of(node.pid):
+            for port in ports:
+                self.program.attach(port.slot)
 
     def _agent_of(self, name: str, ports: list[PortState]) -> AgentPlan:
         return AgentPlan(
@@ -283,7 +399,11 @@ class Fabric:
     def stop(self) -> None:
         """End the agents and take the program off all ports; a second call does nothing."""
         if self.agents:
+            with suppress(AgentError):
+                self.lateness_ns = max(self.snapshot(node)["worst_lateness_ns"] for node in self.nodes)
             self.agents.stop()
+            self._events = self.agents.events()
+            self.agents.close()
             self.agents = None
         if self.program:
             self.program.close()
@@ -303,11 +423,8 @@ class Fabric:
     def _socket(self, node: Any) -> Socket:
         socket = self._sockets.get(node.name)
         if socket is None:
-            namespace = _namespace_of(node)
-            try:
-                socket = self._sockets[node.name] = socket_in(namespace)
-            finally:
-                os.close(namespace)
+            with kernel.in_network_of(node.pid):
+                socket = self._sockets[node.name] = Socket()
         return socket
 
     def _send(self, intf: Any, *requests: Message) -> None:

@@ -11,7 +11,7 @@ from mininet.link import Intf, Link
 
 from testbed.frames import Mac
 from testbed.net.cable import Cable
-from testbed.net.fabric import Fabric
+from testbed.net.fabric import Fabric, Mismatch
 from testbed.net.port import Port
 from testbed.units import Scale
 
@@ -105,6 +105,7 @@ class LosslessLink(Link):
         scale: Scale | int | str = 1,
         settings1: Port | None = None,
         settings2: Port | None = None,
+        mismatch: Mismatch | str = Mismatch.REFUSE,
         params1: dict[str, Any] | None = None,
         params2: dict[str, Any] | None = None,
         **_: Any,
@@ -112,6 +113,7 @@ class LosslessLink(Link):
         port1 = node1.newPort() if port1 is None else port1
         port2 = node2.newPort() if port2 is None else port2
         self.fabric = Fabric.current()
+        self.fabric.mismatch = Mismatch(mismatch)
         self.cable = cable or Cable()
         self.scale = Scale(scale)
         names = intfName1 or self.intfName(node1, port1), intfName2 or self.intfName(node2, port2)

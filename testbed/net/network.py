@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from mininet.link import TCLink
 from mininet.log import setLogLevel
@@ -13,21 +13,44 @@ from mininet.node import OVSBridge
 from mininet.topo import Topo
 
 from testbed.linux import ovs
+from testbed.net.fabric import Fabric
 from testbed.net.topo import LosslessTopo
 
 
+class Notebook(Protocol):
+    """Where a network's history goes: a `Run`."""
+
+    def history(self, events: Iterable[tuple[int, str, Mapping[str, Any]]]) -> None: ...
+    def agent_lateness(self, worst_ns: int) -> None: ...
+
+
 @contextmanager
-def network(topo: Topo, log: str = "warning", **options: Any) -> Iterator[Mininet]:
-    """Start `topo`; `log` and `options` are Mininet's. Without lossless parts it gets OVS bridges and shaped links."""
+def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **options: Any) -> Iterator[Mininet]:
+    """Start `topo`; `log` and `options` are Mininet's. Without lossless parts it gets OVS bridges and shaped links.
+
+    With `run`, what the agents logged goes into the run's event log at the end.
+    """
     setLogLevel(log)
     Mininet.inited = True  # its set-up tunes settings of the whole machine, which a sandbox has not
     chosen = {"controller": None, "autoSetMacs": True} | options
     if not isinstance(topo, LosslessTopo):
         ovs.ensure()
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
-    net = Mininet(topo=topo, **chosen)
+    fabric = Fabric.current()
+    net = None
     try:
+        net = Mininet(topo=topo, **chosen)
+        net.fabric = fabric
         net.start()
+        fabric.start()  # for a network without switches, whose start would have done it
         yield net
     finally:
-        net.stop()
+        fabric.stop()
+        if net is not None:
+            net.stop()
+        if run is not None:
+            run.history(
+                (event.t_ns, event.kind, {"port": event.port, "priorities": event.priorities} | event.detail)
+                for event in fabric.events()
+            )
+            run.agent_lateness(fabric.lateness_ns)

@@ -16,6 +16,7 @@ from typing import Any
 from mininet.topo import Topo
 
 from testbed.net.cable import Cable
+from testbed.net.fabric import Mismatch
 from testbed.net.link import LosslessLink
 from testbed.net.nodes import LosslessRouter, LosslessSwitch
 from testbed.net.port import Buffer, Port
@@ -26,18 +27,21 @@ class LosslessTopo(Topo):
     """Mininet's Topo with lossless switches, routers and cables.
 
     Options of every topology, beside its own: `scale`, `cable` (or `rate`, and `length` or `delay`) for links that name
-    no cable, `port` and `buffer` for nodes that name none.
+    no cable, `port` and `buffer` for nodes that name none, and `mismatch`: what to do if ports of a path map priorities
+    differently ("refuse", "warn" or "ignore").
     """
 
     scale = Scale(1000)
     cable = Cable("10Gb/s")
     port = Port()
     buffer = Buffer()
+    mismatch = Mismatch.REFUSE
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.scale = Scale(options.pop("scale", self.scale))
         self.port = options.pop("port", self.port)
         self.buffer = options.pop("buffer", self.buffer)
+        self.mismatch = Mismatch(options.pop("mismatch", self.mismatch))
         if "cable" in options:
             self.cable = options.pop("cable")
         elif options.keys() & {"rate", "length", "delay"}:
@@ -63,7 +67,7 @@ class LosslessTopo(Topo):
     def addLink(
         self, node1: str, node2: str, port1: int | None = None, port2: int | None = None, **options: Any
     ) -> Any:
-        defaults = {"cls": LosslessLink, "cable": self.cable, "scale": self.scale}
+        defaults = {"cls": LosslessLink, "cable": self.cable, "scale": self.scale, "mismatch": self.mismatch}
         return super().addLink(node1, node2, port1, port2, **defaults | options)
 
     def next_hop(self, switch: str, host: str) -> str | None:

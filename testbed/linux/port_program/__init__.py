@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from testbed.linux import bpf, kernel
+from testbed.linux import bpf
 
 SLOTS = 1024
 FIRST_INTERFACE = 4096
@@ -233,10 +233,3 @@ class PortProgram:
             os.close(fd)
         self.attached.clear()
         self._object.close()
-
-
-def in_namespace(namespace: int, program: PortProgram, slots: list[int]) -> None:
-    """Attach the program to ports of another network namespace."""
-    with kernel.in_network(namespace):
-        for slot in slots:
-            program.attach(slot)

@@ -1,0 +1,81 @@
+"""A port as somebody with a protocol analyser has it: frames of any kind sent by hand, and captures.
+
+Only for the lab's own networks: it works in the namespace of one of their nodes.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import XoffError
+from testbed.linux import kernel
+
+_STARTED = b"listening on"
+
+
+class CaptureError(XoffError):
+    """A capture that did not come about."""
+
+
+class RawPort:
+    """Sends frames, octet by octet, out of a port, past what the host's own protocols would make of them."""
+
+    def __init__(self, node: Any, interface: str) -> None:
+        with kernel.in_network_of(node.pid):
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            self._socket.bind((interface, 0))
+
+    def send(self, frame: bytes) -> None:
+        self._socket.send(frame)
+
+    def repeat(self, frame: bytes, period_ns: int, times: int) -> None:
+        """Send a frame at once and then every `period_ns`."""
+        begin_ns = time.monotonic_ns()
+        for number in range(times):
+            time.sleep(max(0, begin_ns + number * period_ns - time.monotonic_ns()) / 1e9)
+            self.send(frame)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> RawPort:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
+def capture(node: Any, interface: str, file: Path, expression: str = "") -> Iterator[None]:
+    """Write what passes an interface into a file of tcpdump's, with times in nanoseconds.
+
+    A port's capture has the frames that come in whole, MAC control included, and those that go out as they leave the
+    queues. `expression` is a capture filter.
+    """
+    command = ["tcpdump", "-i", interface, "-w", str(file), "-U", "--nano", "-B", "65536", *expression.split()]
+    with kernel.in_network_of(node.pid):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    try:
+        said = b""
+        while _STARTED not in said:
+            ready = select.select([process.stderr], [], [], 10)[0]
+            piece = os.read(process.stderr.fileno(), 4096) if ready else b""
+            if not piece:
+                raise CaptureError(f"tcpdump on {interface} did not start: {said.decode(errors='replace').strip()}")
+            said += piece
+        yield
+        time.sleep(0.01)  # what has just passed is on its way through tcpdump
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        process.stderr.close()

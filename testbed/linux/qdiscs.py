@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from testbed.linux.netlink import Message, attribute, text, u32, u64
+from testbed.linux.netlink import Message, Socket, attribute, attributes, text, u32, u64
 from testbed.units import Duration, Rate, Size
 
 ROOT = 0xFFFF_FFFF
@@ -17,7 +17,8 @@ WIRE_OVERHEAD = 24
 CONTROL_PRIORITY = 8
 """Socket priority that mqprio sends to the queue beside the eight."""
 
-_NEW_QDISC, _DELETE_QDISC, _NEW_CLASS = 36, 37, 40
+_NEW_QDISC, _GET_QDISC, _NEW_CLASS = 36, 38, 40
+_STATISTICS, _QUEUE_STATISTICS, _OWN_STATISTICS = 7, 3, 4
 _REQUEST, _REPLACE, _CREATE = 0x1, 0x100, 0x400
 _ETHERNET = 1
 _TICK_NS = 64
@@ -105,6 +106,18 @@ def netem(interface: int, own: int, delay: Duration, *, loss: int = 0, seed: int
 
 def _silent(flags: int, body: bytes) -> bytes:
     return struct.pack("=IHHII", 16 + len(body), _NEW_QDISC, _REQUEST | flags, 0, 0) + body
+
+
+def listed(netlink: Socket) -> list[tuple[int, int, int, bytes]]:
+    """All qdiscs of a namespace: (interface, handle, octets waiting, the kind's own statistics)."""
+    found = []
+    for _, body in netlink.dump(_GET_QDISC, struct.pack("=BxxxiIII", 0, 0, 0, 0, 0)):
+        interface, own = struct.unpack_from("=iI", body, 4)
+        inside = attributes(body, 20)
+        statistics = attributes(inside.get(_STATISTICS, b""))
+        queue = statistics.get(_QUEUE_STATISTICS, b"").ljust(8, b"\0")
+        found.append((interface, own, struct.unpack_from("=II", queue)[1], statistics.get(_OWN_STATISTICS, b"")))
+    return found
 
 
 def _qdisc(interface: int, parent: int, own: int, kind: str, options: bytes) -> Message:

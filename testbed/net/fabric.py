@@ -137,9 +137,9 @@ class Fabric:
             if cable.delay.ps or cable.loss:
                 self._lay(slots[0], ends[0], ends[1], cable)
             else:
-                self._socket(one[0]).send([links.pair(ends[0], ends[1])])
+                self.socket(one[0]).send([links.pair(ends[0], ends[1])])
             for end, (node, _, _) in zip(ends, (one, other), strict=True):
-                self._socket(node).send([links.quiet(end.index)])
+                self.socket(node).send([links.quiet(end.index)])
         finally:
             for end in ends:
                 os.close(end.namespace)
@@ -367,7 +367,7 @@ class Fabric:
                 if host in hosts:
                     requests.append(links.forward(by_name[leaving].interface, hosts[host]))
         requests += [links.up(port.interface) for port in ports]
-        self._socket(node).send(requests)
+        self.socket(node).send(requests)
         with kernel.in_network_of(node.pid):
             for port in ports:
                 self.program.attach(port.slot)
@@ -420,7 +420,8 @@ class Fabric:
         if Fabric._current is self:
             Fabric._current = None
 
-    def _socket(self, node: Any) -> Socket:
+    def socket(self, node: Any) -> Socket:
+        """For requests in a node's namespace."""
         socket = self._sockets.get(node.name)
         if socket is None:
             with kernel.in_network_of(node.pid):
@@ -428,7 +429,7 @@ class Fabric:
         return socket
 
     def _send(self, intf: Any, *requests: Message) -> None:
-        self._socket(intf.node).send(requests)
+        self.socket(intf.node).send(requests)
 
 
 def _namespace_of(node: Any) -> int:

@@ -83,7 +83,7 @@ class Buffer:
     are the others. `groups`, by (port number, priority), go before all of this.
     """
 
-    total: int = 20_000
+    total: int = 5_000
     cell: int = 208
     guaranteed: int = 0
     xoff: Threshold = field(default_factory=lambda: Dynamic("1/2"))

@@ -49,7 +49,7 @@ class Queues:
             parent, limit = self._class(priority), _QUEUE
             if curve := self.settings.ecn.get(priority):
                 told = red_parameters(curve, plug_below=True).attributes()
-                own, limit = qdiscs.handle(_RED + priority), curve.limit or _QUEUE
+                own, limit = self.red_handle(priority), curve.limit or _QUEUE
                 made.append(qdiscs.red(self.interface, parent, own, told))
             if self.frees:
                 own = qdiscs.handle(_NETEM + priority)
@@ -72,6 +72,10 @@ class Queues:
     def pausing(self, priority: int, stop: bool) -> bytes:
         """The request that stops or restarts a queue, ready to send."""
         return qdiscs.pausing(self.interface, self._plug_parent(priority), stop)
+
+    def red_handle(self, priority: int) -> int:
+        """The handle of the qdisc that marks, if the priority has ECN."""
+        return qdiscs.handle(_RED + priority)
 
     def emptied(self, priority: int) -> tuple[bytes, bytes]:
         """Two requests that throw away what a queue holds and leave it stopped; they are used in turn."""

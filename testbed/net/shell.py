@@ -17,7 +17,10 @@ def shell(wanted: str) -> None:
     topo = build(wanted)
     from mininet.cli import CLI
 
+    from testbed.net import commands
     from testbed.net.network import network
+
+    commands.install()
 
     with network(topo, log="output") as net:
         print(f"*** {wanted}: {len(net.hosts)} hosts, {len(net.switches)} switches; `help` for commands, `exit` to end")

@@ -28,7 +28,7 @@ PROGRAM = "qemu-system-x86_64"
 # What makes the guest's instruction stream, and so its time, the same everywhere.
 _KERNEL_LINE = (
     "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr norandmaps random.trust_cpu=off "
-    "tsc=reliable mitigations=off PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1"
+    "tsc=reliable mitigations=off rcupdate.rcu_expedited=1 PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1"
 )
 
 

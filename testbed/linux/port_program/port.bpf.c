@@ -602,7 +602,8 @@ int port_out(struct __sk_buff *skb)
 	return NEXT;
 }
 
-static __always_inline void give_back(__u32 mark)
+/* Global, so that the verifier looks at it once and not at each turn of a loop. */
+__noinline int give_back(__u32 mark)
 {
 	__u32 slot = mark >> MARK_SLOT & (SLOTS - 1), priority = mark >> MARK_PRIORITY & 7;
 	__u32 key = slot * PRIORITIES + priority, index;
@@ -612,16 +613,17 @@ static __always_inline void give_back(__u32 mark)
 	__u16 signal;
 
 	if (!port || !group)
-		return;
+		return 0;
 	index = port->buffer;
 	buffer = bpf_map_lookup_elem(&buffers, &index);
 	if (!buffer)
-		return;
+		return 0;
 	bpf_spin_lock(&buffer->lock);
 	signal = release(buffer, group, mark & MARK_CELLS);
 	bpf_spin_unlock(&buffer->lock);
 	if (signal)
 		tell(port, group, what(signal, slot, priority, 0, 0));
+	return 0;
 }
 
 SEC("tp_btf/qdisc_dequeue")

@@ -44,20 +44,21 @@ def _bpf(command: int, attributes: bytearray, what: str) -> int:
 
 @dataclass(frozen=True)
 class Map:
-    """An array map of the kernel."""
+    """A map of the kernel. Keys of an array are its indices; other keys are octets."""
 
     name: str
     fd: int
     value_size: int
     entries: int
 
-    def __setitem__(self, index: int, value: bytes) -> None:
+    def __setitem__(self, index: int | bytes, value: bytes) -> None:
         if len(value) != self.value_size:
             raise BpfError(f"map {self.name}: a value has {self.value_size} octets, not {len(value)}")
-        key = ctypes.create_string_buffer(struct.pack("=I", index), 4)
+        octets = struct.pack("=I", index) if isinstance(index, int) else index
+        key = ctypes.create_string_buffer(octets, len(octets))
         data = ctypes.create_string_buffer(value, len(value))
         request = bytearray(struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(key), ctypes.addressof(data), 0))
-        _bpf(_MAP_UPDATE, request, f"map {self.name}, entry {index}")
+        _bpf(_MAP_UPDATE, request, f"map {self.name}, entry {index!r}")
 
     def __getitem__(self, index: int) -> bytes:
         key = ctypes.create_string_buffer(struct.pack("=I", index), 4)

@@ -38,7 +38,6 @@ from testbed.net.port import Buffer, Port, PortNeeds
 from testbed.net.queues import Queues
 from testbed.net.routes import Graph
 from testbed.priority.path import Disagreement, PathPort, check_paths
-from testbed.priority.settings import PriorityMap
 
 BRIDGE = 3000
 """Interface index of a switch's bridge, in its own namespace."""
@@ -113,6 +112,8 @@ class Fabric:
         self._events: list[LoggedEvent] = []
         self.lateness_ns = 0
         """How late an agent was woken at worst; known when the network has stopped."""
+        self.queues_only = False
+        """Leave out port program and agents, to see what they cost."""
         self.mismatch = Mismatch.REFUSE
         self.disagreements: list[Disagreement] = []
         """Where priorities are mapped differently along a path, so that PFC cannot work."""
@@ -265,8 +266,8 @@ class Fabric:
         """Make all ports lossless and start the agents; a second call does nothing."""
         if self.program is not None or not self.ports:
             return
-        self.program = program = PortProgram()
         try:
+            self.program = program = PortProgram()
             by_node: dict[str, list[PortState]] = {}
             for port in self.ports.values():
                 port.settings = port.intf.settings or Port()
@@ -287,8 +288,9 @@ class Fabric:
                 with kernel.in_network(self._cable_namespace):
                     for interface in self._cable_ends:
                         program.attach_cable_end(interface)
-            self.agents = Agents([self._agent_of(name, ports) for name, ports in by_node.items()], program)
-            self.agents.start()
+            if not self.queues_only:
+                self.agents = Agents([self._agent_of(name, ports) for name, ports in by_node.items()], program)
+                self.agents.start()
         except BaseException:
             self.stop()
             raise
@@ -350,27 +352,40 @@ class Fabric:
             assert port.queues is not None and port.settings is not None
             self.program.set_port(
                 port.slot,
-                _tables(port.settings.priorities, port.queues, self.nodes[name], name in self.buffers),
+                PortTables(
+                    node=self.nodes[name],
+                    buffer=self.nodes[name] if name in self.buffers else None,
+                    control=port.queues.control,
+                    queues=port.queues.queue_of,
+                    priorities=port.settings.priorities.tables(),
+                    switched=_bridges(node),
+                ),
             )
             requests += port.queues.messages()
         if _bridges(node):
             requests.append(links.bridge(name, BRIDGE, ports[0].mac))
             requests += [links.quiet(BRIDGE), links.up(BRIDGE)]
-            flooding = graph.tree(name)
+            flooding, looped = graph.tree(name), graph.has_loop()
             for port in ports:
                 requests.append(links.join(port.interface, BRIDGE))
                 if port.name not in flooding:
                     requests.append(links.flooding(port.interface, False))
             by_name = {port.name: port for port in ports}
-            hosts = {state.node.name: state.mac for state in self.ports.values() if not _forwards(state.node)}
-            for host, leaving in graph.next_hops(name).items():
-                if host in hosts:
-                    requests.append(links.forward(by_name[leaving].interface, hosts[host]))
+            for station, leaving in graph.next_hops(name).items():
+                for state in self._stations(station):
+                    self.program.set_station(self.nodes[name], state.mac.octets, by_name[leaving].slot)
+                    if looped:
+                        requests.append(links.forward(by_name[leaving].interface, state.mac))
         requests += [links.up(port.interface) for port in ports]
         self.socket(node).send(requests)
-        with kernel.in_network_of(node.pid):
-            for port in ports:
-                self.program.attach(port.slot)
+        if not self.queues_only:
+            with kernel.in_network_of(node.pid):
+                for port in ports:
+                    self.program.attach(port.slot)
+
+    def _stations(self, node: str) -> list[PortState]:
+        """The ports of a host or router, whose addresses switches forward to."""
+        return [port for port in self.ports.values() if port.node.name == node and not _bridges(port.node)]
 
     def _agent_of(self, name: str, ports: list[PortState]) -> AgentPlan:
         return AgentPlan(
@@ -434,16 +449,6 @@ class Fabric:
 
 def _namespace_of(node: Any) -> int:
     return os.open(f"/proc/{node.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _tables(priorities: PriorityMap, queues: Queues, node: int, has_buffer: bool) -> PortTables:
-    return PortTables(
-        node=node,
-        buffer=node if has_buffer else None,
-        control=queues.control,
-        queues=queues.queue_of,
-        priorities=priorities.tables(),
-    )
 
 
 def _limits(group: GroupSettings) -> GroupLimits:

@@ -23,6 +23,7 @@ class Graph:
     neighbours: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     forwarding: set[str] = field(default_factory=set)
     chosen: NextHop | None = None
+    _found: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, links: Sequence[Any]) -> Graph:
@@ -59,9 +60,7 @@ class Graph:
         return used
 
     def next_hops(self, switch: str) -> dict[str, str]:
-        """{host: port of `switch` that leads to it}; empty where learning finds the only way by itself."""
-        if not self.has_loop():
-            return {}
+        """{host or router: port of `switch` that leads to it}."""
         hosts = [node for node in self.neighbours if node not in self.forwarding]
         return {
             host: port
@@ -84,6 +83,9 @@ class Graph:
         return ways[number % len(ways)] if ways else None
 
     def _distances(self, host: str) -> dict[str, int]:
+        """Cables from each node to the host, through switches only."""
+        if host in self._found:
+            return self._found[host]
         distance, queue = {host: 0}, deque([host])
         while queue:
             node = queue.popleft()
@@ -93,6 +95,7 @@ class Graph:
                 if other not in distance:
                     distance[other] = distance[node] + 1
                     queue.append(other)
+        self._found[host] = distance
         return distance
 
     def _tree_cables(self) -> list[tuple[str, str, str, str]]:

@@ -24,9 +24,9 @@ MOST_CELLS_OF_A_FRAME = 0x7FFF
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
 _TABLES = 98
-_PORT = struct.Struct(f"=III8IBB{_TABLES}s8Q8Q8QQQ")
-_PORT_SETTINGS = struct.Struct(f"=III8IBB{_TABLES}s")
-_BLOCKED = struct.Struct("=III8IB").size
+_PORT = struct.Struct(f"=III8IBBB{_TABLES}s7x8Q8Q8QQQ")
+_PORT_SETTINGS = struct.Struct(f"=III8IBBB{_TABLES}s")
+_BLOCKED = struct.Struct("=III8IBB").size
 """Where the octet of the blocked priorities is."""
 _GROUP = struct.Struct("=6I3I3III2Q2Q2Q4Q4QQ")
 _GROUP_SETTINGS = struct.Struct("=6I")
@@ -35,6 +35,7 @@ EVENT = struct.Struct("=QHHBBHII")
 """time_ns, kind, slot, priority, reason, length, shared, headroom; a frame's octets follow, 64 of them."""
 FRAME_OCTETS = 64
 _REQUEST = struct.Struct("=5I")
+_STATION = struct.Struct("=I6s2x")
 
 
 class EventKind(enum.IntEnum):
@@ -57,11 +58,13 @@ class PortTables:
     control: int
     queues: tuple[int, ...]
     priorities: bytes
+    switched: bool
+    """Does the forwarding table hold for what comes in here?"""
 
     def encode(self) -> bytes:
         has_buffer = self.buffer is not None
         return _PORT_SETTINGS.pack(
-            self.node, self.buffer or 0, self.control, *self.queues, has_buffer, 0, self.priorities
+            self.node, self.buffer or 0, self.control, *self.queues, has_buffer, self.switched, 0, self.priorities
         )
 
 
@@ -129,6 +132,7 @@ class PortProgram:
         self._object = bpf.Object(_OBJECT.read_bytes())
         self._ports, self._groups = self._object.map("ports"), self._object.map("groups")
         self._buffers, self._rings = self._object.map("buffers"), self._object.map("rings")
+        self._stations = self._object.map("stations")
         for found, expected in (
             (self._ports, _PORT),
             (self._groups, _GROUP),
@@ -165,6 +169,10 @@ class PortProgram:
 
     def set_buffer(self, buffer: int, cell_bytes: int, guaranteed: int, shared: int, headroom: int) -> None:
         self._buffers[buffer] = _BUFFER.pack(0, cell_bytes, guaranteed, shared, headroom, *[0] * 7)
+
+    def set_station(self, node: int, address: bytes, slot: int) -> None:
+        """Frames to this address leave a switch by the port `slot`."""
+        self._stations[_STATION.pack(node, address)] = struct.pack("=I", FIRST_INTERFACE + slot)
 
     def set_blocked(self, slot: int, priorities: int) -> None:
         """The priorities, as a mask, whose frames the port `slot` drops instead of queueing them."""

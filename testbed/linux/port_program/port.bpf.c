@@ -2,7 +2,8 @@
 /*
  * The port program: what the kernel does at every port of the lab, for all nodes of one network.
  *
- * port_in   (tcx ingress)  hands MAC control frames to the node's agent; nothing else may see them.
+ * port_in   (tcx ingress)  hands MAC control frames to the node's agent; nothing else may see them. A switch sends
+ *                          frames to known stations straight to their port; the bridge gets the others.
  * port_out  (tcx egress)   finds the frame's priority, picks its queue, charges it to the buffer of the port it came in
  *                          by, and admits or drops it.
  * dequeued, freed          give the cells back when the frame leaves its queue, or dies in it.
@@ -57,6 +58,7 @@ struct port {
 	__u32 control;			/* skb->priority of MAC control and LLDP frames: ahead of all queues */
 	__u32 queue[PRIORITIES];	/* skb->priority of a frame of this local priority going out here */
 	__u8 charged;			/* is there such a buffer? A host has none */
+	__u8 switched;			/* does the forwarding table hold for frames coming in here? */
 	__u8 blocked;			/* priorities whose frames the watchdog drops instead of queueing them here */
 	/* From here on as PriorityMap.tables() of testbed/priority has it. */
 	__u8 trust;
@@ -138,6 +140,20 @@ struct {
 	__type(value, struct group);
 } groups SEC(".maps");
 
+struct station {
+	__u32 node;		/* the switch */
+	__u8 address[8];	/* of the station; two octets of padding */
+};
+
+/* Which interface of a switch leads to a station. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct station);
+	__type(value, __u32);
+} stations SEC(".maps");
+
 /* Not mapped into memory: a value with a lock cannot be. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -217,8 +233,10 @@ static __always_inline enum drop admit(struct buffer *buffer, struct group *grou
 		__u32 rest = cells - guaranteed;
 
 		if (!rest || (rest <= free && (__u64)group->used[SHARED] + rest <= threshold(group, free))) {
-			charge(buffer, group, GUARANTEED, guaranteed);
-			charge(buffer, group, SHARED, rest);
+			if (guaranteed)
+				charge(buffer, group, GUARANTEED, guaranteed);
+			if (rest)
+				charge(buffer, group, SHARED, rest);
 			goto admitted;
 		}
 		if (!group->lossless) {
@@ -346,6 +364,21 @@ static __always_inline __u64 what(__u16 kind, __u32 slot, __u32 priority, __u32 
 	return (__u64)kind << 48 | (__u64)slot << 32 | priority << 24 | reason << 16 | length;
 }
 
+static __always_inline int forward(struct __sk_buff *skb, const struct port *port)
+{
+	void *start = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct station station = { .node = port->node };
+	__u32 *leaving;
+
+	if (start + 6 > end)
+		return NEXT;
+	__builtin_memcpy(station.address, start, 6);
+	leaving = bpf_map_lookup_elem(&stations, &station);
+	if (!leaving)
+		return NEXT;
+	return *leaving == skb->ifindex ? DROP : bpf_redirect(*leaving, 0);
+}
+
 SEC("tc")
 int port_in(struct __sk_buff *skb)
 {
@@ -354,11 +387,11 @@ int port_in(struct __sk_buff *skb)
 	void *ring;
 	__u32 node, length = skb->len;
 
-	if (skb->protocol != bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->vlan_present)
-		return NEXT;
 	port = port_of(skb->ifindex);
 	if (!port)
 		return NEXT;
+	if (skb->protocol != bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->vlan_present)
+		return port->switched ? forward(skb, port) : NEXT;
 	node = port->node;
 	ring = bpf_map_lookup_elem(&rings, &node);
 	if (!ring)

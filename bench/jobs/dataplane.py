@@ -1,0 +1,97 @@
+"""What bench/dataplane.py has the lab do."""
+
+from testbed.lab import Run, experiment
+
+
+@experiment(timeout="300s")
+def reaction(run: Run, scale: int = 200, frames: int = 9000) -> None:
+    """An incast that pauses its senders over a thousand times; how fast agents were, from their logs."""
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.port import Buffer
+    from topologies.incast import Incast
+
+    with network(Incast(2, scale=scale, buffer=Buffer(total=1000, xon_offset=16)), run) as net:
+        *senders, target = net.hosts
+        with Flows([Flow(sender, target, count=frames) for sender in senders]) as flows:
+            flows.wait()
+        run.figure("lost", sum(report.lost for report in flows.reports))
+        for kind in ("frame_sent", "queue_stopped"):
+            taken = sorted(event.detail["reaction_ns"] for event in net.fabric.events() if event.kind == kind)
+            run.figure(f"{kind}: samples", len(taken))
+            for part in (50, 90, 99):
+                run.figure(f"{kind}: p{part}", taken[len(taken) * part // 100] / 1000, "us")
+            run.figure(f"{kind}: worst", taken[-1] / 1000, "us")
+
+
+@experiment(timeout="300s")
+def cost(run: Run, frames: int = 4000) -> None:
+    """One flow through a switch whose line is faster than the lab's CPU: with everything, and with queues only."""
+    from testbed.net.fabric import Fabric
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.port import Buffer
+    from topologies.incast import Incast
+
+    for name, queues_only in (("queues only", True), ("everything", False)):
+        Fabric.current().queues_only = queues_only
+        with network(Incast(1, scale=1, buffer=Buffer(total=100_000)), run) as net:
+            with Flows([Flow(*net.hosts, count=frames)]) as flows:
+                flows.wait()
+            (report,) = flows.reports
+            run.figure(f"{name}: lost", report.lost)
+            run.figure(f"{name}: us per frame", (report.last_ns - report.first_ns) / 1000 / (report.received - 1))
+
+
+@experiment(timeout="300s")
+def start(run: Run) -> None:
+    """Eight hosts and two switches: plain Mininet with shaped links, then lossless; how long the start takes."""
+    from mininet.topo import Topo
+
+    from testbed.linux import ovs
+    from testbed.net.network import network
+    from testbed.net.topo import LosslessTopo
+
+    ovs.ensure()
+    for name, base, link in (("plain", Topo, {"bw": 100, "use_tbf": True}), ("lossless", LosslessTopo, {})):
+
+        class Eight(base):  # type: ignore[misc, valid-type]
+            def build(self) -> None:
+                ends = [self.addSwitch("s1"), self.addSwitch("s2")]
+                self.addLink(*ends, **link)  # noqa: B023
+                for number in range(8):
+                    self.addLink(self.addHost(f"h{number + 1}"), ends[number % 2], **link)  # noqa: B023
+
+        topo = Eight()
+        begin_ns = run.now_ns
+        with network(topo):
+            run.figure(f"{name}: start", (run.now_ns - begin_ns) / 1e6, "ms")
+
+
+@experiment(timeout="600s")
+def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2) -> None:
+    """A saturated incast of so many frames; the guest's share of where the time goes."""
+    from pathlib import Path
+
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from topologies.incast import Incast
+
+    def counted() -> tuple[int, int]:
+        lines = Path("/proc/stat").read_text().splitlines()
+        named = {line.split()[0]: int(line.split()[1]) for line in lines if line.split()[0] in ("intr", "ctxt")}
+        return named["intr"], named["ctxt"]
+
+    with network(Incast(hosts, scale=scale), run) as net:
+        *senders, target = net.hosts
+        before = counted()
+        with Flows([Flow(sender, target, count=frames) for sender in senders]) as flows:
+            flows.wait()
+        after = counted()
+        received = sum(report.received for report in flows.reports)
+        run.figure("lost", sum(report.lost for report in flows.reports))
+        run.figure("frames", received)
+        run.figure("interrupts per frame", (after[0] - before[0]) / received)
+        run.figure("context switches per frame", (after[1] - before[1]) / received)
+        events = net.fabric.events()
+        run.figure("pauses", sum(event.kind == "xoff_sent" for event in events))

@@ -27,7 +27,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
     ("arguments", "message"),
     [
         (["rnu"], "there is no command rnu; did you mean run?"),
-        (["fly"], "there is no command fly; there are demo, test, list, run, shell, doctor, image, clean, completion"),
+        (["fly"], "there is no command fly; there are demo, test, list, run, shell, headroom, doctor, image, clean, "),
         (["run"], "the following arguments are required: EXPERIMENT; see xoff run --help"),
         (["run", "helo"], "there is no experiment helo; did you mean hello?"),
         (["run", "nowhere.py"], "there is no experiment file nowhere.py"),
@@ -72,7 +72,7 @@ def test_an_experiment_that_cannot_be_read_is_named_with_the_reason(
 def test_help_names_every_command_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     text = capsys.readouterr().out
-    for command in ("demo", "test", "list", "run", "shell", "doctor", "image", "clean", "completion"):
+    for command in ("demo", "test", "list", "run", "shell", "headroom", "doctor", "image", "clean", "completion"):
         assert re.search(rf"^ +{command}\b", text, re.MULTILINE)
     assert "exit codes:" in text
 
@@ -98,6 +98,7 @@ def test_completion_offers_commands_and_experiments() -> None:
     assert complete("xoff de") == ["demo"]
     assert complete("xoff run hel") == ["hello"]
     assert complete("xoff shell st") == ["star"]
+    assert complete("xoff headroom --medium fi") == ["fibre"]
 
 
 def test_the_front_door_sends_an_old_python_away_with_the_way_out() -> None:

@@ -80,12 +80,12 @@ def divide(pool: int, demands: Iterable[Demand], lossy: int = 0) -> Plan:
     wanted = sorted(demands, key=lambda demand: (demand.port, demand.priority))
     _check(pool, wanted, lossy)
     left = pool - lossy
-    lossless: list[Demand] = []
+    lossless: set[Demand] = set()
     for demand in sorted(wanted, key=lambda demand: demand.needed):  # stable: ties stay in order
         if demand.needed > left:
             break
         left -= demand.needed
-        lossless.append(demand)
+        lossless.add(demand)
     part = left // len(lossless) if lossless else 0
     shares = tuple(
         Share(demand.port, demand.priority, True, demand.headroom + demand.frame, demand.frame + part)

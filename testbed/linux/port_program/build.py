@@ -31,7 +31,8 @@ def build(target: Path) -> None:
             raise BuildError(f"{program} is missing; Debian 12 has it in clang-14 and llvm-14")
     with tempfile.TemporaryDirectory() as place:
         made = Path(place) / OBJECT.name
-        _run([COMPILER, "-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3",
+        # The directory would be in the object, and every checkout would make another one.
+        _run([COMPILER, "-O2", "-g", "-ffile-compilation-dir=.", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3",
               "-I/usr/include/x86_64-linux-gnu", "-c", SOURCE.name, "-o", str(made)])  # fmt: skip
         _run([STRIPPER, "-g", str(made)])
         shutil.copyfile(made, target)

@@ -547,10 +547,19 @@ static __always_inline __u8 classify(const struct port *port, const struct found
 	return port->port_priority & 7;
 }
 
+/* To 01-80-C2-00-00-00 to -0F: these frames concern one cable alone. */
+static __always_inline int is_link_local(struct __sk_buff *skb)
+{
+	__u8 to[6] = {};
+
+	bpf_skb_load_bytes(skb, 0, to, 6);
+	return to[0] == 0x01 && to[1] == 0x80 && to[2] == 0xC2 && !to[3] && !to[4] && to[5] < 16;
+}
+
 /* A frame of this node's own: rules H1 to H6 of testbed/priority/marking.py. */
 static __always_inline __u8 mark_own(struct __sk_buff *skb, const struct port *out, struct found *found)
 {
-	__u8 wanted, destination[6] = {};
+	__u8 wanted;
 
 	look_at(skb, found);
 	if (found->version && found->dscp)
@@ -559,13 +568,10 @@ static __always_inline __u8 mark_own(struct __sk_buff *skb, const struct port *o
 		wanted = skb->priority < PRIORITIES ? skb->priority : out->port_priority & 7;
 	if (out->trust == TRUST_DSCP) {
 		if (found->version && (out->dscp_to_dot1p[found->dscp & 63] & 7) != wanted &&
-		    out->mark_dscp[wanted & 7] != UNCHANGED)
+		    out->mark_dscp[wanted & 7] != UNCHANGED && !is_link_local(skb))
 			write_dscp(skb, found, out->mark_dscp[wanted & 7]);
-	} else if (out->trust == TRUST_DOT1P) {
-		bpf_skb_load_bytes(skb, 0, destination, 6);
-		if (destination[0] != 0x01 || destination[1] != 0x80 || destination[2] != 0xC2 || destination[3] ||
-		    destination[4] || destination[5] > 15)
-			write_pcp(skb, found, wanted);
+	} else if (out->trust == TRUST_DOT1P && !is_link_local(skb)) {
+		write_pcp(skb, found, wanted);
 	}
 	return classify(out, found);
 }

@@ -11,12 +11,14 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 SO_TIMESTAMPNS = 35
 _DONTWAIT = 0x40
 _HEAD_OCTETS = 64
 _CONTROL_OCTETS = 64
+_MOST = 1024
+"""Messages that the kernel takes in one call."""
 _STAMP = struct.Struct("=16xqq32x")  # one control message, and room for another
 _DS_FIELD = 48
 """Where the second control message has its octet: IP_TOS comes after the time stamp."""
@@ -58,6 +60,22 @@ class Sender:
         """Send the first `many`; how many went before the socket's time was up, 0 if none."""
         done: int = _libc.sendmmsg(self._file, self._messages, many, 0)
         return _count(done, (errno.EAGAIN, errno.ENOBUFS, errno.ECONNREFUSED, errno.EINTR))
+
+
+def send_all(to: socket.socket, datagrams: Sequence[bytes]) -> None:
+    """Send them all, of whatever sizes, on a blocking socket that knows where to."""
+    for start in range(0, len(datagrams), _MOST):
+        batch = datagrams[start : start + _MOST]
+        octets = bytearray(b"".join(batch))
+        base = ctypes.addressof(ctypes.c_char.from_buffer(octets)) if octets else 0
+        vectors = (_Vector * len(batch))()
+        for vector, datagram in zip(vectors, batch, strict=True):
+            vector.base, vector.length = base, len(datagram)
+            base += len(datagram)
+        messages, sent = _messages(vectors), 0
+        while sent < len(batch):
+            rest = ctypes.byref(messages, sent * ctypes.sizeof(_Message))
+            sent += _count(_libc.sendmmsg(to.fileno(), rest, len(batch) - sent, 0), (errno.EINTR,))
 
 
 class Receiver:

@@ -11,14 +11,16 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.linux import kernel
+from testbed.linux import kernel, mmsg
 
+_SO_PRIORITY = 12
+_SOL_PACKET, _PACKET_QDISC_BYPASS = 263, 20
 _STARTED = b"listening on"
 
 
@@ -27,15 +29,29 @@ class CaptureError(XoffError):
 
 
 class RawPort:
-    """Sends frames, octet by octet, out of a port, past what the host's own protocols would make of them."""
+    """Sends frames, octet by octet, out of a port, past what the host's own protocols would make of them.
 
-    def __init__(self, node: Any, interface: str) -> None:
+    The port marks them and puts them into its queues, unless they go `past_queues`: then they are on the wire at once,
+    as they are, and one may follow another faster than the line.
+    """
+
+    def __init__(self, node: Any, interface: str, past_queues: bool = False) -> None:
         with kernel.in_network_of(node.pid):
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             self._socket.bind((interface, 0))
+        if past_queues:
+            self._socket.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
+
+    def set_priority(self, priority: int) -> None:
+        """The priority that the frames from now on are to have, where their own octets do not say one."""
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, priority)
 
     def send(self, frame: bytes) -> None:
         self._socket.send(frame)
+
+    def send_all(self, frames: Sequence[bytes]) -> None:
+        """Many frames, one right behind the other."""
+        mmsg.send_all(self._socket, frames)
 
     def repeat(self, frame: bytes, period_ns: int, times: int) -> None:
         """Send a frame at once and then every `period_ns`."""

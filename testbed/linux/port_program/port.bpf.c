@@ -587,15 +587,15 @@ int port_out(struct __sk_buff *skb)
 	if (!out)
 		return NEXT;
 	skb->mark = 0;
-	if (skb->protocol == bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->protocol == bpf_htons(ETHERTYPE_LLDP)) {
-		skb->priority = out->control;
-		return NEXT;
-	}
 	in = port_of(skb->ingress_ifindex);
 	if (in) {
 		look_at(skb, &found);
 		dot1p = classify(in, &found);
 		local = in->dot1p_to_local[dot1p & 7] & 7;
+	} else if (skb->protocol == bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->protocol == bpf_htons(ETHERTYPE_LLDP)) {
+		/* Of this node's agent; somebody else's, with a tag or to one station, is a frame like any other. */
+		skb->priority = out->control;
+		return NEXT;
 	} else {
 		dot1p = mark_own(skb, out, &found);
 		local = out->dot1p_to_local[dot1p & 7] & 7;

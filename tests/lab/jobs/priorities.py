@@ -1,0 +1,302 @@
+"""What the port program reads from real frames, and makes of them, beside the reference, `testbed.priority`."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.linux import kernel
+from testbed.linux.port_program import PortTables
+from testbed.priority.classify import TAG_TYPES, classify, rewrite
+from testbed.priority.marking import mark
+from testbed.priority.settings import PriorityMap, Trust
+
+_SOL_PACKET, _PACKET_AUXDATA, _ETH_P_ALL = 263, 8, 3
+_AUXDATA = struct.Struct("=IIIHHHH")  # status, len, snaplen, mac, net, vlan_tci, vlan_tpid
+_TCI_VALID, _TPID_VALID = 0x10, 0x40
+_SO_PRIORITY, _SO_RCVBUFFORCE = 12, 33
+_OF_THE_LINK = bytes.fromhex("0180c2000000"), bytes.fromhex("0180c200000e")
+
+
+class Tap:
+    """All frames that pass an interface in one direction, as they are on the wire."""
+
+    def __init__(self, node: Any, interface: str, outgoing: bool = False) -> None:
+        self._outgoing = outgoing
+        with kernel.in_network_of(node.pid):
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+            self._socket.bind((interface, _ETH_P_ALL))
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 8 << 20)
+        self._socket.setblocking(False)
+
+    def frames(self) -> Iterator[bytes]:
+        """What passed since the last call."""
+        while True:
+            try:
+                data, messages, _, address = self._socket.recvmsg(2048, 128)
+            except BlockingIOError:
+                return
+            if (address[2] == socket.PACKET_OUTGOING) != self._outgoing:
+                continue
+            status, *_, tci, tpid = _AUXDATA.unpack(messages[0][2])
+            if status & _TCI_VALID:  # the kernel has taken the outermost tag out of the frame
+                kind = tpid if status & _TPID_VALID else 0x8100
+                data = data[:12] + struct.pack("!HH", kind, tci) + data[12:]
+            yield data
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+# Frames at random
+
+
+def random_frame(chance: random.Random, target: bytes, source: bytes, own: bool = False) -> bytes:
+    """Any frame that a port may meet, or that a host may send on its own."""
+    tags = [random_tag(chance) for _ in range(chance.choice([0, 0, 0, 1, 1, 2, 3]))]
+    kinds = [ipv4, ipv4, ipv6, other]
+    if not own:  # its own would be its agent's
+        kinds.append(control if tags else lldp)
+    frame = target + source + b"".join(tags) + chance.choice(kinds)(chance)
+    if chance.random() < 0.15:
+        frame = frame[: chance.randint(14, len(frame))]
+    # Linux loses a frame whose outermost tag is not followed by a type and two octets: no program sees it.
+    # A host may add a tag.
+    return frame.ljust(20 if frame[12:14] in TAG_TYPES else 16 if own else 14, b"\0")
+
+
+def random_tag(chance: random.Random) -> bytes:
+    return chance.choice(TAG_TYPES) + chance.randbytes(2)
+
+
+def ipv4(chance: random.Random) -> bytes:
+    """A header of any length, right or wrong, whole or a fragment; the checksum is mostly wrong."""
+    length = chance.choice([5, 5, 5, 6, 15, chance.randrange(16)])
+    version = 4 if chance.random() < 0.9 else chance.randrange(16)
+    header = bytes([version << 4 | length, random_ds_field(chance)])
+    return b"\x08\x00" + header + chance.randbytes(chance.randint(0, 90))
+
+
+def ipv6(chance: random.Random) -> bytes:
+    version = 6 if chance.random() < 0.9 else chance.randrange(16)
+    word = version << 28 | random_ds_field(chance) << 20 | chance.getrandbits(20)
+    return b"\x86\xdd" + word.to_bytes(4, "big") + chance.randbytes(chance.randint(0, 90))
+
+
+def random_ds_field(chance: random.Random) -> int:
+    """Often without a DSCP: only then does a host set one."""
+    return chance.randrange(256) if chance.random() < 0.6 else chance.randrange(4)
+
+
+def other(chance: random.Random) -> bytes:
+    """ARP, MPLS, LLC, SNAP, or any type that is none of those."""
+    kind = chance.choice(
+        [b"\x08\x06", b"\x88\x47", b"\x00\x26\xaa\xaa\x03\x00\x00\x00\x08\x00", b"\x00\x03\x42\x42\x03"]
+    )
+    return kind + chance.randbytes(chance.randint(0, 60))
+
+
+def control(chance: random.Random) -> bytes:
+    """What would be MAC control without a tag before it."""
+    return chance.choice([b"\x88\x08\x01\x01", lldp(chance)]) + chance.randbytes(44)
+
+
+def lldp(chance: random.Random) -> bytes:
+    """To one station, so that switches forward it."""
+    return b"\x88\xcc" + chance.randbytes(chance.randint(0, 60))
+
+
+def random_map(chance: random.Random, rewriting: bool) -> PriorityMap:
+    def table(length: int, values: int) -> dict[int, int]:
+        return {number: chance.randrange(values) for number in range(length) if chance.random() < 0.5}
+
+    return PriorityMap(
+        chance.choice(list(Trust)),
+        chance.randrange(8),
+        dscp_to_dot1p=table(64, 8),
+        dot1p_to_local=table(8, 8),
+        rewrite_dot1p=table(8, 8) if rewriting else {},
+        rewrite_dscp=table(8, 64) if rewriting else {},
+    )
+
+
+class Pair:
+    """Two hosts and a switch, whose ports get other tables again and again."""
+
+    def __init__(self, net: Any) -> None:
+        self.fabric = net.fabric
+        self.host, self.peer = net["h1"], net["h2"]
+        self.out, self.into = self.fabric.between("h1", "s1"), self.fabric.between("s1", "h1")
+        self.leaving = self.fabric.between("s1", "h2")
+        self.arriving = self.fabric.between("h2", "s1")
+
+    def configure(self, port: Any, priorities: PriorityMap) -> None:
+        name = port.node.name
+        self.fabric.program.set_port(
+            port.slot,
+            PortTables(
+                self.fabric.nodes[name],
+                self.fabric.nodes[name] if name in self.fabric.buffers else None,
+                port.queues.control,
+                port.queues.queue_of,
+                priorities.tables(),
+            ),
+        )
+
+    def admitted(self) -> list[tuple[int, int]]:
+        """Frames and cells by priority, of what came in from h1."""
+        groups = [self.fabric.group(self.into.name, priority) for priority in range(8)]
+        return [(group.admitted_frames, group.admitted_cells) for group in groups]
+
+    def queued(self, port: Any) -> list[tuple[int, int]]:
+        """Frames and octets by local priority, of what went out."""
+        found = self.fabric.sent(port.name)
+        return list(zip(found.sent_frames, found.sent_bytes, strict=True))
+
+
+def grown(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(b[0] - a[0], b[1] - a[1]) for a, b in zip(before, after, strict=True)]
+
+
+def tally(sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(number of frames, sum of sizes) by priority, from (priority, size) of each."""
+    found = [(0, 0)] * 8
+    for priority, size in sizes:
+        found[priority] = found[priority][0] + 1, found[priority][1] + size
+    return found
+
+
+def network_of_two() -> Any:
+    from testbed.net.network import network
+    from testbed.net.port import Port
+    from topologies.incast import Incast
+
+    class Two(Incast):
+        def build(self) -> None:
+            self.addSwitch("s1")
+            for number in (1, 2):
+                self.addLink(self.addHost(f"h{number}"), "s1")
+
+    return network(Two(scale=100, port=Port().with_pfc()))
+
+
+@experiment(timeout="300s")
+def forwards_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -> None:
+    """Frames of all kinds through a switch: their group, their queue, their cells, and what comes out."""
+    from testbed.net.wire import RawPort
+
+    chance = random.Random(run.seed)
+    differences: list[str] = []
+    kinds: Counter[str] = Counter()
+    with network_of_two() as net:
+        pair = Pair(net)
+        cells = net.fabric.buffers["s1"].cells
+        tap = Tap(pair.peer, pair.arriving.name)
+        raw = RawPort(pair.host, pair.out.name, past_queues=True)
+        for number in range(maps):
+            settings = random_map(chance, rewriting=True)
+            pair.configure(pair.into, settings)
+            before, queued = pair.admitted(), pair.queued(pair.leaving)
+            frames = [random_frame(chance, pair.arriving.mac.octets, pair.out.mac.octets) for _ in range(batch)]
+            raw.send_all(frames)
+            wait_for(lambda: pair.fabric.buffer("s1").used == (0, 0, 0))
+            found = [classify(frame, settings) for frame in frames]
+            kinds.update(f"{settings.trust}, by {one.source}" for one in found)
+            kinds.update(f"rewritten {what}" for frame in frames for what in changed(frame, rewrite(frame, settings)))
+            sizes = list(zip(found, frames, strict=True))
+            for what, wanted, counted in (
+                ("groups", tally([(one.dot1p, cells(len(f))) for one, f in sizes]), grown(before, pair.admitted())),
+                ("queues", tally([(one.local, len(f)) for one, f in sizes]), grown(queued, pair.queued(pair.leaving))),
+            ):
+                if wanted != counted:
+                    differences.append(f"{what} of map {number}: wanted {wanted}, counted {counted}")
+            # Queues overtake each other; within one the order stays.
+            out = [(one.local, rewrite(frame, settings)) for one, frame in sizes]
+            differences += unlike(f"map {number}, {settings}", out, list(tap.frames()))
+        raw.close()
+        tap.close()
+        report(run, net.fabric, kinds, differences)
+
+
+@experiment(timeout="300s")
+def marks_as_the_reference(run: Run, maps: int = 120, batch: int = 25) -> None:
+    """Frames of a host's own, from sockets of all priorities: what is on the wire, and the queue they took."""
+    from testbed.net.wire import RawPort
+
+    chance = random.Random(run.seed)
+    differences: list[str] = []
+    kinds: Counter[str] = Counter()
+    with network_of_two() as net:
+        pair = Pair(net)
+        tap = Tap(net["s1"], pair.into.name)
+        raw = RawPort(pair.host, pair.out.name)
+        for number in range(maps):
+            settings = random_map(chance, rewriting=chance.random() < 0.3)
+            pair.configure(pair.out, settings)
+            before = pair.queued(pair.out)
+            wanted = []
+            for _ in range(batch):
+                target = pair.arriving.mac.octets if chance.random() < 0.9 else chance.choice(_OF_THE_LINK)
+                frame = random_frame(chance, target, pair.out.mac.octets, own=True)
+                priority = chance.choice([*range(8), 8, 15, 0x10003])
+                raw.set_priority(priority)
+                raw.send(frame)
+                wanted.append(mark(frame, priority, settings))
+                kinds.update(f"{settings.trust}: {what}" for what in changed(frame, wanted[-1].frame))
+                kinds[f"{settings.trust}: carried" if wanted[-1].carried else f"{settings.trust}: not carried"] += 1
+            time.sleep(0.005)
+            queues = tally([(one.local, len(one.frame)) for one in wanted])
+            if queues != grown(before, pair.queued(pair.out)):
+                differences.append(f"queues of map {number}: {queues}, {grown(before, pair.queued(pair.out))}")
+            out = [(one.local, one.frame) for one in wanted]
+            differences += unlike(f"map {number}, {settings}", out, list(tap.frames()))
+        raw.close()
+        tap.close()
+        report(run, net.fabric, kinds, differences)
+
+
+def changed(before: bytes, after: bytes) -> list[str]:
+    """What was done to a frame, in words."""
+    if before == after:
+        return []
+    if len(after) > len(before):
+        return ["tag added"]
+    pcp = before[12:14] in TAG_TYPES and before[14] != after[14]
+    return ["pcp"] * pcp + ["dscp"] * (before[15:] != after[15:])
+
+
+def unlike(what: str, wanted: list[tuple[int, bytes]], came: list[bytes]) -> list[str]:
+    """What came is what was wanted, in each queue (with each frame) in that order."""
+    queue_of = {frame: queue for queue, frame in wanted}
+    odd = [frame.hex() for frame in came if frame not in queue_of][:3]
+    missing = [frame.hex() for frame in queue_of if frame not in came][:3]
+    if odd or missing:
+        return [f"{what}: came but were not wanted {odd}, were wanted but did not come {missing}"]
+    in_order = all(
+        [frame for frame in came if queue_of[frame] == queue] == [frame for number, frame in wanted if number == queue]
+        for queue in range(8)
+    )
+    return [] if in_order else [f"{what}: doubled, or not in order"]
+
+
+def wait_for(is_true: Any) -> None:
+    deadline = time.monotonic() + 5
+    while not is_true() and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
+def report(run: Run, fabric: Any, kinds: Counter[str], differences: list[str]) -> None:
+    run.figure("kinds", dict(sorted(kinds.items())))
+    run.figure("differences", differences[:10])
+    run.claim("differences", len(differences), equals=0)
+    impossible = sum(
+        fabric.group(port, priority).impossible_releases for port in fabric.names() for priority in range(8)
+    )
+    run.claim("impossible releases", impossible, equals=0)

@@ -25,6 +25,8 @@ _SPECIFIC, _NAMESPACE, _TX_QUEUES, _RX_QUEUES, _GSO_SEGMENTS = 26, 28, 31, 32, 4
 _NESTED = 0x8000
 _NO_ADDRESS_BY_ITSELF = attribute(_SPECIFIC, attribute(_AF_INET6, u8(8, 1)))  # no IPv6 chatter on a port
 _PERMANENT, _STATIC = 0x80, 0x40
+_SET_NEIGHBOUR_TABLE = 67
+_TABLE, _LIMITS, _OF_INTERFACE, _WAITING_OCTETS = 1, 6, 1, 16
 _OF_THE_BRIDGE = 4
 
 
@@ -100,6 +102,13 @@ def neighbour(index: int, address: str, mac: Mac) -> Message:
         struct.pack("=BxxxiHBB", family, index, _PERMANENT, 0, 0) + attribute(1, ip.packed) + attribute(2, mac.octets)
     )
     return Message(_NEW_NEIGHBOUR, body, f"neighbour {address}", create=True, replace=True)
+
+
+def patient(index: int) -> Message:
+    """Let datagrams wait for the answer to who has an address, whatever their number: none is lost for a long cable."""
+    limits = u32(_OF_INTERFACE, index) + u32(_WAITING_OCTETS, 2**31 - 1)
+    body = struct.pack("=Bxxx", _AF_INET) + text(_TABLE, "arp_cache") + attribute(_LIMITS | _NESTED, limits)
+    return Message(_SET_NEIGHBOUR_TABLE, body, f"neighbours of interface {index}")
 
 
 def address(index: int, given: str, remove: bool = False) -> Message:

@@ -376,6 +376,8 @@ class Fabric:
                     self.program.set_station(self.nodes[name], state.mac.octets, by_name[leaving].slot)
                     if looped:
                         requests.append(links.forward(by_name[leaving].interface, state.mac))
+        else:
+            requests += [links.patient(port.interface) for port in ports]
         requests += [links.up(port.interface) for port in ports]
         self.socket(node).send(requests)
         if not self.queues_only:

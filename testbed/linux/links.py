@@ -27,7 +27,7 @@ _NO_ADDRESS_BY_ITSELF = attribute(_SPECIFIC, attribute(_AF_INET6, u8(8, 1)))  # 
 _PERMANENT, _STATIC = 0x80, 0x40
 _SET_NEIGHBOUR_TABLE = 67
 _TABLE, _LIMITS, _OF_INTERFACE, _WAITING_OCTETS = 1, 6, 1, 16
-_OF_THE_BRIDGE = 4
+_OF_THE_BRIDGE, _STICKY = 0x04, 0x40
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,12 @@ def flooding(index: int, floods: bool) -> Message:
 
 
 def forward(index: int, mac: Mac) -> Message:
-    """A bridge's table: frames to `mac` leave by the port `index`."""
-    body = struct.pack("=BxxxiHBB", _AF_BRIDGE, index, _STATIC, _OF_THE_BRIDGE, 0) + attribute(2, mac.octets)
+    """A bridge's table: frames to `mac` leave by the port `index`.
+
+    Whatever comes in from `mac` by another port: its broadcasts need not come by the way that leads to it.
+    """
+    flags = _OF_THE_BRIDGE | _STICKY
+    body = struct.pack("=BxxxiHBB", _AF_BRIDGE, index, _STATIC, flags, 0) + attribute(2, mac.octets)
     return Message(_NEW_NEIGHBOUR, body, f"forwarding {mac} to interface {index}", create=True, replace=True)
 
 

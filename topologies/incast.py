@@ -12,6 +12,7 @@ class Incast(LosslessTopo):
     """
 
     def build(self, n: int = 2) -> None:
+        self.require(1, n=n)
         self.addSwitch("s1")
         for number in range(1, n + 1):
             self.addLink(self.addHost(f"h{number}"), "s1")

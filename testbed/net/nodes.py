@@ -10,7 +10,7 @@ from typing import Any
 
 from mininet.node import Node, Switch
 
-from testbed.net.fabric import Fabric
+from testbed.net.fabric import Fabric, FabricError
 
 
 class LosslessSwitch(Switch):
@@ -50,7 +50,10 @@ class LosslessSwitch(Switch):
 
 
 class LosslessRouter(Node):
-    """An IPv4 and IPv6 router with lossless ports and a buffer. Options as for LosslessSwitch."""
+    """An IPv4 and IPv6 router with lossless ports and a buffer. Options as for LosslessSwitch.
+
+    And `routes`, static ones: {"10.2.0.0/16": "10.0.1.2"}, from destinations to the neighbours on the way.
+    """
 
     forwards = True
     bridges = False
@@ -58,4 +61,7 @@ class LosslessRouter(Node):
     def config(self, **params: Any) -> Any:
         done = super().config(**params)
         self.cmd("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.rp_filter=0")
+        for destination, neighbour in (params.get("routes") or {}).items():
+            if refused := self.cmd(f"ip route replace {destination} via {neighbour}").strip():
+                raise FabricError(f"router {self.name}: no route to {destination} via {neighbour}: {refused}")
         return done

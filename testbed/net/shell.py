@@ -40,18 +40,18 @@ def build(wanted: str) -> Any:
     kind = find(name)
     try:
         return kind(*values, **named)
-    except TypeError as error:
+    except (TypeError, UsageError) as error:
         raise UsageError(f"topology {wanted}: {error}") from None
 
 
 def names() -> list[str]:
     """The topologies that come with Xoff."""
-    return sorted(path.stem for path in Path(topologies.__path__[0]).glob("[!_]*.py"))
+    return sorted(path.stem.replace("_", "-") for path in Path(topologies.__path__[0]).glob("[!_]*.py"))
 
 
 def summary(name: str) -> str:
     """The first line of a topology's file; reading it does not take Mininet."""
-    path = Path(topologies.__path__[0]) / f"{name}.py"
+    path = Path(topologies.__path__[0]) / f"{_module(name)}.py"
     return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
 
 
@@ -66,7 +66,12 @@ def check(wanted: str) -> None:
 
 def find(name: str) -> Any:
     check(name)
-    return importlib.import_module(f"topologies.{name}").topos[name]
+    return importlib.import_module(f"topologies.{_module(name)}").topos[name]
+
+
+def _module(name: str) -> str:
+    """Users type dashes, and Python cannot import a name that has one."""
+    return name.replace("-", "_")
 
 
 def _value(text: str) -> Any:

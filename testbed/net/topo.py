@@ -11,16 +11,22 @@ class Pair(LosslessTopo):
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from mininet.topo import Topo
 
+from testbed.errors import UsageError
 from testbed.net.cable import Cable
 from testbed.net.fabric import Mismatch
 from testbed.net.link import LosslessLink
 from testbed.net.nodes import LosslessRouter, LosslessSwitch
 from testbed.net.port import Buffer, Port
 from testbed.units import Scale
+
+
+class TopoError(UsageError):
+    """A topology that cannot be."""
 
 
 class LosslessTopo(Topo):
@@ -73,3 +79,17 @@ class LosslessTopo(Topo):
     def next_hop(self, switch: str, host: str) -> str | None:
         """The neighbour by which a switch sends frames to a host, where there are loops; None: the shortest way."""
         return None
+
+    def require(self, least: int, **counts: int) -> None:
+        """Refuse arguments of `build` that do not count something, or are below `least`."""
+        for name, count in counts.items():
+            if type(count) is not int or count < least:
+                expected = f"a whole number, {least} or more, is expected"
+                raise TopoError(f"{type(self).__name__}: {name} is {count!r}; {expected}")
+
+    def choose(self, possible: Collection[Any], **arguments: Any) -> None:
+        """Refuse arguments of `build` that are none of the possible ones."""
+        for name, value in arguments.items():
+            if value not in possible:
+                expected = " or ".join(map(str, possible))
+                raise TopoError(f"{type(self).__name__}: {name} is {value!r}; {expected} is expected")

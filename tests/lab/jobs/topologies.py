@@ -1,0 +1,183 @@
+"""Jobs that build the topologies that come with Xoff, and see which way frames go in them."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from ipaddress import ip_interface
+from itertools import permutations
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Rate
+
+_TYPE = 0x88B5  # EtherType for local experiments
+_ROUND = 25
+
+
+@experiment(timeout="600s")
+def work(run: Run, wanted: str = "incast,3") -> None:
+    """In each of these topologies everyone reaches everyone, broadcasts arrive once, and nothing is lost or goes on."""
+    from testbed.net.network import network
+    from testbed.net.shell import build
+
+    for one in wanted.split():
+        with network(build(one), run) as net:
+            works(run, net, one)
+
+
+def works(run: Run, net: Any, name: str) -> None:
+    from testbed.net.flows import Flow, flowing
+
+    hosts = [host for host in net.hosts if not getattr(host, "forwards", False)]
+    silent = [
+        f"{a.name} -> {b.name}"
+        for a, b in permutations(hosts, 2)
+        if "1 received" not in a.cmd("ping", "-c", "1", "-W", "10", b.IP())  # a round trip may take a second
+    ]
+    run.claim(f"{name}: pairs without an answer", silent, equals=[])
+
+    with listening(hosts) as ears:
+        for host in hosts:
+            send_broadcast(host)
+        time.sleep(5)
+        heard = {host.name: sorted(ears(host)) for host in hosts}
+    networks = {host.name: ip_interface(f"{host.IP()}/{host.defaultIntf().prefixLen}").network for host in hosts}
+    near = {
+        one: sorted(other for other in networks if other != one and networks[other] == networks[one])
+        for one in networks
+    }
+    run.claim(f"{name}: whose broadcasts each host heard, each once", heard, equals=near)
+
+    flows = [
+        Flow(host, hosts[(number + 1) % len(hosts)], count=_ROUND, rate=Rate("1Mb/s"))
+        for number, host in enumerate(hosts)
+    ]
+    with flowing(*flows) as running:
+        running.wait()
+    reports = [[r.sent, r.received, r.doubled, r.out_of_order] for r in running.reports]
+    good = [[_ROUND, _ROUND, 0, 0]] * len(flows)
+    run.claim(f"{name}: each flow: sent, received, doubled, out of order", reports, equals=good)
+    run.claim(f"{name}: frames dropped", net.fabric.dropped(), equals=0)
+
+    time.sleep(20)  # hosts ask each other now and then whether their addresses are still right
+    ports = net.fabric.names()
+    before = {port: frames(net, port) for port in ports}
+    time.sleep(2)
+    run.claim(f"{name}: ports where frames still pass", [p for p in ports if frames(net, p) != before[p]], equals=[])
+    run.figure(f"{name}: buffers that wait for each other in a circle", circle(net))
+
+
+@experiment()
+def refused(run: Run) -> None:
+    """Arguments that make no sense, and what is said about them."""
+    from testbed.errors import UsageError
+    from testbed.net.shell import build
+
+    for wanted in (
+        "incast,0",
+        "dumbbell,-1",
+        "chain,1",
+        "parking-lot,n=1.5",
+        "ring,1",
+        "ring,4,clockwise=no",
+        "leaf-spine,2,0",
+        "three-links,3",
+        "dc1-wan-dc2,two",
+        "dc1-wan-dc2,figure=1",
+        "chain,length=5kg",
+    ):
+        try:
+            build(wanted)
+        except UsageError as error:
+            run.figure(wanted, str(error))
+
+
+@experiment(timeout="600s")
+def ways(run: Run, wanted: str = "ring,4;h2;h1") -> None:
+    """Which cables between switches a flow uses, in each of these (topology;source;target)."""
+    from testbed.net.network import network
+    from testbed.net.shell import build
+
+    for one in wanted.split():
+        topology, source, target = one.split(";")
+        with network(build(topology), run) as net:
+            run.figure(one, sorted(way(net, source, target)))
+
+
+def way(net: Any, source: str, target: str) -> Iterator[str]:
+    from testbed.net.flows import Flow, flowing
+
+    before = {port: frames(net, port) for port in net.fabric.names()}
+    with flowing(Flow(net[source], net[target], count=_ROUND, rate=Rate("1Mb/s"))) as running:
+        running.wait()
+    for port in net.fabric.ports.values():
+        far = net.fabric.far_end(port).node
+        if frames(net, port.name) - before[port.name] >= _ROUND and far in net.switches and port.node in net.switches:
+            yield f"{port.node.name} -> {far.name}"
+
+
+def frames(net: Any, port: str) -> int:
+    """Frames that were put into a port's queues."""
+    return int(sum(net.fabric.sent(port).sent_frames))
+
+
+def send_broadcast(host: Any) -> None:
+    from testbed.net.wire import RawPort
+
+    intf = host.defaultIntf()
+    head = b"\xff" * 6 + bytes.fromhex(intf.MAC().replace(":", "")) + _TYPE.to_bytes(2)
+    with RawPort(host, intf.name) as port:
+        port.send((head + host.name.encode()).ljust(60, b"\0"))
+
+
+@contextmanager
+def listening(hosts: Any) -> Iterator[Any]:
+    """What hears, for each host, who sent the broadcasts that came in."""
+    from testbed.linux import kernel
+
+    sockets = {}
+    with ExitStack() as opened:
+        for host in hosts:
+            with kernel.in_network_of(host.pid):
+                sockets[host.name] = ear = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_TYPE))
+            opened.enter_context(ear)
+            ear.setblocking(False)
+
+        def heard(host: Any) -> Iterator[str]:
+            while True:
+                try:
+                    frame, address = sockets[host.name].recvfrom(2048)
+                except BlockingIOError:
+                    return
+                if address[2] != socket.PACKET_OUTGOING:
+                    yield frame[14:].rstrip(b"\0").decode()
+
+        yield heard
+
+
+def circle(net: Any) -> list[str]:
+    """Cables between switches whose buffers wait for each other in a circle, by the switches' tables; none is good.
+
+    Frames that came by one cable and leave by the next wait in the buffer at the end of the first for room in that of
+    the second. PFC can deadlock only if such pairs close a circle.
+    """
+    from testbed.net.routes import Graph
+
+    graph = Graph.of(net.fabric.links)
+    switches = {switch.name for switch in net.switches}
+    if not graph.has_loop():
+        return []
+    far = {port: other for switch in switches for port, other in graph.neighbours[switch]}
+    table = {switch: graph.next_hops(switch) for switch in switches}
+    waits: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for host in {host for ways in table.values() for host in ways}:
+        for first in switches:
+            second = far[table[first][host]]
+            if second in switches and (third := far[table[second][host]]) in switches:
+                waits.setdefault((first, second), set()).add((second, third))
+    waiting = dict(waits)
+    while free := [cable for cable, next_ones in waiting.items() if not any(n in waiting for n in next_ones)]:
+        for cable in free:
+            del waiting[cable]
+    return sorted(f"{one} -> {other}" for one, other in waiting)

@@ -1,0 +1,62 @@
+"""The topologies that come with Xoff are what their pictures say: everybody is reached, and nothing goes in circles."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.lab import Status
+from testbed.net.shell import names
+from tests.lab.conftest import Runner
+
+RUNS = (
+    ("incast,3", "dumbbell,2", "chain,4", "parking-lot,3"),
+    ("ring,3", "ring,4", "ring,5", "ring,6", "ring,4,clockwise=1"),
+    ("leaf-spine,2,2,2", "leaf-spine,3,3,1", "leaf-spine,1,1,2"),
+    ("three-links", "dc1-wan-dc2", "dc1-wan-dc2,1,figure=2"),
+)
+CIRCLE = ["s1 -> s2", "s2 -> s3", "s3 -> s4", "s4 -> s1"]
+WAYS = {
+    "ring,4,clockwise=1;h2;h1": ["s2 -> s3", "s3 -> s4", "s4 -> s1"],
+    "ring,4;h2;h1": ["s2 -> s1"],
+    "ring,4;h2;h4": ["s1 -> s4", "s2 -> s1"],  # the other way would pass through the lowest switch
+    "ring,5;h4;h2": ["s1 -> s2", "s4 -> s5", "s5 -> s1"],  # likewise, though that way is shorter
+    "chain,3;h1;h3": ["s1 -> s2", "s2 -> s3"],
+}
+
+
+def test_every_lossless_topology_is_tested() -> None:
+    assert {wanted.partition(",")[0] for one in RUNS for wanted in one} == set(names()) - {"star"}
+
+
+@pytest.mark.parametrize("wanted", RUNS, ids=lambda wanted: wanted[0].partition(",")[0])
+def test_everybody_is_reached_once_and_nothing_is_lost(run: Runner, wanted: tuple[str, ...]) -> None:
+    result = run("topologies:work", wanted=" ".join(wanted)).check()
+    for one in wanted:
+        circle = result.figure(f"{one}: buffers that wait for each other in a circle")
+        assert circle == (CIRCLE if "clockwise" in one else [])
+
+
+def test_frames_go_the_way_that_the_topology_says(run: Runner) -> None:
+    result = run("topologies:ways", wanted=" ".join(WAYS)).check()
+    assert {figure.name: figure.value for figure in result.figures} == WAYS
+
+
+def test_arguments_that_make_no_sense_get_one_message(run: Runner) -> None:
+    result = run("topologies:refused")
+    assert result.status is Status.OK
+    said = {figure.name: figure.value for figure in result.figures}
+    assert said == {
+        "incast,0": "topology incast,0: Incast: n is 0; a whole number, 1 or more, is expected",
+        "dumbbell,-1": "topology dumbbell,-1: Dumbbell: n is -1; a whole number, 1 or more, is expected",
+        "chain,1": "topology chain,1: Chain: n is 1; a whole number, 2 or more, is expected",
+        "parking-lot,n=1.5": "topology parking-lot,n=1.5: ParkingLot: n is 1.5; a whole number, 2 or more, is expected",
+        "ring,1": "topology ring,1: Ring: n is 1; a whole number, 3 or more, is expected",
+        "ring,4,clockwise=no": "topology ring,4,clockwise=no: Ring: clockwise is 'no'; 0 or 1 is expected",
+        "leaf-spine,2,0": "topology leaf-spine,2,0: LeafSpine: spines is 0; a whole number, 1 or more, is expected",
+        "three-links,3": ("topology three-links,3: ThreeLinks.build() takes 1 positional argument but 2 were given"),
+        "dc1-wan-dc2,two": "topology dc1-wan-dc2,two: Dc1WanDc2: n is 'two'; a whole number, 1 or more, is expected",
+        "dc1-wan-dc2,figure=1": "topology dc1-wan-dc2,figure=1: Dc1WanDc2: figure is 1; 3 or 2 is expected",
+        "chain,length=5kg": (
+            "topology chain,length=5kg: '5kg' is not a length: unknown unit 'kg'; write for example '500m'"
+        ),
+    }

@@ -1,4 +1,4 @@
-"""What the README and docs/lab.md show a newcomer works as they show it."""
+"""What the README, docs/lab.md and docs/network.md show a newcomer works as they show it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from testbed.lab.engine import Ready
 ROOT = Path(__file__).parents[2]
 
 
+def snippets(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
 def snippet(page: str) -> str:
-    found = re.search(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    assert found is not None
-    return found[1]
+    return snippets(page)[0]
 
 
 def test_the_readmes_experiment_runs_and_its_claim_holds(ready: Ready, tmp_path: Path) -> None:
@@ -31,3 +33,35 @@ def test_the_python_example_runs(ready: Ready, tmp_path: Path) -> None:
     result = names["result"]
     assert isinstance(result, lab.Result)
     assert (result.seed, result.parameters["hosts"]) == (3, 8)
+
+
+def test_the_network_pages_topology_and_port_make_a_network(ready: Ready, tmp_path: Path) -> None:
+    file = tmp_path / "shown.py"
+    file.write_text(
+        f"""
+from testbed.lab import Run, experiment
+
+SHOWN = {snippets("docs/network.md")[:2]!r}
+
+
+@experiment()
+def shown(run: Run) -> None:
+    from testbed.net.network import network
+
+    names = {{}}
+    for text in SHOWN:
+        exec(text, names)
+    with network(names["Pair"](port=names["port"]), run) as net:
+        run.claim("pings lost", net.pingAll(), equals=0)
+        run.claim("ECN at every port", sorted(net.fabric.port("s1-eth1").settings.ecn), equals=[3])
+"""
+    )
+    assert lab.run(file, on=ready, out=tmp_path).check().claims
+
+
+def test_the_network_pages_experiment_loses_nothing(ready: Ready, tmp_path: Path) -> None:
+    file = tmp_path / "two_to_one.py"
+    file.write_text(snippets("docs/network.md")[2])
+    result = lab.run(file, on=ready, out=tmp_path).check()
+    assert [claim.name for claim in result.claims] == ["lost", "pauses sent"]
+    assert '"event": "xoff_sent"' in (result.folder / "events.jsonl").read_text()

@@ -58,7 +58,7 @@ class PortTables:
     control: int
     queues: tuple[int, ...]
     priorities: bytes
-    switched: bool
+    switched: bool = False
     """Does the forwarding table hold for what comes in here?"""
 
     def encode(self) -> bytes:

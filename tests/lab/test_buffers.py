@@ -6,16 +6,8 @@ import pytest
 
 from .conftest import Runner
 
-EVERYTHING = {
-    "headroom",
-    "headroom pool",
-    "threshold",
-    "shared pool",
-    "xoff",
-    "xon",
-    "recheck xon",
-    "impossible release",
-}
+DROPS = {"headroom", "headroom pool", "threshold", "shared pool"}
+SIGNALS = {"xoff", "xon", "recheck xon", "impossible release"}
 
 
 def test_ten_thousand_steps_of_each_history_leave_no_difference(run: Runner) -> None:
@@ -31,4 +23,5 @@ def test_many_more_histories_leave_no_difference(run: Runner) -> None:
 def test_frames_at_the_ports_of_a_switch_leave_no_difference(run: Runner) -> None:
     result = run("buffers:agrees_with_frames").check()
     assert result.figure("frames") > 2000
-    assert all(result.figure(f"network {n}: drops, congestions, reliefs")["relieved"] > 20 for n in range(3))
+    happened = [result.figure(f"network {number}: drops, congestions, reliefs") for number in range(3)]
+    assert all(sum(one[kind] for one in happened) > 80 for kind in ("drop", "congested", "relieved")), happened

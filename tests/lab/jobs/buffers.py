@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.buffer.model import BufferModel, DropReason, Signal
-from testbed.buffer.settings import BufferModelError, BufferSettings, Dynamic, GroupSettings, Static
+from testbed.buffer.settings import MOST_CELLS, BufferModelError, BufferSettings, Dynamic, GroupSettings, Static
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.linux.port_program import BufferCounters, EventKind, GroupCounters, GroupLimits, PortProgram, PortTables
@@ -42,7 +42,7 @@ def random_settings(chance: random.Random, ports: tuple[int, ...], scale: int, c
         try:
             return BufferSettings(
                 ports,
-                total=reserved + chance.choice([0, 1, chance.randrange(scale), 4 * scale]),
+                total=reserved + (chance.randint(0, 1) if chance.random() < 0.1 else chance.randint(scale, 6 * scale)),
                 headroom_pool=pool,
                 priorities={priority: random_group(chance, scale, lossy=True) for priority in (0, 5)},
                 groups=groups,
@@ -55,8 +55,10 @@ def random_settings(chance: random.Random, ports: tuple[int, ...], scale: int, c
 
 def random_group(chance: random.Random, scale: int, lossy: bool = False) -> GroupSettings:
     lossless = not lossy and chance.random() < 0.6
-    static = Static(chance.choice([0, 1, chance.randrange(scale), 5 * scale]))
-    alpha = chance.choice([Fraction(1, 65535), Fraction(65535), Fraction(chance.randint(1, 99), chance.randint(1, 99))])
+    extreme = chance.random() < 0.1
+    static = Static(chance.choice([0, 1, 50 * scale]) if extreme else chance.randrange(2 * scale))
+    usual = Fraction(chance.choice([1, 1, 3]), chance.randint(1, 16))
+    alpha = chance.choice([Fraction(1, 65535), Fraction(65535)]) if extreme else usual
     threshold = chance.choice([static, Dynamic(alpha)])
     offset = chance.choice([0, 1, chance.randrange(scale)])
     return GroupSettings(
@@ -176,7 +178,7 @@ def agrees_step_by_step(run: Run, seeds: int = 4, steps: int = 10_000) -> None:
     seen: set[str] = set()
     for number in range(seeds):
         chance = random.Random(f"{run.seed} {number}")
-        scale = (40, 300, 3000, 10_000_000)[number % 4]
+        scale = (40, 40, 300, 10_000_000)[number % 4]
         settings = random_settings(chance, tuple(range(1, chance.randint(2, 5))), scale, chance.choice([1, 160, 208]))
         pair = Pair(program, settings, number)
         wander(pair, chance, scale, steps)
@@ -189,17 +191,17 @@ def agrees_step_by_step(run: Run, seeds: int = 4, steps: int = 10_000) -> None:
 
 
 def wander(pair: Pair, chance: random.Random, scale: int, steps: int) -> None:
-    """A few groups fill and drain by turns, so that the pools run full and empty many times."""
+    """A few groups fill and drain by turns. Many frames are as long as just fits somewhere, or one cell longer."""
     settings = pair.model.settings
     inside: dict[Key, list[int]] = {}
-    arriving = 0.7
     groups = list(settings.all_groups())
-    hot = groups
+    hot, arriving, sizes = groups, 0.7, [1]
     for step in range(steps):
         if step % 250 == 0:
             pair.compare_all()
             hot = chance.sample(groups, chance.randint(1, 6))
-            arriving = chance.choice([0.3, 0.5, 0.7, 0.95])
+            arriving = chance.choice([0.2, 0.5, 0.55, 0.7])
+            sizes = chance.choice([[1], [1, 1, 1, 2, 3, 8], [1, scale // 20, scale // 8, scale // 4]])
         key = chance.choice(hot)
         held = inside.setdefault(key, [])
         what = chance.random()
@@ -208,13 +210,22 @@ def wander(pair: Pair, chance: random.Random, scale: int, steps: int) -> None:
         elif what < 0.025:
             pair.release(key, (pair.model.used(*key).total + 1) * settings.cell_bytes)  # more than there is
         elif chance.random() < arriving or not held:
-            cells = chance.choice([1, 1, 8, chance.randint(1, max(1, scale // 8))])
+            cells = tight(pair.model, key, chance) if chance.random() < 0.1 else chance.choice(sizes)
             length = cells * settings.cell_bytes - chance.randrange(settings.cell_bytes)
             if pair.admit(key, length):
                 held.append(length)
         else:
             pair.release(key, held.pop(chance.randrange(len(held))))
     pair.compare_all()
+
+
+def tight(model: BufferModel, key: Key, chance: random.Random) -> int:
+    """Cells that just fit into one of the pools, or under the threshold; or one more."""
+    group, used = model.settings.group(*key), model.used(*key)
+    unused = group.guaranteed - used.guaranteed
+    under_threshold = unused + model.threshold(*key) - used.shared
+    fits = chance.choice([unused, under_threshold, unused + model.free_shared, group.headroom - used.headroom])
+    return min(max(1, fits + chance.randint(0, 1)), MOST_CELLS)
 
 
 # With frames
@@ -231,7 +242,7 @@ def agrees_with_frames(run: Run, networks: int = 3, rounds: int = 40) -> None:
     frames = 0
     for number in range(networks):
         chance = random.Random(f"{run.seed} {number}")
-        switch = Switch(chance, scale=(60, 400, 150)[number % 3])
+        switch = Switch(chance, scale=(60, 150, 100)[number % 3])
         differences += [f"network {number}: {difference}" for difference in switch.wander(rounds)]
         frames += switch.frames
         run.figure(f"network {number}: drops, congestions, reliefs", switch.happened)
@@ -287,10 +298,11 @@ class Switch:
             for number in range(4):
                 self._send(number, None, 0, 60)  # to all: from now on the switch knows who is where
             for _ in range(rounds):
+                priorities = self._chance.sample(range(8), self._chance.randint(1, 8))
                 for _ in range(self._chance.choice([1, 10, 60])):
                     here, there = self._chance.sample(range(4), 2)
-                    length = self._chance.choice([60, 1514, self._chance.randint(60, 1514)])
-                    self._send(here, there, self._chance.randrange(8), length)
+                    priority = self._chance.choice(priorities)
+                    self._send(here, there, priority, self._length(here, priority))
                 self._compare()
                 for _ in range(self._chance.choice([0, 2, 20])):
                     if waiting := [queue for queue, held in self._queues.items() if held]:
@@ -305,6 +317,14 @@ class Switch:
                 raw.close()
             self._netlink.close()
         return self.differences
+
+    def _length(self, here: int, priority: int) -> int:
+        """Of a frame; now and then one that just fits somewhere, or is a cell too long."""
+        group = self._number(self._ports[here]), priority
+        length = tight(self._model, group, self._chance) * self._model.settings.cell_bytes
+        if 60 <= length <= 1514 and self._chance.random() < 0.3:
+            return length
+        return self._chance.choice([60, 1514, self._chance.randint(60, 1514)])
 
     def _send(self, here: int, there: int | None, priority: int, length: int) -> None:
         """One frame from a host to another, or to all the others."""

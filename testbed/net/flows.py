@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import multiprocessing
 import select
+import signal
 import socket
 import struct
 import time
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from testbed.ecn.field import Ecn
 from testbed.errors import XoffError
 from testbed.linux import kernel, mmsg
 from testbed.units import Duration, Rate, Size
@@ -29,6 +31,8 @@ _FIRST_PORT = 20_000
 _SO_PRIORITY, _SO_SNDTIMEO, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 12, 21, 32, 33
 _RECEIVE_BUFFER = 256 << 20
 _POLL_S = 0.02
+_READY_POLL_S = 0.001
+_LEAD_NS = 20_000_000
 _BATCH = 32
 
 
@@ -52,7 +56,8 @@ class Flow:
     count: int | None = None
     duration: Duration | None = None
     start: Duration = field(default_factory=lambda: Duration("0s"))
-    ecn: bool = False
+    ecn: Ecn | None = None
+    """The ECN field of the datagrams; the receiver then counts what it has become. None: not ECT, and nobody looks."""
     dscp: int | None = None
     """DSCP of the datagrams; by default 8 x priority. -1: none, only the socket's priority says it."""
     buffer: Size = field(default_factory=lambda: Size("256kB"))
@@ -72,8 +77,8 @@ class Report:
     lost: int
     doubled: int
     out_of_order: int
-    marked: int
-    """Datagrams that arrived with ECN's congestion mark."""
+    ecn: tuple[int, ...]
+    """Datagrams by the ECN field that they arrived with, 0 to 3, if the flow has one."""
     octets: int
     """Received, as frames without FCS."""
     first_ns: int
@@ -83,12 +88,29 @@ class Report:
     """Frames received in each 10 ms from `first_ns` on."""
 
     @property
+    def marked(self) -> int:
+        """Datagrams that arrived with ECN's congestion mark."""
+        return self.ecn[Ecn.CE]
+
+    @property
     def goodput(self) -> Rate:
         """Received bits on the wire over the time from the first to the last datagram."""
         if self.received < 2:
             return Rate.from_bps(0)
-        size = self.octets // self.received + _WIRE
-        return Rate.from_bps((self.received - 1) * size * 8 * 10**9 // (self.last_ns - self.first_ns))
+        return Rate.from_bps((self.received - 1) * self._wire_bits * 10**9 // (self.last_ns - self.first_ns))
+
+    def goodput_over(self, begin_ns: int, duration: Duration) -> Rate:
+        """Received bits on the wire in whole windows of 10 ms: so many as `duration` has, none before `begin_ns`."""
+        skipped = max(0, -(-(begin_ns - self.first_ns) // WINDOW_NS))
+        many = duration.ns // WINDOW_NS
+        if not many or not self.received:
+            return Rate.from_bps(0)
+        frames = sum(self.windows[skipped : skipped + many])
+        return Rate.from_bps(frames * self._wire_bits * 10**9 // (many * WINDOW_NS))
+
+    @property
+    def _wire_bits(self) -> int:
+        return (self.octets // self.received + _WIRE) * 8
 
 
 WINDOW_NS = 10_000_000
@@ -101,8 +123,10 @@ class Flows:
         """`settle` is how long to wait at the end for what is still on its way, at most."""
         self._flows = list(flows)
         self._settle = settle or Duration("20s")
-        self._state = mmap.mmap(-1, 4096)
-        self._go = memoryview(self._state).cast("q")  # [0]: senders may run; [1]: receivers may stop
+        # [0]: senders may run; [1]: receivers may stop; [2]: when the flows begin, 0 as long as somebody is not ready;
+        # the rest: which process is ready.
+        self._state = mmap.mmap(-1, 8 * (3 + 2 * len(self._flows)))
+        self._go = memoryview(self._state).cast("q")
         self._sent = mmap.mmap(-1, 8 * max(1, len(self._flows)))
         self._received = mmap.mmap(-1, 8 * max(1, len(self._flows)))
         self._processes: list[tuple[Any, Any]] = []
@@ -111,7 +135,6 @@ class Flows:
     def __enter__(self) -> Flows:
         context = multiprocessing.get_context("fork")
         self._go[0] = 1
-        self._begin_ns = time.monotonic_ns() + 20_000_000 + 3_000_000 * len(self._flows)
         targets: dict[str, list[int]] = {}
         for index, flow in enumerate(self._flows):
             targets.setdefault(flow.target.name, []).append(index)
@@ -119,6 +142,9 @@ class Flows:
             self._fork(context, self._flows[indices[0]].target, self._receive, indices)
         for index, flow in enumerate(self._flows):
             self._fork(context, flow.source, self._send, index)
+        while not all(self._go[3 + place] or reader.poll() for place, (_, reader) in enumerate(self._processes)):
+            time.sleep(_READY_POLL_S)
+        self._go[2] = time.monotonic_ns() + _LEAD_NS
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -133,8 +159,8 @@ class Flows:
 
     def wait(self) -> None:
         """Until every flow has sent all that it has to."""
-        for process, _ in self._processes[-len(self._flows) :]:
-            process.join()
+        for _, reader in self._processes[-len(self._flows) :]:
+            reader.poll(None)
 
     def sent(self, index: int = 0) -> int:
         """Datagrams sent so far."""
@@ -188,7 +214,7 @@ class Flows:
             lost=sent - distinct,
             doubled=counted["doubled"],
             out_of_order=counted["out_of_order"],
-            marked=counted["marked"],
+            ecn=tuple(counted["ecn"]),
             octets=distinct * flow.frame.bytes,
             first_ns=counted["first_ns"],
             last_ns=counted["last_ns"],
@@ -198,14 +224,17 @@ class Flows:
 
     def _fork(self, context: Any, node: Any, work: Any, argument: Any) -> None:
         reader, writer = context.Pipe(duplex=False)
+        ready = 3 + len(self._processes)
 
         def body() -> None:
             try:
                 kernel.die_with_parent()
                 kernel.enter_network_of(node.pid)
-                writer.send(work(argument))
+                writer.send(work(argument, ready))
             except (OSError, XoffError) as error:
                 writer.send(f"flow at {node.name}: {error}")
+            # To end a process takes milliseconds of the lab's only CPU, while others are to send on time.
+            signal.pause()
 
         process = context.Process(target=body, daemon=True)
         process.start()
@@ -214,22 +243,27 @@ class Flows:
 
     # In the sender's process
 
-    def _send(self, index: int) -> int:
+    def _send(self, index: int, ready: int) -> int:
         flow, go = self._flows[index], self._go
         sent_so_far = memoryview(self._sent).cast("q")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             dscp = 8 * flow.priority if flow.dscp is None else max(0, flow.dscp)
-            udp.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2 | (2 if flow.ecn else 0))
+            udp.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2 | (flow.ecn or Ecn.NOT_ECT))
             udp.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, flow.priority)
             udp.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, flow.buffer.bytes // 2)
             udp.connect((flow.target.IP(), _FIRST_PORT + index))
             batch = mmsg.Sender(udp, flow.payload, 1 if flow.rate else _BATCH)
-            begin_ns = self._begin_ns + flow.start.ns
-            end_ns = begin_ns + flow.duration.ns if flow.duration else 2**62
             most = flow.count if flow.count is not None else 2**62
             gap_ps = flow.rate.time_for(flow.frame + Size.from_bytes(_WIRE)).ps if flow.rate else 0
-            time.sleep(max(0, begin_ns - time.monotonic_ns()) / 1e9)
             number, pack, clock, octets, stride = 0, _HEADER.pack_into, time.monotonic_ns, batch.octets, batch.stride
+            pack(octets, 0, index, 0, clock())
+            batch.send(0)  # what runs for the first time takes long: the first datagram would be late
+            go[ready] = 1
+            while not go[2]:
+                time.sleep(_READY_POLL_S)
+            begin_ns = go[2] + flow.start.ns
+            end_ns = begin_ns + flow.duration.ns if flow.duration else 2**62
+            time.sleep(max(0, begin_ns - time.monotonic_ns()) / 1e9)
             # A blocked sender looks now and then whether it is over.
             udp.setsockopt(socket.SOL_SOCKET, _SO_SNDTIMEO, struct.pack("=qq", 0, 50_000))
             while number < most and go[0]:
@@ -252,17 +286,18 @@ class Flows:
 
     # In the receiver's process
 
-    def _receive(self, indices: list[int]) -> dict[int, dict[str, Any]]:
+    def _receive(self, indices: list[int], ready: int) -> dict[int, dict[str, Any]]:
         sockets = {index: _listener(self._flows[index], _FIRST_PORT + index) for index in indices}
         batches = {index: mmsg.Receiver(udp, _BATCH) for index, udp in sockets.items()}
-        counts = {index: _Count(self._flows[index].ecn) for index in indices}
+        counts = {index: _Count(self._flows[index].ecn is not None) for index in indices}
         so_far, go = memoryview(self._received).cast("q"), self._go
         files = list(sockets.values())
+        go[ready] = 1
         while True:
             last = bool(go[1])
-            ready = select.select(files, (), (), 0)[0]
+            readable = select.select(files, (), (), 0)[0]
             for index, udp in sockets.items():
-                if udp in ready:
+                if udp in readable:
                     counts[index].drain(batches[index])
                     so_far[index] = counts[index].received
             if last:
@@ -274,9 +309,10 @@ class Flows:
 class _Count:
     """What arrived of one flow."""
 
-    def __init__(self, wants_marks: bool) -> None:
-        self._wants_marks = wants_marks
-        self.received = self.doubled = self.out_of_order = self.marked = 0
+    def __init__(self, wants_ecn: bool) -> None:
+        self._wants_ecn = wants_ecn
+        self.received = self.doubled = self.out_of_order = 0
+        self.ecn = [0] * 4
         self.first_ns = self.last_ns = self.worst_delay_ns = 0
         self._highest = -1
         self._missing: set[int] = set()
@@ -289,8 +325,9 @@ class _Count:
         while many := batch.receive():
             self.received += many
             arrivals = batch.arrivals(many)
-            if self._wants_marks:
-                self.marked += sum(octet & 3 == 3 for octet in batch.ds_fields(many))
+            if self._wants_ecn:
+                for octet in batch.ds_fields(many):
+                    self.ecn[octet & 3] += 1
             for (_, number, sent_ns), (seconds, nanoseconds) in zip(
                 batch.headers(_HEADER, many), arrivals, strict=True
             ):
@@ -324,7 +361,7 @@ class _Count:
             self.windows.append(0)
 
     def plain(self) -> dict[str, Any]:
-        names = ("received", "doubled", "out_of_order", "marked", "first_ns", "last_ns", "worst_delay_ns", "windows")
+        names = ("received", "doubled", "out_of_order", "ecn", "first_ns", "last_ns", "worst_delay_ns", "windows")
         return {name: getattr(self, name) for name in names}
 
 
@@ -332,7 +369,7 @@ def _listener(flow: Flow, port: int) -> socket.socket:
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
     udp.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
-    if flow.ecn:
+    if flow.ecn is not None:
         udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
     udp.bind(("", port))
     udp.setblocking(False)

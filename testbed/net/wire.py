@@ -53,12 +53,16 @@ class RawPort:
         """Many frames, one right behind the other."""
         mmsg.send_all(self._socket, frames)
 
+    def send_at(self, frame: bytes, moment_ns: int) -> None:
+        """Wait for a moment of the monotonic clock, and send then; at once if it has passed."""
+        time.sleep(max(0, moment_ns - time.monotonic_ns()) / 1e9)
+        self.send(frame)
+
     def repeat(self, frame: bytes, period_ns: int, times: int) -> None:
         """Send a frame at once and then every `period_ns`."""
         begin_ns = time.monotonic_ns()
         for number in range(times):
-            time.sleep(max(0, begin_ns + number * period_ns - time.monotonic_ns()) / 1e9)
-            self.send(frame)
+            self.send_at(frame, begin_ns + number * period_ns)
 
     def close(self) -> None:
         self._socket.close()

@@ -102,14 +102,13 @@ class Receiver:
         done: int = _libc.recvmmsg(self._file, self._messages, self._most, _DONTWAIT, None)
         return _count(done, (errno.EAGAIN, errno.EINTR))
 
-    def headers(self, layout: struct.Struct, many: int) -> Iterator[tuple[int, ...]]:
-        """What the first octets of each say."""
-        for place in range(many):
-            yield layout.unpack_from(self._heads, place * _HEAD_OCTETS)
+    def headers(self, layout: struct.Struct, many: int) -> list[tuple[int, ...]]:
+        """What the first 64 octets of each say, all of which `layout` has to describe."""
+        return list(layout.iter_unpack(memoryview(self._heads)[: many * _HEAD_OCTETS]))
 
-    def arrivals(self, many: int) -> Iterator[tuple[int, int]]:
+    def arrivals(self, many: int) -> Iterator[tuple[int, ...]]:
         """Seconds and nanoseconds of the time of day at which each came."""
-        yield from _STAMP.iter_unpack(memoryview(self._controls)[: many * _CONTROL_OCTETS])
+        return _STAMP.iter_unpack(memoryview(self._controls)[: many * _CONTROL_OCTETS])
 
     def ds_fields(self, many: int) -> bytes:
         """The DS field of each, where the socket asked for it."""

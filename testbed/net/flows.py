@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import sub
 from typing import Any
 
 from testbed.ecn.field import Ecn
@@ -24,6 +25,7 @@ from testbed.linux import kernel, mmsg
 from testbed.units import Duration, Rate, Size
 
 _HEADER = struct.Struct("=IQq")  # flow, number, when it was sent
+_RECEIVED = struct.Struct("=IQq44x")
 _HEADERS = 42
 """Octets of Ethernet, IPv4 and UDP headers in a frame."""
 _WIRE = 24
@@ -321,29 +323,32 @@ class _Count:
         self.windows: list[int] = []
 
     def drain(self, batch: mmsg.Receiver) -> None:
-        """Read and count everything that waits."""
+        """Read and count everything that waits; datagrams in order, which most are, are looked at together."""
         while many := batch.receive():
             self.received += many
-            arrivals = batch.arrivals(many)
+            heads = batch.headers(_RECEIVED, many)
+            numbers, first = [head[1] for head in heads], self._highest + 1
+            if numbers == list(range(first, first + many)):
+                self._highest += many
+            else:
+                for number in numbers:
+                    self._count(number)
+            arrivals = [seconds * 1_000_000_000 + ns - self._offset_ns for seconds, ns in batch.arrivals(many)]
+            self.worst_delay_ns = max(self.worst_delay_ns, *map(sub, arrivals, (head[2] for head in heads)))
+            self.last_ns = arrivals[-1]
+            if self.last_ns < self._window_end_ns:
+                self.windows[-1] += many
+            else:
+                for arrived_ns in arrivals:
+                    if arrived_ns >= self._window_end_ns:
+                        self._next_window(arrived_ns)
+                    self.windows[-1] += 1
             if self._wants_ecn:
                 for octet in batch.ds_fields(many):
                     self.ecn[octet & 3] += 1
-            for (_, number, sent_ns), (seconds, nanoseconds) in zip(
-                batch.headers(_HEADER, many), arrivals, strict=True
-            ):
-                if number == self._highest + 1:
-                    self._highest = number
-                else:
-                    self._count_odd(number)
-                arrived_ns = seconds * 1_000_000_000 + nanoseconds - self._offset_ns
-                self.worst_delay_ns = max(self.worst_delay_ns, arrived_ns - sent_ns)
-                if arrived_ns >= self._window_end_ns:
-                    self._next_window(arrived_ns)
-                self.windows[-1] += 1
-            self.last_ns = arrived_ns
 
-    def _count_odd(self, number: int) -> None:
-        """A datagram that is not the next one: ahead of missing ones, late, or here already."""
+    def _count(self, number: int) -> None:
+        """One datagram: the next one, ahead of missing ones, late, or here already."""
         if number > self._highest:
             self._missing.update(range(self._highest + 1, number))
             self._highest = number

@@ -151,7 +151,7 @@ class PortProgram:
             raise bpf.BpfError(
                 "this kernel has no __rtnl_unlock: frames that die with their queue could not be noticed"
             )
-        self._links = [self._object.attach(name) for name in ("dequeued", "freed")]
+        self._links = [self._object.attach(name) for name in ("left", "freed")]
 
     def add_ring(self, node: int) -> bpf.Ring:
         """The channel to the agent of a node."""

@@ -6,7 +6,7 @@
  *                          frames to known stations straight to their port; the bridge gets the others.
  * port_out  (tcx egress)   finds the frame's priority, picks its queue, charges it to the buffer of the port it came in
  *                          by, and admits or drops it.
- * dequeued, freed          give the cells back when the frame leaves its queue, or dies in it.
+ * left, freed              give the cells back when the frame leaves its queue, or dies in it.
  *
  * The buffer rules A1-A4 and D1-D2 are those of testbed/buffer/model.py, and a test drives both with the same frames.
  * How a priority is found is decision 0136; testbed/priority is its reference. The structures are mirrored by
@@ -188,7 +188,6 @@ struct net_device {
 } __attribute__((preserve_access_index));
 
 struct sk_buff {
-	struct sk_buff *next;
 	__u32 mark;
 } __attribute__((preserve_access_index));
 
@@ -641,7 +640,7 @@ int port_out(struct __sk_buff *skb)
 	return NEXT;
 }
 
-/* Global, so that the verifier looks at it once and not at each turn of a loop. */
+/* Global, so that the verifier looks at it once for all who call it. */
 __noinline int give_back(__u32 mark)
 {
 	__u32 slot = mark >> MARK_SLOT & (SLOTS - 1), priority = mark >> MARK_PRIORITY & 7;
@@ -665,19 +664,13 @@ __noinline int give_back(__u32 mark)
 	return 0;
 }
 
-SEC("tp_btf/qdisc_dequeue")
-int BPF_PROG(dequeued, void *qdisc, void *queue, int packets, struct sk_buff *skb)
+/* A frame leaves its queue: the kernel hands it to the device in the same breath. */
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(left, struct sk_buff *skb)
 {
-	for (int i = 0; i < 64 && skb; i++) {
-		__u32 mark = skb->mark;
+	__u32 mark = skb->mark;
 
-		if ((mark & MARK_MAGIC_BITS) == MARK_MAGIC)
-			give_back(mark);
-		if (i + 1 >= packets)
-			break;
-		skb = skb->next;
-	}
-	return 0;
+	return (mark & MARK_MAGIC_BITS) == MARK_MAGIC ? give_back(mark) : 0;
 }
 
 /* Only deaths inside a queue: a drop by the queue itself, or its reset. What dies later has given back already. */

@@ -181,6 +181,11 @@ struct {
 __u64 reset_location;
 #define RESET_FUNCTION "__rtnl_unlock"
 #define RESET_FUNCTION_BYTES 128
+/* Where netem, in front of a queue, frees what that queue has no room for: as it sends the next frame, and without a
+ * reason. 0 where netem is not loaded. */
+__u64 overflow_location;
+#define OVERFLOW_FUNCTION "netem_dequeue"
+#define OVERFLOW_FUNCTION_BYTES 1024
 
 /* The little of the kernel's own types that is looked at; offsets are found when the program is loaded. */
 struct net_device {
@@ -673,7 +678,8 @@ int BPF_PROG(left, struct sk_buff *skb)
 	return (mark & MARK_MAGIC_BITS) == MARK_MAGIC ? give_back(mark) : 0;
 }
 
-/* Only deaths inside a queue: a drop by the queue itself, or its reset. What dies later has given back already. */
+/* Only deaths inside a queue: a drop by the queue itself or the one in front of it, or its reset. What dies later has
+ * given back already. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(freed, struct sk_buff *skb, void *location, int reason)
 {
@@ -682,7 +688,8 @@ int BPF_PROG(freed, struct sk_buff *skb, void *location, int reason)
 	if ((mark & MARK_MAGIC_BITS) != MARK_MAGIC)
 		return 0;
 	if (reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_QDISC_DROP) ||
-	    (__u64)location - reset_location < RESET_FUNCTION_BYTES)
+	    (__u64)location - reset_location < RESET_FUNCTION_BYTES ||
+	    (__u64)location - overflow_location < OVERFLOW_FUNCTION_BYTES)
 		give_back(mark);
 	return 0;
 }
@@ -755,6 +762,8 @@ int prepare(struct request *request)
 	if (bpf_kallsyms_lookup_name(RESET_FUNCTION, sizeof(RESET_FUNCTION), 0, &location))
 		return 1;
 	reset_location = location;
+	if (!bpf_kallsyms_lookup_name(OVERFLOW_FUNCTION, sizeof(OVERFLOW_FUNCTION), 0, &location))
+		overflow_location = location;
 	return 0;
 }
 

@@ -25,7 +25,7 @@ def reaction(run: Run, scale: int = 200, frames: int = 9000) -> None:
 
 
 @experiment(timeout="300s")
-def cost(run: Run, frames: int = 4000, runs: int = 5) -> None:
+def cost(run: Run, frames: int = 4000, runs: int = 10) -> None:
     """One flow through a switch whose line is faster than the lab's CPU: with everything, and with queues only."""
     from testbed.net.fabric import Fabric
     from testbed.net.flows import Flow, Flows

@@ -289,6 +289,7 @@ class Fabric:
                     for interface in self._cable_ends:
                         program.attach_cable_end(interface)
             if not self.queues_only:
+                program.watch_queues()
                 self.agents = Agents([self._agent_of(name, ports) for name, ports in by_node.items()], program)
                 self.agents.start()
         except BaseException:

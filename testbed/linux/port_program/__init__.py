@@ -35,7 +35,7 @@ EVENT = struct.Struct("=QHHBBHII")
 """time_ns, kind, slot, priority, reason, length, shared, headroom; a frame's octets follow, 64 of them."""
 FRAME_OCTETS = 64
 _REQUEST = struct.Struct("=5I")
-_STATION = struct.Struct("=I6s2x")
+_STATION = struct.Struct("=6sH")
 
 
 class EventKind(enum.IntEnum):
@@ -151,6 +151,10 @@ class PortProgram:
             raise bpf.BpfError(
                 "this kernel has no __rtnl_unlock: frames that die with their queue could not be noticed"
             )
+        self._links: list[int] = []
+
+    def watch_queues(self) -> None:
+        """Have frames that leave a queue, or die in it, give their cells back."""
         self._links = [self._object.attach(name) for name in ("left", "freed")]
 
     def add_ring(self, node: int) -> bpf.Ring:
@@ -172,7 +176,7 @@ class PortProgram:
 
     def set_station(self, node: int, address: bytes, slot: int) -> None:
         """Frames to this address leave a switch by the port `slot`."""
-        self._stations[_STATION.pack(node, address)] = struct.pack("=I", FIRST_INTERFACE + slot)
+        self._stations[_STATION.pack(address, node)] = struct.pack("=I", FIRST_INTERFACE + slot)
 
     def set_blocked(self, slot: int, priorities: int) -> None:
         """The priorities, as a mask, whose frames the port `slot` drops instead of queueing them."""

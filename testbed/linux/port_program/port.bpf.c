@@ -140,17 +140,15 @@ struct {
 	__type(value, struct group);
 } groups SEC(".maps");
 
-struct station {
-	__u32 node;		/* the switch */
-	__u8 address[8];	/* of the station; two octets of padding */
-};
+/* The switch's node number in the upper 16 bits, the station's address below, as it lies in the frame. */
+typedef __u64 station;
 
 /* Which interface of a switch leads to a station. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct station);
+	__type(key, station);
 	__type(value, __u32);
 } stations SEC(".maps");
 
@@ -371,13 +369,14 @@ static __always_inline __u64 what(__u16 kind, __u32 slot, __u32 priority, __u32 
 static __always_inline int forward(struct __sk_buff *skb, const struct port *port)
 {
 	void *start = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct station station = { .node = port->node };
+	station key;
 	__u32 *leaving;
 
-	if (start + 6 > end)
+	if (start + 8 > end)
 		return NEXT;
-	__builtin_memcpy(station.address, start, 6);
-	leaving = bpf_map_lookup_elem(&stations, &station);
+	__builtin_memcpy(&key, start, 8);
+	key = (key & 0xFFFFFFFFFFFFull) | (__u64)port->node << 48;
+	leaving = bpf_map_lookup_elem(&stations, &key);
 	if (!leaving)
 		return NEXT;
 	return *leaving == skb->ifindex ? DROP : bpf_redirect(*leaving, 0);

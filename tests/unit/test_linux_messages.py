@@ -1,0 +1,131 @@
+"""Requests to the kernel, octet by octet, and the port program's object."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from testbed.agent import log
+from testbed.agent.log import Own
+from testbed.frames import Mac
+from testbed.linux import links, qdiscs
+from testbed.linux.netlink import attribute, attributes, text, u32
+from testbed.linux.port_program import build
+from testbed.net.port import Port
+from testbed.net.queues import CONTROL_QUEUE, Queues
+from testbed.pfc.record import Ignored, Kind
+from testbed.units import Rate
+
+
+def test_an_attribute_is_padded_to_four_octets() -> None:
+    assert attribute(3, b"abcde") == bytes.fromhex("0900 0300") + b"abcde" + bytes(3)
+    assert text(1, "htb") == bytes.fromhex("0800 0100") + b"htb\0"
+    assert attributes(u32(1, 7) + text(2, "x")) == {1: b"\7\0\0\0", 2: b"x\0"}
+
+
+def test_attributes_that_lie_about_their_length_end_the_list() -> None:
+    assert attributes(bytes.fromhex("0300 0100 0000 0000")) == {}
+
+
+def test_stopping_a_queue_is_one_request_without_an_answer() -> None:
+    request = qdiscs.pausing(4097, qdiscs.handle(1, 0x13), stop=True)
+    length, kind, flags, _, _ = struct.unpack_from("=IHHII", request)
+    assert (length, kind, flags) == (len(request), 36, 1)  # RTM_NEWQDISC, NLM_F_REQUEST: no acknowledgement
+    assert struct.unpack_from("=iIII", request, 20) == (4097, 0, 0x10013, 0)
+    inside = attributes(request, 36)
+    assert inside[1] == b"plug\0"
+    assert struct.unpack("=iI", inside[2])[0] == 0  # TCQ_PLUG_BUFFER
+    again = attributes(qdiscs.pausing(4097, qdiscs.handle(1, 0x13), stop=False), 36)
+    assert struct.unpack("=iI", again[2])[0] == 2  # TCQ_PLUG_RELEASE_INDEFINITE
+
+
+def test_a_pair_of_interfaces_is_one_request_with_both_ends_in_their_places() -> None:
+    one = links.End("h1-eth0", 4096, 11, Mac.parse("02:00:00:00:00:01"), queues=9)
+    other = links.End("s1-eth1", 4097, 12)
+    outer = attributes(links.pair(one, other).body, 16)
+    assert (outer[3], outer[28], outer[31]) == (b"h1-eth0\0", struct.pack("=I", 11), struct.pack("=I", 9))
+    assert outer[1] == bytes.fromhex("020000000001")
+    kind = attributes(outer[18])
+    assert kind[1] == b"veth\0"
+    peer = attributes(kind[2])[1]
+    assert struct.unpack_from("=i", peer, 4) == (4097,)
+    assert attributes(peer, 16)[3] == b"s1-eth1\0"
+    assert attributes(peer, 16)[28] == struct.pack("=I", 12)
+
+
+def test_line_rate_counts_what_a_frame_takes_on_the_wire() -> None:
+    message = qdiscs.htb_class(
+        1,
+        qdiscs.handle(1),
+        qdiscs.handle(1, 1),
+        rate=Rate("10Mb/s"),
+        ceil=Rate("10Mb/s"),
+        burst_ns=20_000,
+        quantum=1562,
+    )
+    options = attributes(attributes(message.body, 20)[2])[1]
+    _, link_layer, overhead, _, _, octets_per_second = struct.unpack_from("=BBHhHI", options)
+    assert (link_layer, overhead, octets_per_second) == (1, 24, 1_250_000)
+    assert struct.unpack_from("=II", options, 24) == (313, 313)  # ticks of 64 ns
+
+
+def test_a_switch_port_has_a_class_and_a_pause_point_for_each_priority() -> None:
+    made = Queues(4097, Rate("10Mb/s"), Port(shares={3: 50}, strict=frozenset({7})), is_host=False).messages()
+    kinds = [attributes(message.body, 20)[1].rstrip(b"\0").decode() for message in made]
+    assert kinds.count("htb") == 1 + 1 + 8
+    assert kinds.count("plug") == 2 * 8  # each made, then opened
+    classes = [message for message in made if message.kind == 40]
+    parameters = [attributes(attributes(message.body, 20)[2])[1] for message in classes[1:]]
+    quanta = [struct.unpack_from("=I", options, 32)[0] for options in parameters]
+    levels = [struct.unpack_from("=I", options, 40)[0] for options in parameters]
+    assert levels == [1, 1, 1, 1, 1, 1, 1, 0], "the strict one is served first"
+    assert quanta[3] / quanta[0] == pytest.approx(5000 / 833, rel=0.01)
+    assert min(quanta) >= 1514, "less than a frame would not be served in proportion"
+
+
+def test_a_host_port_has_a_queue_for_each_priority_and_one_for_its_agent() -> None:
+    queues = Queues(4096, Rate("10Mb/s"), Port(), is_host=True)
+    kinds = [attributes(message.body, 20)[1].rstrip(b"\0").decode() for message in queues.messages()]
+    assert kinds[0] == "mqprio" and kinds.count("tbf") == 8 and kinds.count("plug") == 16
+    assert queues.control == CONTROL_QUEUE
+    assert queues.queue_of == tuple(range(8))
+
+
+PORTS = {5: "s1-eth1"}
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "priorities", "detail"),
+    [
+        ((1, Own.DROP, 5, 0b1000, 2 << 32 | 1514), "drop", (3,), {"reason": "threshold", "octets": 1514}),
+        ((1, Own.QUEUE_STOPPED, 5, 0b1000, 36_000), "queue_stopped", (3,), {"reaction_ns": 36_000}),
+        ((1, Own.SEND_FAILED, 5, 0, 19), "send_failed", (), {"error": "No such device"}),
+        ((1, Kind.XOFF_SENT, 5, 0b11000, 65535), "xoff_sent", (3, 4), {"quanta": 65535}),
+        ((1, Kind.IGNORED, 5, 0, Ignored.GLOBAL_PAUSE), "ignored", (), {"reason": "global_pause"}),
+    ],
+)
+def test_a_logged_record_is_put_into_words(
+    record: tuple[int, int, int, int, int], kind: str, priorities: tuple[int, ...], detail: dict[str, object]
+) -> None:
+    event = log.in_words(record, PORTS)
+    assert (event.kind, event.port, event.priorities, event.detail) == (kind, "s1-eth1", priorities, detail)
+
+
+def test_a_log_outlives_a_record_cut_short() -> None:
+    file = log.new()
+    whole = log.RECORD.pack(7, Kind.XON_SENT, 5, 8, 0)
+    with open(file, "r+b", buffering=0) as memory:
+        memory.write(whole + whole[:5])
+        assert list(log.read(file)) == [(7, Kind.XON_SENT, 5, 8, 0)]
+
+
+def test_the_object_of_the_port_program_is_made_from_its_source(tmp_path: Path) -> None:
+    if not (shutil.which(build.COMPILER) and Path("/usr/include/bpf/bpf_helpers.h").exists()):
+        pytest.skip(f"{build.COMPILER} or libbpf's headers are missing, so the object cannot be built anew")
+    build.build(tmp_path / "port.bpf.o")
+    assert (tmp_path / "port.bpf.o").read_bytes() == build.OBJECT.read_bytes(), (
+        "run python3 -m testbed.linux.port_program.build and commit what it makes"
+    )

@@ -97,6 +97,7 @@ class Fabric:
 
     def __init__(self) -> None:
         self.ports: dict[int, PortState] = {}
+        self._by_name: dict[str, int] = {}
         self.links: list[Any] = []
         self.program: PortProgram | None = None
         self.agents: Agents | None = None
@@ -124,6 +125,11 @@ class Fabric:
         self, one: tuple[Any, str, str | None], other: tuple[Any, str, str | None], cable: Cable
     ) -> tuple[int, int]:
         """Lay a cable, on the lab's scale, between two nodes: (node, interface's name, address). Returns the slots."""
+        if self.program is not None:
+            raise FabricError(
+                f"{one[1]} and {other[1]}: the network runs, and a cable laid now would be no lossless one; "
+                "add it to the topology"
+            )
         slots = self._next_slot, self._next_slot + 1
         if slots[1] >= SLOTS:
             raise FabricError(f"a network has at most {SLOTS} lossless ports; this one wants more")
@@ -171,11 +177,16 @@ class Fabric:
             mac, cable = self._pending.pop(intf.slot)
             intf.mac = str(mac)
             self.ports[intf.slot] = PortState(intf.slot, intf, mac, cable)
+            self._by_name[intf.name] = intf.slot
 
     def set_mac(self, intf: Any, mac: Mac) -> None:
         self._send(intf, links.address_of(FIRST_INTERFACE + intf.slot, mac))
         if intf.slot in self.ports:
             self.ports[intf.slot].mac = mac
+            if self.program is not None:
+                graph = Graph.of(self.links)
+                for switch in graph.forwarding:
+                    self._tell_ways(self.program, switch, graph.next_hops(switch))
 
     def add_address(self, intf: Any, address: str) -> None:
         self._send(intf, links.up(FIRST_INTERFACE + intf.slot))
@@ -197,9 +208,9 @@ class Fabric:
 
     def port(self, name: str) -> PortState:
         """A port by its interface's name, as in s1-eth2."""
-        for port in self.ports.values():
-            if port.name == name:
-                return port
+        slot = self._by_name.get(name)
+        if slot is not None and slot in self.ports:
+            return self.ports[slot]
         raise FabricError(f"there is no lossless port {name}; there are {', '.join(sorted(self.names()))}")
 
     def names(self) -> list[str]:
@@ -371,12 +382,14 @@ class Fabric:
                 requests.append(links.join(port.interface, BRIDGE))
                 if port.name not in flooding:
                     requests.append(links.flooding(port.interface, False))
-            by_name = {port.name: port for port in ports}
-            for station, leaving in graph.next_hops(name).items():
-                for state in self._stations(station):
-                    self.program.set_station(self.nodes[name], state.mac.octets, by_name[leaving].slot)
-                    if looped:
-                        requests.append(links.forward(by_name[leaving].interface, state.mac))
+            ways = graph.next_hops(name)
+            self._tell_ways(self.program, name, ways)
+            if looped:
+                requests += [
+                    links.forward(self.port(leaving).interface, state.mac)
+                    for station, leaving in ways.items()
+                    for state in self._stations(station)
+                ]
         else:
             requests += [links.patient(port.interface) for port in ports]
         requests += [links.up(port.interface) for port in ports]
@@ -385,6 +398,12 @@ class Fabric:
             with kernel.in_network_of(node.pid):
                 for port in ports:
                     self.program.attach(port.slot)
+
+    def _tell_ways(self, program: PortProgram, switch: str, ways: Mapping[str, str]) -> None:
+        """Fill a switch's forwarding table: {station: the name of the port that leads to it}."""
+        for station, leaving in ways.items():
+            for state in self._stations(station):
+                program.set_station(self.nodes[switch], state.mac.octets, self.port(leaving).slot)
 
     def _stations(self, node: str) -> list[PortState]:
         """The ports of a host or router, whose addresses switches forward to."""

@@ -47,13 +47,14 @@ class Accelerator:
     deterministic: bool
 
 
-# The instruction clock: one instruction is one nanosecond, and idle time is skipped. Recording, to nowhere,
+# The instruction clock: one instruction is one nanosecond, and idle time is skipped. Without erms and fsrm the kernel
+# copies by words and not by octets, each of which would be an instruction. Recording, to nowhere,
 # makes QEMU's main thread wait for the guest's: without, it may skip idle time a little too far when
 # the host takes the core from the guest's thread at an unlucky moment (docs/decisions/0007).
 ICOUNT = Accelerator(
     "tcg-icount",
     ("-accel", "tcg,tb-size=256", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null",
-     "-cpu", "max,-rdrand,-rdseed", "-seed", "1",
+     "-cpu", "max,-rdrand,-rdseed,-erms,-fsrm", "-seed", "1",
      "-rtc", "base=2025-01-01T00:00:00,clock=vm"),
     deterministic=True,
 )  # fmt: skip

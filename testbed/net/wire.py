@@ -22,6 +22,8 @@ from testbed.linux import kernel, mmsg
 _SO_PRIORITY = 12
 _SOL_PACKET, _PACKET_QDISC_BYPASS = 263, 20
 _STARTED = b"listening on"
+_HANDED_OVER_S = 1.1
+"""The kernel gives tcpdump frames by the block: when it is full, or a second old. An interrupted one asks no more."""
 
 
 class CaptureError(XoffError):
@@ -94,7 +96,7 @@ def capture(node: Any, interface: str, file: Path, expression: str = "") -> Iter
                 raise CaptureError(f"tcpdump on {interface} did not start: {said.decode(errors='replace').strip()}")
             said += piece
         yield
-        time.sleep(0.01)  # what has just passed is on its way through tcpdump
+        time.sleep(_HANDED_OVER_S)  # what has just passed is on its way to tcpdump
     finally:
         process.send_signal(signal.SIGINT)
         process.wait()

@@ -33,6 +33,15 @@ class Own(enum.IntEnum):
     SEND_FAILED = 107  # value: errno
 
 
+_SPANS = {
+    Kind.PAUSE_EXPIRED: "late_ns",
+    Kind.PAUSE_RESTORED: "left_ns",
+    Kind.STORM_DETECTED: "paused_ns",
+    Kind.STORM_ENDED: "lasted_ns",
+}
+"""What the value is, where it is a time."""
+
+
 @dataclass(frozen=True)
 class LoggedEvent:
     """One event, in words."""
@@ -75,4 +84,6 @@ def in_words(record: tuple[int, int, int, int, int], ports: dict[int, str]) -> L
         detail = {"reason": list(Ignored)[value].name.lower() if value < len(Ignored) else value}
     elif kind in (Kind.XOFF_RECEIVED, Kind.XOFF_SENT, Kind.XOFF_REFRESHED):
         detail = {"quanta": value}
+    elif kind in _SPANS:
+        detail = {_SPANS[Kind(kind)]: value}
     return LoggedEvent(time_ns, name, ports.get(slot, ""), priorities, detail)

@@ -1,0 +1,93 @@
+"""XON comes exactly at the configured offset below the threshold, and a larger offset means fewer pauses."""
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from testbed.buffer.settings import Static
+from testbed.lab import Run, experiment
+from testbed.units import Rate, Size
+
+if TYPE_CHECKING:
+    from testbed.net.port import Buffer
+
+CELL = 208
+FRAME = Size("1514B")
+LINE = Rate("10Mb/s")
+THRESHOLD = 200
+OFFSETS = (0, 1, 8, 9, 100, 200)
+LIVE_OFFSETS = (0, 24, 56, 120)
+HEADROOM = 100
+
+
+@experiment(timeout="200s")
+def hysteresis(run: Run, frames: int = 400) -> None:
+    """XON comes exactly at its offset below the threshold, and a larger offset means fewer pauses.
+
+    First a queue drains frame by frame until XON reaches the sender: that is when headroom is empty and use has fallen
+    by the offset. Then two senders overload a port, with offsets from 0 up. The control case is the offset 0: the first
+    frame that leaves ends the pause, the next that comes begins another, and pauses are most frequent.
+    """
+    _exactly(run)
+    _in_traffic(run, frames)
+
+
+def _exactly(run: Run) -> None:
+    """The frame that triggers PAUSE is in headroom, which empties first; then as many leave as the offset asks for."""
+    from experiments._steps import Steps
+    from testbed.net.network import network
+    from topologies.incast import Incast
+
+    for offset in OFFSETS:
+        with (
+            network(Incast(n=1, buffer=_buffer(offset, ports=2)), run, autoStaticArp=True) as net,
+            Steps(run, net) as steps,
+        ):
+            for octets, cells in ((208, 1), (1514, 8)):
+                fits = THRESHOLD // cells
+                steps.fill([("h1", octets)] * (fits + 1))
+                arrived, resumed = steps.drain()
+                label = f"offset {offset}, frames of {cells} cells"
+                run.claim(f"{label}: XON comes when so many have left", resumed, equals={"h1": 1 + -(-offset // cells)})
+                run.claim(f"{label}: arrived in the end", arrived, equals=fits + 1)
+
+
+def _in_traffic(run: Run, frames: int) -> None:
+    from experiments._rates import together
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from topologies.incast import Incast
+
+    pauses = {}
+    for offset in LIVE_OFFSETS:
+        with network(Incast(n=2, buffer=_buffer(offset, ports=3)), run, autoStaticArp=True) as net:
+            *hosts, target = net.hosts
+            with Flows([Flow(host, target, frame=FRAME, count=frames) for host in hosts]) as flows, run.measuring():
+                flows.wait()
+            found = [net.fabric.pfc(f"{host.name}-eth0", 3)["xoff_received"] for host in hosts]
+            levels = _levels(net.fabric.events())
+        pauses[offset] = sum(found)
+        label = f"offset {offset}, two senders at line rate"
+        run.claim(f"{label}: cells in use at each XON", levels, equals=[(THRESHOLD - offset) // 8 * 8])
+        run.claim(f"{label}: lost", sum(report.lost for report in flows.reports), equals=0)
+        run.claim(f"{label}: goodput", together(flows.reports), at_least=LINE * 99 // 100)
+        if offset:  # a group that was relieved has to be sent so many cells before it is congested again
+            most = len(hosts) * (frames * 8 // offset + 1)
+            run.claim(f"{label}: pauses", pauses[offset], at_most=most)
+    counts = list(pauses.values())
+    run.figure("pauses by offset", pauses)
+    falling = all(more > fewer for more, fewer in pairwise(counts))
+    run.claim("a larger offset means fewer pauses", falling, equals=True)
+
+
+def _levels(events: list) -> list[int]:
+    """The different numbers of shared cells that groups had when they were relieved."""
+    relieved = {(event.t_ns, event.port) for event in events if event.kind == "relieved"}
+    crossings = [event for event in events if event.kind == "threshold" and (event.t_ns, event.port) in relieved]
+    return sorted({event.detail["shared_cells"] for event in crossings})
+
+
+def _buffer(offset: int, ports: int) -> "Buffer":
+    from testbed.net.port import Buffer
+
+    total = ports * (THRESHOLD + HEADROOM)
+    return Buffer(total=total, cell=CELL, xoff=Static(THRESHOLD), xon_offset=offset, headroom=HEADROOM)

@@ -1,0 +1,69 @@
+"""The victim of PFC: a flow whose own path is free is slowed, because it shares a cable with one that is not."""
+
+from typing import NamedTuple
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate
+
+OFFERED = Rate("4Mb/s")
+LASTS = Duration("2s")
+SETTLED, STEADY = Duration("500ms"), Duration("1400ms")
+OTHERS = ("r2", "r3", "r4", "r5")
+CONGESTED, APART = 3, 4
+
+
+class Outcome(NamedTuple):
+    goodput: Rate
+    """Of the victim."""
+    lost: int
+    """By all flows together."""
+    pauses: int
+    """Of the shared cable, of the victim's priority."""
+
+
+@experiment(timeout="60s")
+def victim(run: Run) -> None:
+    """A flow whose own path is free is slowed by PFC, because it shares a cable with one whose path is not.
+
+    h1 and r2 to r5 overload the port to r1; h2 sends to r6, whose port is idle. h1 and h2 share the cable s1-s2. PFC
+    cannot tell h2's frames on the cable from h1's: s2 pauses all of the priority. h1 and h2 together send 9 of the
+    cable's 10 Mb/s, so without the others, the first control case, h2 gets all that it sends. So it does in the second,
+    where the overload is the same and h2 has another lossless priority. In no case is a frame lost.
+    """
+    slowed = _run(run, CONGESTED, OTHERS)
+    label = "an overloaded port elsewhere"
+    # h1 gets a fifth of the port to r1, 2 Mb/s, and h2 about as much: frames of both enter the cable by turns.
+    run.claim(f"{label}: goodput of the victim", slowed.goodput, at_most=OFFERED * 60 // 100)
+    run.claim(f"{label}: pauses of the shared cable", slowed.pauses, at_least=5)
+    run.claim(f"{label}: lost", slowed.lost, equals=0)
+
+    for label, free in (
+        ("no overload", _run(run, CONGESTED, ())),
+        ("an overloaded port elsewhere, and a priority of its own", _run(run, APART, OTHERS)),
+    ):
+        run.claim(f"{label}: goodput of the victim", free.goodput, at_least=OFFERED * 99 // 100)
+        run.claim(f"{label}: pauses of the shared cable", free.pauses, equals=0)
+        run.claim(f"{label}: lost", free.lost, equals=0)
+
+
+def _run(run: Run, priority: int, others: tuple[str, ...]) -> Outcome:
+    from experiments._rates import steady
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.port import Buffer, Port
+    from topologies.dumbbell import Dumbbell
+
+    port = Port().with_pfc(CONGESTED, APART)
+    with network(Dumbbell(n=6, port=port, buffer=Buffer(total=2000)), run, autoStaticArp=True) as net:
+        flows = [
+            Flow(net["h2"], net["r6"], priority, rate=OFFERED, duration=LASTS),
+            Flow(net["h1"], net["r1"], CONGESTED, rate=Rate("5Mb/s"), duration=LASTS),
+        ]
+        flows += [Flow(net[host], net["r1"], CONGESTED, duration=LASTS) for host in others]
+        with Flows(flows) as running, run.measuring():
+            running.wait()
+        pauses = net.fabric.pfc(net.fabric.between("s1", "s2").name, priority)["xoff_received"]
+    reports = running.reports
+    rates = steady(reports, SETTLED, STEADY)
+    run.figure(f"goodput of h2, h1, r2 ..., {len(others)} others, victim of priority {priority}", rates)
+    return Outcome(rates[0], sum(report.lost for report in reports), pauses)

@@ -1,0 +1,49 @@
+"""Experiments on networks with a fault that their claims have to find."""
+
+from dataclasses import replace
+from typing import Any
+
+from testbed.lab import Run, experiment
+
+
+@experiment(timeout="120s")
+def a_threshold_of_one_cell_more(run: Run) -> None:
+    from experiments import thresholds
+    from testbed.net import fabric
+
+    told = fabric._limits
+    fabric._limits = lambda group: replace(told(group), static=told(group).static + 1)
+    thresholds._static(run)
+
+
+@experiment(timeout="120s")
+def an_offset_of_one_cell_more(run: Run) -> None:
+    from experiments import hysteresis
+    from testbed.net import fabric
+
+    told = fabric._limits
+    fabric._limits = lambda group: replace(told(group), xon_offset=told(group).xon_offset + 1)
+    hysteresis._exactly(run)
+
+
+@experiment(timeout="120s")
+def headroom_for_one_frame(run: Run) -> None:
+    from experiments import incast
+    from testbed.net.port import PortNeeds
+
+    PortNeeds.headroom_cells = lambda *_: 8  # type: ignore[method-assign]
+    incast.incast.body(run)
+
+
+@experiment(timeout="120s")
+def a_cable_that_loses_frames(run: Run) -> None:
+    """Data, which no switch's counters tell, and PAUSE, so that switches drop as well."""
+    from experiments import conservation
+    from testbed.net import topo
+
+    def lossy(*args: Any, **options: Any) -> Any:
+        return told(*args, **options | {"loss": "1/200"})
+
+    told = topo.Cable
+    topo.Cable = lossy  # type: ignore[assignment, misc]
+    conservation.conservation.body(run)

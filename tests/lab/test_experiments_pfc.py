@@ -1,0 +1,49 @@
+"""What PFC has to do by literature and switch test plans comes out in the lab, and a fault in it would be seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed import lab
+from testbed.lab import definition
+from testbed.lab.engine import Ready
+from testbed.lab.fidelity import Verdict
+from tests.lab.conftest import Runner
+
+EXPERIMENTS = ("incast", "thresholds", "hysteresis", "mixed", "victim", "parking_lot", "conservation")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
+    result = lab.run(definition.find(name), on=ready, out=tmp_path).check()
+    assert result.claims
+    assert result.fidelity.verdict is Verdict.KEPT
+
+
+def failing(run: Runner, fault: str) -> set[str]:
+    return {claim.name for claim in run(f"broken:{fault}").claims if not claim.passed}
+
+
+def test_a_threshold_of_one_cell_more_is_seen_with_frames_that_take_one(run: Runner) -> None:
+    found = failing(run, "a_threshold_of_one_cell_more")
+    assert "static threshold of 40 cells, frames of 60 octets: PAUSE comes with frame" in found
+    assert "static threshold of 40 cells, frames of 1514 octets: PAUSE comes with frame" not in found
+
+
+def test_an_offset_of_one_cell_more_is_seen(run: Runner) -> None:
+    found = failing(run, "an_offset_of_one_cell_more")
+    assert "offset 0, frames of 1 cells: XON comes when so many have left" in found
+    assert "offset 8, frames of 8 cells: XON comes when so many have left" in found
+    assert "offset 1, frames of 8 cells: XON comes when so many have left" not in found
+
+
+def test_loss_for_want_of_headroom_is_seen_at_the_receiver(run: Runner) -> None:
+    assert {"with PFC: h1", "with PFC: h2"} <= failing(run, "headroom_for_one_frame")
+
+
+def test_loss_between_switches_is_seen_by_conservation(run: Runner) -> None:
+    found = failing(run, "a_cable_that_loses_frames")
+    assert {"with PFC: octets received from each host", "with PFC: octets into each switch"} <= found
+    assert "with PFC: octets sent by each host" not in found

@@ -1,0 +1,89 @@
+"""A queue that is held at known lengths, for experiments with ECN. Only the lab can import it.
+
+    h1 ---s1--- r     A frame from h1 and one from h2 in each frame time: the queue from s1 to r grows by one.
+    h2 ---+           From h2 alone: it keeps its length, and each frame finds the same number waiting.
+
+One frame sets the beat of departures, and all others arrive half a frame time beside it: what a frame finds does not
+depend on which of two events of the same moment comes first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.ecn.curve import EcnCurve
+from testbed.ecn.field import Ecn
+from testbed.lab import Run
+from testbed.net.cable import Cable
+from testbed.net.flows import Flow, Flows, Report
+from testbed.net.port import Buffer, Port
+from testbed.net.topo import LosslessTopo
+from testbed.units import Duration, Rate, Size
+
+FRAME = Size("1514B")
+LINE = Rate("10Mb/s")
+FRAME_TIME = LINE.time_for(FRAME + Size("24B"))
+_PRIORITY = 3
+
+
+class Marking(LosslessTopo):
+    """Two senders, and a switch that marks what waits for the receiver. No PFC."""
+
+    port = Port().with_pfc()
+    buffer = Buffer(total=20_000)
+
+    def build(self, curve: EcnCurve | None) -> None:
+        self.addSwitch("s1")
+        for host in ("h1", "h2"):
+            # Faster than the line that they share: else a sender that was late once would stay so.
+            self.addLink(self.addHost(host), "s1", cable=Cable("40Gb/s"))
+        marks = {} if curve is None else {_PRIORITY: curve}
+        self.addLink("s1", self.addHost("r"), settings1=Port(ecn=marks).with_pfc())
+
+
+class Held:
+    """What is sent, step by step; each call goes on where the one before ended."""
+
+    def __init__(self, net: Any) -> None:
+        self._net = net
+        self._names = ["the first frame"]
+        self._flows = [self._flow("h1", Ecn.ECT_0, 1, Duration("0s"))]
+        self._now = FRAME_TIME // 2
+
+    def grow(self, name: str, frames: int) -> None:
+        """Lengthen the queue by so many frames, or as far as it goes; the steps are `name`, h1 and `name`, h2."""
+        for host in ("h1", "h2"):
+            self._add(f"{name}, {host}", self._flow(host, Ecn.ECT_0, frames, self._now))
+        self.rest(frames)
+
+    def hold(self, name: str, frames: int, ecn: Ecn = Ecn.ECT_0, rate: Rate = LINE) -> None:
+        """Keep the length, with so many frames."""
+        self._add(name, self._flow("h2", ecn, frames, self._now, rate))
+        self._now += rate.time_for(FRAME + Size("24B")) * frames
+
+    def beside(self, name: str, frames: int, ecn: Ecn, rate: Rate) -> None:
+        """Send more, from h1, while the next step takes its time."""
+        self._add(name, self._flow("h1", ecn, frames, self._now, rate))
+
+    def rest(self, frames: int) -> None:
+        """Send nothing more for so many frame times."""
+        self._now += FRAME_TIME * frames
+
+    def run(self, run: Run) -> dict[str, Report]:
+        """Send it all; what came of each step."""
+        with Flows(self._flows) as flows, run.measuring():
+            flows.wait()
+        return dict(zip(self._names, flows.reports, strict=True))
+
+    def _add(self, name: str, flow: Flow) -> None:
+        self._names.append(name)
+        self._flows.append(flow)
+
+    def _flow(self, host: str, ecn: Ecn, frames: int, start: Duration, rate: Rate = LINE) -> Flow:
+        net = self._net
+        return Flow(net[host], net["r"], _PRIORITY, FRAME, rate=rate, count=frames, start=start, ecn=ecn)
+
+
+def found(report: Report) -> int:
+    """How many frames those of a step found waiting, by how long they waited themselves."""
+    return Duration.from_ns(report.worst_delay_ns) // FRAME_TIME

@@ -1,0 +1,117 @@
+"""A deadlock of PFC: switches in a circle, each of which waits for room in the next one's buffer."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from testbed.buffer.settings import Static
+from testbed.lab import Run, experiment
+from testbed.net.port import Buffer, Port
+from testbed.pfc.settings import WatchdogSettings
+from testbed.units import Duration, Size
+
+SWITCHES = 4
+PRIORITY = 3
+FRAME = Size("1514B")
+LOAD = Duration("2s")
+DETECTION, RESTORATION = Duration("200ms"), Duration("200ms")
+POLL = Duration("7ms")  # rarely at the same moment as the lab's own look at its CPU, every 100 ms
+DRAINED, FOR_EVER = Duration("4s"), Duration("15s")
+"""For ever is more than four of the longest pauses, 3.4 s each at this speed."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of one run, over all flows."""
+
+    halfway: int  # received when half of the load was over
+    at_the_end: int  # of the load
+    received: int
+    least: int  # received of the flow that had least, in the second half
+    lost: int  # sent, and not received for ever
+    waiting: int  # in the kernel's queues, at the end
+    dropped: int  # by the buffers
+    paused: int  # ports between switches, at the end
+
+
+@experiment(timeout="120s")
+def deadlock(run: Run) -> None:
+    """Four hosts at a ring of switches each send to the one across, at line rate.
+
+    Clockwise, each cable carries two flows and each buffer waits for the next one: after a moment everything stands
+    still for ever, though nothing is lost. Up/down routing has the same load, and the buffers wait for each other in no
+    circle: frames go on to flow, and all arrive. Control cases: without PFC there is loss instead of a deadlock; a
+    watchdog at one of the switches gets frames moving again, and loses some.
+    """
+    seen = _ring(run, True, Port(), wait=FOR_EVER)
+    run.claim("clockwise: received in the second half", seen.at_the_end - seen.halfway, equals=0)
+    run.claim("clockwise: received later", seen.received - seen.at_the_end, equals=0)
+    run.claim("clockwise: ports between switches that are paused in the end", seen.paused, equals=SWITCHES)
+    run.claim("clockwise: sent, not received, and not waiting either", seen.lost - seen.waiting, equals=0)
+    run.claim("clockwise: still waiting", seen.waiting, at_least=1)
+
+    seen = _ring(run, False, Port())
+    run.claim("up/down: received in the second half, of each flow", seen.least, at_least=100)
+    run.claim("up/down: lost", seen.lost, equals=0)
+    run.claim("up/down: ports between switches that are paused in the end", seen.paused, equals=0)
+
+    seen = _ring(run, True, Port().with_pfc())
+    run.claim("clockwise without PFC: received in the second half, of each flow", seen.least, at_least=100)
+    run.claim("clockwise without PFC: lost", seen.lost, at_least=1000)
+    run.claim("clockwise without PFC: lost, not dropped by a buffer", seen.lost - seen.dropped, equals=0)
+
+    seen = _ring(run, True, Port(), WatchdogSettings(DETECTION, RESTORATION, POLL))
+    run.claim("clockwise with a watchdog: received in the second half", seen.at_the_end - seen.halfway, at_least=100)
+    run.claim("clockwise with a watchdog: still waiting", seen.waiting, equals=0)
+    run.claim("clockwise with a watchdog: lost", seen.lost, at_least=1)
+
+
+def _ring(
+    run: Run, clockwise: bool, port: Port, watchdog: WatchdogSettings | None = None, wait: Duration = DRAINED
+) -> Seen:
+    """All flows at once for a while; then a wait for what may still come."""
+    import time
+
+    from testbed.linux import qdiscs
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from topologies.ring import Ring
+
+    class Watched(Ring):
+        """A ring in which only the first switch may have a watchdog."""
+
+        buffer = Buffer(xoff=Static(160), xon_offset=40)
+
+        def addSwitch(self, name: str, **options: Any) -> str:
+            watched = replace(port, pfc=replace(port.pfc, watchdog=watchdog if name == "s1" else None))
+            switch: str = super().addSwitch(name, port=watched, **options)
+            return switch
+
+    with network(Watched(n=SWITCHES, clockwise=clockwise, port=port), run) as net:
+        across = [
+            Flow(net[f"h{number}"], net[f"h{(number + SWITCHES // 2 - 1) % SWITCHES + 1}"], buffer=Size("64kB"))
+            for number in range(1, SWITCHES + 1)
+        ]
+        with Flows(across, settle=Duration("4s")) as flows, run.measuring():
+            time.sleep(LOAD.ns / 2e9)
+            halfway = [flows.received(index) for index in range(SWITCHES)]
+            time.sleep(LOAD.ns / 2e9)
+            at_the_end = [flows.received(index) for index in range(SWITCHES)]
+            flows.stop_sending()
+            time.sleep(wait.ns / 1e9)
+        waiting = sum(
+            octets
+            for node in net.hosts + net.switches
+            for _, handle, octets, _ in qdiscs.listed(net.fabric.socket(node))
+            if handle == qdiscs.handle(1)  # the root of a port, which counts what all of its queues hold
+        )
+        between = [f"s{number}-eth{way}" for number in range(1, SWITCHES + 1) for way in (2, 3)]
+        return Seen(
+            halfway=sum(halfway),
+            at_the_end=sum(at_the_end),
+            received=sum(report.received for report in flows.reports),
+            least=min(after - before for before, after in zip(halfway, at_the_end, strict=True)),
+            lost=sum(report.lost for report in flows.reports),
+            waiting=waiting // FRAME.bytes,
+            dropped=net.fabric.dropped(),
+            paused=sum(net.fabric.pfc(name, PRIORITY)["paused_until_ns"] is not None for name in between),
+        )

@@ -1,0 +1,59 @@
+"""Pauses at a steady beat: what gets through is the part of the time in which nothing is paused."""
+
+from fractions import Fraction
+from typing import Any
+
+from testbed.frames import Mac
+from testbed.frames.mac_control import PfcFrame
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate
+
+LINE = Rate("10Mb/s")
+PERIOD = Duration("520ms")
+PERIODS = 4
+PARTS = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
+RECEIVER = Mac.parse("02:00:00:00:00:01")
+
+
+@experiment(timeout="60s")
+def duty_cycle(run: Run) -> None:
+    """A receiver pauses its switch for 1/4, 1/2 and 3/4 of the time: the rest of the line rate gets through.
+
+    A pause ends with its time or by XON, and both give the same. A frame that has begun is not cut, so each period can
+    be wrong by one of the 422 frames that it has room for. The control case is a switch without PFC.
+    """
+    from testbed.net.port import Port
+
+    beats = [(part, by_xon) for part in PARTS for by_xon in (False, True)]
+    for (part, by_xon), (goodput, lost) in zip(beats, _through(run, Port(), beats), strict=True):
+        name = f"paused {part} of the time, until {'XON' if by_xon else 'the time is over'}"
+        due = LINE * (part.denominator - part.numerator) // part.denominator
+        run.claim(f"{name}: goodput", goodput, at_least=due * 99 // 100, at_most=due * 101 // 100)
+        run.claim(f"{name}: lost", lost, equals=0)
+    [(goodput, _)] = _through(run, Port().with_pfc(), [(Fraction(1, 2), False)])
+    run.claim("told to pause 1/2 of the time, without PFC: goodput", goodput, at_least=LINE * 99 // 100)
+
+
+def _through(run: Run, port: Any, beats: list[tuple[Fraction, bool]]) -> list[tuple[Rate, int]]:
+    """What a flow at line rate gets through in each beat, and what it loses."""
+    import time
+
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.wire import RawPort
+    from topologies.incast import Incast
+
+    found = []
+    with network(Incast(n=1, port=port), run) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
+        for part, by_xon in beats:
+            pause = Duration.from_ns(int(PERIOD.ns * part))
+            xoff = PfcFrame.xoff(RECEIVER, [3]) if by_xon else PfcFrame.xoff(RECEIVER, [3], LINE.quanta(pause))
+            with Flows([Flow(net["h1"], net["r"])]) as flows:
+                begin_ns = time.monotonic_ns() + 100_000_000
+                for number in range(PERIODS + 1):  # one more than is counted: the counting begins a little later
+                    wire.send_at(xoff.encode(), begin_ns + number * PERIOD.ns)
+                    if by_xon:
+                        wire.send_at(PfcFrame.xon(RECEIVER, [3]).encode(), begin_ns + number * PERIOD.ns + pause.ns)
+            report = flows.reports[0]
+            found.append((report.goodput_over(begin_ns, PERIOD * PERIODS), report.lost))
+    return found

@@ -1,0 +1,106 @@
+"""ECN that marks by a rising probability, as RED and DCQCN want it: the share of marks follows the configured curve."""
+
+from fractions import Fraction
+from math import sqrt
+from typing import Any
+
+from testbed.ecn.curve import EcnCurve
+from testbed.ecn.field import Ecn
+from testbed.ecn.red import red_parameters
+from testbed.lab import Run, experiment
+from testbed.units import Rate, Size
+
+FRAME = Size("1514B")
+LINE = Rate("10Mb/s")
+KMIN, KMAX, PMAX = 20, 120, Fraction(1, 5)
+BELOW, BETWEEN, JUST_BELOW, ABOVE = 10, (45, 70, 95), 119, 120
+"""Lengths of the queue, in frames."""
+MIXED = 70
+MANY, SOME, FEW = 2000, 500, 50
+
+
+@experiment(timeout="90s")
+def ecn_ramp(run: Run) -> None:
+    """A queue is held at known lengths between 20 and 120 frames: the share of marked packets is the curve's there.
+
+    Chance decides, so bounds are four standard deviations about what Linux RED is computed to mark; the curve itself
+    is within half a point of that. Packets that carry a mark already pass, and those without ECN are dropped instead.
+    From 120 frames on everything is marked. The control case is the same queue without ECN.
+    """
+    curve = EcnCurve(FRAME * KMIN, FRAME * KMAX, PMAX)
+    reports = _lengths(run, curve)
+    for kind in Ecn:
+        run.claim(
+            f"{BELOW} waiting, {kind.name}: arrived, by ECN field",
+            reports[f"{kind.name} at {BELOW}"].ecn,
+            equals=tuple(FEW * (kind is other) for other in Ecn),
+        )
+    for waiting in (*BETWEEN, JUST_BELOW):
+        _claim_marks(run, curve, waiting, reports[f"marks at {waiting}"])
+    passed = reports[f"CE at {MIXED}"]
+    run.claim(f"{MIXED} waiting, CE: arrived", passed.ecn, equals=(0, 0, 0, SOME))
+    run.claim(f"{ABOVE} waiting: marked", reports[f"marks at {ABOVE}"].ecn, equals=(0, 0, 0, FEW))
+
+    other, without = reports["ECT beside NOT_ECT"], reports["NOT_ECT"]
+    share = _share(curve, MIXED)
+    run.claim("ECT beside NOT_ECT: lost", other.lost, equals=0)
+    run.claim("NOT_ECT: arrived with a mark", without.marked, equals=0)
+    # A dropped frame shortens the queue, which makes the next drop less likely: half to twice the share.
+    run.claim(
+        "NOT_ECT: lost",
+        without.lost,
+        at_least=int(without.sent * share / 2),
+        at_most=int(without.sent * share * 2),
+    )
+
+    marks = sum(report.marked for name, report in _lengths(run, None).items() if not name.startswith("CE"))
+    run.claim("without ECN: marked", marks, equals=0)
+
+
+def _claim_marks(run: Run, curve: EcnCurve, waiting: int, report: Any) -> None:
+    """The queue was as long as planned, nothing was lost, and as many packets are marked as chance allows."""
+    from experiments._held import found
+
+    share = _share(curve, waiting)
+    # Linux draws the distance between two marks evenly from 1 to `longest`.
+    longest = 2 / share - 1
+    spread = 4 * sqrt(report.sent * share**3 * (longest**2 - 1) / 12)
+    run.claim(f"{waiting} waiting: found waiting", found(report), equals=waiting)
+    run.claim(f"{waiting} waiting: lost", report.lost, equals=0)
+    run.figure(f"{waiting} waiting: the curve's share", f"{float(curve.fraction(waiting * FRAME.bytes)):.1%}")
+    run.claim(
+        f"{waiting} waiting: marked of {report.sent}",
+        report.marked,
+        at_least=round(report.sent * share - spread),
+        at_most=round(report.sent * share + spread),
+    )
+
+
+def _share(curve: EcnCurve, waiting: int) -> float:
+    """What Linux RED marks in the long run, as it is told to follow the curve."""
+    return float(red_parameters(curve, plug_below=True).expected_fraction(waiting * FRAME.bytes))
+
+
+def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
+    """What became of the packets at each length."""
+    from experiments._held import Held, Marking
+    from testbed.net.network import network
+
+    with network(Marking(curve), run) as net:
+        held = Held(net)
+        held.grow(f"to {BELOW}", BELOW)
+        for kind in Ecn:
+            held.hold(f"{kind.name} at {BELOW}", FEW, kind)
+        length = BELOW
+        for waiting, frames in [*((length, MANY) for length in BETWEEN), (JUST_BELOW, SOME), (ABOVE, FEW)]:
+            held.grow(f"to {waiting}", waiting - length)
+            held.hold(f"marks at {waiting}", frames if curve else FEW)
+            if waiting == MIXED:
+                held.hold(f"CE at {MIXED}", SOME, Ecn.CE)
+            length = waiting
+        held.rest(ABOVE - MIXED)
+        # A quarter of what leaves shall be without ECN, so somewhat more has to come.
+        share = _share(curve, MIXED) if curve else 0
+        held.beside("NOT_ECT", SOME, Ecn.NOT_ECT, Rate.from_bps(int(LINE.bps / 4 / (1 - share))))
+        held.hold("ECT beside NOT_ECT", SOME * 3, rate=LINE * 3 // 4)
+        return held.run(run)

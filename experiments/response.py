@@ -1,0 +1,84 @@
+"""How late a far end may obey XOFF: as long as headroom holds what it goes on to send."""
+
+from testbed.buffer.settings import GroupSettings, Static
+from testbed.frames import Mac
+from testbed.frames.mac_control import PfcFrame
+from testbed.lab import Run, experiment
+from testbed.net.cable import Cable
+from testbed.net.port import Buffer, Port
+from testbed.units import Duration, Rate, Size
+
+LINE = Rate("10Gb/s")
+FRAME = Size("1514B")
+FRAME_TIME = LINE.time_for(FRAME + Size("24B"))
+CELLS = 8
+"""Of 208 octets, for each such frame."""
+SHARED, HEADROOM = 10, 8
+SLACK = HEADROOM - 1
+"""In frames: the one that triggers XOFF lies in headroom, too."""
+BURST = SHARED + HEADROOM + 7
+BURSTS = 3
+RECEIVER = Mac.parse("02:00:00:00:00:01")
+
+# Beside the delay there is the lab's own reaction, which is less than a quarter of a frame time.
+DELAYS = {
+    "none": FRAME_TIME * 0,
+    "half of the slack": FRAME_TIME * SLACK // 2,
+    "the slack less a quarter of a frame": FRAME_TIME * SLACK - FRAME_TIME // 4,
+    "the slack": FRAME_TIME * SLACK,
+    "the slack and one frame": FRAME_TIME * (SLACK + 1),
+    "the slack and four frames": FRAME_TIME * (SLACK + 4),
+}
+TOO_MANY = (0, 0, 0, 1, 2, 5)
+"""Frames of each burst that find headroom full."""
+
+
+@experiment(timeout="60s")
+def response(run: Run) -> None:
+    """Six senders obey XOFF later and later; those for whom rate x delay reaches the slack of headroom lose frames.
+
+    Each has a cable of its own length, so that its XOFF works one round trip later. The receiver has paused the switch,
+    which has headroom of eight frames for each port, and everyone sends a burst at line rate. In the first control case
+    the switch computes headroom from the cable, and nothing is lost; in the second there is no PFC, and everyone loses.
+    """
+    fixed = Buffer(xoff=Static(SHARED * CELLS), xon_offset=CELLS, headroom=HEADROOM * CELLS)
+    for name, frames, (lost, pauses) in zip(DELAYS, TOO_MANY, _lost_and_pauses(run, fixed, Port()), strict=True):
+        run.figure(f"delay of {name}", DELAYS[name])
+        run.claim(f"delay of {name}: pauses", pauses, at_least=BURSTS)
+        run.claim(f"delay of {name}: lost", lost, equals=frames * BURSTS)
+    computed = Buffer(xoff=Static(SHARED * CELLS), xon_offset=CELLS)
+    run.claim("computed headroom: lost", sum(lost for lost, _ in _lost_and_pauses(run, computed, Port())), equals=0)
+    lossy = Buffer(lossy=GroupSettings(threshold=Static(SHARED * CELLS)))
+    least = min(lost for lost, _ in _lost_and_pauses(run, lossy, Port().with_pfc()))
+    run.claim("without PFC: lost by the sender that loses least", least, at_least=BURSTS)
+
+
+def _lost_and_pauses(run: Run, buffer: Buffer, port: Port) -> list[tuple[int, int]]:
+    """Of each sender: the frames that it lost, and how often it was told to pause."""
+    import time
+
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.topo import LosslessTopo
+    from testbed.net.wire import RawPort
+
+    class Responses(LosslessTopo):
+        def build(self) -> None:
+            self.addSwitch("s1")
+            for number, delay in enumerate(DELAYS.values(), 1):
+                self.addLink(self.addHost(f"h{number}"), "s1", cable=Cable(LINE, delay=delay // 2))
+            self.addLink(self.addHost("r"), "s1")
+
+    numbers = range(1, len(DELAYS) + 1)
+    lost = [0] * len(numbers)
+    with network(Responses(buffer=buffer, port=port), run) as net, RawPort(net["r"], "r-eth0") as wire:
+        for _ in range(BURSTS):
+            wire.send(PfcFrame.xoff(RECEIVER, [3]).encode())
+            senders = [Flow(net[f"h{number}"], net["r"], frame=FRAME, count=BURST) for number in numbers]
+            with Flows(senders, settle=Duration("2s")) as flows, run.measuring():
+                time.sleep(0.2)
+                wire.send(PfcFrame.xon(RECEIVER, [3]).encode())
+                flows.wait()
+            lost = [before + report.lost for before, report in zip(lost, flows.reports, strict=True)]
+        pauses = [net.fabric.group(f"s1-eth{number}", 3).xoffs for number in numbers]
+    return list(zip(lost, pauses, strict=True))

@@ -1,0 +1,72 @@
+"""A PFC storm: a device that never stops sending XOFF. It takes one priority down, whoever it is for, and no other."""
+
+from collections.abc import Iterable
+
+from testbed.buffer.settings import Static
+from testbed.frames import Mac
+from testbed.frames.mac_control import PfcFrame
+from testbed.lab import Run, experiment
+from testbed.net.port import Buffer, Port
+from testbed.units import Duration, Rate
+
+STORMED, LOSSLESS, LOSSY = 3, 4, 0
+RATE = Rate("3Mb/s")
+STORM = Duration("2s")
+REPEAT = Duration("5ms")
+SPREAD = Duration("500ms")
+"""By then the switch's buffer is full and the sender stands still, too."""
+OVER = Duration("50ms")
+RECEIVER = Mac.parse("02:00:00:00:00:01")
+QUANTA = 400
+"""20.5 ms at 10 Mb/s: four of the repetitions may be lost before a pause ends."""
+
+
+@experiment(timeout="60s")
+def storm(run: Run) -> None:
+    """A receiver sends XOFF of one priority without end: that one stops, the others keep their rate; nothing is lost.
+
+    Three flows share the last link, on two lossless priorities and a lossy one. A fourth, on the stormed priority, goes
+    elsewhere: PFC does not tell it from the first, so it stops too. In the control case all eight priorities have PFC
+    and the storm is of all of them, as a stop of the whole link would be.
+    """
+    whole, nothing = RATE * 99 // 100, Rate.from_bps(0)
+    during, after, lost = _storm_of(run, [STORMED], Port().with_pfc(STORMED, LOSSLESS))
+    run.claim("one priority: goodput of the stormed one", during["stormed"], equals=nothing)
+    run.claim("one priority: goodput of the stormed one to somebody else", during["innocent"], equals=nothing)
+    run.claim("one priority: goodput of the other lossless one", during["lossless"], at_least=whole)
+    run.claim("one priority: goodput of the lossy one", during["lossy"], at_least=whole)
+    run.claim("one priority: goodput of the stormed one afterwards", after["stormed"], at_least=whole)
+    run.claim("one priority: lost", lost, equals=0)
+    during, after, lost = _storm_of(run, range(8), Port().with_pfc(*range(8)))
+    for name, goodput in during.items():
+        run.claim(f"all priorities: goodput of the {name} one", goodput, equals=nothing)
+    run.claim("all priorities: lost", lost, equals=0)
+
+
+def _storm_of(run: Run, priorities: Iterable[int], port: Port) -> tuple[dict[str, Rate], dict[str, Rate], int]:
+    """Goodput of the flows during the storm and after it, and what was lost."""
+    import time
+
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.wire import RawPort
+    from topologies.incast import Incast
+
+    topo = Incast(n=3, port=port, buffer=Buffer(xoff=Static(400)))
+    with network(topo, run) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
+        flows = {
+            "stormed": Flow(net["h1"], net["r"], STORMED, rate=RATE),
+            "innocent": Flow(net["h1"], net["h2"], STORMED, rate=RATE),
+            "lossless": Flow(net["h2"], net["r"], LOSSLESS, rate=RATE),
+            "lossy": Flow(net["h3"], net["r"], LOSSY, rate=RATE),
+        }
+        with Flows([*flows.values()]) as running:
+            time.sleep(0.2)
+            begin_ns = time.monotonic_ns()
+            wire.repeat(PfcFrame.xoff(RECEIVER, priorities, QUANTA).encode(), REPEAT.ns, STORM // REPEAT)
+            end_ns = time.monotonic_ns()
+            time.sleep(STORM.ns / 1e9)
+        reports = dict(zip(flows, running.reports, strict=True))
+        during = {name: report.goodput_over(begin_ns + SPREAD.ns, STORM - SPREAD) for name, report in reports.items()}
+        after = {name: report.goodput_over(end_ns + OVER.ns, STORM - OVER * 2) for name, report in reports.items()}
+        return during, after, sum(report.lost for report in reports.values())

@@ -1,0 +1,88 @@
+"""Experiments with one fault in what they test, so that a claim has to fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments import deadlock as ring
+from experiments import duty_cycle, ecn_ramp, ecn_step, not_enabled, response, storm, watchdog
+from testbed.ecn.curve import EcnCurve
+from testbed.lab import Run, experiment
+from testbed.net.port import Port
+from testbed.pfc import wire
+from testbed.pfc.watchdog import Watchdog
+
+
+@experiment(timeout="60s")
+def a_step_one_frame_late(run: Run) -> None:
+    """The marking threshold is a frame higher than it should be."""
+    _change_curve(lambda curve: EcnCurve.step(curve.kmin + ecn_step.FRAME, curve.limit))
+    ecn_step.ecn_step.body(run)
+
+
+@experiment(timeout="90s")
+def half_the_marks(run: Run) -> None:
+    """The marking probability is half of what it should be."""
+    _change_curve(lambda curve: EcnCurve(curve.kmin, curve.kmax, curve.pmax / 2))
+    ecn_ramp.ecn_ramp.body(run)
+
+
+@experiment(timeout="60s")
+def headroom_of_a_frame_less(run: Run) -> None:
+    response.HEADROOM -= 1
+    response.response.body(run)
+
+
+@experiment(timeout="60s")
+def a_lossy_priority_that_obeys(run: Run) -> None:
+    """PFC is on for a priority that should be lossy."""
+    from topologies.incast import Incast
+
+    Incast.port = Port().with_pfc(not_enabled.LOSSLESS, not_enabled.LOSSY)
+    not_enabled.not_enabled.body(run)
+
+
+@experiment(timeout="60s")
+def pauses_too_long(run: Run) -> None:
+    """A pause lasts a twentieth longer than it should."""
+    exact = wire.pause_ns
+    wire.pause_ns = lambda rate, quanta: exact(rate, quanta) * 21 // 20
+    duty_cycle.duty_cycle.body(run)
+
+
+@experiment(timeout="60s")
+def a_storm_that_spreads(run: Run) -> None:
+    """PAUSE of one priority stops another one, too."""
+    of = storm._storm_of
+    storm._storm_of = lambda run, priorities, port: of(run, [*priorities, storm.LOSSLESS], port)
+    storm.storm.body(run)
+
+
+@experiment(timeout="60s")
+def a_watchdog_that_is_early(run: Run) -> None:
+    """The watchdog bites a poll before its time."""
+    begin = Watchdog.__init__
+
+    def early(self: Watchdog, settings: Any) -> None:
+        begin(self, settings)
+        self._detection -= watchdog.POLL.ns
+
+    Watchdog.__init__ = early  # type: ignore[method-assign]
+    watchdog.watchdog.body(run)
+
+
+@experiment(timeout="90s")
+def a_ring_without_up_and_down(run: Run) -> None:
+    """Routing goes round the ring where it should not."""
+    from topologies.ring import Ring
+
+    Ring._is_clockwise = lambda *_: True
+    ring.deadlock.body(run)
+
+
+def _change_curve(change: Any) -> None:
+    """Have the switch told another curve than the experiment means."""
+    from experiments import _held
+
+    build = _held.Marking.build
+    _held.Marking.build = lambda self, curve: build(self, curve and change(curve))

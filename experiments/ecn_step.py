@@ -13,7 +13,7 @@ SHORT, THRESHOLD, LIMIT = 10, 20, 40
 HELD = 20
 """Frames of each kind that find the queue at a length."""
 OVERFLOWING = 30
-"""Frames that are sent too many, of which 20 still fit."""
+"""Frames that are sent too many: more than there is room for."""
 KINDS = tuple(Ecn)
 MARKABLE = (Ecn.ECT_0, Ecn.ECT_1, Ecn.CE)
 

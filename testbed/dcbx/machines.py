@@ -1,0 +1,83 @@
+"""The draft's state machines, each as an equation over its variables (decision 0104). One serves all its features.
+
+    asymmetric   Oper = Recommendation if LocalWilling and RV is TRUE, else LocalAdmin
+    symmetric    Oper = Remote if LocalWilling and RemoteWilling is FALSE, else LocalAdmin
+                 Pending = Remote is NULL, or not LocalWilling and RemoteWilling is TRUE and Oper != Remote
+    defense      On, for a priority, if DefenseEnabled and Oper and Remote is not TRUE
+
+NULL is None: the last LLDPDU had no such TLV, or there was none. If both ports are willing in the symmetric machine,
+the tie-break (decision 0102) may say that one of them counts as not willing; the equations then hold with that.
+
+Nothing is kept here: the same variables give the same answer. Each answer comes with a sentence that says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from testbed.dcbx.settings import TieBreak
+from testbed.frames import Mac
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """What a machine answers."""
+
+    oper: T
+    pending: bool
+    why: str
+
+
+def winner(tie_break: TieBreak, local: Mac, remote: Mac) -> bool | None:
+    """Of two willing ports: True if this one's configuration wins, False if the peer's, None if neither's."""
+    if tie_break is TieBreak.NONE or local == remote:
+        return None
+    return (local > remote) is (tie_break is TieBreak.HIGHER)
+
+
+def symmetric(
+    admin: T, remote: T | None, *, local_willing: bool, remote_willing: bool | None, wins: bool | None, absent: str
+) -> Outcome[T]:
+    """PFC, and in the draft Application Priority and CN.
+
+    `wins` counts only if both ports are willing; `absent` says why there is no remote value, for the sentence.
+    """
+    if remote is None:
+        return Outcome(admin, True, f"local setting: {absent}")
+    if local_willing and remote_willing:
+        if wins is None:
+            return Outcome(admin, False, "local setting: both ports are willing, and there is no tie-break")
+        if wins:
+            return Outcome(admin, admin != remote, "local setting: both ports are willing, and the tie-break is for us")
+        return Outcome(remote, False, "the peer's: both ports are willing, and the tie-break is for the peer")
+    if local_willing:
+        return Outcome(remote, False, "the peer's: this port is willing and the peer is not")
+    if remote_willing:
+        return Outcome(admin, admin != remote, "local setting: the peer is willing and this port is not")
+    return Outcome(admin, False, "local setting: neither port is willing")
+
+
+def asymmetric(
+    admin: T, recommended: T | None, *, rv: bool | None, local_willing: bool, known: bool, absent: str
+) -> Outcome[T]:
+    """ETS. `recommended` is what is operated with if RV is TRUE; `known`: a Configuration TLV of the peer is here.
+
+    The draft defines Pending for the symmetric machine only. Here it is TRUE while the peer's configuration is not
+    known, and while a willing port is told by RV 0 that a recommendation is to follow.
+    """
+    pending = not known or (local_willing and rv is False)
+    if not local_willing:
+        return Outcome(admin, pending, "local setting: this port is not willing")
+    if rv and recommended is not None:
+        return Outcome(recommended, pending, "the peer's recommendation: this port is willing")
+    if rv is False:
+        return Outcome(admin, pending, "local setting: the peer recommends nothing yet (RV is 0)")
+    return Outcome(admin, pending, f"local setting: {'the peer recommends nothing' if known else absent}")
+
+
+def defense(enabled: bool, oper: int, remote: int | None) -> int:
+    """The priorities that are defended; sets of priorities are masks, and NULL is TRUE for none."""
+    return oper & ~(remote or 0) if enabled else 0

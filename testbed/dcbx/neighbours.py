@@ -1,0 +1,125 @@
+"""Whom LLDP hears on a port, and for how long: the receive machine of IEEE 802.1AB 9.2.8, without a clock.
+
+A neighbour is a pair of chassis ID and port ID. What it said holds until its TTL is over, in the lab's time, or until
+it says TTL 0. DCBX is between two ports: while more than one neighbour is known, `only` is None and DCBX is off. There
+is room for a few neighbours; while others talk too the port stays crowded until the longest of their TTLs is over.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+from testbed.frames.dcbx import Reading, read
+from testbed.frames.dcbx.values import DcbxVersion
+from testbed.frames.lldp import ChassisId, LldpFrame, PortId
+from testbed.units import Scale
+
+MOST = 8
+"""Two are too many already; the others are kept so that a user can see who they are."""
+
+_SECOND = 10**9
+
+Identifier = tuple[ChassisId, PortId]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """One, with its last frame."""
+
+    frame: LldpFrame
+    octets: bytes  # the frame as it came, to know a repetition without reading it
+    expires_ns: int
+    dcbx: Reading
+
+    @property
+    def identifier(self) -> Identifier:
+        return self.frame.pdu.chassis_id, self.frame.pdu.port_id
+
+    def __str__(self) -> str:
+        return f"{self.frame.pdu.chassis_id} port {self.frame.pdu.port_id}"
+
+
+class Heard(enum.Enum):
+    """What a frame changed."""
+
+    NEW = enum.auto()  # a neighbour that was not known
+    KNOWN = enum.auto()  # a neighbour that was known says this now
+    GONE = enum.auto()  # TTL 0 from a neighbour that was known
+    STRANGER_GONE = enum.auto()  # TTL 0 from one that was not
+    NO_ROOM = enum.auto()
+
+
+class Neighbours:
+    """All of one port."""
+
+    def __init__(self, scale: Scale) -> None:
+        self._second_ns = _SECOND * scale.k
+        self._known: dict[Identifier, Neighbour] = {}
+        self._crowded_until_ns: int | None = None  # of those that there was no room for
+
+    @property
+    def all(self) -> tuple[Neighbour, ...]:
+        """In the order in which they appeared."""
+        return tuple(self._known.values())
+
+    @property
+    def only(self) -> Neighbour | None:
+        """The neighbour, if there is exactly one."""
+        return self.all[0] if len(self._known) == 1 and not self.are_too_many else None
+
+    @property
+    def are_too_many(self) -> bool:
+        return len(self._known) > 1 or self._crowded_until_ns is not None
+
+    def repeats(self, octets: bytes, now_ns: int) -> Neighbour | None:
+        """The neighbour whose last frame was exactly this; its time is renewed."""
+        for identifier, neighbour in self._known.items():
+            if neighbour.octets == octets:
+                self._known[identifier] = self._renewed(neighbour, now_ns)
+                return neighbour
+        return None
+
+    def hear(self, frame: LldpFrame, octets: bytes, reading: Reading, now_ns: int) -> Heard:
+        identifier = frame.pdu.chassis_id, frame.pdu.port_id
+        known = self._known.get(identifier)
+        if frame.pdu.ttl == 0:
+            if known is None:
+                return Heard.STRANGER_GONE
+            del self._known[identifier]
+            return Heard.GONE
+        neighbour = self._renewed(Neighbour(frame, octets, 0, reading), now_ns)
+        if known is None and len(self._known) == MOST:
+            self._crowded_until_ns = max(self._crowded_until_ns or 0, neighbour.expires_ns)
+            return Heard.NO_ROOM
+        self._known[identifier] = neighbour
+        return Heard.NEW if known is None else Heard.KNOWN
+
+    def read_again(self, version: DcbxVersion) -> None:
+        """The port speaks another format now."""
+        for identifier, neighbour in self._known.items():
+            self._known[identifier] = replace(neighbour, dcbx=read(version, neighbour.frame.pdu.tlvs))
+
+    def expire(self, now_ns: int) -> list[Neighbour]:
+        """Forget whose time is over, and return them."""
+        over = [neighbour for neighbour in self._known.values() if neighbour.expires_ns <= now_ns]
+        for neighbour in over:
+            del self._known[neighbour.identifier]
+        if self._crowded_until_ns is not None and self._crowded_until_ns <= now_ns:
+            self._crowded_until_ns = None
+        return over
+
+    def forget_all(self) -> list[Neighbour]:
+        known = list(self._known.values())
+        self._known.clear()
+        self._crowded_until_ns = None
+        return known
+
+    def deadline_ns(self) -> int | None:
+        times = [neighbour.expires_ns for neighbour in self._known.values()]
+        if self._crowded_until_ns is not None:
+            times.append(self._crowded_until_ns)
+        return min(times, default=None)
+
+    def _renewed(self, neighbour: Neighbour, now_ns: int) -> Neighbour:
+        return replace(neighbour, expires_ns=now_ns + neighbour.frame.pdu.ttl * self._second_ns)

@@ -1,0 +1,268 @@
+"""DCBX on one port: LLDP in both directions, the negotiation between, and what comes out of it.
+
+    port = DcbxPort(PortIdentity.of(mac, "s1-eth1"), DcbxSettings(pfc=PfcAdmin(mask([3]))))
+    port.start(now)                      the link is up, and DCBX is wanted
+    port.receive(frame, now)             each frame with EtherType 0x88CC, from the destination on
+    port.expire(now)                     when `deadline_ns` has come; None: nothing is waited for
+    port.configure(settings, now)        new settings, all at once, running or not
+    port.link_down(now), port.stop(now)  carrier lost; DCBX no longer wanted
+    port.take_frames(), port.take_events()   after each of these: what is to be sent, and what to act on
+
+`state` has every feature as it is now, `counters` what was counted. A frame that repeats what a neighbour said last
+costs a comparison, so an idle port costs its agent next to nothing.
+
+When the peer expires, says goodbye or is no longer alone, the state goes back to local settings at once (0104). Losing
+the link forgets the neighbours too: who comes back may be somebody else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from testbed.dcbx.changes import changes
+from testbed.dcbx.events import (
+    CrowdChanged,
+    Event,
+    Loss,
+    NeighbourFound,
+    NeighbourLost,
+    PeerChanged,
+    VersionMismatch,
+)
+from testbed.dcbx.negotiation import Peer, PortState, negotiate
+from testbed.dcbx.neighbours import MOST, Heard, Neighbour, Neighbours
+from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
+from testbed.dcbx.transmit import Transmitter
+from testbed.errors import XoffError
+from testbed.frames import dcbx
+from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion
+from testbed.frames.lldp import FrameError, Lldpdu, LldpFrame, parse
+from testbed.frames.lldp_tlvs import Unknown
+from testbed.units import Scale
+
+
+class TimeError(XoffError):
+    """A caller whose clock goes back."""
+
+
+class DcbxPort:
+    """See the module's docstring. All times are whole nanoseconds of one clock that never goes back."""
+
+    def __init__(
+        self,
+        identity: PortIdentity,
+        settings: DcbxSettings,
+        timers: LldpTimers = LldpTimers(),
+        scale: Scale = Scale(1),
+    ) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._ttl = timers.ttl
+        self._transmitter = Transmitter(timers, scale)
+        self._neighbours = Neighbours(scale)
+        self._now_ns = 0
+        self._state = negotiate(settings, identity.mac, None, _NOT_RUNNING)
+        self._told: PortState | None = None
+        self._peer: Peer | None = None
+        self._crowded = False
+        self._mismatch = False
+        self._frame: bytes | None = None  # what is sent, while that does not change
+        self._frames: list[bytes] = []
+        self._events: list[Event] = []
+        self._counters: Counter[str] = Counter()
+
+    @property
+    def identity(self) -> PortIdentity:
+        return self._identity
+
+    @property
+    def settings(self) -> DcbxSettings:
+        return self._settings
+
+    @property
+    def state(self) -> PortState:
+        return self._state
+
+    @property
+    def neighbours(self) -> tuple[Neighbour, ...]:
+        return self._neighbours.all
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """By name; what never happened is not there."""
+        return dict(sorted(self._counters.items()))
+
+    @property
+    def is_running(self) -> bool:
+        return self._transmitter.is_running
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `expire` has something to do, if no frame comes before."""
+        times = [self._transmitter.deadline_ns(), self._neighbours.deadline_ns()]
+        return min((time for time in times if time is not None), default=None)
+
+    def take_frames(self) -> list[bytes]:
+        """Frames to send now, in order, without FCS."""
+        frames, self._frames = self._frames, []
+        return frames
+
+    def take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def start(self, now_ns: int) -> None:
+        """Begin; with a port that was stopped just now, when reinit_delay is over. Nothing if it is running."""
+        self._advance(now_ns)
+        if self.is_running:
+            return
+        self._transmitter.start(now_ns)
+        self._told = None
+        self._settle()
+
+    def stop(self, now_ns: int) -> None:
+        """Tell the peer to forget this port, and go back to local settings."""
+        self._advance(now_ns)
+        if self._transmitter.shut_down(now_ns):
+            identity = self._identity
+            goodbye = Lldpdu(identity.chassis_id, identity.port_id, 0)
+            self._frames.append(LldpFrame(identity.mac, goodbye).encode())
+            self._counters["frames_out"] += 1
+        self._lose(self._neighbours.forget_all(), Loss.DISABLED)
+        self._settle()
+
+    def link_down(self, now_ns: int) -> None:
+        """The carrier is gone. `start` again when it is back."""
+        self._advance(now_ns)
+        self._transmitter.stop()
+        self._lose(self._neighbours.forget_all(), Loss.LINK)
+        self._settle()
+
+    def configure(self, settings: DcbxSettings, now_ns: int) -> None:
+        self._advance(now_ns)
+        if settings.version is not self._settings.version:
+            self._neighbours.read_again(settings.version)
+        self._settings = settings
+        self._settle()
+
+    def receive(self, octets: bytes, now_ns: int) -> None:
+        """A frame came in. What is wrong with it is counted, and no error is raised."""
+        self._advance(now_ns)
+        self._counters["frames_in"] += 1
+        if not self.is_running:
+            self._counters["refused.not_running"] += 1
+            return
+        neighbour = self._neighbours.repeats(octets, now_ns)
+        if neighbour is None:
+            self._read(octets)
+        else:
+            self._count_flaws(neighbour.frame, neighbour.dcbx)
+
+    def expire(self, now_ns: int) -> None:
+        """Do what is due."""
+        self._advance(now_ns)
+        lost = self._neighbours.expire(now_ns)
+        self._lose(lost, Loss.EXPIRED)
+        if lost or self._crowded:
+            self._settle()
+        self._send()
+
+    def _advance(self, now_ns: int) -> None:
+        if now_ns < self._now_ns:
+            raise TimeError(f"time went back from {self._now_ns} to {now_ns} ns; use a clock that does not")
+        self._now_ns = now_ns
+
+    def _read(self, octets: bytes) -> None:
+        try:
+            frame = parse(octets)
+        except FrameError as error:
+            self._counters[f"refused.{error.reason}"] += 1
+            return
+        pdu, identity = frame.pdu, self._identity
+        if (pdu.chassis_id, pdu.port_id) == (identity.chassis_id, identity.port_id):
+            self._counters["refused.own"] += 1  # a loop in the link, or two ports with one name
+            return
+        reading = dcbx.read(self._settings.version, pdu.tlvs)
+        self._count_flaws(frame, reading)
+        heard = self._neighbours.hear(frame, octets, reading, self._now_ns)
+        if heard is Heard.NEW:
+            self._counters["neighbours_found"] += 1
+            self._events.append(NeighbourFound(self._now_ns, pdu.chassis_id, pdu.port_id, frame.source))
+            self._transmitter.new_neighbour(self._now_ns)
+        elif heard is Heard.GONE:
+            self._counters[f"neighbours_lost.{Loss.SHUTDOWN.name.lower()}"] += 1
+            self._events.append(NeighbourLost(self._now_ns, pdu.chassis_id, pdu.port_id, Loss.SHUTDOWN))
+        elif heard is Heard.STRANGER_GONE:
+            self._counters["refused.shutdown_of_stranger"] += 1
+        elif heard is Heard.NO_ROOM:
+            self._counters["refused.no_room"] += 1
+        self._settle()
+
+    def _count_flaws(self, frame: LldpFrame, reading: dcbx.Reading) -> None:
+        for flaw in (*frame.pdu.flaws, *reading.flaws):
+            self._counters[f"tlv.{flaw.counter}"] += 1
+        self._counters.update("unknown_tlvs" for tlv in frame.pdu.tlvs if isinstance(tlv, Unknown))
+        if reading.mismatch:
+            self._counters["version_mismatch"] += 1
+
+    def _lose(self, neighbours: Iterable[Neighbour], why: Loss) -> None:
+        for neighbour in neighbours:
+            self._counters[f"neighbours_lost.{why.name.lower()}"] += 1
+            self._events.append(NeighbourLost(self._now_ns, *neighbour.identifier, why))
+
+    def _settle(self) -> None:
+        """Something may have changed: negotiate anew, tell what is new, and send it."""
+        peer, absent, speaks = self._look()
+        state = negotiate(self._settings, self._identity.mac, peer, absent)
+        crowded = self._neighbours.are_too_many
+        if crowded != self._crowded:
+            self._crowded = crowded
+            self._events.append(CrowdChanged(self._now_ns, crowded, len(self._neighbours.all)))
+        if (speaks is not None) != self._mismatch:
+            self._mismatch = speaks is not None
+            self._events.append(VersionMismatch(self._now_ns, speaks))
+        if peer != self._peer:
+            self._peer = peer
+            tlvs = DcbxTlvs() if peer is None else peer.tlvs
+            self._events.append(PeerChanged(self._now_ns, None if peer is None else peer.mac, tlvs))
+        for name, feature in state.features().items():
+            if feature.oper != getattr(self._state, name).oper:
+                self._counters[f"oper_changes.{name}"] += 1
+        if self._told is not None or self.is_running:
+            self._events.extend(changes(self._told, state, self._now_ns))
+            self._told = state
+        if state.sent != self._state.sent:  # so it is after a change of format: no value fits both
+            self._frame = None
+            self._transmitter.local_change(self._now_ns)
+        self._state = state
+        self._send()
+
+    def _look(self) -> tuple[Peer | None, str, DcbxVersion | None]:
+        """The peer; else why there is none, and the format that it speaks if that is why."""
+        if not self.is_running:
+            return None, _NOT_RUNNING, None
+        if self._neighbours.are_too_many:
+            count = len(self._neighbours.all)
+            return None, f"DCBX is off, because {count}{' or more' * (count == MOST)} neighbours are on the link", None
+        only = self._neighbours.only
+        if only is None:
+            return None, "no peer has been heard", None
+        if only.dcbx.mismatch:
+            own = self._settings.version
+            return None, f"the peer speaks the {own.other} format, and this port the {own} one", own.other
+        return Peer(only.frame.source, only.dcbx.tlvs), "", None
+
+    def _send(self) -> None:
+        if not self._transmitter.frame_due(self._now_ns):
+            return
+        if self._frame is None:
+            identity = self._identity
+            tlvs = (*identity.tlvs, *dcbx.encode(self._settings.version, self._state.sent))
+            pdu = Lldpdu(identity.chassis_id, identity.port_id, self._ttl, tlvs)
+            self._frame = LldpFrame(identity.mac, pdu).encode()
+        self._frames.append(self._frame)
+        self._counters["frames_out"] += 1
+
+
+_NOT_RUNNING = "DCBX is not running on this port"

@@ -1,0 +1,256 @@
+"""What the six DCBX TLVs say, whichever of the two formats they are written in.
+
+A priority set is a mask, bit n for priority n, as it is on the wire. A table is a tuple of eight.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from testbed.frames import FieldError
+
+PRIORITIES = range(8)
+MOST_ENTRIES = 168
+"""Application priorities that one TLV can hold."""
+
+AVB = (13, 14)
+STRICT = 15
+"""Draft only: priority assignments that name no priority group."""
+
+Table = tuple[int, ...]
+
+_OCTET = frozenset(range(256))
+_HALF_OCTET = frozenset(range(16))
+
+
+class DcbxVersion(enum.StrEnum):
+    """Which of the two formats a port speaks (decision 0100)."""
+
+    PUBLISHED = "published"  # IEEE 802.1Qaz, now 802.1Q annex D
+    DRAFT = "draft"  # DCBX framework draft, April 2009
+
+    @property
+    def other(self) -> DcbxVersion:
+        return DcbxVersion.DRAFT if self is DcbxVersion.PUBLISHED else DcbxVersion.PUBLISHED
+
+
+class Tsa(enum.IntEnum):
+    """Transmission selection algorithms of a traffic class; published format only."""
+
+    STRICT = 0
+    CBS = 1
+    ETS = 2
+    VENDOR = 255
+
+
+class Selector(enum.Enum):
+    """What a protocol ID of the application table is; the number on the wire depends on the format."""
+
+    ETHERTYPE = "Ethertype"  # published: Ethertype 0 is the default for everything else
+    TCP = "TCP port"  # published: also SCTP
+    UDP = "UDP port"  # published: also DCCP
+    ANY_PORT = "TCP or UDP port"  # published: also SCTP and DCCP
+    OTHER_PORT = "port of neither TCP nor UDP"  # draft only
+    DSCP = "DSCP"  # published only
+
+
+@dataclass(frozen=True, slots=True)
+class Ets:
+    """Priorities to traffic classes (the draft: priority groups), and the share of each in percent."""
+
+    assignment: Table  # priority -> class; draft: also AVB and STRICT
+    bandwidth: Table  # class -> percent
+    tsa: Table | None = None  # class -> Tsa, in the published format; the draft has none
+
+    def __post_init__(self) -> None:
+        check_table("priority assignment", self.assignment, _HALF_OCTET)
+        check_table("bandwidth", self.bandwidth, _OCTET)
+        if self.tsa is not None:
+            check_table("transmission selection", self.tsa, _OCTET)
+
+    @property
+    def version(self) -> DcbxVersion:
+        return DcbxVersion.DRAFT if self.tsa is None else DcbxVersion.PUBLISHED
+
+    def problem(self) -> str | None:
+        """Why nobody may operate with this table, or None."""
+        return assignment_problem(self.assignment, self.tsa) or bandwidth_problem(self.bandwidth, self.tsa)
+
+
+def assignment_problem(assignment: Table, tsa: Table | None) -> str | None:
+    """The first value that has no meaning (decision 0103), or None."""
+    defined = _PUBLISHED_CLASSES if tsa else _DRAFT_GROUPS
+    if not defined.issuperset(assignment):
+        priority = next(priority for priority in PRIORITIES if assignment[priority] not in defined)
+        return f"priority {priority} is assigned to {assignment[priority]}, which is not defined"
+    if tsa and not _ALGORITHMS.issuperset(tsa):
+        number = next(number for number in range(8) if tsa[number] not in _ALGORITHMS)
+        return f"class {number} has transmission selection {tsa[number]}, which is not defined"
+    return None
+
+
+def bandwidth_problem(bandwidth: Table, tsa: Table | None) -> str | None:
+    """Percents that are not a hundred. Where no class uses ETS there is nothing to share: zeros will do (0106)."""
+    total = sum(bandwidth)
+    if total == 100 or (total == 0 and tsa is not None and Tsa.ETS not in tsa):
+        return None
+    return f"its bandwidths sum to {total}, not 100"
+
+
+_PUBLISHED_CLASSES = frozenset(range(8))
+_DRAFT_GROUPS = frozenset({*range(8), *AVB, STRICT})
+_ALGORITHMS = frozenset(Tsa)
+
+
+@dataclass(frozen=True, slots=True)
+class EtsConfiguration:
+    """How the sender operates."""
+
+    ets: Ets
+    willing: bool = False
+    cbs: bool = False  # published only: the sender knows the credit-based shaper
+
+
+@dataclass(frozen=True, slots=True)
+class EtsRecommendation:
+    """How the sender would have its peer operate. In the draft it is only about bandwidth."""
+
+    bandwidth: Table = (0,) * 8
+    assignment: Table | None = None  # published only, with tsa
+    tsa: Table | None = None
+    valid: bool = True  # RV. Draft only: False says that nothing is recommended yet, and the table is reserved
+
+    def __post_init__(self) -> None:
+        check_table("recommended bandwidth", self.bandwidth, _OCTET)
+        if (self.assignment is None) != (self.tsa is None):
+            raise FieldError("a recommendation has both a priority assignment and transmission selection, or neither")
+        if self.assignment is not None and self.tsa is not None:
+            check_table("recommended priority assignment", self.assignment, _HALF_OCTET)
+            check_table("recommended transmission selection", self.tsa, _OCTET)
+        if not self.valid and (self.tsa is not None or any(self.bandwidth)):
+            raise FieldError("a recommendation with RV 0 says nothing: its table is reserved, all zeros")
+
+    @property
+    def version(self) -> DcbxVersion:
+        return DcbxVersion.DRAFT if self.tsa is None else DcbxVersion.PUBLISHED
+
+    def applied_to(self, ets: Ets) -> Ets:
+        """What a port with the table `ets` operates with when it follows."""
+        return Ets(ets.assignment if self.assignment is None else self.assignment, self.bandwidth, self.tsa)
+
+
+@dataclass(frozen=True, slots=True)
+class Pfc:
+    """Which priorities the sender runs PFC on."""
+
+    enabled: int
+    willing: bool = False
+    cap: int = 8  # how many traffic classes can have PFC at once
+    mbc: bool = False  # published only: the sender cannot bypass the delay of its MACsec
+    defended: int | None = None  # draft only: DefOn; None: the TLV has no such octet (decision 0101)
+    headroom: bool = False  # ours: it can measure headroom (decision 0113)
+
+    def __post_init__(self) -> None:
+        check_mask("PFC enable", self.enabled)
+        check_mask("PFC DefOn", self.defended or 0)
+        if not 0 <= self.cap <= 15:
+            raise FieldError(f"PFC capability {self.cap} does not fit into 4 bits")
+
+
+@dataclass(frozen=True, slots=True)
+class AppEntry:
+    """The priority that one protocol is to use."""
+
+    priority: int
+    selector: Selector
+    protocol: int
+
+    def __post_init__(self) -> None:
+        check_priority(self.priority)
+        if self.protocol >> 16:
+            raise FieldError(f"protocol ID {self.protocol} does not fit into 16 bits")
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationPriority:
+    """The application table."""
+
+    entries: tuple[AppEntry, ...]
+    willing: bool = False  # draft only
+
+    def __post_init__(self) -> None:
+        if len(self.entries) > MOST_ENTRIES:
+            raise FieldError(f"{len(self.entries)} application priorities do not fit into a TLV, {MOST_ENTRIES} do")
+
+
+@dataclass(frozen=True, slots=True)
+class CongestionNotification:
+    """Which priorities have congestion notification (CN), and where the sender's defenses are on."""
+
+    enabled: int
+    defended: int = 0  # of the enabled ones; the published format says the opposite, Ready
+    willing: bool = False  # draft only
+
+    def __post_init__(self) -> None:
+        check_mask("CN enable", self.enabled)
+        check_mask("CN DefOn", self.defended)
+        if self.defended & ~self.enabled:
+            raise FieldError(
+                f"CN DefOn {self.defended:#04x} has priorities that are not enabled, {self.enabled:#04x}: "
+                "such bits are reserved"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class DcbxTlvs:
+    """The DCBX part of one frame; None: no such TLV."""
+
+    traffic_classes: int | None = None  # 1 to 8; in the published format a part of ETS Configuration
+    ets: EtsConfiguration | None = None
+    recommendation: EtsRecommendation | None = None
+    pfc: Pfc | None = None
+    applications: ApplicationPriority | None = None
+    cn: CongestionNotification | None = None
+
+    def __post_init__(self) -> None:
+        if self.traffic_classes is not None and not 1 <= self.traffic_classes <= 8:
+            raise FieldError(f"{self.traffic_classes} traffic classes cannot be: there are 1 to 8")
+
+    def __bool__(self) -> bool:
+        return self != _NOTHING
+
+
+_NOTHING = DcbxTlvs()
+
+
+def mask(priorities: Iterable[int]) -> int:
+    """Priorities as bits."""
+    bits = 0
+    for priority in priorities:
+        check_priority(priority)
+        bits |= 1 << priority
+    return bits
+
+
+def priorities(bits: int) -> Iterator[int]:
+    """Bits as priorities, lowest first."""
+    return (priority for priority in PRIORITIES if bits >> priority & 1)
+
+
+def check_priority(priority: int) -> None:
+    if not 0 <= priority <= 7:
+        raise FieldError(f"{priority} is not a priority: there are 0 to 7")
+
+
+def check_mask(name: str, bits: int) -> None:
+    if not 0 <= bits <= 0xFF:
+        raise FieldError(f"{name} {bits:#x} is not a set of priorities: it has more than 8 bits")
+
+
+def check_table(name: str, table: Table, allowed: frozenset[int]) -> None:
+    if len(table) != 8:
+        raise FieldError(f"a {name} table has 8 entries, not {len(table)}")
+    if not allowed.issuperset(table):
+        raise FieldError(f"a {name} table holds 0 to {max(allowed)}, and here is {table}")

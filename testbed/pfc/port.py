@@ -96,7 +96,9 @@ class PfcPort:
         """`source` is the address that our frames carry, `rate` the port's speed in the lab, scaled already.
 
         `timers` are TIMERS numbers in which the port keeps what is due when, the ends of the eight pauses first (NEVER:
-        not paused). In memory that a successor can read they are what `restore` wants, at every moment.
+        not paused). In memory that a successor can read they are what `restore` wants, at every moment; also if the
+        successor dies before it has called it: a new port leaves what it finds there as it is. For a port that is not
+        to be restored all of them have to be NEVER.
         """
         if rate.bps == 0:
             raise PfcError("the rate of a port with PFC is 0b/s, so a pause would never end; give a rate above zero")
@@ -104,8 +106,6 @@ class PfcPort:
         self._rate = rate
         self._settings = settings
         self._timers: Timers = [NEVER] * TIMERS if timers is None else timers
-        for number in range(TIMERS):
-            self._timers[number] = NEVER
         self._events: list[Event] = []
         self._counted = 0  # so many of the events are in the counters already
         self._counters = PfcCounters()
@@ -271,12 +271,16 @@ class PfcPort:
             check_priority(priority)
         longest_ns = now_ns + pause_ns(self._rate, LONGEST_PAUSE)
         stop = 0
-        for priority, until_ns in sorted(paused_until_ns.items()):
+        self._timers[_REFRESH] = self._timers[_POLL] = NEVER
+        for priority in PRIORITIES_IN[0xFF]:
+            until_ns = paused_until_ns.get(priority, 0)
             if self._active >> priority & 1 and until_ns > now_ns:
                 stop |= 1 << priority
-                self._timers[priority] = min(until_ns, longest_ns)
-                left_ns = self._timers[priority] - now_ns
-                self._events.append((now_ns, Kind.PAUSE_RESTORED, 1 << priority, left_ns))
+                until_ns = min(until_ns, longest_ns)
+                self._events.append((now_ns, Kind.PAUSE_RESTORED, 1 << priority, until_ns - now_ns))
+            else:
+                until_ns = NEVER
+            self._timers[priority] = until_ns
         self.paused_mask = stop
         self._watch(stop, now_ns)
         self.congested_mask = congested_mask
@@ -328,7 +332,7 @@ class PfcPort:
                     "priority": priority,
                     "enabled": priority in self._settings.enabled,
                     "paused_until_ns": until_ns.get(priority),
-                    "congested": bool(self.congested_mask >> priority & 1),
+                    "is_congested": bool(self.congested_mask >> priority & 1),
                     "stormed": bool(self.stormed_mask >> priority & 1),
                     **counters.priority(priority, now_ns),
                 }

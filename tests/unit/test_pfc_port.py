@@ -5,10 +5,12 @@ The port runs at 512 Mb/s, where a quantum is a microsecond.
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import sys
 from collections.abc import Callable, Set
+from contextlib import suppress
 from fractions import Fraction
 from types import FrameType
 from typing import Any
@@ -22,8 +24,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from testbed.errors import UsageError
 from testbed.frames import Mac
 from testbed.frames.mac_control import FrameError, PauseFrame, PfcFrame, Reason, parse
-from testbed.pfc import PRIORITIES_IN, mask_of
-from testbed.pfc.port import Change, PfcPort
+from testbed.pfc import NEVER, PRIORITIES_IN, mask_of
+from testbed.pfc.port import TIMERS, Change, PfcPort
 from testbed.pfc.record import Ignored, Kind
 from testbed.pfc.settings import PfcError, PfcSettings, WatchdogSettings
 from testbed.pfc.wire import MOST_READINGS, Readings
@@ -513,6 +515,45 @@ def test_a_restarted_agent_keeps_pauses_to_their_end_and_tells_the_far_end_every
     assert new.counters.paused_ns(3, 10**9) == 980 * QUANTUM
 
 
+@pytest.mark.parametrize("dies", ["at once", "after it has taken over", "in the middle of it"])
+def test_a_pause_outlives_agents_that_die_one_after_the_other(dies: str) -> None:
+    """Each finds in the shared memory what is due, whenever the one before it has died."""
+    memory = [NEVER] * TIMERS
+    first = PfcPort(PfcSettings(enabled=frozenset({3, 4})), OWN, RATE, memory)
+    first.receive(pfc({3: 1000, 4: 10}), 0)
+    first.congested(P4, 0)
+    second = PfcPort(PfcSettings(enabled=frozenset({3, 4})), OWN, RATE, Dying(memory, 1) if dies[0] == "i" else memory)
+    if dies != "at once":
+        with suppress(Death):
+            second.restore(left_behind(memory), 0, 20 * QUANTUM)
+    assert memory[3] == 1000 * QUANTUM
+    third = PfcPort(PfcSettings(enabled=frozenset({3, 4})), OWN, RATE, memory)
+    assert third.restore(left_behind(memory), 0, 30 * QUANTUM).stop == P3
+    assert memory == [NEVER] * 3 + [1000 * QUANTUM] + [NEVER] * 6
+
+
+def left_behind(memory: list[int]) -> dict[int, int]:
+    return {priority: 0 if end == NEVER else end for priority, end in enumerate(memory[:8])}
+
+
+class Death(Exception):
+    """Of a process, in the middle of something."""
+
+
+class Dying(list[int]):
+    """Memory whose writer dies after some writes."""
+
+    def __init__(self, memory: list[int], writes: int) -> None:
+        self._memory, self._left = memory, writes
+        super().__init__(memory)
+
+    def __setitem__(self, number: int, moment_ns: int) -> None:  # type: ignore[override]
+        if not self._left:
+            raise Death
+        self._left -= 1
+        self._memory[number] = moment_ns
+
+
 def test_a_restarted_agent_lets_go_what_is_over_without_pfc_or_due_at_this_moment() -> None:
     one = port(3)
     change = one.restore({3: 50, 4: 10**9}, 0, 50)
@@ -623,17 +664,25 @@ def test_a_snapshot_is_plain_data_and_has_the_whole_story() -> None:
         "global_pause": 1,
     }
     nothing = {kind.name.lower(): 0 for kind in Kind if kind is not Kind.IGNORED}
-    quiet = {"enabled": False, "paused_until_ns": None, "congested": False, "stormed": False, "paused_ns": 0}
+    quiet = {"enabled": False, "paused_until_ns": None, "is_congested": False, "stormed": False, "paused_ns": 0}
     not_ignored = {"ignored": {"not_enabled": 0, "storm": 0}}
     assert snapshot["priorities"] == [
         {"priority": 0, **quiet, **nothing, "ignored": {"not_enabled": 1, "storm": 0}},
         *({"priority": priority, **quiet, **nothing, **not_ignored} for priority in (1, 2)),
         {"priority": 3, **quiet, **nothing, **not_ignored, "enabled": True}
         | {"paused_until_ns": 100_000, "paused_ns": 30, "xoff_received": 1},
-        {"priority": 4, **quiet, **nothing, **not_ignored, "enabled": True, "congested": True}
-        | {"xoff_sent": 1, "congested": True},
+        {"priority": 4, **quiet, **nothing, **not_ignored, "enabled": True, "is_congested": True}
+        | {"xoff_sent": 1, "congested": 1},
         *({"priority": priority, **quiet, **nothing, **not_ignored} for priority in (5, 6, 7)),
     ]
+
+
+def test_a_snapshot_tells_congestion_now_from_congestion_ever() -> None:
+    one = port()
+    one.congested(P3, 0)
+    one.relieved(P3, 1)
+    three = one.snapshot(2)["priorities"][3]
+    assert (three["is_congested"], three["congested"]) == (False, 1)
 
 
 def test_events_are_handed_out_once_and_counted_once() -> None:
@@ -666,11 +715,13 @@ def byte_codes(call: Callable[[], object]) -> int:
         return within
 
     before = sys.gettrace()
+    gc.disable()  # a collection calls whoever asked to be told of it
     sys.settrace(entered)
     try:
         call()
     finally:
         sys.settrace(before)
+        gc.enable()
     return executed
 
 

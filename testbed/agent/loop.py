@@ -43,11 +43,14 @@ class _Requests(dict[int, bytes]):
 class _AgentPort:
     """A port as the loop sees it."""
 
-    __slots__ = ("blocked", "emptied", "go", "left_behind", "pfc", "plan", "send", "socket", "stop")
+    __slots__ = ("blocked", "go", "left_behind", "pfc", "plan", "send", "socket", "stop")
 
     def __init__(self, plan: PortPlan, timers: memoryview[int]) -> None:
         self.plan = plan
         self.left_behind = {priority: timers[priority] for priority in range(PRIORITIES) if timers[priority]}
+        if not self.left_behind:  # nobody was here before
+            for number in range(TIMERS):
+                timers[number] = NEVER
         self.pfc = PfcPort(plan.pfc, plan.mac, plan.rate, timers)
         self.stop, self.go = _Requests(plan.stop), _Requests(plan.go)
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -55,7 +58,6 @@ class _AgentPort:
         self.socket.setblocking(False)
         self.send = self.socket.send
         self.blocked = 0
-        self.emptied = [0] * 8
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ class Loop:
             if port.left_behind or congested:
                 until = {priority: 0 if end == NEVER else end for priority, end in port.left_behind.items()}
                 frame, stop, resume = port.pfc.restore(until, congested, now_ns)
+                self._program.set_blocked(slot, 0)
                 self._netlink_send(port.stop[stop] + port.go[resume])
                 if frame:
                     self._send(port, frame)
@@ -198,8 +201,7 @@ class Loop:
             port.blocked |= drop
             self._program.set_blocked(slot, port.blocked)
             for priority in PRIORITIES_IN[drop]:
-                self._netlink_send(port.plan.empty[priority][port.emptied[priority]])
-                port.emptied[priority] ^= 1
+                self._netlink_send(port.plan.empty[priority])
             self._records.append(RECORD.pack(now_ns, Own.QUEUE_EMPTIED, slot, drop, 0))
 
     def _netlink_send(self, request: bytes) -> None:
@@ -229,11 +231,12 @@ class Loop:
 
     def _answer(self) -> bool:
         """Do what the network's own process asks; False to end."""
-        question = self._control.recv(64)
+        question, _, number = self._control.recv(64).partition(b" ")
         if question != b"snapshot":
             return False
         now_ns = time.monotonic_ns()
         answer: dict[str, Any] = {
+            "question": int(number),
             "node": self._plan.node,
             "now_ns": now_ns,
             "worst_lateness_ns": self._worst_lateness_ns,
@@ -244,8 +247,7 @@ class Loop:
 
 
 def main(plan: AgentPlan, equipment: Equipment) -> None:
-    """The body of an agent's process."""
+    """The body of an agent's process. It outlives its parent: nobody would resume the queues that it has stopped."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the user's command; agents end when they are told
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    kernel.die_with_parent()
     Loop(plan, equipment).run()

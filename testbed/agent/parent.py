@@ -1,7 +1,8 @@
 """The agents of a network: one process for each node, and one that forks them and starts again any that dies.
 
 The program's maps, the rings, the logs and what a successor needs are made before and inherited. When the network's own
-process ends, however it ends, all of them end.
+process ends, however it ends, all of them end: the parent is killed with it, and each agent finds its control socket
+closed. An agent goes on if only the parent is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ from testbed.pfc.port import TIMERS
 
 _MOST_RESTARTS = 5
 _WITHIN_NS = 10**9
+_REAL_TIME_PRIORITY = 50
+"""That of the agents: until one is there again its parent is as urgent as it would be."""
 _LARGEST_ANSWER = 1 << 20
+_TRIES, _TRY_S = 5, 2.0
+_LONGEST_END_S = 2.0
 
 
 class AgentError(XoffError):
@@ -47,8 +52,9 @@ class Agents:
         self._logs = [log.new() for _ in plans]
         self._controls = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in plans]
         self._parent = 0
-        self.pids = mmap.mmap(-1, 8 * max(1, len(plans)))
-        """The process of each agent at this moment, as 64-bit numbers."""
+        self._questions = 0
+        self._pids = memoryview(mmap.mmap(-1, 8 * max(1, len(plans)))).cast("q")
+        """The process of each agent at this moment, shared with the parent; 0: there is none."""
 
     def start(self) -> None:
         """Fork the parent, which forks the agents; returns when all of them listen."""
@@ -71,19 +77,21 @@ class Agents:
             self.snapshot(plan.node)
 
     def pid(self, node: str) -> int:
-        """The process of a node's agent."""
-        return int(memoryview(self.pids).cast("q")[self._index(node)])
+        """The process of a node's agent; 0 if it has none at this moment."""
+        return self._pids[self._index(node)]
 
     def snapshot(self, node: str) -> dict[str, Any]:
         """State and counters of a node's ports."""
         ours = self._controls[self._index(node)][0]
-        ours.settimeout(10)
-        try:
-            ours.send(b"snapshot")
-            answer: dict[str, Any] = json.loads(ours.recv(_LARGEST_ANSWER))
-        except OSError as error:
-            raise AgentError(f"the agent of {node} does not answer: {error}") from None
-        return answer
+        for _ in range(_TRIES):  # an agent may die, of something else, with the question in its hands
+            self._questions += 1
+            try:
+                return _ask(ours, self._questions)
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise AgentError(f"the agent of {node} does not answer: {error}") from None
+        raise AgentError(f"the agent of {node} does not answer")
 
     def events(self) -> list[LoggedEvent]:
         """What all agents logged so far, in the order of time."""
@@ -98,16 +106,45 @@ class Agents:
     def stop(self) -> None:
         """End all agents, and wait for it; the logs stay readable."""
         if self._parent:
+            try:
+                ended, status = os.waitpid(self._parent, os.WNOHANG)
+            except ChildProcessError:  # somebody has asked for it already
+                ended, status = self._parent, 0
+            if ended:
+                print(
+                    f"the agents' parent ended too early ({os.waitstatus_to_exitcode(status)}): "
+                    "from then on no agent that died was started again",
+                    file=sys.stderr,
+                )
+            else:
+                os.kill(self._parent, signal.SIGTERM)
             for ours, _ in self._controls:
                 with suppress(OSError):
                     ours.send(b"stop")
-            with suppress(ProcessLookupError):
-                os.kill(self._parent, signal.SIGTERM)
-            with suppress(ChildProcessError):
+            if not self._all_end():
+                for pid in (*self._pids, 0 if ended else self._parent):
+                    if pid:
+                        with suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
+            if not ended:
                 os.waitpid(self._parent, 0)
             self._parent = 0
         for ours, _ in self._controls:
             ours.close()
+
+    def _all_end(self) -> bool:
+        """Wait until nobody has the other end of the control sockets; False if somebody keeps one for too long."""
+        deadline = time.monotonic() + _LONGEST_END_S
+        for ours, _ in self._controls:
+            try:
+                answer = b"an old one"
+                while answer:
+                    ours.settimeout(max(0.001, deadline - time.monotonic()))
+                    answer = ours.recv(_LARGEST_ANSWER)
+            except OSError as error:
+                if not isinstance(error, ConnectionError):
+                    return False
+        return True
 
     def close(self) -> None:
         """Let go of logs and rings as well."""
@@ -133,6 +170,7 @@ class Agents:
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for ours, _ in self._controls:
             ours.close()
+        kernel.real_time(_REAL_TIME_PRIORITY, for_children=True)
         gc.freeze()
         running = {self._fork(index): index for index in range(len(self._plans))}
         deaths: dict[int, list[int]] = {}
@@ -145,6 +183,7 @@ class Agents:
                 if not pid:
                     break
                 index = running.pop(pid)
+                self._pids[index] = 0
                 if ending or status == 0:
                     continue
                 now_ns = time.monotonic_ns()
@@ -174,7 +213,7 @@ class Agents:
             finally:
                 sys.stderr.flush()
                 os._exit(code)
-        memoryview(self.pids).cast("q")[index] = pid
+        self._pids[index] = pid
         return pid
 
     def _open_all(self, plan: AgentPlan) -> None:
@@ -182,4 +221,19 @@ class Agents:
         with kernel.in_network_of(plan.pid), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
             netlink.bind((0, 0))
             for port in plan.ports:
+                self._program.set_blocked(port.slot, 0)
                 netlink.send(b"".join(port.go))
+
+
+def _ask(agent: socket.socket, number: int) -> dict[str, Any]:
+    """What an agent answers to this question; answers to older ones are thrown away."""
+    deadline = time.monotonic() + _TRY_S
+    agent.send(b"snapshot %d" % number)
+    while True:
+        agent.settimeout(max(0.001, deadline - time.monotonic()))
+        data = agent.recv(_LARGEST_ANSWER)
+        if not data:
+            raise ConnectionError("it has ended")
+        answer: dict[str, Any] = json.loads(data)
+        if answer.pop("question") == number:
+            return answer

@@ -11,8 +11,8 @@ from testbed.units import Rate
 
 @dataclass(frozen=True)
 class PortPlan:
-    """One port. By priority, netlink requests ready to send: `stop` and `go` for its queue, and two that are used in
-    turn to throw away what it holds, `empty`.
+    """One port. By priority, netlink requests ready to send: `stop` its queue, let it `go`, `empty` it: throw away what
+    it holds, and leave it stopped.
     """
 
     slot: int
@@ -25,7 +25,7 @@ class PortPlan:
     """Has this node a buffer, so that the port can become congested?"""
     stop: tuple[bytes, ...]
     go: tuple[bytes, ...]
-    empty: tuple[tuple[bytes, bytes], ...]
+    empty: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)

@@ -125,9 +125,10 @@ def die_with_parent() -> None:
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
 
 
-def real_time(priority: int) -> None:
-    """Schedule this process before all ordinary ones; its children start as ordinary ones."""
-    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+def real_time(priority: int, for_children: bool = False) -> None:
+    """Schedule this process before all ordinary ones, and if wanted its children from the start, too."""
+    policy = os.SCHED_FIFO if for_children else os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+    os.sched_setscheduler(0, policy, os.sched_param(priority))
 
 
 def reseed_random(seed: bytes) -> None:

@@ -46,15 +46,14 @@ class Queues:
         """The requests that make it."""
         made = self._host() if self.is_host else self._switch()
         for priority in PRIORITIES:
-            parent, limit = self._class(priority), _QUEUE
             if curve := self.settings.ecn.get(priority):
                 told = red_parameters(curve, plug_below=True).attributes()
-                own, limit = self.red_handle(priority), curve.limit or _QUEUE
-                made.append(qdiscs.red(self.interface, parent, own, told))
+                made.append(qdiscs.red(self.interface, self._class(priority), self.red_handle(priority), told))
             if self.frees:
                 own = qdiscs.handle(_NETEM + priority)
                 made.append(qdiscs.netem(self.interface, own, _AT_ONCE, parent=self._below_red(priority)))
-            made += qdiscs.plug(self.interface, self._plug_parent(priority), self._plug(priority), limit.bytes)
+            limit = self._limit(priority).bytes
+            made += qdiscs.plug(self.interface, self._plug_parent(priority), self._plug(priority), limit)
         return made
 
     @property
@@ -77,13 +76,21 @@ class Queues:
         """The handle of the qdisc that marks, if the priority has ECN."""
         return qdiscs.handle(_RED + priority)
 
-    def emptied(self, priority: int) -> tuple[bytes, bytes]:
-        """Two requests that throw away what a queue holds and leave it stopped; they are used in turn."""
-        first, second = (
-            qdiscs.emptied(self.interface, self._plug_parent(priority), self._plug(priority, spare), _QUEUE.bytes)
+    def emptied(self, priority: int) -> bytes:
+        """The request that throws away what a queue holds and leaves it stopped.
+
+        It is two in one, for a new pause point needs another handle than the old one's: the queue ends with its usual
+        one, and nobody has to remember which it has.
+        """
+        return b"".join(
+            qdiscs.emptied(
+                self.interface,
+                self._plug_parent(priority),
+                self._plug(priority, spare),
+                self._limit(priority).bytes,
+            )
             for spare in (True, False)
         )
-        return first, second
 
     def _switch(self) -> list[Message]:
         root, line = qdiscs.handle(_ROOT), qdiscs.handle(_ROOT, _LINE)
@@ -139,6 +146,11 @@ class Queues:
         if self.is_host:
             return qdiscs.handle(_TBF + priority, 1)
         return qdiscs.handle(_ROOT, _CLASS + priority)
+
+    def _limit(self, priority: int) -> Size:
+        """What a queue holds at most."""
+        curve = self.settings.ecn.get(priority)
+        return curve.limit or _QUEUE if curve else _QUEUE
 
     def _below_red(self, priority: int) -> int:
         return qdiscs.handle(_RED + priority, 1) if priority in self.settings.ecn else self._class(priority)

@@ -10,7 +10,7 @@ from typing import Any
 from mininet.link import Intf, Link
 
 from testbed.frames import Mac
-from testbed.net.cable import Cable
+from testbed.net.cable import Cable, CableError
 from testbed.net.fabric import Fabric, Mismatch
 from testbed.net.port import Port
 from testbed.units import Scale
@@ -114,7 +114,9 @@ class LosslessLink(Link):
         port2 = node2.newPort() if port2 is None else port2
         self.fabric = Fabric.current()
         self.fabric.mismatch = Mismatch(mismatch)
-        self.cable = cable or Cable()
+        self.cable = Cable() if cable is None else cable
+        if not isinstance(self.cable, Cable):
+            raise CableError(f"the cable of {node1.name} and {node2.name} is {cable!r}; write Cable('10Gb/s', '5m')")
         self.scale = Scale(scale)
         names = intfName1 or self.intfName(node1, port1), intfName2 or self.intfName(node2, port2)
         slots = self.fabric.connect((node1, names[0], addr1), (node2, names[1], addr2), self.cable.in_lab(self.scale))

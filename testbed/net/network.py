@@ -39,8 +39,9 @@ def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **opt
     fabric = Fabric.current()
     net = None
     try:
-        net = Mininet(topo=topo, **chosen)
+        net = Mininet(topo=topo, build=False, **chosen)
         net.fabric = fabric
+        net.build()
         net.start()
         fabric.start()  # for a network without switches, whose start would have done it
         yield net

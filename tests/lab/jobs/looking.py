@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,3 +59,55 @@ def wait_for(is_true: Any, seconds: float = 10) -> bool:
     while not (done := bool(is_true())) and time.monotonic() < deadline:
         time.sleep(0.001)
     return done
+
+
+def processes() -> set[int]:
+    """All that there are."""
+    return {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+
+
+def bpf_objects() -> dict[str, set[int]]:
+    """What the kernel holds of BPF, by id."""
+    library = ctypes.CDLL(None, use_errno=True)
+    found: dict[str, set[int]] = {}
+    for kind, command in (("programs", 11), ("maps", 12), ("links", 31)):  # BPF_*_GET_NEXT_ID
+        found[kind] = set()
+        request = bytearray(12)
+        buffer = (ctypes.c_char * 12).from_buffer(request)
+        while library.syscall(321, command, buffer, 12) == 0:
+            number = struct.unpack_from("=I", request, 4)[0]
+            found[kind].add(number)
+            struct.pack_into("=III", request, 0, number, 0, 0)
+    return found
+
+
+def network_namespaces() -> set[str]:
+    """Those that a process is in, or holds by a file."""
+    found = set()
+    for place in ("[0-9]*/ns/net", "[0-9]*/fd/*"):
+        for entry in Path("/proc").glob(place):
+            with suppress(OSError):
+                found.add(str(entry.readlink()))
+    return {name for name in found if name.startswith("net:")}
+
+
+def room_for_namespaces() -> int:
+    """For how many network namespaces the kernel has memory now; it grows if some are never given back."""
+    lines = Path("/proc/slabinfo").read_text().splitlines()
+    (counts,) = [line.split() for line in lines if line.startswith("net_namespace ")]
+    return int(counts[2])
+
+
+def interfaces() -> set[str]:
+    """Those of the own network namespace."""
+    return {path.name for path in Path("/sys/class/net").iterdir()}
+
+
+def everything() -> dict[str, object]:
+    """What a network must not leave behind."""
+    return {
+        "processes": processes(),
+        **bpf_objects(),
+        "network namespaces": network_namespaces(),
+        "interfaces": interfaces(),
+    }

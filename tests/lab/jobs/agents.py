@@ -1,0 +1,370 @@
+"""Deaths: of agents, in the middle of a pause, of congestion, of a storm, again and again; of their parent; of the
+network's own process. And networks that end by Ctrl-C, by an error, or never begin.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from looking import everything, frames_in, room_for_namespaces, wait_for
+
+from testbed.buffer.settings import Static
+from testbed.frames.mac_control import PfcFrame
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate
+
+LOSSLESS = 3
+QUANTUM_NS = 51_200
+"""At 10 Mb/s."""
+
+
+def kill(fabric: Any, node: str) -> int:
+    """Kill a node's agent; the process."""
+    pid: int = fabric.agents.pid(node)
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def is_another(fabric: Any, node: str, than: int) -> bool:
+    return fabric.agents.pid(node) not in (0, than)
+
+
+def pause(fabric: Any, port: str, quanta: int) -> None:
+    """PFC by hand from the other end of a port's cable."""
+    from testbed.net.wire import RawPort
+
+    far_end = fabric.far_end(fabric.port(port))
+    with RawPort(far_end.node, far_end.name, past_queues=True) as raw:
+        frame = PfcFrame.xoff(far_end.mac, [LOSSLESS], quanta) if quanta else PfcFrame.xon(far_end.mac, [LOSSLESS])
+        raw.send(frame.encode())
+
+
+def events(fabric: Any, kind: str, port: str, since_ns: int = 0) -> list[Any]:
+    return [e for e in fabric.events() if e.kind == kind and e.port == port and e.t_ns >= since_ns]
+
+
+@experiment(timeout="120s", files=("looking.py",))
+def die_while_paused(run: Run) -> None:
+    """A host's agent is killed at several moments of a pause, of the same length each time. Its successor keeps the
+    pause, and ends it in time. If nobody is there at that moment it ends as soon as there is a successor.
+    """
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.wire import capture
+    from topologies.incast import Incast
+
+    file, quanta = Path("host.pcap"), 2000
+    pause_ns = quanta * QUANTUM_NS
+    moments_us = [[1_000], [30_000], [30_000, 55_000, 80_000], [101_500], [102_390], []]
+    kills = sum(len(some) for some in moments_us)
+    with network(Incast(n=1), run) as net:
+        fabric = net.fabric
+        with capture(net["s1"], "s1-eth1", file, "udp"), Flows([Flow(net["h1"], net["r"])]) as flows:
+            time.sleep(0.1)
+            for moments in moments_us:
+                begin_ns = time.monotonic_ns()
+                pause(fabric, "h1-eth0", quanta)
+                for moment_us in moments:
+                    time.sleep(max(0, begin_ns + moment_us * 1000 - time.monotonic_ns()) / 1e9)
+                    kill(fabric, "h1")
+                time.sleep(0.4)
+            flows.stop_sending()
+        begun = [event.t_ns for event in events(fabric, "xoff_received", "h1-eth0")]
+        died = [event.t_ns for event in events(fabric, "agent_died", "h1-eth0")]
+        started = [event.t_ns for event in events(fabric, "agent_started", "h1-eth0")][1:]
+        run.claim("killed", len(died), equals=kills)
+        run.claim("pauses", len(begun), equals=len(moments_us))
+        absent = [b - a for a, b in zip(died, started, strict=True)]
+        run.figure("ns from each death to the successor's first look", absent)
+        run.claim("the longest of them", max(absent), at_most=15_000_000)
+        frames = [frame.t_ns for frame in frames_in(file)]
+        late = [min(t for t in frames if t >= begin + pause_ns) - begin - pause_ns for begin in begun]
+        run.figure("ns from the end of each pause to the next frame", late)
+        run.claim("the latest with an agent there", max(late[:3] + late[5:]), at_most=500_000)
+        run.claim("the latest without", max(late[3:5]), at_most=25_000_000)
+        # One frame was on its way when the queue stopped.
+        within = [sum(begin + 200_000 < t < begin + pause_ns for t in frames) for begin in begun]
+        run.claim("frames within the pauses", max(within), at_most=1)
+        ended = events(fabric, "pause_expired", "h1-eth0")
+        due = {event.t_ns - event.detail["late_ns"] for event in ended}
+        run.claim("pauses that a successor ended to the ns", len(due & {b + pause_ns for b in begun}), equals=4)
+        run.claim("lost", flows.reports[0].lost, equals=0)
+
+
+@experiment(timeout="120s", files=("looking.py",))
+def die_while_congested(run: Run) -> None:
+    """Two senders overload a port. The agents of switch and hosts are killed by turns, and nothing is lost."""
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.port import Buffer
+    from topologies.incast import Incast
+
+    buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16, headroom=200)
+    victims = ["s1", "h1", "s1", "r", "s1", "h2", "s1", "s1"]
+    with network(Incast(n=2, buffer=buffer), run) as net:
+        fabric = net.fabric
+        with Flows([Flow(net[name], net["r"], count=700) for name in ("h1", "h2")]) as flows:
+            wait_for(lambda: fabric.group("s1-eth1", LOSSLESS).xoffs > 2)
+            congested = 0
+            for victim in victims:
+                if victim == "s1":  # in the middle of it
+                    wait_for(lambda: fabric.group("s1-eth1", LOSSLESS).xoff)
+                    congested += 1
+                killed = kill(fabric, victim)
+                run.claim("a successor is there", wait_for(lambda: is_another(fabric, victim, killed)), equals=True)  # noqa: B023
+                time.sleep(0.17)
+            flows.wait()
+        groups = [fabric.group(name, LOSSLESS) for name in ("s1-eth1", "s1-eth2")]
+        ports = ("s1-eth1", "h1-eth0", "h2-eth0", "r-eth0")
+        died = {name: len(events(fabric, "agent_died", name)) for name in ports}
+        run.figure("most headroom used", max(group.high_water[2] for group in groups))
+        run.claim("killed", died, equals={"s1-eth1": 5, "h1-eth0": 1, "h2-eth0": 1, "r-eth0": 1})
+        run.claim("received", [report.received for report in flows.reports], equals=[700, 700])
+        run.claim("out of order or doubled", [r.out_of_order + r.doubled for r in flows.reports], equals=[0, 0])
+        run.claim("dropped", fabric.dropped(), equals=0)
+        run.claim("impossible releases", sum(group.impossible_releases for group in groups), equals=0)
+        run.claim("cells in use", sum(fabric.buffer("s1").used), equals=0)
+        wait_for(lambda: not any(fabric.pfc(name, LOSSLESS)["paused_until_ns"] for name in ports))
+        state = {name: fabric.pfc(name, LOSSLESS) for name in ports}
+        paused = [name for name in ports if state[name]["paused_until_ns"] is not None]
+        run.claim("paused in the end", paused, equals=[])
+        run.claim("congested in the end", [name for name in ports if state[name]["is_congested"]], equals=[])
+
+
+@experiment(timeout="120s", files=("looking.py",))
+def die_in_a_storm(run: Run) -> None:
+    """The watchdog throws a queue's frames away when its agent is killed: the successor begins with an open queue, and
+    its own watchdog works as the first one did.
+    """
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.port import Port
+    from testbed.net.topo import LosslessTopo
+    from testbed.pfc.settings import PfcSettings, WatchdogSettings
+
+    watchdog = WatchdogSettings(Duration("60ms"), Duration("100ms"), Duration("10ms"))
+
+    class Incast(LosslessTopo):
+        def build(self) -> None:
+            self.addSwitch("s1", port=Port(pfc=PfcSettings(frozenset({LOSSLESS}), watchdog=watchdog)))
+            for name in ("h1", "r"):
+                self.addLink(self.addHost(name), "s1")
+
+    with network(Incast(), run) as net:
+        fabric = net.fabric
+        flow = Flow(net["h1"], net["r"], rate=Rate("5Mb/s"))
+        with Flows([flow], settle=Duration("1s")) as flows:
+            time.sleep(0.05)
+            for number in range(3):  # each time the queue gets another pause point
+                pause(fabric, "s1-eth2", 3000)
+                stormed = wait_for(lambda: len(events(fabric, "queue_emptied", "s1-eth2")) > number)  # noqa: B023
+                run.claim("a storm is found", stormed, equals=True)
+                run.claim("cells in use after that", sum(fabric.buffer("s1").used), at_most=16)
+                blocked = fabric.sent("s1-eth2").blocked_frames[LOSSLESS]
+                time.sleep(0.02)
+                run.claim("frames are kept out", fabric.sent("s1-eth2").blocked_frames[LOSSLESS] - blocked, at_least=5)
+                killed = kill(fabric, "s1")
+                wait_for(lambda: is_another(fabric, "s1", killed))  # noqa: B023
+                time.sleep(0.02)
+                blocked, received = fabric.sent("s1-eth2").blocked_frames[LOSSLESS], flows.received(0)
+                time.sleep(0.1)
+                run.claim("they pass again", flows.received(0) - received, at_least=30)
+                run.claim("no more are kept out", fabric.sent("s1-eth2").blocked_frames[LOSSLESS] - blocked, equals=0)
+                time.sleep(0.3)
+            flows.stop_sending()
+        group = fabric.group("s1-eth1", LOSSLESS)
+        run.claim("frames given back", group.admitted_frames - group.released_frames, equals=0)
+        run.claim("impossible releases", group.impossible_releases, equals=0)
+
+
+@experiment(timeout="120s", files=("looking.py",))
+def die_too_often(run: Run) -> None:
+    """An agent that is killed again and again is given up: its queues are opened, and the network goes on."""
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from topologies.incast import Incast
+
+    with network(Incast(n=1), run) as net:
+        fabric = net.fabric
+        with Flows([Flow(net["h1"], net["r"], rate=Rate("2Mb/s"), count=100)]) as flows:
+            time.sleep(0.05)
+            pause(fabric, "s1-eth2", 65535)
+            killed = 0
+            for _ in range(6):
+                wait_for(lambda: is_another(fabric, "s1", killed))  # noqa: B023
+                time.sleep(0.02)
+                killed = kill(fabric, "s1")
+            gone = wait_for(lambda: not Path(f"/proc/{killed}").exists() and fabric.agents.pid("s1") == 0)
+            run.claim("nobody is there any more", gone, equals=True)
+            received = flows.received(0)
+            time.sleep(0.2)
+            run.claim("the queue is open", flows.received(0) - received, at_least=20)
+            flows.wait()
+        run.claim("received", flows.reports[0].received, equals=100)
+
+
+@experiment(timeout="120s", files=("looking.py",))
+def parent_dies(run: Run) -> None:
+    """Without the agents' parent the agents go on: a pause ends in time. At the end of the network all of them end."""
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from topologies.incast import Incast
+
+    before = everything()
+    with network(Incast(n=1), run) as net:
+        fabric = net.fabric
+        agents = [fabric.agents.pid(node) for node in ("h1", "r", "s1")]
+        (parent,) = {parent_of(pid) for pid in agents}
+        with Flows([Flow(net["h1"], net["r"], count=200)]) as flows:
+            time.sleep(0.05)
+            pause(fabric, "h1-eth0", 2000)
+            time.sleep(0.02)
+            os.kill(parent, signal.SIGKILL)
+            flows.wait()
+        ended = events(fabric, "pause_expired", "h1-eth0")
+        run.claim("pauses that ended", len(ended), equals=1)
+        run.claim("ns that it ended late", ended[0].detail["late_ns"], at_most=200_000)
+        run.claim("the same agents", [fabric.agents.pid(node) for node in ("h1", "r", "s1")] == agents, equals=True)
+        run.claim("received", flows.reports[0].received, equals=200)
+    nothing_is_left(run, "after it", before)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def nothing_is_left(run: Run, when: str, before: dict[str, object]) -> None:
+    """What there was before is all there is; the kernel may take a moment."""
+    wait_for(lambda: everything() == before, seconds=3)
+    after = everything()
+    for kind, was in before.items():
+        run.claim(f"{when}: {kind} left", sorted(after[kind] - was), equals=[])  # type: ignore[operator]
+
+
+def busy_network(ready: Callable[[], None]) -> None:
+    """A network with congested ports and paused queues, until somebody ends it."""
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.port import Buffer
+    from topologies.incast import Incast
+
+    buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16)
+    with (
+        network(Incast(n=2, buffer=buffer, length="500m")) as net,
+        Flows([Flow(net[name], net["r"]) for name in ("h1", "h2")]),
+    ):
+        wait_for(lambda: net.fabric.group("s1-eth1", LOSSLESS).xoffs > 2)
+        pause(net.fabric, "s1-eth3", 65535)
+        time.sleep(0.05)
+        ready()
+        time.sleep(1000)
+
+
+def in_a_child(body: Callable[[Callable[[], None]], None]) -> int:
+    """Fork a process that does this, and wait until it is ready."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(reader)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            body(lambda: os.write(writer, b"!") and None)
+        except KeyboardInterrupt:
+            code = 130
+        finally:
+            os._exit(code)
+    os.close(writer)
+    os.read(reader, 1)
+    os.close(reader)
+    return pid
+
+
+@experiment(timeout="120s", files=("looking.py",))
+def network_ends(run: Run) -> None:
+    """The process that a network belongs to is killed, or interrupted, in the middle; nothing of it is left."""
+    before = everything()
+    for how, wanted in ((signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, -15)):
+        pid = in_a_child(busy_network)
+        there = everything()
+        run.claim(f"{how.name}: there were processes", len(there["processes"] - before["processes"]), at_least=9)  # type: ignore[operator]
+        run.claim(f"{how.name}: and BPF links", len(there["links"] - before["links"]), at_least=10)  # type: ignore[operator]
+        os.kill(pid, how)
+        run.claim(f"{how.name}: exit code", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), equals=wanted)
+        nothing_is_left(run, how.name, before)
+
+
+@experiment(timeout="120s", files=("looking.py",))
+def networks_in_turn(run: Run) -> None:
+    """In one process: a network, some that cannot be, one whose user fails, and a good one again."""
+    from testbed.errors import UsageError
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.port import Buffer, Port
+    from testbed.net.topo import LosslessTopo
+    from testbed.priority.settings import PriorityMap
+    from topologies.incast import Incast
+
+    class Unlike(LosslessTopo):
+        """Its two ends do not agree about priorities."""
+
+        def build(self) -> None:
+            self.addSwitch("s1")
+            self.addLink(self.addHost("h1", port=Port(priorities=PriorityMap("dot1p"))), "s1")
+
+    class NoCable(LosslessTopo):
+        """Fails half-way, when there are nodes already."""
+
+        def build(self) -> None:
+            self.addSwitch("s1")
+            self.addLink(self.addHost("h1"), "s1")
+            self.addLink(self.addHost("h2"), "s1", cable="a string")
+
+    def works() -> None:
+        with network(Incast(n=2)) as net:
+            with Flows([Flow(net["h1"], net["r"], count=20)]) as flows:
+                flows.wait()
+            run.claim("received", flows.reports[0].received, equals=20)
+
+    def fails(name: str, topo: Any, message: str) -> None:
+        try:
+            with network(topo):
+                run.claim(f"{name}: starts", True, equals=False)
+        except UsageError as error:
+            run.claim(f"{name}: says why", str(error), equals=message)
+        except Exception as error:
+            run.claim(f"{name}: says why", repr(error), equals=message)
+
+    before, room = everything(), room_for_namespaces()
+    works()
+    nothing_is_left(run, "the first", before)
+    fails(
+        "a buffer that is too small",
+        Incast(n=2, buffer=Buffer(total=50)),
+        "switch s1: guaranteed cells of all groups are 0, the headroom pool is 129, and the buffer has 50: "
+        "79 cells are missing",
+    )
+    nothing_is_left(run, "a buffer that is too small", before)
+    fails(
+        "ports that do not agree",
+        Unlike(),
+        "s1-eth1 trusts dscp, h1-eth0 trusts dot1p and takes untagged frames for priority 0; PFC of priority 3 would "
+        "silently fail: give both the same trust",
+    )
+    nothing_is_left(run, "ports that do not agree", before)
+    fails("a cable that is none", NoCable(), "the cable of h2 and s1 is 'a string'; write Cable('10Gb/s', '5m')")
+    nothing_is_left(run, "a cable that is none", before)
+    try:
+        with network(Incast(n=2)):
+            raise ZeroDivisionError("the user's own mistake")
+    except ZeroDivisionError as error:
+        run.claim("the user's own mistake comes out", str(error), equals="the user's own mistake")
+    nothing_is_left(run, "a user who fails", before)
+    works()
+    nothing_is_left(run, "the last", before)
+    run.claim("more room for namespaces", room_for_namespaces() - room, at_most=8)

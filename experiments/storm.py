@@ -23,7 +23,7 @@ QUANTA = 400
 
 @experiment(timeout="60s")
 def storm(run: Run) -> None:
-    """A receiver sends XOFF of one priority without end: that one stops, the others keep their rate; nothing is lost.
+    """XOFF of one priority without end: that one stops, the others keep their rate; nothing is lost.
 
     Three flows share the last link, on two lossless priorities and a lossy one. A fourth, on the stormed priority, goes
     elsewhere: PFC does not tell it from the first, so it stops too. In the control case all eight priorities have PFC

@@ -223,7 +223,7 @@ def test_a_job_that_the_lab_has_no_room_for_is_refused(experiment_file: Write) -
     with (experiment_file("").parent / "big.bin").open("wb") as big:
         big.truncate(17 << 20)
     assert complaint(with_files(experiment_file, "big.bin")) == (
-        "the job and its files have 17 MB; the lab takes 15 MB"
+        "the job and its files have 18 MB; the lab takes 15 MB"
     )
 
 

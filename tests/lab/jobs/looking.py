@@ -22,10 +22,13 @@ class Seen:
 
     t_ns: int
     octets: bytes
+    """As many as the capture has."""
+    length: int
 
     @property
     def wire(self) -> int:
-        return len(self.octets) + WIRE
+        """Octets on the wire."""
+        return self.length + WIRE
 
     @property
     def priority(self) -> int:
@@ -40,9 +43,9 @@ def frames_in(file: Path) -> list[Seen]:
     assert struct.unpack_from("=I", data)[0] == _NANOSECONDS
     found, at = [], 24
     while at + 16 <= len(data):
-        seconds, nanoseconds, length, _ = _RECORD.unpack_from(data, at)
-        found.append(Seen(seconds * 10**9 + nanoseconds - offset_ns, data[at + 16 : at + 16 + length]))
-        at += 16 + length
+        seconds, nanoseconds, here, length = _RECORD.unpack_from(data, at)
+        found.append(Seen(seconds * 10**9 + nanoseconds - offset_ns, data[at + 16 : at + 16 + here], length))
+        at += 16 + here
     return found
 
 

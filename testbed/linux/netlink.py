@@ -22,6 +22,7 @@ _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _REQUEST, _ACK, _REPLACE, _EXCL, _CREATE, _DUMP = 0x1, 0x4, 0x100, 0x200, 0x400, 0x300
 _SOL_NETLINK, _EXT_ACK, _CAP_ACK = 270, 11, 10
 _ATTRIBUTE_TEXT = 1  # NLMSGERR_ATTR_MSG
+_GONE = (errno.ENOENT, errno.ENODEV, errno.EINVAL, errno.EADDRNOTAVAIL)
 _BATCH = 64
 """Messages a batch: their answers have to fit into the socket's buffer together."""
 
@@ -116,7 +117,7 @@ class Socket:
                     answered += 1
                     (code,) = struct.unpack_from("=i", data, position + 16)
                     message = messages[sequence - first]
-                    gone = message.may_be_gone and -code in (errno.ENOENT, errno.ENODEV, errno.EINVAL)
+                    gone = message.may_be_gone and -code in _GONE
                     if code and not gone and refused is None:
                         said = _explanation(data[position : position + length], flags)
                         refused = NetlinkError(f"{message.what}: {os.strerror(-code)}{said}", -code)

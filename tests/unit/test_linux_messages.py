@@ -10,6 +10,7 @@ import pytest
 
 from testbed.agent import log
 from testbed.agent.log import Own
+from testbed.ecn.curve import EcnCurve
 from testbed.frames import Mac
 from testbed.linux import links, qdiscs
 from testbed.linux.netlink import attribute, attributes, text, u32
@@ -94,6 +95,31 @@ def test_a_host_port_has_a_queue_for_each_priority_and_one_for_its_agent() -> No
     assert queues.queue_of == tuple(range(8))
 
 
+def test_a_queue_is_emptied_by_two_new_pause_points_one_after_the_other() -> None:
+    """Whichever of the two it has, the other replaces it; it ends with its usual one, stopped, with its own limit."""
+    curve = EcnCurve("10kB", "20kB", 1, limit="60kB")
+    queues = Queues(4097, Rate("10Mb/s"), Port(ecn={3: curve}), is_host=False)
+    (usual,) = {
+        struct.unpack_from("=I", message.body, 8)[0]
+        for message in queues.messages()
+        if message.create and attributes(message.body, 20)[1] == b"plug\0" and b"\x60\xea\0\0" in message.body
+    }
+    for priority, limit in ((3, 60_000), (4, 64 << 20)):
+        request = queues.emptied(priority)
+        (first,) = struct.unpack_from("=I", request)
+        assert struct.unpack_from("=I", request, first) == (first,) and len(request) == 2 * first
+        places = []
+        for start in (0, first):
+            kind, flags = struct.unpack_from("=HH", request, start + 4)
+            assert (kind, flags) == (36, 0x501)  # a new one in place of what is there, and no answer
+            interface, own, parent = struct.unpack_from("=iII", request, start + 20)
+            inside = attributes(request[start : start + first], 36)
+            assert (interface, inside[1], struct.unpack("=iI", inside[2])) == (4097, b"plug\0", (0, limit))
+            places.append((own, parent))
+        assert places[0][0] != places[1][0] and places[0][1] == places[1][1]
+        assert priority != 3 or places[1][0] == usual
+
+
 PORTS = {5: "s1-eth1"}
 
 
@@ -103,15 +129,26 @@ PORTS = {5: "s1-eth1"}
         ((1, Own.DROP, 5, 0b1000, 2 << 32 | 1514), "drop", (3,), {"reason": "threshold", "octets": 1514}),
         ((1, Own.QUEUE_STOPPED, 5, 0b1000, 36_000), "queue_stopped", (3,), {"reaction_ns": 36_000}),
         ((1, Own.SEND_FAILED, 5, 0, 19), "send_failed", (), {"error": "No such device"}),
+        ((1, Own.FRAME_SENT, 5, 0b1000, 27_000), "frame_sent", (3,), {"reaction_ns": 27_000}),
+        ((1, Own.THRESHOLD, 5, 0b1000, 80), "threshold", (3,), {"shared_cells": 80}),
+        ((1, Own.AGENT_DIED, 5, 0, 9), "agent_died", (), {"status": 9}),
+        ((1, Own.QUEUE_EMPTIED, 5, 0b1000, 0), "queue_emptied", (3,), {}),
         ((1, Kind.XOFF_SENT, 5, 0b11000, 65535), "xoff_sent", (3, 4), {"quanta": 65535}),
+        ((1, Kind.PAUSE_EXPIRED, 5, 0b1000, 17_000), "pause_expired", (3,), {"late_ns": 17_000}),
+        ((1, Kind.PAUSE_RESTORED, 5, 0b1000, 10**9), "pause_restored", (3,), {"left_ns": 10**9}),
+        ((1, Kind.STORM_DETECTED, 5, 0b1000, 10**8), "storm_detected", (3,), {"paused_ns": 10**8}),
+        ((1, Kind.STORM_ENDED, 5, 0b1000, 10**8), "storm_ended", (3,), {"lasted_ns": 10**8}),
+        ((1, Kind.RELIEVED, 5, 0b1000, 0), "relieved", (3,), {}),
         ((1, Kind.IGNORED, 5, 0, Ignored.GLOBAL_PAUSE), "ignored", (), {"reason": "global_pause"}),
+        ((1, Kind.IGNORED, 9, 0b100, Ignored.NOT_ENABLED), "ignored", (2,), {"reason": "not_enabled"}),
     ],
 )
 def test_a_logged_record_is_put_into_words(
     record: tuple[int, int, int, int, int], kind: str, priorities: tuple[int, ...], detail: dict[str, object]
 ) -> None:
     event = log.in_words(record, PORTS)
-    assert (event.kind, event.port, event.priorities, event.detail) == (kind, "s1-eth1", priorities, detail)
+    port = PORTS.get(record[2], "")  # one that is gone has no name
+    assert (event.kind, event.port, event.priorities, event.detail) == (kind, port, priorities, detail)
 
 
 def test_a_log_outlives_a_record_cut_short() -> None:

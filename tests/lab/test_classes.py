@@ -19,3 +19,7 @@ def test_a_paused_class_of_a_host_leaves_the_others_at_line_rate(run: Runner) ->
 
 def test_in_a_pause_frames_are_marked_by_the_queue_at_its_beginning(run: Runner) -> None:
     assert run("classes:marks_in_a_pause").check().passed
+
+
+def test_pfc_goes_by_the_port_in_and_ecn_by_the_port_out(run: Runner) -> None:
+    assert run("classes:in_and_out").check().passed

@@ -228,3 +228,44 @@ def marks_in_a_pause(run: Run) -> None:
                 pause(net.fabric, port, 3, 0)
             run.claim(f"{waiting} before the pause: marked in it", flows.reports[1].marked, equals=marked)
             run.claim(f"{waiting}: lost", [report.lost for report in flows.reports], equals=[0, 0])
+
+
+@experiment(timeout="60s", files=("looking.py",))
+def in_and_out(run: Run) -> None:
+    """One port out of a switch is overloaded, another one is not. PFC goes by the ports that frames came in by, and ECN
+    by the port they leave by: one sender's two flows are both paused, and only one of them is marked.
+    """
+    from testbed.buffer.settings import Static
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.port import Buffer, Port
+    from testbed.net.topo import LosslessTopo
+
+    frame = Size("1514B")
+
+    class Fork(LosslessTopo):
+        def build(self) -> None:
+            self.addSwitch("s1")
+            for name in ("h1", "h2", "busy", "idle"):
+                marks = {} if name.startswith("h") else {3: EcnCurve.step(frame * 4)}
+                self.addLink(self.addHost(name), "s1", settings2=Port(ecn=marks))
+
+    with network(Fork(buffer=Buffer(total=1000, xoff=Static(60), xon_offset=16)), run) as net:
+        fabric = net.fabric
+        ways = [("h1", "busy", "8Mb/s"), ("h2", "busy", "8Mb/s"), ("h1", "idle", "1Mb/s")]
+        flows = Flows(
+            [
+                Flow(net[a], net[b], 3, frame, rate=Rate(rate), count=int(rate[0]) * 40, ecn=Ecn.ECT_0)
+                for a, b, rate in ways
+            ]
+        )
+        with flows:
+            flows.wait()
+        marked = [report.marked for report in flows.reports]
+        told = {event.port for event in fabric.events() if event.kind == "xoff_sent"}
+        run.claim("ports that say XOFF", sorted(told), equals=["s1-eth1", "s1-eth2"])
+        run.claim("marked where it is busy", min(marked[:2]), at_least=100)
+        run.claim("marked where it is not", marked[2], equals=0)
+        late_ns = flows.reports[2].worst_delay_ns
+        run.claim("most that a frame waits on the way to where it is not, in ns", late_ns, at_least=10_000_000)
+        run.claim("lost", [report.lost for report in flows.reports], equals=[0, 0, 0])

@@ -22,7 +22,7 @@ def tshark() -> str:
 
 
 def test_tshark_reads_every_pfc_frame_to_the_same_values_and_complains_of_none(run: Runner, tshark: str) -> None:
-    result = run("queues:pause_frames").check()
+    result = run("captures:pause_frames").check()
     assert result.folder is not None
     rows = _read(tshark, result.folder / "h1.pcap")
     source = result.figure("source")

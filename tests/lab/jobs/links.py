@@ -1,0 +1,90 @@
+"""What else happens to a lossless network: cables that go down and up, TCP, and frames for everybody."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from looking import wait_for
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate
+
+LOSSLESS = 3
+
+
+def balance(run: Run, fabric: Any, when: str) -> None:
+    """Every cell that was given has come back, once."""
+    groups = [fabric.group(name, priority) for name in fabric.names() for priority in range(8)]
+    run.claim(f"{when}: cells in use", sum(sum(group.used) for group in groups), equals=0)
+    inside = sum(group.admitted_frames - group.released_frames for group in groups)
+    run.claim(f"{when}: frames that were admitted and not released", inside, equals=0)
+    run.claim(f"{when}: impossible releases", sum(group.impossible_releases for group in groups), equals=0)
+
+
+@experiment(timeout="60s", files=("looking.py",))
+def down_and_up(run: Run, delay: Duration = Duration("0s")) -> None:
+    """A cable goes down, at either end, while frames wait for it: they are gone, and their cells are free. It comes
+    back, and traffic goes on without a loss.
+    """
+    from testbed.frames.mac_control import PfcFrame
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.wire import RawPort
+    from topologies.incast import Incast
+
+    with network(Incast(n=2, delay=delay), run) as net:
+        fabric = net.fabric
+        leaving = fabric.between("s1", "r")
+        for end in (fabric.far_end(leaving), leaving):
+            name = end.name
+            with RawPort(net["r"], "r-eth0") as raw:
+                raw.send(PfcFrame.xoff(fabric.far_end(leaving).mac, [LOSSLESS], 4000).encode())
+            time.sleep(0.01)
+            flows = [Flow(net[f"h{n}"], net["r"], LOSSLESS, rate=Rate("4Mb/s"), count=40) for n in (1, 2)]
+            with Flows(flows, settle=Duration("1s")) as sending:
+                sending.wait()
+                waiting = wait_for(lambda: sum(fabric.buffer("s1").used) == 2 * 40 * 8, seconds=0.1)
+                run.claim(f"{name} down: all wait for it", waiting, equals=True)
+                end.intf.ifconfig("down")
+                freed = wait_for(lambda: not any(fabric.buffer("s1").used), seconds=3)
+                run.claim(f"{name} down: they are free", freed, equals=True)
+                time.sleep(0.3)
+                end.intf.ifconfig("up")
+                time.sleep(0.2)
+            run.claim(f"{name} down: lost", [report.lost for report in sending.reports], equals=[40, 40])
+            balance(run, fabric, f"{name} down")
+            flows = [Flow(net[f"h{n}"], net["r"], LOSSLESS, count=100) for n in (1, 2)]
+            with Flows(flows) as sending:
+                sending.wait()
+            run.claim(f"{name} up again: received", [report.received for report in sending.reports], equals=[100, 100])
+            balance(run, fabric, f"{name} up again")
+
+
+@experiment(timeout="60s", files=("looking.py",))
+def mixed_traffic(run: Run) -> None:
+    """TCP, pings and a flood of broadcasts beside lossless datagrams: what is counted adds up."""
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.traffic import iperf3, ping
+    from testbed.net.wire import RawPort
+    from topologies.incast import Incast
+
+    with network(Incast(n=3, scale=100), run) as net:
+        fabric = net.fabric
+        lossless = Flow(net["h2"], net["r"], LOSSLESS, rate=Rate("20Mb/s"), duration=Duration("1500ms"))
+        with Flows([lossless]) as flows:
+            tcp = iperf3(net["h1"], net["r"], Duration("1s"))
+            with RawPort(net["h3"], "h3-eth0") as raw:
+                source = fabric.port("h3-eth0").mac.octets
+                raw.send_all([b"\xff" * 6 + source + b"\x88\xb5" + bytes(500)] * 200)
+            answered = sum(ping(net["h3"], net[name]) is not None for name in ("h1", "h2", "r"))
+            flows.wait()
+        wait_for(lambda: not any(fabric.buffer("s1").used))
+        run.figure("goodput of TCP", tcp.goodput)
+        run.claim("goodput of TCP, beside 20 Mb/s", tcp.goodput, at_least=Rate("70Mb/s"), at_most=Rate("80Mb/s"))
+        run.claim("pings that were answered", answered, equals=3)
+        run.claim("lossless datagrams lost", flows.reports[0].lost, equals=0)
+        copies = fabric.group("s1-eth3", 0).admitted_frames
+        run.claim("copies of broadcasts, with some of pings and ARP", copies, at_least=600, at_most=620)
+        balance(run, fabric, "in the end")

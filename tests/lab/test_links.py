@@ -1,0 +1,16 @@
+"""Cables that go down and up, and traffic of other kinds: every cell comes back, and nothing else is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Runner
+
+
+@pytest.mark.parametrize("delay", ["0s", "5us"])
+def test_a_cable_that_goes_down_frees_what_waits_for_it_and_works_when_it_is_back(run: Runner, delay: str) -> None:
+    assert run("links:down_and_up", delay=delay).check().passed
+
+
+def test_tcp_and_broadcasts_beside_lossless_traffic_leave_no_cell_behind(run: Runner) -> None:
+    assert run("links:mixed_traffic").check().passed

@@ -35,7 +35,7 @@ TOO_MANY = (0, 0, 0, 1, 2, 5)
 
 @experiment(timeout="60s")
 def response(run: Run) -> None:
-    """Six senders obey XOFF later and later; those for whom rate x delay reaches the slack of headroom lose frames.
+    """Six senders obey XOFF later and later: once rate x delay reaches the slack of headroom, frames are lost.
 
     Each has a cable of its own length, so that its XOFF works one round trip later. The receiver has paused the switch,
     which has headroom of eight frames for each port, and everyone sends a burst at line rate. In the first control case

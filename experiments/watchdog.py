@@ -46,12 +46,13 @@ class Seen:
 
 @experiment(timeout="60s")
 def watchdog(run: Run) -> None:
-    """A receiver pauses its switch almost for the detection time, then with short breaks, then for 1.5 s: a storm.
+    """A watchdog lets short pauses and broken ones be, and ends a storm by dropping or forwarding.
 
-    Only the storm makes the watchdog act, one poll after the detection time at the latest. It drops what is for the
-    receiver or forwards it, and either way the frames that the same sender has for somebody else move again. Pauses
-    are obeyed again when there was no XOFF for the restoration time. In the control case, without watchdog, both flows
-    stand still as long as the storm lasts.
+    A receiver pauses its switch almost for the detection time, then with short breaks, then for 1.5 s: a storm. Only
+    that makes the watchdog act, one poll after the detection time at the latest. It drops what is for the receiver or
+    forwards it, and either way the frames that the same sender has for somebody else move again. Pauses are obeyed
+    again when there was no XOFF for the restoration time. In the control case, without watchdog, both flows stand
+    still as long as the storm lasts.
     """
     nothing, all_of, all_of_other = Rate.from_bps(0), RATE * 99 // 100, INNOCENT_RATE * 99 // 100
     for action in (Action.DROP, Action.FORWARD):

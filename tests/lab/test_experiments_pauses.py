@@ -45,7 +45,6 @@ def test_a_marking_threshold_of_one_frame_more_is_seen(run: Runner) -> None:
     assert not any(name.startswith(("10 waiting", "19 waiting", "without")) for name in found)
 
 
-@pytest.mark.slow
 def test_half_the_marks_are_too_few(run: Runner) -> None:
     found = failing(run, "half_the_marks")
     assert {f"{waiting} waiting: marked of 2000" for waiting in (45, 70, 95)} <= found
@@ -82,7 +81,6 @@ def test_a_watchdog_that_bites_one_poll_early_is_seen(run: Runner) -> None:
     assert {f"{action}: storms found in the short pause and the broken one" for action in ("drop", "forward")} <= found
 
 
-@pytest.mark.slow
 def test_a_deadlock_of_the_routing_that_should_have_none_is_seen(run: Runner) -> None:
     found = failing(run, "a_ring_without_up_and_down")
     assert "up/down: received in the second half, of each flow" in found

@@ -19,12 +19,14 @@ from typing import Any
 
 from testbed.agent.log import RECORD, Own
 from testbed.agent.plan import AgentPlan, PortPlan
+from testbed.agent.standin import GRACE_NS
 from testbed.linux import bpf, kernel
 from testbed.linux.port_program import EVENT, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
 from testbed.pfc import NEVER, PRIORITIES_IN
 from testbed.pfc.port import TIMERS, PfcPort
 
-_REAL_TIME_PRIORITY = 50
+URGENCY = 50
+"""An agent's real-time priority."""
 # A name in the module is found faster than a member of an enum.
 _FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
 
@@ -68,6 +70,8 @@ class Equipment:
     ring: bpf.Ring
     timers: memoryview[int]
     """Of all ports, TIMERS for each slot: what is due when."""
+    alarm: kernel.Timer
+    """Wakes the parent, if the agent does not do in time what is due."""
     log: int
     control: int
     """File descriptors, of the event log and of the socket to the network's own process."""
@@ -80,6 +84,7 @@ class Loop:
         self._plan = plan
         self._program = equipment.program
         self._ring = equipment.ring
+        self._alarm = equipment.alarm
         self._log_file = equipment.log
         self._control = socket.socket(fileno=os.dup(equipment.control))
         self._records: list[bytes] = []
@@ -96,7 +101,7 @@ class Loop:
         """Until the control socket is closed or says so."""
         gc.freeze()  # what is here stays; the collector need not look at it again
         gc.disable()  # and the loop makes no cycles
-        kernel.real_time(_REAL_TIME_PRIORITY)
+        kernel.real_time(URGENCY)
         self._take_over()
         timer, waiting, ports = kernel.Timer(), select.epoll(), list(self._ports.values())
         control = self._control.fileno()
@@ -107,6 +112,7 @@ class Loop:
             due_ns = min(port.pfc.deadline_ns or NEVER for port in ports)
             if due_ns < set_ns:  # a timer that is early wakes us for nothing, which is cheaper than to set it each time
                 timer.set(due_ns)
+                self._alarm.set(due_ns + GRACE_NS)
                 set_ns = due_ns
             ready = waiting.poll()
             self._read_ring()
@@ -115,6 +121,7 @@ class Loop:
                     timer.clear()
                     set_ns = NEVER
                     self._expire_all(time.monotonic_ns())
+                    self._alarm.set(NEVER)
                 elif file == control and not self._answer():
                     self._write_log()
                     return

@@ -1,4 +1,4 @@
-"""The agents of a network: one process for each node, and one that forks them and starts again any that dies.
+"""The agents of a network, seen from its own process: one for each node, and their parent (`tend`).
 
 The program's maps, the rings, the logs and what a successor needs are made before and inherited. When the network's own
 process ends, however it ends, all of them end: the parent is killed with it, and each agent finds its control socket
@@ -7,7 +7,6 @@ closed. An agent goes on if only the parent is killed.
 
 from __future__ import annotations
 
-import gc
 import json
 import mmap
 import os
@@ -19,18 +18,15 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from testbed.agent import log, loop
-from testbed.agent.log import RECORD, LoggedEvent, Own
+from testbed.agent import log
+from testbed.agent.log import LoggedEvent
 from testbed.agent.plan import AgentPlan
+from testbed.agent.tend import Inheritance, Parent
 from testbed.errors import XoffError
 from testbed.linux import bpf, kernel
 from testbed.linux.port_program import SLOTS, PortProgram
 from testbed.pfc.port import TIMERS
 
-_MOST_RESTARTS = 5
-_WITHIN_NS = 10**9
-_REAL_TIME_PRIORITY = 50
-"""That of the agents: until one is there again its parent is as urgent as it would be."""
 _LARGEST_ANSWER = 1 << 20
 _TRIES, _TRY_S = 5, 2.0
 _LONGEST_END_S = 2.0
@@ -51,6 +47,7 @@ class Agents:
         self._rings: list[bpf.Ring] = []
         self._logs = [log.new() for _ in plans]
         self._controls = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in plans]
+        self._ending = socket.socketpair()
         self._parent = 0
         self._questions = 0
         self._pids = memoryview(mmap.mmap(-1, 8 * max(1, len(plans)))).cast("q")
@@ -64,15 +61,21 @@ class Agents:
             code = 1
             try:
                 kernel.die_with_parent()
-                self._tend()
+                for ours in (self._ending[0], *(ours for ours, _ in self._controls)):
+                    ours.close()
+                theirs = [theirs for _, theirs in self._controls]
+                inherited = Inheritance(
+                    self._program, self._timers, self._pids, self._ending[1], self._rings, self._logs, theirs
+                )
+                Parent(self._plans, inherited).run()
                 code = 0
             except BaseException:
                 traceback.print_exc()
             finally:
                 sys.stderr.flush()
                 os._exit(code)
-        for _, theirs in self._controls:
-            theirs.close()
+        for other_end in (self._ending[1], *(theirs for _, theirs in self._controls)):
+            other_end.close()
         for plan in self._plans:
             self.snapshot(plan.node)
 
@@ -116,8 +119,8 @@ class Agents:
                     "from then on no agent that died was started again",
                     file=sys.stderr,
                 )
-            else:
-                os.kill(self._parent, signal.SIGTERM)
+            with suppress(OSError):
+                self._ending[0].send(b"stop")
             for ours, _ in self._controls:
                 with suppress(OSError):
                     ours.send(b"stop")
@@ -129,7 +132,7 @@ class Agents:
             if not ended:
                 os.waitpid(self._parent, 0)
             self._parent = 0
-        for ours, _ in self._controls:
+        for ours in (self._ending[0], *(ours for ours, _ in self._controls)):
             ours.close()
 
     def _all_end(self) -> bool:
@@ -161,68 +164,6 @@ class Agents:
             if plan.node == node:
                 return index
         raise AgentError(f"{node} has no agent; there are {', '.join(plan.node for plan in self._plans)}")
-
-    # The parent's process from here on
-
-    def _tend(self) -> None:
-        signals = {signal.SIGCHLD, signal.SIGTERM}
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-        for ours, _ in self._controls:
-            ours.close()
-        kernel.real_time(_REAL_TIME_PRIORITY, for_children=True)
-        gc.freeze()
-        running = {self._fork(index): index for index in range(len(self._plans))}
-        deaths: dict[int, list[int]] = {}
-        ending = False
-        while running:
-            got = signal.sigwaitinfo(signals)
-            ending = ending or got.si_signo == signal.SIGTERM
-            while running:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if not pid:
-                    break
-                index = running.pop(pid)
-                self._pids[index] = 0
-                if ending or status == 0:
-                    continue
-                now_ns = time.monotonic_ns()
-                os.write(
-                    self._logs[index], RECORD.pack(now_ns, Own.AGENT_DIED, self._plans[index].ports[0].slot, 0, status)
-                )
-                recent = deaths[index] = [t for t in deaths.get(index, []) if now_ns - t < _WITHIN_NS] + [now_ns]
-                if len(recent) > _MOST_RESTARTS:
-                    self._open_all(self._plans[index])
-                    print(f"the agent of {self._plans[index].node} keeps dying; its ports do without", file=sys.stderr)
-                else:
-                    running[self._fork(index)] = index
-
-    def _fork(self, index: int) -> int:
-        plan = self._plans[index]
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD, signal.SIGTERM})
-                control = self._controls[index][1].fileno()
-                ring, log_file = self._rings[index], self._logs[index]
-                loop.main(plan, loop.Equipment(self._program, ring, self._timers, log_file, control))
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        self._pids[index] = pid
-        return pid
-
-    def _open_all(self, plan: AgentPlan) -> None:
-        """Nobody will resume these queues: none may stay stopped."""
-        with kernel.in_network_of(plan.pid), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
-            netlink.bind((0, 0))
-            for port in plan.ports:
-                self._program.set_blocked(port.slot, 0)
-                netlink.send(b"".join(port.go))
 
 
 def _ask(agent: socket.socket, number: int) -> dict[str, Any]:

@@ -1,0 +1,187 @@
+"""The agents' parent: it forks one for each node, starts again any that dies, and until then stands in for it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from testbed.agent import loop
+from testbed.agent.log import RECORD, Own
+from testbed.agent.plan import AgentPlan
+from testbed.agent.standin import StandIn
+from testbed.linux import bpf, kernel
+from testbed.linux.port_program import PortProgram
+
+_MOST_RESTARTS = 5
+_WITHIN_NS = 10**9
+_FORK_NS = 15_000_000
+"""What a fork may take of the lab's time. The parent is deaf meanwhile: a pause that ends sooner is waited for."""
+_URGENCY, _FORKING, _BEGINNING = loop.URGENCY + 1, loop.URGENCY - 1, loop.URGENCY - 2
+"""The parent goes before an agent, which may be busy with its own end for milliseconds; but not while it forks."""
+_EXITING = 0x4
+
+
+@dataclass(frozen=True)
+class Inheritance:
+    """What was made before the parent was forked: shared by all agents, and one thing for each of them."""
+
+    program: PortProgram
+    timers: memoryview[int]
+    pids: memoryview[int]
+    ending: socket.socket
+    """Becomes readable when the network ends."""
+    rings: Sequence[bpf.Ring]
+    logs: Sequence[int]
+    controls: Sequence[socket.socket]
+
+
+class Parent:
+    """The process that all agents come from."""
+
+    def __init__(self, plans: Sequence[AgentPlan], inherited: Inheritance) -> None:
+        self._plans = plans
+        self._inherited = inherited
+        self._waiting = select.epoll()
+        self._calls: dict[int, Callable[[], object]] = {}
+        self._alarms: list[kernel.Timer] = []
+        self._netlinks: list[socket.socket] = []
+        self._stand_ins: list[StandIn] = []
+        self._running: set[int] = set()
+        self._missing: set[int] = set()
+        self._deaths: dict[int, list[int]] = {}
+        self._ending = False
+
+    def run(self) -> None:
+        """Until the network ends."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        kernel.real_time(_URGENCY)
+        for index, plan in enumerate(self._plans):
+            self._prepare(index, plan)
+        self._wait_for(self._inherited.ending.fileno(), self._end)
+        gc.freeze()
+        for index in range(len(self._plans)):
+            self._start(index)
+        # What is done for the first time takes ten times as long, and the first time may be the one that counts.
+        for index in range(len(self._plans)):
+            self._alarms[index].clear()
+            _lives(self._inherited.pids[index])
+            self._stand_ins[index].look(0)
+        while self._running or not self._ending:
+            for file, _ in self._waiting.poll():
+                if file in self._calls:  # or it was ended by the one before
+                    self._calls[file]()
+
+    def _prepare(self, index: int, plan: AgentPlan) -> None:
+        alarm = kernel.Timer()
+        with kernel.in_network_of(plan.pid):
+            netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+            netlink.bind((0, 0))
+        self._alarms.append(alarm)
+        self._netlinks.append(netlink)
+        self._stand_ins.append(StandIn(plan, self._inherited.timers, alarm, netlink.send))
+        self._wait_for(alarm.fd, partial(self._alarmed, index))
+
+    def _wait_for(self, file: int, call: Callable[[], object]) -> None:
+        self._calls[file] = call
+        self._waiting.register(file, select.EPOLLIN)
+
+    def _no_more(self, file: int) -> None:
+        del self._calls[file]
+        self._waiting.unregister(file)
+
+    def _end(self) -> None:
+        self._ending = True
+        self._no_more(self._inherited.ending.fileno())
+
+    def _alarmed(self, index: int) -> None:
+        """Something is overdue at an agent; one that lives will do it, however late it is."""
+        self._alarms[index].clear()
+        if not _lives(self._inherited.pids[index]):
+            self._look(index)
+
+    def _look(self, index: int) -> None:
+        """Do what an agent would have done; and if it is missing, see whether there is time for another one."""
+        now_ns = time.monotonic_ns()
+        next_ns = self._stand_ins[index].look(now_ns)
+        if index in self._missing and not self._ending and next_ns > now_ns + _FORK_NS:
+            self._missing.discard(index)
+            self._start(index)
+
+    def _start(self, index: int) -> None:
+        plan, inherited = self._plans[index], self._inherited
+        kernel.real_time(_FORKING, for_children=True)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                kernel.real_time(_BEGINNING)
+                equipment = loop.Equipment(
+                    inherited.program,
+                    inherited.rings[index],
+                    inherited.timers,
+                    self._alarms[index],
+                    inherited.logs[index],
+                    inherited.controls[index].fileno(),
+                )
+                loop.main(plan, equipment)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        kernel.real_time(_URGENCY)
+        inherited.pids[index] = pid
+        self._running.add(index)
+        process = os.pidfd_open(pid)
+        self._wait_for(process, partial(self._died, index, pid, process))
+
+    def _died(self, index: int, pid: int, process: int) -> None:
+        _, status = os.waitpid(pid, 0)
+        self._no_more(process)
+        os.close(process)
+        self._running.discard(index)
+        self._inherited.pids[index] = 0
+        if self._ending or status == 0:
+            return
+        plan, now_ns = self._plans[index], time.monotonic_ns()
+        os.write(self._inherited.logs[index], RECORD.pack(now_ns, Own.AGENT_DIED, plan.ports[0].slot, 0, status))
+        recent = [moment_ns for moment_ns in self._deaths.get(index, []) if now_ns - moment_ns < _WITHIN_NS] + [now_ns]
+        self._deaths[index] = recent
+        if len(recent) > _MOST_RESTARTS:
+            self._give_up(index)
+        else:
+            self._missing.add(index)
+            self._look(index)
+
+    def _give_up(self, index: int) -> None:
+        """Nobody will resume this node's queues any more: none may stay stopped."""
+        plan = self._plans[index]
+        for port in plan.ports:
+            self._inherited.program.set_blocked(port.slot, 0)
+            self._netlinks[index].send(b"".join(port.go))
+        print(f"the agent of {plan.node} keeps dying; its ports do without", file=sys.stderr)
+
+
+def _lives(pid: int) -> bool:
+    """Is there such a process, and not on its way out?"""
+    try:
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fields = os.read(file, 4096).rpartition(b")")[2].split()
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return fields[0] not in (b"Z", b"X") and not int(fields[6]) & _EXITING

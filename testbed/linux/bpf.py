@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from testbed.errors import XoffError
 
-_MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _PROG_TEST_RUN, _OBJ_GET_INFO_BY_FD, _LINK_CREATE = 0, 1, 2, 10, 15, 28
+_MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE = 0, 1, 2, 3
+_PROG_TEST_RUN, _OBJ_GET_INFO_BY_FD, _LINK_CREATE = 10, 15, 28
 _RINGBUF = 27
 TCX_INGRESS, TCX_EGRESS = 46, 47
 _SYSCALL = 321  # bpf() on x86-64
@@ -66,6 +67,11 @@ class Map:
         request = bytearray(struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(key), ctypes.addressof(data), 0))
         _bpf(_MAP_LOOKUP, request, f"map {self.name}, entry {index}")
         return data.raw
+
+    def __delitem__(self, index: bytes) -> None:
+        key = ctypes.create_string_buffer(index, len(index))
+        request = bytearray(struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(key), 0, 0))
+        _bpf(_MAP_DELETE, request, f"map {self.name}, entry {index!r}")
 
     def shared(self) -> mmap.mmap:
         """The whole map as memory; the map has to have been made for it."""

@@ -67,6 +67,7 @@ class Headers:
     dscp: int | None  # None: not IP
     ip: int = 0  # where the IP header starts
     version: int = 0
+    type: int = 0  # after all tags; 0: cut off
 
 
 def read(frame: bytes) -> Headers:
@@ -79,14 +80,15 @@ def read(frame: bytes) -> Headers:
             pcp = frame[at + 2] >> 5
         at += 4
     kind, ip = frame[at : at + 2], at + 2
+    number = int.from_bytes(kind, "big") if len(kind) == 2 else 0
     if len(frame) < ip + 2:
-        return Headers(pcp, None)
+        return Headers(pcp, None, type=number)
     first, second = frame[ip], frame[ip + 1]
     if kind == _IPV4 and first >> 4 == 4 and first & 0xF >= 5:
-        return Headers(pcp, second >> 2, ip, 4)
+        return Headers(pcp, second >> 2, ip, 4, number)
     if kind == _IPV6 and first >> 4 == 6:
-        return Headers(pcp, (first & 0xF) << 2 | second >> 6, ip, 6)
-    return Headers(pcp, None)
+        return Headers(pcp, (first & 0xF) << 2 | second >> 6, ip, 6, number)
+    return Headers(pcp, None, type=number)
 
 
 def classify(frame: bytes, settings: PriorityMap) -> Classified:

@@ -3,7 +3,8 @@
 A program asks by its socket's priority (Linux: SO_PRIORITY, skb->priority), by the DSCP it sets, or not at all. The
 host's port has the same `PriorityMap` as the port at the other end of its cable (`path` checks that). From both:
 
-  H1 The frame is IP and its DSCP is not 0: the DSCP by the port's table is wanted, whatever the trust mode.
+  H0 What DCBX's application table says of the frame's protocol (`applications`) is wanted, whatever the program asked.
+  H1 Else, the frame is IP and its DSCP is not 0: the DSCP by the port's table is wanted, whatever the trust mode.
   H2 Else the socket's priority if it is 0 to 7. Linux uses larger ones for its own purposes (class handles, SO_PRIORITY
      of a privileged program): then the port's priority.
 The frame is made to carry what is wanted:
@@ -22,6 +23,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from testbed.priority.applications import NOTHING, Table
+from testbed.priority.applications import wanted as applied
 from testbed.priority.classify import ETHERTYPE, TAG_TYPES, classify, read, takes_dscp, with_dscp, with_pcp
 from testbed.priority.settings import PRIORITIES, PriorityMap, Trust
 
@@ -34,7 +37,7 @@ class Marked:
     """A frame as the host sends it."""
 
     frame: bytes  # the same object if nothing was changed
-    wanted: int  # H1, H2
+    wanted: int  # H0 to H2
     dot1p: int
     local: int
 
@@ -44,10 +47,13 @@ class Marked:
         return self.dot1p == self.wanted
 
 
-def mark(frame: bytes, socket_priority: int, settings: PriorityMap) -> Marked:
+def mark(frame: bytes, socket_priority: int, settings: PriorityMap, applications: Table = NOTHING) -> Marked:
     """The frame to send, and its priority."""
     found = read(frame)
-    if found.dscp:
+    by_table = applied(frame, found, socket_priority, applications)
+    if by_table is not None:
+        wanted = by_table
+    elif found.dscp:
         wanted = settings.dscp_to_dot1p[found.dscp]
     else:
         wanted = socket_priority if socket_priority in PRIORITIES else settings.port_priority

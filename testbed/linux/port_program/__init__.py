@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 import os
 import struct
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -24,10 +26,12 @@ MOST_CELLS_OF_A_FRAME = 0x7FFF
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
 _TABLES = 98
-_PORT = struct.Struct(f"=III8IBBB{_TABLES}s7x8Q8Q8QQQ")
-_PORT_SETTINGS = struct.Struct(f"=III8IBBB{_TABLES}s")
-_BLOCKED = struct.Struct("=III8IBB").size
-"""Where the octet of the blocked priorities is."""
+_PORT = struct.Struct(f"=III8IBBBBB{_TABLES}s5x8Q8Q8Q8QQQ")
+_PORT_SETTINGS = struct.Struct(f"=III8IBBBBB{_TABLES}s")
+_QUEUES = struct.Struct("=8I")
+_QUEUES_AT = struct.Struct("=III").size
+_BLOCKED, _DEFENDED, _APPLICATIONS = (struct.Struct("=III8IBB").size + number for number in range(3))
+"""Where things are in a port's entry."""
 _GROUP = struct.Struct("=6I3I3III2Q2Q2Q4Q4QQ")
 _GROUP_SETTINGS = struct.Struct("=6I")
 _BUFFER = struct.Struct("=II3I3I3II")
@@ -35,6 +39,8 @@ EVENT = struct.Struct("=QHHBBHII")
 """time_ns, kind, slot, priority, reason, length, shared, headroom; a frame's octets follow, 64 of them."""
 FRAME_OCTETS = 64
 _REQUEST = struct.Struct("=5I")
+_SIZES = struct.Struct("=4I")
+_APPLICATION = struct.Struct("=Q")
 _STATION = struct.Struct("=6sH")
 
 
@@ -44,6 +50,9 @@ class EventKind(enum.IntEnum):
     XON = 3
     DROP = 4
 
+
+Entry = tuple[int, int]
+"""Of the application table: what it is about, as testbed.priority.applications.About, and the protocol's ID."""
 
 DROP_REASONS = ("headroom", "headroom pool", "threshold", "shared pool")
 """As in `testbed.buffer.model.DropReason`, in the program's order."""
@@ -64,7 +73,7 @@ class PortTables:
     def encode(self) -> bytes:
         has_buffer = self.buffer is not None
         return _PORT_SETTINGS.pack(
-            self.node, self.buffer or 0, self.control, *self.queues, has_buffer, self.switched, 0, self.priorities
+            self.node, self.buffer or 0, self.control, *self.queues, has_buffer, self.switched, 0, 0, 0, self.priorities
         )
 
 
@@ -113,11 +122,13 @@ class BufferCounters:
 
 @dataclass(frozen=True)
 class PortCounters:
-    """By local priority, of frames put into this port's queues, and of frames that the watchdog kept out."""
+    """By local priority, of frames put into this port's queues, and of frames that the watchdog kept out; by priority,
+    of frames that came in and were discarded by defense."""
 
     sent_frames: tuple[int, ...]
     sent_bytes: tuple[int, ...]
     blocked_frames: tuple[int, ...]
+    defended_frames: tuple[int, ...]
     lost_events: int
     seen_frames: int
 
@@ -132,7 +143,7 @@ class PortProgram:
         self._object = bpf.Object(_OBJECT.read_bytes())
         self._ports, self._groups = self._object.map("ports"), self._object.map("groups")
         self._buffers, self._rings = self._object.map("buffers"), self._object.map("rings")
-        self._stations = self._object.map("stations")
+        self._stations, self._applications = self._object.map("stations"), self._object.map("applications")
         for found, expected in (
             (self._ports, _PORT),
             (self._groups, _GROUP),
@@ -146,7 +157,8 @@ class PortProgram:
         self.port_memory = self._ports.shared()
         self.group_memory = self._groups.shared()
         self._programs = {name: self._object.program(name) for name in ("port_in", "port_out", "cross")}
-        self._requests = {name: self._object.program(name) for name in ("recheck", "admit_cells", "release_cells")}
+        requests = ("recheck", "admit_cells", "release_cells", "limit", "resize")
+        self._requests = {name: self._object.program(name) for name in requests}
         if bpf.run(self._object.program("prepare"), bytearray(_REQUEST.size)):
             raise bpf.BpfError(
                 "this kernel has no __rtnl_unlock: frames that die with their queue could not be noticed"
@@ -182,6 +194,48 @@ class PortProgram:
         """The priorities, as a mask, whose frames the port `slot` drops instead of queueing them."""
         self.port_memory[slot * _PORT.size + _BLOCKED] = priorities
 
+    def set_queues(self, slot: int, queues: Sequence[int]) -> None:
+        """The queue (socket priority) of each local priority, from the next frame on."""
+        start = slot * _PORT.size + _QUEUES_AT
+        self.port_memory[start : start + _QUEUES.size] = _QUEUES.pack(*queues)
+
+    def set_defended(self, slot: int, priorities: int) -> None:
+        """The priorities, as a mask, of which the port `slot` discards what comes in, but for link-local frames."""
+        self.port_memory[slot * _PORT.size + _DEFENDED] = priorities
+
+    def set_applications(self, slot: int, old: Mapping[Entry, int], new: Mapping[Entry, int]) -> None:
+        """The priorities of protocols for frames that the node of this port sends; `old` are those to take away."""
+        for about, protocol in old.keys() - new.keys():
+            with suppress(bpf.BpfError):  # a predecessor may have done it
+                del self._applications[_APPLICATION.pack(slot << 32 | about << 16 | protocol)]
+        for (about, protocol), priority in new.items():
+            self._applications[_APPLICATION.pack(slot << 32 | about << 16 | protocol)] = bytes([priority])
+        kinds = {about for about, _ in new}
+        self.port_memory[slot * _PORT.size + _APPLICATIONS] = sum(1 << about for about in kinds)
+
+    def configure(
+        self, buffer: int, sizes: tuple[int, int, int], limits: Mapping[tuple[int, int], GroupLimits]
+    ) -> list[tuple[int, int]]:
+        """Other pools (guaranteed, shared, headroom) and limits of all groups, by (slot, priority), while frames are
+        inside. Returns the groups that resume. Whether a pool holds more than its new size is for the caller to ask
+        (`busy`): here it would take nothing before it has drained.
+        """
+        old = self.buffer(buffer).size
+        self._run("resize", _SIZES.pack(buffer, *map(max, old, sizes)))
+        for (slot, priority), group in limits.items():
+            self._run("limit", struct.pack("=2I", slot, priority) + group.encode())
+        self._run("resize", _SIZES.pack(buffer, *sizes))
+        return [key for key in limits if self.is_congested(*key) and self.recheck(*key)]
+
+    def busy(self, buffer: int, sizes: tuple[int, int, int], limits: Mapping[tuple[int, int], GroupLimits]) -> int:
+        """How many cells have to drain before these settings can be used."""
+        shared = headroom = 0
+        for (slot, priority), group in limits.items():
+            used = self.group(slot, priority).used
+            shared += max(0, used[0] + used[1] - group.guaranteed)
+            headroom += used[2]
+        return max(0, shared - sizes[1], headroom - sizes[2])
+
     def attach(self, slot: int) -> None:
         """Put the program on a port in this process's network namespace."""
         interface = FIRST_INTERFACE + slot
@@ -203,6 +257,10 @@ class PortProgram:
     def release(self, slot: int, priority: int, cells: int) -> tuple[int, int]:
         """Give cells back as a leaving frame would. For tests."""
         return self._request("release_cells", slot, priority, cells)
+
+    def _run(self, name: str, context: bytes) -> None:
+        if bpf.run(self._requests[name], bytearray(context)):
+            raise bpf.BpfError(f"{name}: no such port or buffer in this network")
 
     def _request(self, name: str, slot: int, priority: int, cells: int = 0) -> tuple[int, int]:
         context = bytearray(_REQUEST.pack(slot, priority, cells, 0, 0))
@@ -237,8 +295,8 @@ class PortProgram:
         return BufferCounters(fields[2:5], fields[5:8], fields[8:11], fields[11])
 
     def port(self, slot: int) -> PortCounters:
-        fields = _PORT.unpack_from(self.port_memory, slot * _PORT.size)[-26:]
-        return PortCounters(fields[0:8], fields[8:16], fields[16:24], fields[24], fields[25])
+        fields = _PORT.unpack_from(self.port_memory, slot * _PORT.size)[-34:]
+        return PortCounters(fields[0:8], fields[8:16], fields[16:24], fields[24:32], fields[32], fields[33])
 
     def close(self) -> None:
         for fd in (*self.attached.values(), *self._links):

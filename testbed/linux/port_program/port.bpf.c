@@ -60,6 +60,8 @@ struct port {
 	__u8 charged;			/* is there such a buffer? A host has none */
 	__u8 switched;			/* does the forwarding table hold for frames coming in here? */
 	__u8 blocked;			/* priorities whose frames the watchdog drops instead of queueing them here */
+	__u8 defended;			/* priorities whose frames are discarded as they come in: DCBX's defense */
+	__u8 applications;		/* which kinds of entry `applications` has for frames of this node's own */
 	/* From here on as PriorityMap.tables() of testbed/priority has it. */
 	__u8 trust;
 	__u8 port_priority;
@@ -71,6 +73,7 @@ struct port {
 	__u64 sent_frames[PRIORITIES];	/* put into a queue here, by local priority */
 	__u64 sent_bytes[PRIORITIES];
 	__u64 blocked_frames[PRIORITIES];
+	__u64 defended_frames[PRIORITIES];
 	__u64 lost_events;
 	__u64 seen_frames;		/* MAC control frames handed to the agent */
 };
@@ -152,6 +155,17 @@ struct {
 	__type(value, __u32);
 } stations SEC(".maps");
 
+/* The priority of a protocol, at one port: its slot in the upper 32 bits, then the selector, then the protocol's ID. */
+typedef __u64 application;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, application);
+	__type(value, __u8);
+} applications SEC(".maps");
+
 /* Not mapped into memory: a value with a lock cannot be. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -205,6 +219,12 @@ static __always_inline struct port *port_of(__u32 interface)
 	return bpf_map_lookup_elem(&ports, &slot);
 }
 
+/* A pool that was made smaller in use may hold more than it has until that drains. */
+static __always_inline __u32 free_cells(const struct buffer *buffer)
+{
+	return buffer->used[SHARED] < buffer->size[SHARED] ? buffer->size[SHARED] - buffer->used[SHARED] : 0;
+}
+
 static __always_inline __u32 threshold(const struct group *group, __u32 free)
 {
 	if (!group->alpha_denominator)
@@ -229,7 +249,7 @@ static __always_inline enum drop admit(struct buffer *buffer, struct group *grou
 	enum drop result = ADMITTED;
 
 	if (!group->xoff) { /* A2, A3 */
-		__u32 free = buffer->size[SHARED] - buffer->used[SHARED];
+		__u32 free = free_cells(buffer);
 		__u32 unused = group->guaranteed - group->used[GUARANTEED];
 		__u32 guaranteed = cells < unused ? cells : unused;
 		__u32 rest = cells - guaranteed;
@@ -278,7 +298,7 @@ dropped:
 /* D2, under the lock. */
 static __always_inline __u16 resume(struct buffer *buffer, struct group *group)
 {
-	__u32 free = buffer->size[SHARED] - buffer->used[SHARED];
+	__u32 free = free_cells(buffer);
 
 	if (!group->xoff)
 		return 0;
@@ -366,6 +386,90 @@ static __always_inline __u64 what(__u16 kind, __u32 slot, __u32 priority, __u32 
 	return (__u64)kind << 48 | (__u64)slot << 32 | priority << 24 | reason << 16 | length;
 }
 
+/* What a frame says about its priority: rules R1 to R3 of testbed/priority/classify.py. */
+struct found {
+	__u32 ip;	/* where the IP header starts */
+	__u8 tagged;
+	__u8 pcp;
+	__u8 version;	/* 0: not IP */
+	__u8 dscp;
+	__u8 octets[2];	/* the first two of the IP header */
+	__u16 type;	/* the EtherType after all tags, 0 if it is cut off */
+};
+
+static __always_inline int is_tag(__u16 type)
+{
+	return type == bpf_htons(ETHERTYPE_VLAN) || type == bpf_htons(ETHERTYPE_SVLAN);
+}
+
+static __always_inline void look_at(struct __sk_buff *skb, struct found *found)
+{
+	__u16 type = skb->protocol;
+	__u32 at = 14;
+	__u8 tag[2];
+
+	found->tagged = found->version = found->dscp = found->pcp = 0;
+	found->type = 0;
+	/* The kernel keeps the outermost tag of a received frame beside it; others are still inside. */
+	if (skb->vlan_present) {
+		found->tagged = 1;
+		found->pcp = skb->vlan_tci >> 13 & 7;
+	} else if (is_tag(type)) {
+		if (bpf_skb_load_bytes(skb, at, tag, 2))
+			return;
+		found->tagged = 1;
+		found->pcp = tag[0] >> 5;
+		if (bpf_skb_load_bytes(skb, at + 2, &type, 2))
+			return;
+		at += 4;
+	}
+	if (found->tagged && is_tag(type)) {
+		if (bpf_skb_load_bytes(skb, at, tag, 2) || bpf_skb_load_bytes(skb, at + 2, &type, 2))
+			return;
+		at += 4;
+	}
+	found->type = bpf_ntohs(type);
+	if (type != bpf_htons(ETHERTYPE_IPV4) && type != bpf_htons(ETHERTYPE_IPV6))
+		return;
+	void *start = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u8 *header = start + at;
+	if ((void *)(header + 2) <= end) {
+		found->octets[0] = header[0];
+		found->octets[1] = header[1];
+	} else if (bpf_skb_load_bytes(skb, at, found->octets, 2)) {
+		return;
+	}
+	found->ip = at;
+	if (type == bpf_htons(ETHERTYPE_IPV4)) {
+		if (found->octets[0] >> 4 != 4 || (found->octets[0] & 15) < 5)
+			return;
+		found->version = 4;
+		found->dscp = found->octets[1] >> 2;
+	} else if (found->octets[0] >> 4 == 6) {
+		found->version = 6;
+		found->dscp = (found->octets[0] & 15) << 2 | found->octets[1] >> 6;
+	}
+}
+
+/* P1 to P3. */
+static __always_inline __u8 classify(const struct port *port, const struct found *found)
+{
+	if (port->trust == TRUST_DSCP && found->version)
+		return port->dscp_to_dot1p[found->dscp & 63] & 7;
+	if (port->trust != TRUST_NONE && found->tagged)
+		return found->pcp & 7;
+	return port->port_priority & 7;
+}
+
+/* To 01-80-C2-00-00-00 to -0F: these frames concern one cable alone. */
+static __always_inline int is_link_local(struct __sk_buff *skb)
+{
+	__u8 to[6] = {};
+
+	bpf_skb_load_bytes(skb, 0, to, 6);
+	return to[0] == 0x01 && to[1] == 0x80 && to[2] == 0xC2 && !to[3] && !to[4] && to[5] < 16;
+}
+
 static __always_inline int forward(struct __sk_buff *skb, const struct port *port)
 {
 	void *start = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
@@ -382,6 +486,23 @@ static __always_inline int forward(struct __sk_buff *skb, const struct port *por
 	return *leaving == skb->ifindex ? DROP : bpf_redirect(*leaving, 0);
 }
 
+/* A priority on which the far end does not do what this end needs is closed to all but what bridges tell each other. */
+static __noinline int is_kept_out(struct __sk_buff *skb)
+{
+	struct port *port = port_of(skb->ifindex);
+	struct found found = {};
+	__u8 dot1p;
+
+	if (!port || is_link_local(skb))
+		return 0;
+	look_at(skb, &found);
+	dot1p = classify(port, &found);
+	if (!(port->defended >> dot1p & 1))
+		return 0;
+	port->defended_frames[dot1p & 7]++;
+	return 1;
+}
+
 SEC("tc")
 int port_in(struct __sk_buff *skb)
 {
@@ -393,8 +514,11 @@ int port_in(struct __sk_buff *skb)
 	port = port_of(skb->ifindex);
 	if (!port)
 		return NEXT;
-	if (skb->protocol != bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->vlan_present)
+	if (skb->protocol != bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->vlan_present) {
+		if (port->defended && is_kept_out(skb))
+			return DROP;
 		return port->switched ? forward(skb, port) : NEXT;
+	}
 	node = port->node;
 	ring = bpf_map_lookup_elem(&rings, &node);
 	if (!ring)
@@ -432,68 +556,6 @@ SEC("tc")
 int cross(struct __sk_buff *skb)
 {
 	return bpf_redirect(skb->ifindex ^ 1, 0);
-}
-
-/* What a frame says about its priority: rules R1 to R3 of testbed/priority/classify.py. */
-struct found {
-	__u32 ip;	/* where the IP header starts */
-	__u8 tagged;
-	__u8 pcp;
-	__u8 version;	/* 0: not IP */
-	__u8 dscp;
-	__u8 octets[2];	/* the first two of the IP header */
-};
-
-static __always_inline int is_tag(__u16 type)
-{
-	return type == bpf_htons(ETHERTYPE_VLAN) || type == bpf_htons(ETHERTYPE_SVLAN);
-}
-
-static __always_inline void look_at(struct __sk_buff *skb, struct found *found)
-{
-	__u16 type = skb->protocol;
-	__u32 at = 14;
-	__u8 tag[2];
-
-	found->tagged = found->version = found->dscp = found->pcp = 0;
-	/* The kernel keeps the outermost tag of a received frame beside it; others are still inside. */
-	if (skb->vlan_present) {
-		found->tagged = 1;
-		found->pcp = skb->vlan_tci >> 13 & 7;
-	} else if (is_tag(type)) {
-		if (bpf_skb_load_bytes(skb, at, tag, 2))
-			return;
-		found->tagged = 1;
-		found->pcp = tag[0] >> 5;
-		if (bpf_skb_load_bytes(skb, at + 2, &type, 2))
-			return;
-		at += 4;
-	}
-	if (found->tagged && is_tag(type)) {
-		if (bpf_skb_load_bytes(skb, at, tag, 2) || bpf_skb_load_bytes(skb, at + 2, &type, 2))
-			return;
-		at += 4;
-	}
-	if (type != bpf_htons(ETHERTYPE_IPV4) && type != bpf_htons(ETHERTYPE_IPV6))
-		return;
-	void *start = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	__u8 *header = start + at;
-	if ((void *)(header + 2) <= end) {
-		found->octets[0] = header[0];
-		found->octets[1] = header[1];
-	} else if (bpf_skb_load_bytes(skb, at, found->octets, 2)) {
-		return;
-	}
-	found->ip = at;
-	if (type == bpf_htons(ETHERTYPE_IPV4)) {
-		if (found->octets[0] >> 4 != 4 || (found->octets[0] & 15) < 5)
-			return;
-		found->version = 4;
-		found->dscp = found->octets[1] >> 2;
-	} else if (found->octets[0] >> 4 == 6) {
-		found->version = 6;
-		found->dscp = (found->octets[0] & 15) << 2 | found->octets[1] >> 6;
-	}
 }
 
 static __always_inline void write_dscp(struct __sk_buff *skb, struct found *found, __u8 dscp)
@@ -540,32 +602,73 @@ static __always_inline void write_pcp(struct __sk_buff *skb, struct found *found
 	found->pcp = pcp;
 }
 
-/* P1 to P3. */
-static __always_inline __u8 classify(const struct port *port, const struct found *found)
+/* What an entry for applications is about, as in testbed/priority/applications.py; a port has a bit for each. */
+enum about { TCP_PORT, UDP_PORT, SCTP_PORT, DCCP_PORT, DSCP_VALUE, TYPE, ANYTHING_ELSE };
+
+#define PORTS (1 << TCP_PORT | 1 << UDP_PORT | 1 << SCTP_PORT | 1 << DCCP_PORT)
+#define NO_ENTRY 0xFF
+
+static __noinline __u8 entry_of(__u32 interface, __u32 about, __u32 id)
 {
-	if (port->trust == TRUST_DSCP && found->version)
-		return port->dscp_to_dot1p[found->dscp & 63] & 7;
-	if (port->trust != TRUST_NONE && found->tagged)
-		return found->pcp & 7;
-	return port->port_priority & 7;
+	application key = (__u64)(interface - FIRST_INTERFACE) << 32 | (about & 0xFF) << 16 | (id & 0xFFFF);
+	__u8 *priority = bpf_map_lookup_elem(&applications, &key);
+
+	return priority ? *priority & 7 : NO_ENTRY;
 }
 
-/* To 01-80-C2-00-00-00 to -0F: these frames concern one cable alone. */
-static __always_inline int is_link_local(struct __sk_buff *skb)
+/* Rules E1 to E4 of testbed/priority/applications.py. */
+static __always_inline __u8 application_of(struct __sk_buff *skb, const struct port *out, const struct found *found)
 {
-	__u8 to[6] = {};
+	__u8 wanted = NO_ENTRY, protocol = 0, fragment[2] = {};
+	__u32 at, about = ANYTHING_ELSE;
+	__u16 ports[2];
 
-	bpf_skb_load_bytes(skb, 0, to, 6);
-	return to[0] == 0x01 && to[1] == 0x80 && to[2] == 0xC2 && !to[3] && !to[4] && to[5] < 16;
+	if (found->version && out->applications & PORTS) {
+		if (found->version == 4) {
+			at = found->ip + (found->octets[0] & 15) * 4;
+			if (bpf_skb_load_bytes(skb, found->ip + 9, &protocol, 1) ||
+			    bpf_skb_load_bytes(skb, found->ip + 6, fragment, 2) || fragment[0] & 0x1F || fragment[1])
+				protocol = 0; /* only the first fragment has ports */
+		} else {
+			at = found->ip + 40;
+			if (bpf_skb_load_bytes(skb, found->ip + 6, &protocol, 1))
+				protocol = 0;
+		}
+		if (protocol == 6)
+			about = TCP_PORT;
+		else if (protocol == 17)
+			about = UDP_PORT;
+		else if (protocol == 132)
+			about = SCTP_PORT;
+		else if (protocol == 33)
+			about = DCCP_PORT;
+		if (about != ANYTHING_ELSE && !bpf_skb_load_bytes(skb, at, ports, sizeof(ports))) {
+			wanted = entry_of(skb->ifindex, about, bpf_ntohs(ports[1]));
+			if (wanted == NO_ENTRY)
+				wanted = entry_of(skb->ifindex, about, bpf_ntohs(ports[0]));
+		}
+	}
+	if (wanted == NO_ENTRY && found->version && out->applications & 1 << DSCP_VALUE)
+		wanted = entry_of(skb->ifindex, DSCP_VALUE, found->dscp);
+	if (wanted == NO_ENTRY && out->applications & 1 << TYPE)
+		wanted = entry_of(skb->ifindex, TYPE, found->type);
+	if (wanted == NO_ENTRY && out->applications & 1 << ANYTHING_ELSE &&
+	    !(found->version && found->dscp) && !skb->priority)
+		wanted = entry_of(skb->ifindex, ANYTHING_ELSE, 0);
+	return wanted;
 }
 
-/* A frame of this node's own: rules H1 to H6 of testbed/priority/marking.py. */
+/* A frame of this node's own: rules H0 to H6 of testbed/priority/marking.py. */
 static __always_inline __u8 mark_own(struct __sk_buff *skb, const struct port *out, struct found *found)
 {
-	__u8 wanted;
+	__u8 wanted = NO_ENTRY;
 
 	look_at(skb, found);
-	if (found->version && found->dscp)
+	if (out->applications)
+		wanted = application_of(skb, out, found);
+	if (wanted != NO_ENTRY)
+		; /* whatever the program asked for */
+	else if (found->version && found->dscp)
 		wanted = out->dscp_to_dot1p[found->dscp & 63] & 7;
 	else
 		wanted = skb->priority < PRIORITIES ? skb->priority : out->port_priority & 7;
@@ -750,6 +853,76 @@ SEC("syscall")
 int release_cells(struct request *request)
 {
 	return act(request, RELEASE);
+}
+
+/* Other settings while frames are inside: BufferModel.configure, in steps of which each leaves a buffer that works. The
+ * caller makes the pools large enough for old and new, sets each group, and then the pools (see PortProgram). */
+struct limits {
+	__u32 slot;
+	__u32 priority;
+	__u32 settings[6]; /* the first six fields of a group */
+};
+
+SEC("syscall")
+int limit(struct limits *wanted)
+{
+	__u32 slot = wanted->slot, key = slot * PRIORITIES + (wanted->priority & 7), index, held, guaranteed;
+	struct port *port = bpf_map_lookup_elem(&ports, &slot);
+	struct group *group = bpf_map_lookup_elem(&groups, &key);
+	struct buffer *buffer;
+	struct limits new = *wanted;
+
+	if (!port || !group)
+		return 1;
+	index = port->buffer;
+	buffer = bpf_map_lookup_elem(&buffers, &index);
+	if (!buffer)
+		return 1;
+	bpf_spin_lock(&buffer->lock);
+	group->lossless = new.settings[0];
+	group->guaranteed = new.settings[1];
+	group->alpha_numerator = new.settings[2];
+	group->alpha_denominator = new.settings[3];
+	group->xon_offset = new.settings[4];
+	group->headroom = new.settings[5];
+	held = group->used[GUARANTEED] + group->used[SHARED];
+	guaranteed = held < group->guaranteed ? held : group->guaranteed;
+	buffer->used[GUARANTEED] += guaranteed - group->used[GUARANTEED];
+	buffer->used[SHARED] += held - guaranteed - group->used[SHARED];
+	group->used[GUARANTEED] = guaranteed;
+	group->used[SHARED] = held - guaranteed;
+	if (group->used[GUARANTEED] > group->high_water[GUARANTEED])
+		group->high_water[GUARANTEED] = group->used[GUARANTEED];
+	if (group->used[SHARED] > group->high_water[SHARED])
+		group->high_water[SHARED] = group->used[SHARED];
+	bpf_spin_unlock(&buffer->lock);
+	return 0;
+}
+
+struct sizes {
+	__u32 buffer;
+	__u32 size[KINDS];
+};
+
+SEC("syscall")
+int resize(struct sizes *wanted)
+{
+	__u32 index = wanted->buffer, guaranteed = wanted->size[GUARANTEED], shared = wanted->size[SHARED];
+	__u32 headroom = wanted->size[HEADROOM];
+	struct buffer *buffer = bpf_map_lookup_elem(&buffers, &index);
+
+	if (!buffer)
+		return 1;
+	bpf_spin_lock(&buffer->lock);
+	buffer->size[GUARANTEED] = guaranteed;
+	buffer->size[SHARED] = shared;
+	buffer->size[HEADROOM] = headroom;
+	if (buffer->used[GUARANTEED] > buffer->high_water[GUARANTEED])
+		buffer->high_water[GUARANTEED] = buffer->used[GUARANTEED];
+	if (buffer->used[SHARED] > buffer->high_water[SHARED])
+		buffer->high_water[SHARED] = buffer->used[SHARED];
+	bpf_spin_unlock(&buffer->lock);
+	return 0;
 }
 
 /* Run once after loading. */

@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from testbed.buffer.model import BufferModel, DropReason, Signal
-from testbed.buffer.settings import MOST_CELLS, BufferModelError, BufferSettings, Dynamic, GroupSettings, Static
+from testbed.buffer.settings import (
+    MOST_CELLS,
+    BufferBusyError,
+    BufferModelError,
+    BufferSettings,
+    Dynamic,
+    GroupSettings,
+    Static,
+)
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.linux.port_program import BufferCounters, EventKind, GroupCounters, GroupLimits, PortProgram, PortTables
@@ -153,6 +161,23 @@ class Pair:
         self._compare("recheck", key, wanted is Signal.XON, found)
         self.seen.add(f"recheck {wanted}")
 
+    def configure(self, settings: BufferSettings) -> None:
+        """Other settings while cells are in use: both do it, or both say why not."""
+        sizes = settings.guaranteed_cells, settings.shared_cells, settings.headroom_cells
+        groups = {(self._slots[port], priority): limits(g) for (port, priority), g in settings.all_groups().items()}
+        busy = self._program.busy(self._buffer, sizes, groups)
+        try:
+            resumed = {(self._slots[one.port], one.priority) for one in self.model.configure(settings)}
+        except BufferBusyError:
+            self.seen.add("busy")
+            if not busy:
+                self.differences.append("configure: the model is busy, the program is not")
+            return
+        found = set(self._program.configure(self._buffer, sizes, groups))
+        if busy or found != resumed:
+            self.differences.append(f"configure: the model resumes {resumed}, the program {found}, busy {busy}")
+        self.seen |= {"configured"} | ({"configured, resumed"} if resumed else set())
+
     def _compare(self, what: str, key: Key, wanted: Any, found: Any) -> None:
         if wanted != found:
             self.differences.append(f"{what} at {key}: the model says {wanted}, the program {found}")
@@ -199,6 +224,10 @@ def wander(pair: Pair, chance: random.Random, scale: int, steps: int) -> None:
     for step in range(steps):
         if step % 250 == 0:
             pair.compare_all()
+            if step % 1000 == 500:
+                pair.configure(random_settings(chance, settings.ports, scale, settings.cell_bytes))
+                settings = pair.model.settings
+                pair.compare_all()
             hot = chance.sample(groups, chance.randint(1, 6))
             arriving = chance.choice([0.2, 0.5, 0.55, 0.7])
             sizes = chance.choice([[1], [1, 1, 1, 2, 3, 8], [1, scale // 20, scale // 8, scale // 4]])

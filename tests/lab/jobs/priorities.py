@@ -13,6 +13,7 @@ from typing import Any
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.linux.port_program import PortTables
+from testbed.priority.applications import About
 from testbed.priority.classify import TAG_TYPES, classify, rewrite
 from testbed.priority.marking import mark
 from testbed.priority.settings import PriorityMap, Trust
@@ -21,6 +22,8 @@ _SOL_PACKET, _PACKET_AUXDATA, _ETH_P_ALL = 263, 8, 3
 _AUXDATA = struct.Struct("=IIIHHHH")  # status, len, snaplen, mac, net, vlan_tci, vlan_tpid
 _TCI_VALID, _TPID_VALID = 0x10, 0x40
 _SO_PRIORITY, _SO_RCVBUFFORCE = 12, 33
+PORTS = range(4790, 4796)
+_TRANSPORTS = 6, 17, 132, 33, 1
 _OF_THE_LINK = bytes.fromhex("0180c2000000"), bytes.fromhex("0180c200000e")
 
 
@@ -81,13 +84,28 @@ def ipv4(chance: random.Random) -> bytes:
     length = chance.choice([5, 5, 5, 6, 15, chance.randrange(16)])
     version = 4 if chance.random() < 0.9 else chance.randrange(16)
     header = bytes([version << 4 | length, random_ds_field(chance)])
-    return b"\x08\x00" + header + chance.randbytes(chance.randint(0, 90))
+    rest = bytearray(chance.randbytes(chance.randint(0, 90)))
+    if len(rest) > 8 and chance.random() < 0.5:
+        rest[4:6] = b"\x40\x00" if chance.random() < 0.8 else b"\x20\x00"  # whole; the first fragment
+        rest[7] = chance.choice(_TRANSPORTS)
+        put_ports(chance, rest, 4 * length - 2)
+    return b"\x08\x00" + header + rest
+
+
+def put_ports(chance: random.Random, packet: bytearray, at: int) -> None:
+    """Two of the few, where a transport has them, if the packet is long enough."""
+    if 0 <= at <= len(packet) - 4:
+        packet[at : at + 4] = struct.pack("!HH", chance.choice(PORTS), chance.choice(PORTS))
 
 
 def ipv6(chance: random.Random) -> bytes:
     version = 6 if chance.random() < 0.9 else chance.randrange(16)
     word = version << 28 | random_ds_field(chance) << 20 | chance.getrandbits(20)
-    return b"\x86\xdd" + word.to_bytes(4, "big") + chance.randbytes(chance.randint(0, 90))
+    rest = bytearray(chance.randbytes(chance.randint(0, 90)))
+    if len(rest) > 3:
+        rest[2] = chance.choice([*_TRANSPORTS, 0, 43])
+        put_ports(chance, rest, 36)
+    return b"\x86\xdd" + word.to_bytes(4, "big") + rest
 
 
 def random_ds_field(chance: random.Random) -> int:
@@ -125,6 +143,21 @@ def random_map(chance: random.Random, rewriting: bool) -> PriorityMap:
         rewrite_dot1p=table(8, 8) if rewriting else {},
         rewrite_dscp=table(8, 64) if rewriting else {},
     )
+
+
+def random_applications(chance: random.Random) -> dict[tuple[About, int], int]:
+    """Entries for half of all that is in such frames, by chance: few ports, few types."""
+    if chance.random() < 0.4:
+        return {}
+    kinds = {about: PORTS for about in (About.TCP, About.UDP, About.SCTP, About.DCCP)}
+    kinds |= {About.DSCP: range(64), About.TYPE: (0x0800, 0x86DD, 0x0806, 0x8847), About.ANYTHING_ELSE: (0,)}
+    return {
+        (about, protocol): chance.randrange(8)
+        for about, protocols in kinds.items()
+        if chance.random() < 0.6
+        for protocol in protocols
+        if chance.random() < 0.5
+    }
 
 
 class Pair:
@@ -237,9 +270,12 @@ def marks_as_the_reference(run: Run, maps: int = 120, batch: int = 25) -> None:
         pair = Pair(net)
         tap = Tap(net["s1"], pair.into.name)
         raw = RawPort(pair.host, pair.out.name)
+        applications: dict[tuple[About, int], int] = {}
         for number in range(maps):
             settings = random_map(chance, rewriting=chance.random() < 0.3)
             pair.configure(pair.out, settings)
+            old, applications = applications, random_applications(chance)
+            net.fabric.program.set_applications(pair.out.slot, old, applications)
             before = pair.queued(pair.out)
             wanted = []
             for _ in range(batch):
@@ -248,7 +284,8 @@ def marks_as_the_reference(run: Run, maps: int = 120, batch: int = 25) -> None:
                 priority = chance.choice([*range(8), 8, 15, 0x10003])
                 raw.set_priority(priority)
                 raw.send(frame)
-                wanted.append(mark(frame, priority, settings))
+                wanted.append(mark(frame, priority, settings, applications))
+                kinds["by application"] += wanted[-1] != mark(frame, priority, settings)
                 kinds.update(f"{settings.trust}: {what}" for what in changed(frame, wanted[-1].frame))
                 kinds[f"{settings.trust}: carried" if wanted[-1].carried else f"{settings.trust}: not carried"] += 1
             time.sleep(0.005)

@@ -7,6 +7,7 @@
     transmit     when LLDP sends (802.1AB 9.2): interval, fast start, credit, reinitialisation
     neighbours   whom LLDP hears, and for how long
     port         `DcbxPort`, which puts them together
+    show, words  all that as plain data, as a table, and as the lines of a log
 
 Nothing here opens a socket, reads a clock or knows what a switch is. Times are the lab's: every timer of the standard
 is multiplied by the scale, and the TTL in a frame is in the standard's seconds.

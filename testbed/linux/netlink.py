@@ -143,6 +143,20 @@ class Socket:
                 found.append((answer, data[position + 16 : position + length]))
                 position += -(-length // 4) * 4
 
+    def ask(self, kind: int, body: bytes, what: str) -> bytes:
+        """The body of the one message that answers; NetlinkError if the answer is a refusal."""
+        self._sequence += 1
+        self._socket.send(_HEADER.pack(_HEADER.size + len(body), kind, _REQUEST, self._sequence, 0) + body)
+        while True:
+            data = self._socket.recv(1 << 17)
+            length, answer, flags, sequence, _ = _HEADER.unpack_from(data)
+            if sequence != self._sequence:
+                continue
+            if answer == _NLMSG_ERROR:
+                (code,) = struct.unpack_from("=i", data, _HEADER.size)
+                raise NetlinkError(f"{what}: {os.strerror(-code)}{_explanation(data[:length], flags)}", -code)
+            return data[_HEADER.size : length]
+
     def close(self) -> None:
         self._socket.close()
 

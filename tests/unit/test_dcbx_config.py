@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dcbx_strategies import algorithms, classes, draft_groups, masks, maybe, percents, priorities
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,8 +26,6 @@ from testbed.dcbx.settings import (
 )
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.units import Duration
-
-from dcbx_strategies import algorithms, classes, draft_groups, masks, maybe, percents, priorities
 
 PAGE = Path(__file__).parents[2] / "docs" / "dcbx.md"
 
@@ -150,7 +149,8 @@ def test_the_page_shows_a_file_with_every_key_and_it_is_right() -> None:
         ),
         (
             "[ets]\nclasses = [0,0,0,0,0,0,0,'strict']",
-            'f: [ets] classes: "strict" is the draft\'s; give the priority a class, and name that class in strict = [..]',
+            'f: [ets] classes: "strict" is the draft\'s; '
+            "give the priority a class, and name that class in strict = [..]",
         ),
         (
             "[ets]\nclasses = [0,0,0,0,0,0,0,0]\nbandwidth = [90]",

@@ -1,0 +1,236 @@
+"""DCB settings of a network card, over the kernel's DCB netlink (linux/dcbnl.h): ETS, PFC, application priorities.
+
+A card whose driver does not offer them, as all virtual ones, answers EOPNOTSUPP; then there is no `DcbCard`. What was
+there before is kept, so that `restore` leaves the card as it was found. Written are only those fields that DCBX
+negotiates. Nothing here decides what is written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from testbed.errors import XoffError
+from testbed.frames.dcbx.published import SELECTORS
+from testbed.frames.dcbx.values import AVB, STRICT, AppEntry, Ets, Selector, Tsa
+from testbed.linux.netlink import NetlinkError, attribute, text
+
+Ask = Callable[[int, bytes, str], bytes]
+"""`netlink.Socket.ask`."""
+
+_GET, _SET = 78, 79  # RTM_GETDCB, RTM_SETDCB
+_IEEE_SET, _IEEE_GET, _GET_MODE, _SET_MODE, _IEEE_DELETE = 20, 21, 22, 23, 27
+_INTERFACE, _IEEE, _MODE = 1, 13, 14
+_ETS, _PFC, _APPLICATIONS = 1, 2, 3
+_APPLICATION = 1
+_NESTED, _KIND = 0x8000, 0x3FFF
+_ETS_OCTETS, _PFC_OCTETS = 59, 136
+_ETS_FIELDS = slice(3, 35)  # tc_tx_bw, tc_rx_bw, tc_tsa, prio_tc
+_PFC_ENABLED = 1
+_BY_HOST, _BY_CARD, _IEEE_VERSION = 0x01, 0x02, 0x08
+_NUMBERS = {selector: number for number, selector in SELECTORS.items()}
+_ENTRY = struct.Struct("=BBH")  # struct dcb_app: selector, priority, protocol
+
+
+class DcbError(XoffError):
+    """The card's driver refused a setting."""
+
+    exit_code = 3
+
+
+class NoDcb(DcbError):
+    """The driver takes no DCB settings at all, or not from us."""
+
+
+@dataclass(frozen=True)
+class CardState:
+    """What a card is set to; None: its driver does not know this."""
+
+    ets: bytes | None  # struct ieee_ets
+    pfc: bytes | None  # struct ieee_pfc
+    applications: frozenset[AppEntry]
+
+
+class DcbCard:
+    """One interface's settings. NoDcb if there are none."""
+
+    def __init__(self, interface: str, ask: Ask) -> None:
+        self._interface = interface
+        self._ask = ask
+        self._mode = self._take_over()
+        self._before = self._now = self._read()
+
+    @property
+    def state(self) -> CardState:
+        return self._now
+
+    def set_ets(self, ets: Ets) -> None:
+        """Bandwidth, transmission selection and the classes of priorities; a draft's table first `in_classes`."""
+        old = self._now.ets
+        if old is None:
+            raise DcbError(f"the driver of {self._interface} takes no ETS settings")
+        if ets.tsa is None:
+            raise DcbError("a table without transmission selection cannot be given to a card")
+        fields = bytes(ets.bandwidth) * 2 + bytes(ets.tsa) + bytes(ets.assignment)
+        self._write_ets(old[: _ETS_FIELDS.start] + fields + old[_ETS_FIELDS.stop :])
+
+    def set_pfc(self, enabled: int) -> None:
+        """Priorities, as a mask."""
+        old = self._now.pfc
+        if old is None:
+            raise DcbError(f"the driver of {self._interface} takes no PFC settings")
+        self._write_pfc(old[:_PFC_ENABLED] + bytes([enabled]) + old[_PFC_ENABLED + 1 :])
+
+    def set_applications(self, entries: tuple[AppEntry, ...]) -> None:
+        """These, and of what was there before that which is about other protocols."""
+        wanted = frozenset(entry for entry in entries if entry.selector in _NUMBERS)
+        named = {(entry.selector, entry.protocol) for entry in wanted}
+        kept = {entry for entry in self._before.applications if (entry.selector, entry.protocol) not in named}
+        self._write_applications(wanted | kept)
+
+    def restore(self) -> None:
+        """As it was; every part is tried, and the first refusal raised."""
+        refused: XoffError | None = None
+        before = self._before
+        steps: list[Callable[[], None]] = [lambda: self._write_applications(before.applications)]
+        if before.ets is not None:
+            steps.append(partial(self._write_ets, before.ets))
+        if before.pfc is not None:
+            steps.append(partial(self._write_pfc, before.pfc))
+        if self._mode is not None:
+            steps.append(partial(self._set_mode, self._mode))
+        for step in steps:
+            try:
+                step()
+            except XoffError as error:
+                refused = refused or error
+        if refused:
+            raise refused
+
+    def _take_over(self) -> int | None:
+        """Have DCBX run by us and not by the card. Returns who ran it before, if that was changed."""
+        try:
+            answer = self._request(_GET, _GET_MODE, b"", "asking who runs DCBX")
+        except NetlinkError as error:
+            if error.code != errno.EOPNOTSUPP:
+                raise
+            self._request(_GET, _IEEE_GET, b"", "reading DCB settings")  # the driver may have settings and no modes
+            return None
+        mode = _single(answer, _MODE)
+        if mode is None or mode & (_BY_HOST | _BY_CARD | _IEEE_VERSION) == _BY_HOST | _IEEE_VERSION:
+            return None
+        try:
+            self._set_mode(_BY_HOST | _IEEE_VERSION)
+        except DcbError:
+            if mode & _BY_CARD:
+                raise NoDcb(f"the firmware of {self._interface} runs DCBX itself, and does not hand it over") from None
+            return None
+        return mode
+
+    def _set_mode(self, mode: int) -> None:
+        what = "having the host run DCBX"
+        answer = self._request(_SET, _SET_MODE, attribute(_MODE, bytes([mode])), what)
+        if _single(answer, _MODE):
+            raise DcbError(f"{what}: the driver of {self._interface} refuses mode {mode:#04x}")
+
+    def _read(self) -> CardState:
+        answer = self._request(_GET, _IEEE_GET, b"", "reading DCB settings")
+        parts = {kind: value for kind, value in _attributes(_part(answer, _IEEE))}
+        ets, pfc = parts.get(_ETS), parts.get(_PFC)
+        entries = set()
+        for kind, value in _attributes(parts.get(_APPLICATIONS, b"")):
+            if kind == _APPLICATION and len(value) >= _ENTRY.size:
+                selector, priority, protocol = _ENTRY.unpack_from(value)
+                if selector in SELECTORS and priority < 8:
+                    entries.add(AppEntry(priority, SELECTORS[selector], protocol))
+        return CardState(
+            ets if ets and len(ets) == _ETS_OCTETS else None,
+            pfc if pfc and len(pfc) == _PFC_OCTETS else None,
+            frozenset(entries),
+        )
+
+    def _write_ets(self, octets: bytes) -> None:
+        if octets != self._now.ets:
+            self._change(_IEEE_SET, attribute(_ETS, octets), "setting ETS")
+            self._now = CardState(octets, self._now.pfc, self._now.applications)
+
+    def _write_pfc(self, octets: bytes) -> None:
+        if octets != self._now.pfc:
+            self._change(_IEEE_SET, attribute(_PFC, octets), "setting PFC")
+            self._now = CardState(self._now.ets, octets, self._now.applications)
+
+    def _write_applications(self, entries: frozenset[AppEntry]) -> None:
+        now = self._now.applications
+        for command, changed in ((_IEEE_DELETE, now - entries), (_IEEE_SET, entries - now)):
+            if changed:
+                table = b"".join(attribute(_APPLICATION, octets) for octets in sorted(map(_packed, changed)))
+                self._change(command, attribute(_APPLICATIONS | _NESTED, table), "setting application priorities")
+        self._now = CardState(self._now.ets, self._now.pfc, entries)
+
+    def _change(self, command: int, ieee: bytes, what: str) -> None:
+        code = _single(self._request(_SET, command, attribute(_IEEE | _NESTED, ieee), what), _IEEE)
+        if code:  # a negative error number in one octet
+            raise DcbError(f"{what} of {self._interface}: {os.strerror(256 - code)}")
+
+    def _request(self, kind: int, command: int, parts: bytes, what: str) -> bytes:
+        body = struct.pack("=BBxx", 0, command) + text(_INTERFACE, self._interface) + parts
+        try:
+            return self._ask(kind, body, f"{what} of {self._interface}")[4:]
+        except NetlinkError as error:
+            if command == _IEEE_GET and error.code == errno.EOPNOTSUPP:
+                raise NoDcb(f"the driver of {self._interface} takes no DCB settings") from None
+            raise
+
+
+def in_classes(ets: Ets) -> Ets | None:
+    """A draft's table as a card takes it: priorities that are in no group get classes that the groups leave free.
+
+    Strict ones the highest, then AVB's two, which are shaped by credit; None if there are not enough.
+    """
+    if ets.tsa is not None:
+        return ets
+    free = [number for number in range(8) if number not in ets.assignment and not ets.bandwidth[number]]
+    tsa = [int(Tsa.ETS)] * 8
+    assignment = list(ets.assignment)
+    for special, algorithm in ((STRICT, Tsa.STRICT), (AVB[1], Tsa.CBS), (AVB[0], Tsa.CBS)):
+        if special in assignment:
+            if not free:
+                return None
+            number = free.pop()
+            tsa[number] = int(algorithm)
+            assignment = [number if one == special else one for one in assignment]
+    return Ets(tuple(assignment), ets.bandwidth, tuple(tsa))
+
+
+def takes(entry: AppEntry) -> bool:
+    """Whether a card knows this kind of protocol."""
+    return entry.selector is not Selector.OTHER_PORT
+
+
+def _packed(entry: AppEntry) -> bytes:
+    return _ENTRY.pack(_NUMBERS[entry.selector], entry.priority, entry.protocol)
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """All of them, those of one kind too."""
+    start = 0
+    while start + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, start)
+        if length < 4:
+            return
+        yield kind & _KIND, data[start + 4 : start + length]
+        start += -(-length // 4) * 4
+
+
+def _part(answer: bytes, kind: int) -> bytes:
+    return next((value for number, value in _attributes(answer) if number == kind), b"")
+
+
+def _single(answer: bytes, kind: int) -> int | None:
+    """An attribute of one octet."""
+    found = _part(answer, kind)
+    return found[0] if found else None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.cli import headroom, machine
+from testbed.cli import headroom, ladder, machine
 from testbed.errors import UsageError
 from testbed.lab import cache, cores, definition, image, needs, snapshot
 from testbed.lab.engine import Kind, Ready, prepare
@@ -37,6 +37,7 @@ def add_all(subparsers: Subparsers) -> None:
     _add(subparsers, "run", run, "run experiments", _experiment_options, _run_options)
     _add(subparsers, "shell", shell, "Mininet's command line in the lab, in real time", _shell_options)
     _add(subparsers, "headroom", headroom.headroom, "what headroom a port needs", headroom.options, _json_option)
+    _add(subparsers, "ladder", ladder.draw, "a diagram of DCBX on a link, from a run's log", ladder.options)
     _add(subparsers, "doctor", doctor, "check this machine", _doctor_options, _json_option)
     _add(subparsers, "image", image_, "the lab image", _image_options, _json_option)
     _add(subparsers, "clean", clean, "remove everything that Xoff keeps in its cache")

@@ -8,6 +8,7 @@
     neighbours   whom LLDP hears, and for how long
     port         `DcbxPort`, which puts them together
     show, words  all that as plain data, as a table, and as the lines of a log
+    ladder       a log of two ports as a ladder diagram; `ladder_text` and `ladder_svg` draw it, `sayings` has the words
 
 Nothing here opens a socket, reads a clock or knows what a switch is. Times are the lab's: every timer of the standard
 is multiplied by the scale, and the TTL in a frame is in the standard's seconds.

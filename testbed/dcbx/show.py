@@ -185,6 +185,7 @@ def frame_record(octets: bytes, version: DcbxVersion, direction: Direction, now_
         **line,
         **who,
         "ttl": pdu.ttl,
+        "version": str(version),
         "mismatch": reading.mismatch,
         "tlvs": _tlvs(reading.tlvs),
         **({"flaws": flaws} if flaws else {}),

@@ -376,6 +376,7 @@ def test_a_frame_is_a_line_with_what_it_says() -> None:
         "source": "02:00:00:00:00:0b",
         **NAMED,
         "ttl": 121,
+        "version": "published",
         "mismatch": False,
         "tlvs": {
             "traffic_classes": 8,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.cli import headroom, ladder, machine
+from testbed.cli import dcbx, headroom, ladder, machine
 from testbed.errors import UsageError
 from testbed.lab import cache, cores, definition, image, needs, snapshot
 from testbed.lab.engine import Kind, Ready, prepare
@@ -38,6 +38,8 @@ def add_all(subparsers: Subparsers) -> None:
     _add(subparsers, "shell", shell, "Mininet's command line in the lab, in real time", _shell_options)
     _add(subparsers, "headroom", headroom.headroom, "what headroom a port needs", headroom.options, _json_option)
     _add(subparsers, "ladder", ladder.draw, "a diagram of DCBX on a link, from a run's log", ladder.options)
+    _add(subparsers, "agent", dcbx.agent, "DCBX on an interface of this machine", dcbx.agent_options)
+    _add(subparsers, "dcbx", dcbx.dcbx, "what such agents negotiate", dcbx.dcbx_options, _json_option)
     _add(subparsers, "doctor", doctor, "check this machine", _doctor_options, _json_option)
     _add(subparsers, "image", image_, "the lab image", _image_options, _json_option)
     _add(subparsers, "clean", clean, "remove everything that Xoff keeps in its cache")

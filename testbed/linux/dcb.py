@@ -16,7 +16,7 @@ from functools import partial
 
 from testbed.errors import XoffError
 from testbed.frames.dcbx.published import SELECTORS
-from testbed.frames.dcbx.values import AVB, STRICT, AppEntry, Ets, Selector, Tsa
+from testbed.frames.dcbx.values import AVB, STRICT, AppEntry, Ets, Tsa
 from testbed.linux.netlink import NetlinkError, attribute, text
 
 Ask = Callable[[int, bytes, str], bytes]
@@ -68,25 +68,32 @@ class DcbCard:
     def state(self) -> CardState:
         return self._now
 
-    def set_ets(self, ets: Ets) -> None:
-        """Bandwidth, transmission selection and the classes of priorities; a draft's table first `in_classes`."""
-        old = self._now.ets
+    def set_ets(self, ets: Ets | None) -> None:
+        """Bandwidth, transmission selection and the classes of priorities; None: as before us.
+
+        A draft's table has to go through `in_classes` first.
+        """
+        old, fields = self._now.ets, b""
         if old is None:
             raise DcbError(f"the driver of {self._interface} takes no ETS settings")
-        if ets.tsa is None:
+        if ets is None:
+            fields = (self._before.ets or old)[_ETS_FIELDS]
+        elif ets.tsa is not None:
+            fields = bytes(ets.bandwidth) * 2 + bytes(ets.tsa) + bytes(ets.assignment)
+        else:
             raise DcbError("a table without transmission selection cannot be given to a card")
-        fields = bytes(ets.bandwidth) * 2 + bytes(ets.tsa) + bytes(ets.assignment)
         self._write_ets(old[: _ETS_FIELDS.start] + fields + old[_ETS_FIELDS.stop :])
 
-    def set_pfc(self, enabled: int) -> None:
-        """Priorities, as a mask."""
+    def set_pfc(self, enabled: int | None) -> None:
+        """Priorities, as a mask; None: as before us."""
         old = self._now.pfc
         if old is None:
             raise DcbError(f"the driver of {self._interface} takes no PFC settings")
-        self._write_pfc(old[:_PFC_ENABLED] + bytes([enabled]) + old[_PFC_ENABLED + 1 :])
+        mask = (self._before.pfc or old)[_PFC_ENABLED] if enabled is None else enabled
+        self._write_pfc(old[:_PFC_ENABLED] + bytes([mask]) + old[_PFC_ENABLED + 1 :])
 
     def set_applications(self, entries: tuple[AppEntry, ...]) -> None:
-        """These, and of what was there before that which is about other protocols."""
+        """These, and of what was there before us that which is about other protocols."""
         wanted = frozenset(entry for entry in entries if entry.selector in _NUMBERS)
         named = {(entry.selector, entry.protocol) for entry in wanted}
         kept = {entry for entry in self._before.applications if (entry.selector, entry.protocol) not in named}
@@ -204,11 +211,6 @@ def in_classes(ets: Ets) -> Ets | None:
             tsa[number] = int(algorithm)
             assignment = [number if one == special else one for one in assignment]
     return Ets(tuple(assignment), ets.bandwidth, tuple(tsa))
-
-
-def takes(entry: AppEntry) -> bool:
-    """Whether a card knows this kind of protocol."""
-    return entry.selector is not Selector.OTHER_PORT
 
 
 def _packed(entry: AppEntry) -> bytes:

@@ -1,0 +1,37 @@
+"""What an agent says of events, in a line for people; what only programs care about is in the log alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.dcbx import words
+
+
+def sentence(record: Mapping[str, Any]) -> str | None:
+    """One of `show.record`'s; None: not worth a line."""
+    match record["what"]:
+        case "pfc_changed":
+            return f"PFC {words.priorities(record['enabled'])}{_defended(record)}: {record['why']}"
+        case "cn_changed":
+            return f"CN {words.priorities(record['enabled'])}{_defended(record)}: {record['why']}"
+        case "ets_changed":
+            return f"ETS {words.value('ets', record['ets'])}: {record['why']}"
+        case "applications_changed":
+            return f"applications {words.applications(record['entries'])}: {record['why']}"
+        case "neighbour_found":
+            return f"neighbour {record['chassis_id']} port {record['port_id']} is there"
+        case "neighbour_lost":
+            return f"neighbour {record['chassis_id']} port {record['port_id']} is gone: {record['why']}"
+        case "crowd_changed":
+            if record["crowded"]:
+                return f"DCBX is off: {record['neighbours']} neighbours are on the link"
+            return "DCBX is on again: there are no longer several neighbours"
+        case "version_mismatch":
+            speaks = record["peer_speaks"]
+            return f"the peer speaks the {speaks} format; nothing of its DCBX counts" if speaks else None
+    return None
+
+
+def _defended(record: Mapping[str, Any]) -> str:
+    return f", defended {words.priorities(record['defended'])}" if record["defended"] else ""

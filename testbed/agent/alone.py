@@ -206,7 +206,7 @@ class AlonePort:
             self._write(show.frame_record(frame, self._dcbx.settings.version, "sent", now_ns))
 
     def _say_once(self, kind: str, text: str) -> None:
-        """Not again what was the last thing of its kind: an event also comes when only the peer's side of it changes."""
+        """Not again what was said last of its kind: an event also comes when only the peer changes."""
         if self._said.get(kind) != text:
             self._said[kind] = text
             self._report(text)

@@ -31,6 +31,11 @@ class Own(enum.IntEnum):
     AGENT_STARTED = 105
     AGENT_DIED = 106  # value: exit status
     SEND_FAILED = 107  # value: errno
+    PFC_SET = 108  # by DCBX: PFC is on for these priorities and no other
+    DEFENSE_SET = 109  # what comes in on these priorities is discarded
+    ETS_SET = 110
+    APPLICATIONS_SET = 111  # value: entries
+    NOT_LOSSLESS = 112  # the buffer has not enough cells to make these lossless; what was granted before stays
 
 
 _SPANS = {
@@ -58,6 +63,11 @@ def new() -> int:
     return os.memfd_create("xoff-events", os.MFD_CLOEXEC)
 
 
+def content(log: int) -> bytes:
+    """All of a log, as it is."""
+    return os.pread(log, os.fstat(log).st_size, 0)
+
+
 def read(log: int) -> Iterator[tuple[int, int, int, int, int]]:
     """All records of a log: (time_ns, kind, slot, priorities, value)."""
     size = os.fstat(log).st_size
@@ -78,6 +88,8 @@ def in_words(record: tuple[int, int, int, int, int], ports: dict[int, str]) -> L
         detail = {"shared_cells": value}
     elif kind == Own.AGENT_DIED:
         detail = {"status": value}
+    elif kind == Own.APPLICATIONS_SET:
+        detail = {"entries": value}
     elif kind == Own.SEND_FAILED:
         detail = {"error": os.strerror(value)}
     elif kind == Kind.IGNORED:

@@ -8,58 +8,28 @@ from __future__ import annotations
 
 import errno
 import gc
-import json
 import os
 import select
 import signal
 import socket
 import time
 from dataclasses import dataclass
-from typing import Any
 
+from testbed.agent import talk
 from testbed.agent.log import RECORD, Own
-from testbed.agent.plan import AgentPlan, PortPlan
+from testbed.agent.orders import DONE, LARGEST_ORDER, Order, What
+from testbed.agent.plan import AgentPlan
+from testbed.agent.port import SHARED, AgentPort
 from testbed.agent.standin import GRACE_NS
 from testbed.linux import bpf, kernel
 from testbed.linux.port_program import EVENT, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
 from testbed.pfc import NEVER, PRIORITIES_IN
-from testbed.pfc.port import TIMERS, PfcPort
+from testbed.pfc.port import TIMERS
 
 URGENCY = 50
 """An agent's real-time priority."""
 # A name in the module is found faster than a member of an enum.
 _FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
-
-
-class _Requests(dict[int, bytes]):
-    """The requests for a set of priorities in one, made when first wanted."""
-
-    def __init__(self, of_each: tuple[bytes, ...]) -> None:
-        self._of_each = of_each
-
-    def __missing__(self, mask: int) -> bytes:
-        request = self[mask] = b"".join(self._of_each[priority] for priority in PRIORITIES_IN[mask])
-        return request
-
-
-class _AgentPort:
-    """A port as the loop sees it."""
-
-    __slots__ = ("blocked", "go", "left_behind", "pfc", "plan", "send", "socket", "stop")
-
-    def __init__(self, plan: PortPlan, timers: memoryview[int]) -> None:
-        self.plan = plan
-        self.left_behind = {priority: timers[priority] for priority in range(PRIORITIES) if timers[priority]}
-        if not self.left_behind:  # nobody was here before
-            for number in range(TIMERS):
-                timers[number] = NEVER
-        self.pfc = PfcPort(plan.pfc, plan.mac, plan.rate, timers)
-        self.stop, self.go = _Requests(plan.stop), _Requests(plan.go)
-        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        self.socket.bind((plan.name, 0))
-        self.socket.setblocking(False)
-        self.send = self.socket.send
-        self.blocked = 0
 
 
 @dataclass(frozen=True)
@@ -70,11 +40,14 @@ class Equipment:
     ring: bpf.Ring
     timers: memoryview[int]
     """Of all ports, TIMERS for each slot: what is due when."""
+    shared: memoryview[int]
+    """Of all ports, SHARED octets for each slot: what `port.py` keeps there."""
     alarm: kernel.Timer
     """Wakes the parent, if the agent does not do in time what is due."""
     log: int
     control: int
-    """File descriptors, of the event log and of the socket to the network's own process."""
+    orders: int
+    """File descriptors: of the event log, and of the sockets to the network's own process and to the speaker."""
 
 
 class Loop:
@@ -92,8 +65,13 @@ class Loop:
         kernel.enter_network_of(plan.pid)
         self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
         self._netlink.bind((0, 0))
+        self._orders = socket.socket(fileno=os.dup(equipment.orders))
         self._ports = {
-            port.slot: _AgentPort(port, equipment.timers[port.slot * TIMERS : (port.slot + 1) * TIMERS])
+            port.slot: AgentPort(
+                port,
+                equipment.timers[port.slot * TIMERS : (port.slot + 1) * TIMERS],
+                equipment.shared[port.slot * SHARED : (port.slot + 1) * SHARED],
+            )
             for port in plan.ports
         }
 
@@ -104,8 +82,8 @@ class Loop:
         kernel.real_time(URGENCY)
         self._take_over()
         timer, waiting, ports = kernel.Timer(), select.epoll(), list(self._ports.values())
-        control = self._control.fileno()
-        for file in (self._ring.fd, control, timer.fd):
+        control, orders = self._control.fileno(), self._orders.fileno()
+        for file in (self._ring.fd, control, orders, timer.fd):
             waiting.register(file, select.EPOLLIN)
         set_ns = NEVER
         while True:
@@ -122,6 +100,8 @@ class Loop:
                     set_ns = NEVER
                     self._expire_all(time.monotonic_ns())
                     self._alarm.set(NEVER)
+                elif file == orders:
+                    self._obey(Order.parse(self._orders.recv(LARGEST_ORDER)), time.monotonic_ns())
                 elif file == control and not self._answer():
                     self._write_log()
                     return
@@ -141,7 +121,7 @@ class Loop:
                 until = {priority: 0 if end == NEVER else end for priority, end in port.left_behind.items()}
                 frame, stop, resume = port.pfc.restore(until, congested, now_ns)
                 self._program.set_blocked(slot, 0)
-                self._netlink_send(port.stop[stop] + port.go[resume])
+                self._netlink_send(port.stopping(stop) + port.resuming(resume))
                 if frame:
                     self._send(port, frame)
         self._write_log()
@@ -159,11 +139,11 @@ class Loop:
                 octets = bytes(memory[start : start + (length if length < FRAME_OCTETS else FRAME_OCTETS)])
                 stop, resume = port.pfc.receive(octets, time_ns)
                 if stop:
-                    self._netlink_send(port.stop[stop])
+                    self._netlink_send(port.stopping(stop))
                     now_ns = time.monotonic_ns()
                     self._records.append(RECORD.pack(now_ns, Own.QUEUE_STOPPED, slot, stop, now_ns - time_ns))
                 if resume:
-                    self._netlink_send(port.go[resume])
+                    self._netlink_send(port.resuming(resume))
             elif kind == _XOFF:
                 frame = port.pfc.congested(1 << priority, time_ns)
                 if frame:
@@ -186,14 +166,11 @@ class Loop:
                 self._worst_lateness_ns = max(self._worst_lateness_ns, now_ns - due_ns)
                 self._expire(port, now_ns)
 
-    def _expire(self, port: _AgentPort, now_ns: int) -> None:
+    def _expire(self, port: AgentPort, now_ns: int) -> None:
         resume, refresh, drop = port.pfc.expire(now_ns)
         slot = port.plan.slot
         if resume:
-            if port.blocked & resume:
-                port.blocked &= ~resume
-                self._program.set_blocked(slot, port.blocked)
-            self._netlink_send(port.go[resume])
+            self._let_go(port, resume)
         if refresh:
             relieved = still = 0
             for priority in PRIORITIES_IN[refresh]:
@@ -206,10 +183,38 @@ class Loop:
                     self._send(port, frame)
         if drop:
             port.blocked |= drop
-            self._program.set_blocked(slot, port.blocked)
-            for priority in PRIORITIES_IN[drop]:
-                self._netlink_send(port.plan.empty[priority])
+            self._program.set_blocked(slot, port.locals_of(port.blocked))
+            for request in port.emptying(drop):
+                self._netlink_send(request)
             self._records.append(RECORD.pack(now_ns, Own.QUEUE_EMPTIED, slot, drop, 0))
+
+    def _obey(self, order: Order, now_ns: int) -> None:
+        """Do what the speaker orders; the same once more does no harm."""
+        port, slot = self._ports[order.slot], order.slot
+        if order.what is What.PFC and order.mask != port.pfc.settings.mask:
+            change = port.enable(order.mask, now_ns)
+            self._let_go(port, change.resume)
+            if change.frame:
+                self._send(port, change.frame)
+            self._records.append(RECORD.pack(now_ns, Own.PFC_SET, slot, order.mask, 0))
+        elif order.what is What.QUEUES:
+            port.arrange(order.queue_of)
+            self._netlink_send(port.stopping(port.pfc.paused_mask))
+            self._program.set_queues(slot, order.sockets)
+        elif order.what is What.DRAINED:
+            port.drained()
+        elif order.what is What.RELIEVED:
+            frame = port.pfc.relieved(order.mask, now_ns)
+            if frame:
+                self._send(port, frame)
+        self._orders.send(DONE)
+
+    def _let_go(self, port: AgentPort, resume: int) -> None:
+        if port.blocked & resume:
+            port.blocked &= ~resume
+            self._program.set_blocked(port.plan.slot, port.locals_of(port.blocked))
+        if resume:
+            self._netlink_send(port.resuming(resume))
 
     def _netlink_send(self, request: bytes) -> None:
         if request:
@@ -218,7 +223,7 @@ class Loop:
             except OSError as error:
                 self._records.append(RECORD.pack(time.monotonic_ns(), Own.SEND_FAILED, 0, 0, error.errno or 0))
 
-    def _send(self, port: _AgentPort, frame: bytes) -> None:
+    def _send(self, port: AgentPort, frame: bytes) -> None:
         try:
             port.send(frame)
         except OSError as error:  # the port is down, or gone
@@ -238,18 +243,20 @@ class Loop:
 
     def _answer(self) -> bool:
         """Do what the network's own process asks; False to end."""
-        question, _, number = self._control.recv(64).partition(b" ")
-        if question != b"snapshot":
+        question = talk.receive(self._control)
+        if question.verb != "snapshot":
             return False
         now_ns = time.monotonic_ns()
-        answer: dict[str, Any] = {
-            "question": int(number),
-            "node": self._plan.node,
-            "now_ns": now_ns,
-            "worst_lateness_ns": self._worst_lateness_ns,
-            "ports": {port.plan.name: port.pfc.snapshot(now_ns) for port in self._ports.values()},
-        }
-        self._control.send(json.dumps(answer).encode())
+        talk.answer(
+            self._control,
+            question,
+            {
+                "node": self._plan.node,
+                "now_ns": now_ns,
+                "worst_lateness_ns": self._worst_lateness_ns,
+                "ports": {port.plan.name: port.pfc.snapshot(now_ns) for port in self._ports.values()},
+            },
+        )
         return True
 
 

@@ -18,22 +18,27 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from testbed.agent import log
+from testbed.agent import log, talk
 from testbed.agent.log import LoggedEvent
-from testbed.agent.plan import AgentPlan
-from testbed.agent.tend import Inheritance, Parent
-from testbed.errors import XoffError
+from testbed.agent.notes import Notes
+from testbed.agent.plan import AgentError, AgentPlan
+from testbed.agent.port import SHARED
+from testbed.agent.tend import Common, Inherited, Parent
+from testbed.dcbx.settings import DcbxSettings
 from testbed.linux import bpf, kernel
 from testbed.linux.port_program import SLOTS, PortProgram
 from testbed.pfc.port import TIMERS
 
 _LARGEST_ANSWER = 1 << 20
-_TRIES, _TRY_S = 5, 2.0
+_TRIES = 5
 _LONGEST_END_S = 2.0
 
 
-class AgentError(XoffError):
-    """An agent that does not do its work."""
+Ends = tuple[socket.socket, socket.socket]
+
+
+def _ends() -> Ends:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 class Agents:
@@ -45,8 +50,13 @@ class Agents:
         self._memory = mmap.mmap(-1, SLOTS * TIMERS * 8)
         self._timers = memoryview(self._memory).cast("q")
         self._rings: list[bpf.Ring] = []
+        self._shared = memoryview(mmap.mmap(-1, SLOTS * SHARED))
+        self._notes = [Notes() for _ in plans]
         self._logs = [log.new() for _ in plans]
-        self._controls = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in plans]
+        self._stories = [log.new() for _ in plans]
+        self._controls = [_ends() for _ in plans]
+        self._speakers = [_ends() if any(port.dcbx for port in plan.ports) else None for plan in plans]
+        self._orders = [_ends() for _ in plans]
         self._ending = socket.socketpair()
         self._parent = 0
         self._questions = 0
@@ -61,20 +71,30 @@ class Agents:
             code = 1
             try:
                 kernel.die_with_parent()
-                for ours in (self._ending[0], *(ours for ours, _ in self._controls)):
+                for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
                     ours.close()
-                theirs = [theirs for _, theirs in self._controls]
-                inherited = Inheritance(
-                    self._program, self._timers, self._pids, self._ending[1], self._rings, self._logs, theirs
-                )
-                Parent(self._plans, inherited).run()
+                each = [
+                    Inherited(ring, notes, one, story, control[1], speaker[1] if speaker else None, orders)
+                    for ring, notes, one, story, control, speaker, orders in zip(
+                        self._rings,
+                        self._notes,
+                        self._logs,
+                        self._stories,
+                        self._controls,
+                        self._speakers,
+                        self._orders,
+                        strict=True,
+                    )
+                ]
+                common = Common(self._program, self._timers, self._shared, self._pids, self._ending[1])
+                Parent(self._plans, common, each).run()
                 code = 0
             except BaseException:
                 traceback.print_exc()
             finally:
                 sys.stderr.flush()
                 os._exit(code)
-        for other_end in (self._ending[1], *(theirs for _, theirs in self._controls)):
+        for other_end in (self._ending[1], *(theirs for _, theirs in self._all_controls()), *sum(self._orders, ())):
             other_end.close()
         for plan in self._plans:
             self.snapshot(plan.node)
@@ -84,12 +104,31 @@ class Agents:
         return self._pids[self._index(node)]
 
     def snapshot(self, node: str) -> dict[str, Any]:
-        """State and counters of a node's ports."""
-        ours = self._controls[self._index(node)][0]
+        """State and counters of a node's ports; under "dcbx", of those that speak it."""
+        index = self._index(node)
+        found = self._ask(self._controls[index], node, "snapshot")
+        speaker = self._speakers[index]
+        return found | (self._ask(speaker, node, "snapshot") if speaker else {"dcbx": {}})
+
+    def configure_dcbx(self, node: str, port: str, settings: DcbxSettings | None) -> None:
+        """Other settings for a port that runs; None: DCBX off."""
+        speaker = self._speakers[self._index(node)]
+        if speaker is None:
+            raise AgentError(f"{port} does not speak DCBX, and no other port of {node} does")
+        answer = self._ask(speaker, node, "configure", (port, settings))
+        if "error" in answer:
+            raise AgentError(answer["error"])
+
+    def story(self) -> list[dict[str, Any]]:
+        """What was noted of DCBX so far, in the order of time."""
+        lines = [json.loads(line) for one in self._stories for line in log.content(one).splitlines()]
+        return sorted(lines, key=lambda line: int(line["t_ns"]))
+
+    def _ask(self, ends: Ends, node: str, verb: str, argument: Any = None) -> dict[str, Any]:
         for _ in range(_TRIES):  # an agent may die, of something else, with the question in its hands
             self._questions += 1
             try:
-                return _ask(ours, self._questions)
+                return talk.ask(ends[0], talk.Question(self._questions, verb, argument))
             except TimeoutError:
                 continue
             except OSError as error:
@@ -121,9 +160,9 @@ class Agents:
                 )
             with suppress(OSError):
                 self._ending[0].send(b"stop")
-            for ours, _ in self._controls:
+            for ours, _ in self._all_controls():
                 with suppress(OSError):
-                    ours.send(b"stop")
+                    ours.shutdown(socket.SHUT_WR)
             if not self._all_end():
                 for pid in (*self._pids, 0 if ended else self._parent):
                     if pid:
@@ -132,13 +171,13 @@ class Agents:
             if not ended:
                 os.waitpid(self._parent, 0)
             self._parent = 0
-        for ours in (self._ending[0], *(ours for ours, _ in self._controls)):
+        for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
             ours.close()
 
     def _all_end(self) -> bool:
         """Wait until nobody has the other end of the control sockets; False if somebody keeps one for too long."""
         deadline = time.monotonic() + _LONGEST_END_S
-        for ours, _ in self._controls:
+        for ours, _ in self._all_controls():
             try:
                 answer = b"an old one"
                 while answer:
@@ -152,29 +191,19 @@ class Agents:
     def close(self) -> None:
         """Let go of logs and rings as well."""
         self.stop()
-        for one in self._logs:
+        for one in (*self._logs, *self._stories):
             os.close(one)
         self._logs.clear()
+        self._stories.clear()
         for ring in self._rings:
             ring.close()
         self._rings.clear()
+
+    def _all_controls(self) -> list[Ends]:
+        return [*self._controls, *(ends for ends in self._speakers if ends)]
 
     def _index(self, node: str) -> int:
         for index, plan in enumerate(self._plans):
             if plan.node == node:
                 return index
         raise AgentError(f"{node} has no agent; there are {', '.join(plan.node for plan in self._plans)}")
-
-
-def _ask(agent: socket.socket, number: int) -> dict[str, Any]:
-    """What an agent answers to this question; answers to older ones are thrown away."""
-    deadline = time.monotonic() + _TRY_S
-    agent.send(b"snapshot %d" % number)
-    while True:
-        agent.settimeout(max(0.001, deadline - time.monotonic()))
-        data = agent.recv(_LARGEST_ANSWER)
-        if not data:
-            raise ConnectionError("it has ended")
-        answer: dict[str, Any] = json.loads(data)
-        if answer.pop("question") == number:
-            return answer

@@ -1,18 +1,63 @@
-"""What an agent is told before it is forked."""
+"""What an agent is told before it is forked.
+
+Agents know protocols, not how a port is built. Where what a protocol decides has to be put on a port, those who built
+it give a function with the plan (it is forked, so it can be any): `arrange` for the shares of the line, `divide` for
+the buffer.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
+from testbed.errors import XoffError
 from testbed.frames import Mac
+from testbed.frames.dcbx.values import Ets
+from testbed.linux.netlink import Message
+from testbed.linux.port_program import GroupLimits
 from testbed.pfc.settings import PfcSettings
-from testbed.units import Rate
+from testbed.units import Rate, Scale
+
+
+class AgentError(XoffError):
+    """An agent that does not do its work, or something that it cannot do."""
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How a port's line is shared."""
+
+    queue_of: tuple[int, ...]
+    """The queue (0 to 7) of each local priority."""
+    sockets: tuple[int, ...]
+    """The kernel's priority (of a frame) that leads to it."""
+    requests: tuple[Message, ...]
+    """Netlink requests that give the queues their shares."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """How a node's buffer is divided: guaranteed, shared and headroom cells, and the limits by (slot, priority)."""
+
+    sizes: tuple[int, int, int]
+    limits: Mapping[tuple[int, int], GroupLimits]
+
+
+@dataclass(frozen=True)
+class DcbxPlan:
+    """A port that speaks DCBX."""
+
+    identity: PortIdentity
+    settings: DcbxSettings
+    timers: LldpTimers
+    scale: Scale
 
 
 @dataclass(frozen=True)
 class PortPlan:
-    """One port. By priority, netlink requests ready to send: `stop` its queue, let it `go`, `empty` it: throw away what
-    it holds, and leave it stopped.
+    """One port. By queue, netlink requests ready to send: `stop` it, let it `go`, `empty` it: throw away what it holds,
+    and leave it stopped.
     """
 
     slot: int
@@ -26,6 +71,10 @@ class PortPlan:
     stop: tuple[bytes, ...]
     go: tuple[bytes, ...]
     empty: tuple[bytes, ...]
+    local: tuple[int, ...]
+    """The local priority of each priority."""
+    arrange: Callable[[Ets | None], Arrangement]
+    dcbx: DcbxPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -36,3 +85,5 @@ class AgentPlan:
     number: int
     pid: int
     ports: tuple[PortPlan, ...]
+    divide: Callable[[Mapping[int, int]], Division] | None = None
+    """The buffer with these priorities lossless, as a mask for each slot; UsageError if it has not enough cells."""

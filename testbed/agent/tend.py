@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from testbed.agent import loop
+from testbed.agent import loop, speaker
 from testbed.agent.log import RECORD, Own
+from testbed.agent.notes import Notes
 from testbed.agent.plan import AgentPlan
 from testbed.agent.standin import StandIn
 from testbed.linux import bpf, kernel
@@ -31,25 +32,37 @@ _EXITING = 0x4
 
 
 @dataclass(frozen=True)
-class Inheritance:
-    """What was made before the parent was forked: shared by all agents, and one thing for each of them."""
+class Common:
+    """What was made before the parent was forked, and all share."""
 
     program: PortProgram
     timers: memoryview[int]
+    shared: memoryview[int]
     pids: memoryview[int]
     ending: socket.socket
     """Becomes readable when the network ends."""
-    rings: Sequence[bpf.Ring]
-    logs: Sequence[int]
-    controls: Sequence[socket.socket]
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """What one node's agent and speaker have beside that."""
+
+    ring: bpf.Ring
+    notes: Notes
+    log: int
+    story: int
+    control: socket.socket
+    speaker: socket.socket | None
+    """None: no port of this node speaks DCBX."""
+    orders: tuple[socket.socket, socket.socket]
+    """From the speaker to the agent."""
 
 
 class Parent:
     """The process that all agents come from."""
 
-    def __init__(self, plans: Sequence[AgentPlan], inherited: Inheritance) -> None:
-        self._plans = plans
-        self._inherited = inherited
+    def __init__(self, plans: Sequence[AgentPlan], common: Common, each: Sequence[Inherited]) -> None:
+        self._plans, self._common, self._each = plans, common, each
         self._waiting = select.epoll()
         self._calls: dict[int, Callable[[], object]] = {}
         self._alarms: list[kernel.Timer] = []
@@ -66,14 +79,16 @@ class Parent:
         kernel.real_time(_URGENCY)
         for index, plan in enumerate(self._plans):
             self._prepare(index, plan)
-        self._wait_for(self._inherited.ending.fileno(), self._end)
+        self._wait_for(self._common.ending.fileno(), self._end)
         gc.freeze()
         for index in range(len(self._plans)):
             self._start(index)
+        for index in range(len(self._plans)):
+            self._start_speaker(index)
         # What is done for the first time takes ten times as long, and the first time may be the one that counts.
         for index in range(len(self._plans)):
             self._alarms[index].clear()
-            _lives(self._inherited.pids[index])
+            _lives(self._common.pids[index])
             self._stand_ins[index].look(0)
         while self._running or not self._ending:
             for file, _ in self._waiting.poll():
@@ -87,7 +102,7 @@ class Parent:
             netlink.bind((0, 0))
         self._alarms.append(alarm)
         self._netlinks.append(netlink)
-        self._stand_ins.append(StandIn(plan, self._inherited.timers, alarm, netlink.send))
+        self._stand_ins.append(StandIn(plan, self._common.timers, self._common.shared, alarm, netlink.send))
         self._wait_for(alarm.fd, partial(self._alarmed, index))
 
     def _wait_for(self, file: int, call: Callable[[], object]) -> None:
@@ -100,12 +115,12 @@ class Parent:
 
     def _end(self) -> None:
         self._ending = True
-        self._no_more(self._inherited.ending.fileno())
+        self._no_more(self._common.ending.fileno())
 
     def _alarmed(self, index: int) -> None:
         """Something is overdue at an agent; one that lives will do it, however late it is."""
         self._alarms[index].clear()
-        if not _lives(self._inherited.pids[index]):
+        if not _lives(self._common.pids[index]):
             self._look(index)
 
     def _look(self, index: int) -> None:
@@ -117,22 +132,41 @@ class Parent:
             self._start(index)
 
     def _start(self, index: int) -> None:
-        plan, inherited = self._plans[index], self._inherited
+        plan, common, own = self._plans[index], self._common, self._each[index]
+        equipment = loop.Equipment(
+            common.program,
+            own.ring,
+            common.timers,
+            common.shared,
+            self._alarms[index],
+            own.log,
+            own.control.fileno(),
+            own.orders[1].fileno(),
+        )
+        pid = self._fork(lambda: loop.main(plan, equipment))
+        common.pids[index] = pid
+        self._running.add(pid)
+        self._wait_for_end(pid, partial(self._died, index))
+
+    def _start_speaker(self, index: int) -> None:
+        plan, own = self._plans[index], self._each[index]
+        if own.speaker is None:
+            return
+        equipment = speaker.SpeakerEquipment(
+            self._common.program, own.notes, own.log, own.story, own.speaker.fileno(), own.orders[0].fileno()
+        )
+        pid = self._fork(lambda: speaker.main(plan, equipment))
+        self._running.add(pid)
+        self._wait_for_end(pid, partial(self._speaker_died, index))
+
+    def _fork(self, body: Callable[[], None]) -> int:
         kernel.real_time(_FORKING, for_children=True)
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
                 kernel.real_time(_BEGINNING)
-                equipment = loop.Equipment(
-                    inherited.program,
-                    inherited.rings[index],
-                    inherited.timers,
-                    self._alarms[index],
-                    inherited.logs[index],
-                    inherited.controls[index].fileno(),
-                )
-                loop.main(plan, equipment)
+                body()
                 code = 0
             except BaseException:
                 traceback.print_exc()
@@ -140,34 +174,56 @@ class Parent:
                 sys.stderr.flush()
                 os._exit(code)
         kernel.real_time(_URGENCY)
-        inherited.pids[index] = pid
-        self._running.add(index)
-        process = os.pidfd_open(pid)
-        self._wait_for(process, partial(self._died, index, pid, process))
+        return pid
 
-    def _died(self, index: int, pid: int, process: int) -> None:
-        _, status = os.waitpid(pid, 0)
-        self._no_more(process)
-        os.close(process)
-        self._running.discard(index)
-        self._inherited.pids[index] = 0
+    def _wait_for_end(self, pid: int, died: Callable[[int], None]) -> None:
+        process = os.pidfd_open(pid)
+
+        def ended() -> None:
+            _, status = os.waitpid(pid, 0)
+            self._no_more(process)
+            os.close(process)
+            self._running.discard(pid)
+            died(status)
+
+        self._wait_for(process, ended)
+
+    def _died(self, index: int, status: int) -> None:
+        self._common.pids[index] = 0
         if self._ending or status == 0:
             return
-        plan, now_ns = self._plans[index], time.monotonic_ns()
-        os.write(self._inherited.logs[index], RECORD.pack(now_ns, Own.AGENT_DIED, plan.ports[0].slot, 0, status))
-        recent = [moment_ns for moment_ns in self._deaths.get(index, []) if now_ns - moment_ns < _WITHIN_NS] + [now_ns]
-        self._deaths[index] = recent
-        if len(recent) > _MOST_RESTARTS:
+        self._note_death(index, status)
+        if self._dies_too_often(index):
             self._give_up(index)
         else:
             self._missing.add(index)
             self._look(index)
 
+    def _speaker_died(self, index: int, status: int) -> None:
+        if self._ending or status == 0:
+            return
+        self._note_death(index, status)
+        if self._dies_too_often(-1 - index):
+            print(f"the DCBX speaker of {self._plans[index].node} keeps dying; its ports stay as they are",
+                  file=sys.stderr)  # fmt: skip
+        else:
+            self._start_speaker(index)
+
+    def _note_death(self, index: int, status: int) -> None:
+        record = RECORD.pack(time.monotonic_ns(), Own.AGENT_DIED, self._plans[index].ports[0].slot, 0, status)
+        os.write(self._each[index].log, record)
+
+    def _dies_too_often(self, who: int) -> bool:
+        now_ns = time.monotonic_ns()
+        recent = [moment_ns for moment_ns in self._deaths.get(who, []) if now_ns - moment_ns < _WITHIN_NS] + [now_ns]
+        self._deaths[who] = recent
+        return len(recent) > _MOST_RESTARTS
+
     def _give_up(self, index: int) -> None:
         """Nobody will resume this node's queues any more: none may stay stopped."""
         plan = self._plans[index]
         for port in plan.ports:
-            self._inherited.program.set_blocked(port.slot, 0)
+            self._common.program.set_blocked(port.slot, 0)
             self._netlinks[index].send(b"".join(port.go))
         print(f"the agent of {plan.node} keeps dying; its ports do without", file=sys.stderr)
 

@@ -13,14 +13,18 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from testbed.agent.log import LoggedEvent
-from testbed.agent.parent import AgentError, Agents
-from testbed.agent.plan import AgentPlan, PortPlan
+from testbed.agent.parent import Agents
+from testbed.agent.plan import AgentError, AgentPlan, DcbxPlan, Division, PortPlan
 from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static
+from testbed.dcbx.settings import DcbxSettings, PortIdentity
 from testbed.errors import UsageError
 from testbed.frames import Mac
+from testbed.frames.lldp import ChassisId, PortId
+from testbed.frames.lldp_tlvs import Text, TextKind
 from testbed.linux import kernel, links, qdiscs
 from testbed.linux.netlink import Message, Socket
 from testbed.linux.port_program import (
@@ -38,6 +42,7 @@ from testbed.net.port import Buffer, Port, PortNeeds
 from testbed.net.queues import Queues
 from testbed.net.routes import Graph
 from testbed.priority.path import Disagreement, PathPort, check_paths
+from testbed.units import Scale
 
 BRIDGE = 3000
 """Interface index of a switch's bridge, in its own namespace."""
@@ -66,6 +71,7 @@ class PortState:
     mac: Mac
     cable: Cable
     """On the lab's scale."""
+    scale: Scale = Scale(1)
     queues: Queues | None = None
     settings: Port | None = None
 
@@ -111,6 +117,7 @@ class Fabric:
         self._next_slot = 0
         self._pending: dict[int, tuple[Mac, Cable]] = {}
         self._events: list[LoggedEvent] = []
+        self._story: list[dict[str, Any]] = []
         self.lateness_ns = 0
         """How late an agent was woken at worst; known when the network has stopped."""
         self.queues_only = False
@@ -176,7 +183,7 @@ class Fabric:
         for intf in (link.intf1, link.intf2):
             mac, cable = self._pending.pop(intf.slot)
             intf.mac = str(mac)
-            self.ports[intf.slot] = PortState(intf.slot, intf, mac, cable)
+            self.ports[intf.slot] = PortState(intf.slot, intf, mac, cable, link.scale)
             self._by_name[intf.name] = intf.slot
 
     def set_mac(self, intf: Any, mac: Mac) -> None:
@@ -257,6 +264,23 @@ class Fabric:
         """What agents logged so far: pauses sent and obeyed, thresholds, drops, storms."""
         return self.agents.events() if self.agents else self._events
 
+    def dcbx(self, port: str) -> dict[str, Any]:
+        """Every feature of DCBX at a port, as its agent has it; `testbed.dcbx.show` says what is in it."""
+        found: dict[str, dict[str, Any]] = self.snapshot(self.port(port).node.name)["dcbx"]
+        if port not in found:
+            raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
+        return found[port]
+
+    def configure_dcbx(self, port: str, settings: DcbxSettings | None) -> None:
+        """Other settings for a port while it runs; None: DCBX off."""
+        if self.agents is None:
+            raise FabricError("the network does not run")
+        self.agents.configure_dcbx(self.port(port).node.name, port, settings)
+
+    def story(self) -> list[dict[str, Any]]:
+        """What was said and decided in DCBX so far: one entry for each frame and each change, with the port's name."""
+        return self.agents.story() if self.agents else self._story
+
     def dropped(self) -> int:
         """Frames that the buffers dropped, of any priority."""
         return sum(
@@ -311,8 +335,14 @@ class Fabric:
         """Ports that are neighbours, on a cable or in a switch, have to map alike, or PFC silently fails."""
         if self.mismatch is Mismatch.IGNORE:
             return
+        # What ports with DCBX agree on is not known yet: there only the mapping counts, for all that may come of it.
+        any_of = frozenset().union(*(port.settings.pfc.enabled for port in self.ports.values() if port.settings))
         points = {
-            port.slot: PathPort(port.name, port.settings.priorities, port.settings.pfc.enabled)
+            port.slot: PathPort(
+                port.name,
+                port.settings.priorities,
+                any_of if port.settings.dcbx and port.settings.dcbx.pfc else port.settings.pfc.enabled,
+            )
             for port in self.ports.values()
             if port.settings
         }
@@ -337,14 +367,8 @@ class Fabric:
             if not _forwards(node):
                 continue
             wanted: Buffer = node.params.get("buffer") or Buffer()
-            needs = {
-                node.ports[port.intf]: PortNeeds(
-                    port.settings.pfc.enabled if port.settings else frozenset(), port.cable.rate, port.cable.delay
-                )
-                for port in ports
-            }
             try:
-                settings = wanted.settings(needs)
+                settings = self._divided(wanted, ports)
             except UsageError as error:
                 raise FabricError(f"switch {name}: {error}") from None
             self.buffers[name] = settings
@@ -355,6 +379,29 @@ class Fabric:
             slots = {node.ports[port.intf]: port.slot for port in ports}
             for (number, priority), group in settings.all_groups().items():
                 self.program.set_group(slots[number], priority, _limits(group))
+
+    def _divided(
+        self, buffer: Buffer, ports: list[PortState], lossless: Mapping[int, int] | None = None
+    ) -> BufferSettings:
+        """A switch's buffer as its ports need it; `lossless`: with these priorities, as a mask for each slot."""
+        needs, number_of = {}, ports[0].node.ports
+        for port in ports:
+            assert port.settings is not None
+            enabled = port.settings.pfc.enabled
+            if lossless is not None:
+                enabled = frozenset(priority for priority in range(8) if lossless[port.slot] >> priority & 1)
+            needs[number_of[port.intf]] = PortNeeds(
+                enabled, port.cable.rate, port.cable.delay, negotiated=port.settings.dcbx is not None
+            )
+        return buffer.settings(needs)
+
+    def _division(self, buffer: Buffer, ports: list[PortState], lossless: Mapping[int, int]) -> Division:
+        settings = self._divided(buffer, ports, lossless)
+        slots = {port.node.ports[port.intf]: port.slot for port in ports}
+        return Division(
+            (settings.guaranteed_cells, settings.shared_cells, settings.headroom_cells),
+            {(slots[number], priority): _limits(group) for (number, priority), group in settings.all_groups().items()},
+        )
 
     def _set_up_node(self, name: str, ports: list[PortState], graph: Graph) -> None:
         assert self.program is not None
@@ -368,7 +415,7 @@ class Fabric:
                     node=self.nodes[name],
                     buffer=self.nodes[name] if name in self.buffers else None,
                     control=port.queues.control,
-                    queues=port.queues.queue_of,
+                    queues=port.queues.arrange().sockets,
                     priorities=port.settings.priorities.tables(),
                     switched=_bridges(node),
                 ),
@@ -410,16 +457,28 @@ class Fabric:
         return [port for port in self.ports.values() if port.node.name == node and not _bridges(port.node)]
 
     def _agent_of(self, name: str, ports: list[PortState]) -> AgentPlan:
+        node = ports[0].node
+        divide = None
+        if name in self.buffers:
+            divide = partial(self._division, node.params.get("buffer") or Buffer(), ports)
+        chassis = ChassisId.of_mac(ports[0].mac)
         return AgentPlan(
             node=name,
             number=self.nodes[name],
-            pid=ports[0].node.pid,
-            ports=tuple(self._port_plan(port) for port in ports),
+            pid=node.pid,
+            ports=tuple(self._port_plan(port, chassis) for port in ports),
+            divide=divide,
         )
 
-    def _port_plan(self, port: PortState) -> PortPlan:
+    def _port_plan(self, port: PortState, chassis: ChassisId) -> PortPlan:
         assert port.queues is not None and port.settings is not None
-        queues = port.queues
+        queues, settings = port.queues, port.settings
+        dcbx = None
+        if settings.dcbx:
+            names = {TextKind.PORT_DESCRIPTION: port.name, TextKind.SYSTEM_NAME: port.node.name}
+            said = tuple(Text(kind, name.encode()) for kind, name in names.items())
+            identity = PortIdentity(port.mac, chassis, PortId.interface(port.name), said)
+            dcbx = DcbxPlan(identity, settings.dcbx, settings.lldp, port.scale)
         return PortPlan(
             slot=port.slot,
             name=port.name,
@@ -431,6 +490,9 @@ class Fabric:
             stop=tuple(queues.pausing(priority, True) for priority in range(8)),
             go=tuple(queues.pausing(priority, False) for priority in range(8)),
             empty=tuple(queues.emptied(priority) for priority in range(8)),
+            local=tuple(settings.priorities.dot1p_to_local[priority] for priority in range(8)),
+            arrange=queues.arrange,
+            dcbx=dcbx,
         )
 
     def stop(self) -> None:
@@ -439,7 +501,7 @@ class Fabric:
             with suppress(AgentError):
                 self.lateness_ns = max(self.snapshot(node)["worst_lateness_ns"] for node in self.nodes)
             self.agents.stop()
-            self._events = self.agents.events()
+            self._events, self._story = self.agents.events(), self.agents.story()
             self.agents.close()
             self.agents = None
         if self.program:

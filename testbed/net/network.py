@@ -16,19 +16,24 @@ from testbed.linux import ovs
 from testbed.net.fabric import Fabric
 from testbed.net.topo import LosslessTopo
 
+DCBX_LOG = "dcbx.jsonl"
+"""In a result folder: every LLDP frame and every change, for `xoff ladder`."""
+
 
 class Notebook(Protocol):
     """Where a network's history goes: a `Run`."""
 
     def history(self, events: Iterable[tuple[int, str, Mapping[str, Any]]]) -> None: ...
     def agent_lateness(self, worst_ns: int) -> None: ...
+    def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None: ...
 
 
 @contextmanager
 def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **options: Any) -> Iterator[Mininet]:
     """Start `topo`; `log` and `options` are Mininet's. Without lossless parts it gets OVS bridges and shaped links.
 
-    With `run`, what the agents logged goes into the run's event log at the end.
+    With `run`, what the agents logged goes into the run's event log at the end, and what was said in DCBX into a
+    file of its own.
     """
     setLogLevel(log)
     Mininet.inited = True  # its set-up tunes settings of the whole machine, which a sandbox has not
@@ -54,4 +59,5 @@ def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **opt
                 (event.t_ns, event.kind, {"port": event.port, "priorities": event.priorities} | event.detail)
                 for event in fabric.events()
             )
+            run.lines(DCBX_LOG, fabric.story())
             run.agent_lateness(fabric.lateness_ns)

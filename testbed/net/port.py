@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Threshold
+from testbed.dcbx.settings import DcbxSettings, EtsAdmin, LldpTimers, PfcAdmin, Recommend
 from testbed.ecn.curve import EcnCurve
 from testbed.errors import UsageError
+from testbed.frames.dcbx.values import STRICT, DcbxVersion, Ets, EtsRecommendation, Tsa, mask, priorities
 from testbed.pfc.settings import PfcSettings
 from testbed.priority.settings import PriorityMap, Trust, require_trust
 from testbed.units import Duration, Rate, Size
@@ -31,6 +34,9 @@ class Port:
 
     `shares` are parts of the line for priorities that share it (ETS), in percent of what the strict ones leave; all
     that are not named have equal shares of what the named ones leave. `strict` priorities are served first.
+
+    With `dcbx` the port speaks DCBX. Which priorities are lossless, and the shares if it runs ETS, are then what DCBX
+    says: its settings until a peer is heard, and what is negotiated from then on. `with_dcbx` makes such settings.
     """
 
     pfc: PfcSettings = field(default_factory=lambda: PfcSettings(enabled=frozenset({ROCE})))
@@ -38,8 +44,18 @@ class Port:
     shares: Mapping[int, int] = field(default_factory=dict)
     strict: frozenset[int] = frozenset()
     ecn: Mapping[int, EcnCurve] = field(default_factory=dict)
+    dcbx: DcbxSettings | None = None
+    lldp: LldpTimers = field(default_factory=LldpTimers)
+    """Of DCBX; in the standard's time, which the lab's scale stretches."""
 
     def __post_init__(self) -> None:
+        if self.dcbx and self.dcbx.pfc:
+            enabled = frozenset(priorities(self.dcbx.pfc.enabled))
+            object.__setattr__(self, "pfc", replace(self.pfc, enabled=enabled))
+        if self.dcbx and self.dcbx.ets and (self.shares or self.strict):
+            raise PortError(
+                "this port runs ETS by DCBX: put its shares into dcbx.ets.table and leave shares and strict out"
+            )
         object.__setattr__(self, "strict", frozenset(self.strict))
         for name in ("shares", "ecn"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
@@ -61,6 +77,40 @@ class Port:
     def with_pfc(self, *priorities: int) -> Port:
         """The same port with these priorities lossless; none: PFC is off."""
         return replace(self, pfc=replace(self.pfc, enabled=frozenset(priorities)))
+
+    def with_dcbx(
+        self,
+        *,
+        willing: bool = False,
+        defense: bool = False,
+        ets: bool = False,
+        version: DcbxVersion = DcbxVersion.PUBLISHED,
+        **others: Any,
+    ) -> Port:
+        """The same port speaking DCBX about its lossless priorities; with `ets` also about its shares.
+
+        A port that is not willing recommends its shares.
+        `others` are further settings of `DcbxSettings`. Where this is not enough write DcbxSettings out.
+        """
+        pfc = PfcAdmin(mask(self.pfc.enabled), willing=willing, defense=defense)
+        table = self._table(version)
+        advice = EtsRecommendation(table.bandwidth, table.assignment if table.tsa else None, table.tsa)
+        admin = EtsAdmin(table, willing=willing, recommend=None if willing else Recommend(advice))
+        settings = DcbxSettings(version, pfc=pfc, ets=admin if ets else None, **others)
+        if not ets:
+            return replace(self, dcbx=settings)
+        return replace(self, dcbx=settings, shares={}, strict=frozenset())
+
+    def _table(self, version: DcbxVersion) -> Ets:
+        """The shares as an ETS table; percents are whole numbers, so the last class gets what rounding left."""
+        weights = self.weights()
+        percents = [weights.get(priority, 0) // 100 for priority in range(8)]
+        if weights:
+            percents[max(weights)] += 100 - sum(percents)
+        if version is DcbxVersion.DRAFT:
+            return Ets(tuple(STRICT if p in self.strict else p for p in range(8)), tuple(percents))
+        tsa = tuple(int(Tsa.STRICT if p in self.strict else Tsa.ETS) for p in range(8))
+        return Ets(tuple(range(8)), tuple(percents), tsa)
 
     def weights(self) -> dict[int, int]:
         """The share of each priority that is not strict, in hundredths of a percent."""
@@ -113,10 +163,16 @@ class Buffer:
             total=self.total,
             headroom_pool=self.headroom_pool,
             priorities=dict.fromkeys(range(8), self.lossy),
-            groups=groups | dict(self.groups),
+            groups=groups | {key: group for key, group in self.groups.items() if _applies(key, group, ports)},
             cell_bytes=self.cell,
             overbook_headroom=self.overbook_headroom,
         )
+
+
+def _applies(key: tuple[int, int], group: GroupSettings, ports: Mapping[int, PortNeeds]) -> bool:
+    number, priority = key
+    needs = ports.get(number)
+    return not (needs and needs.negotiated and group.lossless and priority not in needs.lossless)
 
 
 @dataclass(frozen=True)
@@ -127,6 +183,8 @@ class PortNeeds:
     rate: Rate
     delay: Duration
     mtu: int = 1500
+    negotiated: bool = False
+    """Is it DCBX that says what is lossless? Then groups for other priorities are not lossless either."""
 
     def headroom_cells(self, buffer: Buffer) -> int:
         """Cells for everything that still arrives after XOFF was due.

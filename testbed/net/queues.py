@@ -1,19 +1,25 @@
-"""A port's queueing disciplines: which requests make them, and which stop and restart a class.
+"""A port's queueing disciplines: which requests make them, and which stop and restart a queue.
 
-Switch and router ports share the line: htb with one class per priority below a class of line rate, strict ones first
-and the others by their shares. Host ports have a hardware queue per priority (mqprio), each at line rate by itself
-as a card with a scheduler per queue would be. Either way a class ends in red (where it has ECN) and plug, its pause
-point. MAC control frames of the node's agent pass all of them.
+Switch and router ports share the line: htb with one class per queue below a class of line rate, strict ones first and
+the others by their shares. Host ports have a hardware queue per priority (mqprio), each at line rate by itself as a
+card with a scheduler per queue would be; a host that runs ETS shares its line as a switch does. Either way a queue ends
+in red (where it has ECN) and plug, its pause point. MAC control frames and LLDP of the node's agent pass all of them.
+
+Queue n is that of local priority n, unless ETS puts several priorities into one traffic class: then class n has queue
+n, all of it, and a pause of one of its priorities stops it (decision 0160).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from testbed.agent.plan import Arrangement
 from testbed.ecn.red import red_parameters
+from testbed.frames.dcbx.values import Ets
 from testbed.linux import qdiscs
 from testbed.linux.netlink import Message
 from testbed.net.port import Port
+from testbed.net.scheduling import Scheduling
 from testbed.units import Duration, Rate, Size
 
 PRIORITIES = range(8)
@@ -44,7 +50,7 @@ class Queues:
 
     def messages(self) -> list[Message]:
         """The requests that make it."""
-        made = self._host() if self.is_host else self._switch()
+        made = self._shared() if self.shares_line else self._host()
         for priority in PRIORITIES:
             if curve := self.settings.ecn.get(priority):
                 told = red_parameters(curve, plug_below=True).attributes()
@@ -57,16 +63,26 @@ class Queues:
         return made
 
     @property
-    def queue_of(self) -> tuple[int, ...]:
-        """The kernel's priority (of a frame) that leads to each local priority's queue."""
-        if self.is_host:
-            return tuple(PRIORITIES)
-        return tuple(qdiscs.handle(_ROOT, _CLASS + priority) for priority in PRIORITIES)
+    def shares_line(self) -> bool:
+        """Has the port one scheduler for all its queues?"""
+        dcbx = self.settings.dcbx
+        return not self.is_host or bool(dcbx and dcbx.ets)
+
+    def arrange(self, ets: Ets | None = None) -> Arrangement:
+        """The queue of each local priority, and what gives queues their shares; None: as the settings have it."""
+        scheduling = self._scheduling(ets)
+        if not self.shares_line:
+            return Arrangement(tuple(PRIORITIES), tuple(PRIORITIES), ())
+        return Arrangement(
+            scheduling.queue_of,
+            tuple(qdiscs.handle(_ROOT, _CLASS + queue) for queue in scheduling.queue_of),
+            tuple(replace(message, create=False) for message in self._classes(scheduling)),
+        )
 
     @property
     def control(self) -> int:
         """The kernel's priority that passes all queues."""
-        return CONTROL_QUEUE if self.is_host else qdiscs.handle(_ROOT)
+        return qdiscs.handle(_ROOT) if self.shares_line else CONTROL_QUEUE
 
     def pausing(self, priority: int, stop: bool) -> bytes:
         """The request that stops or restarts a queue, ready to send."""
@@ -92,34 +108,39 @@ class Queues:
             for spare in (True, False)
         )
 
-    def _switch(self) -> list[Message]:
+    def _scheduling(self, ets: Ets | None) -> Scheduling:
+        dcbx = self.settings.dcbx
+        if ets is None and dcbx and dcbx.ets:
+            ets = dcbx.ets.table
+        return Scheduling.of_port(self.settings) if ets is None else Scheduling.of_ets(ets)
+
+    def _shared(self) -> list[Message]:
         root, line = qdiscs.handle(_ROOT), qdiscs.handle(_ROOT, _LINE)
-        made = [
+        return [
             qdiscs.htb(self.interface, root, _CLASS),
             qdiscs.htb_class(
                 self.interface, root, line, rate=self.rate, ceil=self.rate, burst_ns=_BURST_NS, quantum=self._frame
             ),
+            *self._classes(self._scheduling(None)),
         ]
-        weights = self.settings.weights()
-        least = min(weights.values(), default=1)
-        for priority in PRIORITIES:
-            strict = priority in self.settings.strict
-            # Next to no rate of its own: a class lives on what it borrows from the line, strict ones before the others,
-            # and these by quanta. A quantum of less than a frame would not be served in proportion.
-            quantum = self._frame if strict else -(-self._frame * weights[priority] // least)
-            made.append(
-                qdiscs.htb_class(
-                    self.interface,
-                    line,
-                    qdiscs.handle(_ROOT, _CLASS + priority),
-                    rate=_NONE,
-                    ceil=_UNLIMITED,
-                    burst_ns=1,
-                    quantum=quantum,
-                    level=0 if strict else 1,
-                )
+
+    def _classes(self, scheduling: Scheduling) -> list[Message]:
+        least = min(scheduling.weights)
+        # Next to no rate of its own: a class lives on what it borrows from the line, strict ones before the others, and
+        # these by quanta. A quantum of less than a frame would not be served in proportion.
+        return [
+            qdiscs.htb_class(
+                self.interface,
+                qdiscs.handle(_ROOT, _LINE),
+                qdiscs.handle(_ROOT, _CLASS + queue),
+                rate=_NONE,
+                ceil=_UNLIMITED,
+                burst_ns=1,
+                quantum=-(-self._frame * scheduling.weights[queue] // least),
+                level=scheduling.levels[queue],
             )
-        return made
+            for queue in PRIORITIES
+        ]
 
     def _host(self) -> list[Message]:
         queue_of = [*PRIORITIES, *[CONTROL_QUEUE] * 8]
@@ -143,9 +164,9 @@ class Queues:
         return self.mtu + 18 + qdiscs.WIRE_OVERHEAD
 
     def _class(self, priority: int) -> int:
-        if self.is_host:
-            return qdiscs.handle(_TBF + priority, 1)
-        return qdiscs.handle(_ROOT, _CLASS + priority)
+        if self.shares_line:
+            return qdiscs.handle(_ROOT, _CLASS + priority)
+        return qdiscs.handle(_TBF + priority, 1)
 
     def _limit(self, priority: int) -> Size:
         """What a queue holds at most."""

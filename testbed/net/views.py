@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from testbed.dcbx import show
 from testbed.linux import qdiscs
 from testbed.linux.port_program import DROP_REASONS
 from testbed.net.fabric import Fabric, PortState
@@ -139,29 +141,44 @@ def ecn(fabric: Fabric, wanted: str = "") -> str:
 
 
 def dcbx(fabric: Fabric, wanted: str = "") -> str:
-    """What each port was told, beside what its neighbour was told."""
+    """What each port negotiated, TLV by TLV; of ports without DCBX what they were told, beside their neighbour."""
+    speaking: dict[str, dict[str, Any]] = {}
+    silent: list[PortState] = []
+    for node, ports in _by_node(fabric, wanted):
+        negotiated = fabric.snapshot(node)["dcbx"]
+        speaking |= {port.name: negotiated[port.name] for port in ports if port.name in negotiated}
+        silent += [port for port in ports if port.name not in negotiated]
+    parts = []
+    if speaking:
+        parts.append(show.table(speaking))
+        parts += [f"{name} is not all lossless: {one['refused']}\n" for name, one in speaking.items() if one["refused"]]
+    if silent:
+        parts.append(_as_configured(fabric, silent))
+    return "\n".join(parts)
+
+
+def _as_configured(fabric: Fabric, ports: Iterable[PortState]) -> str:
     rows: list[Row] = []
-    for _, ports in _by_node(fabric, wanted):
-        for port in ports:
-            far = fabric.far_end(port)
-            if not (port.settings and far.settings):
-                continue
-            same = port.settings.pfc.enabled == far.settings.pfc.enabled
-            trust = port.settings.priorities.trust
-            rows.append(
-                (
-                    port.name,
-                    far.name,
-                    port.cable.rate,
-                    _listed(port.settings.pfc.enabled),
-                    "same" if same else f"{_listed(far.settings.pfc.enabled)} there",
-                    "port" if trust is Trust.NONE else trust.value,
-                    _shares(port.settings.weights()),
-                    _listed(port.settings.strict),
-                )
+    for port in ports:
+        far = fabric.far_end(port)
+        if not (port.settings and far.settings):
+            continue
+        same = port.settings.pfc.enabled == far.settings.pfc.enabled
+        trust = port.settings.priorities.trust
+        rows.append(
+            (
+                port.name,
+                far.name,
+                port.cable.rate,
+                _listed(port.settings.pfc.enabled),
+                "same" if same else f"{_listed(far.settings.pfc.enabled)} there",
+                "port" if trust is Trust.NONE else trust.value,
+                _shares(port.settings.weights()),
+                _listed(port.settings.strict),
             )
+        )
     heads = ("port", "neighbour", "rate", "PFC", "PFC there", "trust", "shares", "strict")
-    return "as configured: nothing is negotiated yet\n" + table(heads, rows)
+    return "as configured, without DCBX:\n" + table(heads, rows)
 
 
 VIEWS: dict[str, Callable[[Fabric, str], str]] = {"pfc": pfc, "buffers": buffers, "ecn": ecn, "dcbx": dcbx}

@@ -6,7 +6,8 @@ from array import array
 
 import pytest
 
-from testbed.agent.plan import AgentPlan, PortPlan
+from testbed.agent.plan import AgentPlan, Arrangement, PortPlan
+from testbed.agent.port import SHARED
 from testbed.agent.standin import StandIn
 from testbed.frames import Mac
 from testbed.pfc import NEVER
@@ -46,11 +47,14 @@ class Node:
                 stop=NOTHING,
                 go=tuple(b"go %d %d" % (slot, priority) for priority in range(8)),
                 empty=NOTHING,
+                local=tuple(range(8)),
+                arrange=lambda ets: Arrangement(tuple(range(8)), tuple(range(8)), ()),
             )
             for slot in SLOTS
         )
         plan = AgentPlan("s1", 0, 1, ports)
-        self.stand_in = StandIn(plan, memoryview(self.memory), self.alarm, self.sent.append)
+        self.shared = bytearray(bytes(1 << queue for queue in range(8)).ljust(SHARED, b"\0") * 8)
+        self.stand_in = StandIn(plan, memoryview(self.memory), memoryview(self.shared), self.alarm, self.sent.append)
 
     def pause(self, slot: int, priority: int, until_ns: int) -> None:
         self.memory[slot * TIMERS + priority] = until_ns

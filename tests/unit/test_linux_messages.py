@@ -92,7 +92,7 @@ def test_a_host_port_has_a_queue_for_each_priority_and_one_for_its_agent() -> No
     kinds = [attributes(message.body, 20)[1].rstrip(b"\0").decode() for message in queues.messages()]
     assert kinds[0] == "mqprio" and kinds.count("tbf") == 8 and kinds.count("plug") == 16
     assert queues.control == CONTROL_QUEUE
-    assert queues.queue_of == tuple(range(8))
+    assert queues.arrange().sockets == tuple(range(8))
 
 
 def test_a_queue_is_emptied_by_two_new_pause_points_one_after_the_other() -> None:

@@ -203,6 +203,9 @@ class PortProgram:
         """The priorities, as a mask, of which the port `slot` discards what comes in, but for link-local frames."""
         self.port_memory[slot * _PORT.size + _DEFENDED] = priorities
 
+    def defended(self, slot: int) -> int:
+        return self.port_memory[slot * _PORT.size + _DEFENDED]
+
     def set_applications(self, slot: int, old: Mapping[Entry, int], new: Mapping[Entry, int]) -> None:
         """The priorities of protocols for frames that the node of this port sends; `old` are those to take away."""
         for about, protocol in old.keys() - new.keys():

@@ -1,0 +1,41 @@
+"""What a node's speaker (`speaker.py`) orders of its agent, which alone pauses queues and knows which are paused.
+
+An order is a small packet in a socket that both inherit, so that none is lost if the agent dies: its successor finds
+it. For each the agent answers with one octet when it is done.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_FORM = struct.Struct("=BHB8B8I")
+LARGEST_ORDER = _FORM.size
+DONE = b"."
+
+
+class What(enum.IntEnum):
+    """What is to be done at a port."""
+
+    PFC = 1  # PFC is on for the priorities `mask` and no other
+    QUEUES = 2  # frames go into the queues `queue_of` from now on; the kernel's priorities for them are `sockets`
+    DRAINED = 3  # the queues before are empty by now
+    RELIEVED = 4  # the buffer of the priorities `mask` has room again
+
+
+class Order(NamedTuple):
+    what: What
+    slot: int
+    mask: int = 0
+    queue_of: Sequence[int] = (0,) * 8
+    sockets: Sequence[int] = (0,) * 8
+
+    def encode(self) -> bytes:
+        return _FORM.pack(self.what, self.slot, self.mask, *self.queue_of, *self.sockets)
+
+    @classmethod
+    def parse(cls, data: bytes) -> Order:
+        what, slot, mask, *numbers = _FORM.unpack(data)
+        return cls(What(what), slot, mask, numbers[:8], numbers[8:])

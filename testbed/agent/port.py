@@ -1,0 +1,133 @@
+"""A port as its agent sees it: what PFC decides about priorities, in requests about queues.
+
+A priority's frames lie in one queue. With ETS several priorities can share one, and while frames of a priority still
+lie in a queue that it had before, it has two. So a pause of a priority stops a set of queues, and the end of a pause
+lets those go that no other pause stops. The sets are in memory that the agent's successor and its stand-in read.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+
+from testbed.agent.plan import PortPlan
+from testbed.linux.port_program import PRIORITIES
+from testbed.pfc import NEVER, PRIORITIES_IN
+from testbed.pfc.port import TIMERS, Change, PfcPort
+
+SHARED = 24
+"""Octets for each port in that memory: for each priority the queues that it stops, as a mask; then these:"""
+QUEUE_OF, ENABLED = 8, 16
+
+
+class Requests(dict[int, bytes]):
+    """The requests for a set of queues in one, made when first wanted."""
+
+    def __init__(self, of_each: tuple[bytes, ...]) -> None:
+        self._of_each = of_each
+
+    def __missing__(self, mask: int) -> bytes:
+        request = self[mask] = b"".join(self._of_each[queue] for queue in PRIORITIES_IN[mask])
+        return request
+
+
+class _Union(dict[int, int]):
+    """The queues of a set of priorities."""
+
+    def __init__(self, of_each: memoryview[int]) -> None:
+        self._of_each = of_each
+
+    def __missing__(self, mask: int) -> int:
+        queues = 0
+        for priority in PRIORITIES_IN[mask]:
+            queues |= self._of_each[priority]
+        self[mask] = queues
+        return queues
+
+
+class AgentPort:
+    """One port."""
+
+    __slots__ = ("_go", "_leaving", "_masks", "_overlap", "_queues", "_shared", "_stop",
+                 "blocked", "left_behind", "pfc", "plan", "send")  # fmt: skip
+
+    def __init__(self, plan: PortPlan, timers: memoryview[int], shared: memoryview[int]) -> None:
+        """`timers` and `shared` are this port's part of the memory that a successor finds."""
+        self.plan = plan
+        self.left_behind = {priority: timers[priority] for priority in range(PRIORITIES) if timers[priority]}
+        self._shared, self._masks = shared, shared[:PRIORITIES]
+        self._queues = _Union(self._masks)
+        self._leaving = 0
+        if not self.left_behind:  # nobody was here before
+            for number in range(TIMERS):
+                timers[number] = NEVER
+            shared[ENABLED] = plan.pfc.mask
+            shared[QUEUE_OF : QUEUE_OF + PRIORITIES] = bytes(plan.arrange(None).queue_of)
+            self._masks[:] = bytes(self._only(priority) for priority in range(PRIORITIES))
+        self._note_overlap()
+        settings = replace(plan.pfc, enabled=frozenset(PRIORITIES_IN[shared[ENABLED]]))
+        self.pfc = PfcPort(settings, plan.mac, plan.rate, timers)
+        self._stop, self._go = Requests(plan.stop), Requests(plan.go)
+        packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        packets.bind((plan.name, 0))
+        packets.setblocking(False)
+        self.send = packets.send
+        self.blocked = 0
+
+    def stopping(self, priorities: int) -> bytes:
+        """The request that stops the queues of these priorities; one that is stopped already may be stopped again."""
+        return self._stop[self._queues[priorities]]
+
+    def resuming(self, priorities: int) -> bytes:
+        """The request that lets go what these priorities stopped and no pause stops any longer."""
+        queues = self._queues[priorities]
+        if self._overlap:
+            queues &= ~self._queues[self.pfc.paused_mask]
+        if self._leaving & priorities:
+            self._leave(priorities)
+        return self._go[queues]
+
+    def emptying(self, priorities: int) -> list[bytes]:
+        """The requests that throw away what the queues of these priorities hold, and leave them stopped."""
+        return [self.plan.empty[queue] for queue in PRIORITIES_IN[self._queues[priorities]]]
+
+    def locals_of(self, priorities: int) -> int:
+        """The local priorities of these."""
+        found = 0
+        for priority in PRIORITIES_IN[priorities]:
+            found |= 1 << self.plan.local[priority]
+        return found
+
+    def enable(self, priorities: int, now_ns: int) -> Change:
+        """PFC is on for these priorities and no other."""
+        self._shared[ENABLED] = priorities
+        settings = replace(self.pfc.settings, enabled=frozenset(PRIORITIES_IN[priorities]))
+        return self.pfc.configure(settings, now_ns)
+
+    def arrange(self, queue_of: Sequence[int]) -> None:
+        """Frames go into these queues, by local priority. Those before may hold some still, until `drained`."""
+        self._shared[QUEUE_OF : QUEUE_OF + PRIORITIES] = bytes(queue_of)
+        for priority in range(PRIORITIES):
+            self._masks[priority] |= self._only(priority)
+        self._queues.clear()
+        self._note_overlap()
+
+    def drained(self) -> None:
+        """The queues before hold nothing any longer: a priority leaves them, or when its pause ends."""
+        self._leaving = self.pfc.paused_mask
+        self._leave(0xFF & ~self.pfc.paused_mask)
+
+    def _leave(self, priorities: int) -> None:
+        for priority in PRIORITIES_IN[priorities]:
+            self._masks[priority] = self._only(priority)
+        self._leaving &= ~priorities
+        self._queues.clear()
+        self._note_overlap()
+
+    def _only(self, priority: int) -> int:
+        return 1 << self._shared[QUEUE_OF + self.plan.local[priority]]
+
+    def _note_overlap(self) -> None:
+        """Can two priorities stop the same queue?"""
+        self._overlap = sum(queues.bit_count() for queues in self._masks) != self._queues[0xFF].bit_count()

@@ -1,0 +1,367 @@
+"""DCBX on the ports of one node: LLDP in and out, and what is negotiated put on the ports.
+
+It is a process of its own, beside the node's agent and less urgent: to understand a frame takes it milliseconds, and a
+pause cannot wait that long. What has to do with pauses it orders of the agent (`orders.py`).
+
+The order in which things are told is the order in which nothing is lost: a buffer takes a priority as lossless before
+PFC is on for it, and PFC is off, the far end let go, before the buffer takes it as lossy.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.agent import talk
+from testbed.agent.log import RECORD, Own
+from testbed.agent.notes import Notes
+from testbed.agent.orders import DONE, Order, What
+from testbed.agent.plan import AgentPlan, Division
+from testbed.dcbx import show
+from testbed.dcbx.changes import changes
+from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, Event, PfcChanged
+from testbed.dcbx.port import DcbxPort
+from testbed.dcbx.settings import DcbxSettings
+from testbed.errors import UsageError
+from testbed.frames.dcbx.values import Ets
+from testbed.frames.mac_control import LONGEST_PAUSE
+from testbed.linux import kernel, netlink
+from testbed.linux.link_state import LinkWatch
+from testbed.linux.lldp_socket import LldpSocket
+from testbed.linux.port_program import Entry, PortProgram
+from testbed.pfc import NEVER
+from testbed.pfc.wire import pause_ns
+from testbed.priority import applications
+
+URGENCY = 30
+"""A speaker's real-time priority: below agents, above traffic."""
+_PATIENCE_S = 2.0
+_AGAIN_NS = 1_000_000
+"""How soon a buffer is asked again that has to drain before it can be divided anew."""
+
+
+@dataclass
+class Applied:
+    """What was put on a port, so that it is put there once."""
+
+    enabled: int
+    defended_pfc: int = 0
+    defended_cn: int = 0
+    ets: Ets | None = None
+    applications: dict[Entry, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SpeakerEquipment:
+    """What a speaker inherits: made before it was forked, and shared with its successor."""
+
+    program: PortProgram
+    notes: Notes
+    log: int
+    story: int
+    control: int
+    orders: int
+    """File descriptors: of the event log, of the log of DCBX, and of the sockets to the network's own process and to
+    the agent."""
+
+
+@dataclass
+class Kept:
+    """What a successor needs of one port."""
+
+    settings: DcbxSettings
+    running: bool
+    frames: tuple[bytes, ...]
+    applied: Applied
+
+
+class Speaker:
+    """DCBX of one node."""
+
+    def __init__(self, plan: AgentPlan, equipment: SpeakerEquipment) -> None:
+        self._plan, self._program = plan, equipment.program
+        self._notes, self._log, self._story = equipment.notes, equipment.log, equipment.story
+        self._control = socket.socket(fileno=os.dup(equipment.control))
+        self._orders = socket.socket(fileno=os.dup(equipment.orders))
+        kernel.enter_network_of(plan.pid)
+        self._netlink = netlink.Socket()
+        self._watch = LinkWatch()
+        self._ports = {port.slot: port for port in plan.ports}
+        self._sockets = {port.slot: LldpSocket(port.name) for port in plan.ports if port.dcbx}
+        self._dcbx: dict[int, DcbxPort] = {}
+        self._applied: dict[int, Applied] = {}
+        self._wanted: dict[int, int] = {port.slot: port.pfc.mask for port in plan.ports}
+        """The lossless priorities of each port; the buffer may not have room for all."""
+        self._refused: dict[int, str] = {}
+        self._retry_ns = NEVER
+        self._draining: dict[int, int] = {}
+
+    def run(self) -> None:
+        """Until the network's own process closes the control socket, or says so."""
+        kernel.real_time(URGENCY)
+        self._start(time.monotonic_ns())
+        timer, waiting = kernel.Timer(), select.epoll()
+        slots = {socket.fd: slot for slot, socket in self._sockets.items()}
+        for file in (self._control.fileno(), self._watch.fd, timer.fd, *slots):
+            waiting.register(file, select.EPOLLIN)
+        while True:
+            timer.set(self.deadline_ns)
+            for file, _ in waiting.poll():
+                now_ns = time.monotonic_ns()
+                if file in slots:
+                    self._hear(slots[file], now_ns)
+                elif file == timer.fd:
+                    timer.clear()
+                    self._expire(now_ns)
+                elif file == self._watch.fd:
+                    self._follow_links(now_ns)
+                elif not self._answer(now_ns):
+                    return
+
+    def _start(self, now_ns: int) -> None:
+        """Begin, or go on where the predecessor stopped."""
+        left: Mapping[int, Kept] = self._notes.read() or {}
+        up = {link.index: link.can_talk for link in self._watch.all()}
+        for slot in self._sockets:
+            plan, kept = self._ports[slot], left.get(slot)
+            assert plan.dcbx is not None
+            settings = kept.settings if kept else plan.dcbx.settings
+            machine = DcbxPort(plan.dcbx.identity, settings, plan.dcbx.timers, plan.dcbx.scale)
+            self._dcbx[slot] = machine
+            as_planned = Applied(plan.pfc.mask, ets=settings.ets.table if settings.ets else None)
+            self._applied[slot] = kept.applied if kept else as_planned
+            self._wanted[slot] = self._applied[slot].enabled
+            if not up.get(plan.interface) or (kept and not kept.running):
+                continue
+            machine.start(now_ns)
+            if kept:  # what it heard last, it hears again; the states between have been and gone
+                for frame in kept.frames:
+                    machine.receive(frame, now_ns)
+                machine.take_events()
+                for event in changes(None, machine.state, now_ns):
+                    self._put(slot, event)
+            self._settle(slot, now_ns)
+
+    @property
+    def deadline_ns(self) -> int:
+        due = [one.deadline_ns or NEVER for one in self._dcbx.values()]
+        return min([self._retry_ns, *due, *self._draining.values()])
+
+    def _hear(self, slot: int, now_ns: int) -> None:
+        machine = self._dcbx[slot]
+        for frame in self._sockets[slot].receive():
+            self._note(slot, show.frame_record(frame, machine.settings.version, "received", now_ns))
+            machine.receive(frame, now_ns)
+        self._settle(slot, now_ns)
+
+    def _expire(self, now_ns: int) -> None:
+        """Do what is due."""
+        for slot, machine in self._dcbx.items():
+            if (machine.deadline_ns or NEVER) <= now_ns:
+                machine.expire(now_ns)
+                self._settle(slot, now_ns)
+        for slot, due_ns in list(self._draining.items()):
+            if due_ns <= now_ns:
+                del self._draining[slot]
+                self._order(Order(What.DRAINED, slot))
+        if self._retry_ns <= now_ns:
+            self._divide(now_ns)
+
+    def _answer(self, now_ns: int) -> bool:
+        """Do what the network's own process asks; False to end."""
+        question = talk.receive(self._control)
+        if question.verb == "snapshot":
+            found: dict[str, Any] = {"dcbx": self._snapshot()}
+        elif question.verb == "configure":
+            found = {}
+            try:
+                name, settings = question.argument
+                self._configure(name, settings, now_ns)
+            except UsageError as error:
+                found = {"error": str(error)}
+        else:
+            return False
+        talk.answer(self._control, question, found)
+        return True
+
+    def _configure(self, name: str, settings: DcbxSettings | None, now_ns: int) -> None:
+        """An administrator's wish for a port: other settings; None: DCBX off."""
+        slot = self._slot(name)
+        machine = self._dcbx[slot]
+        if settings is None:
+            machine.stop(now_ns)
+        else:
+            machine.configure(settings, now_ns)
+            machine.start(now_ns)
+        self._settle(slot, now_ns)
+
+    def _snapshot(self) -> dict[str, Any]:
+        """Every port's state, as data."""
+        found = {}
+        for slot, machine in self._dcbx.items():
+            discarded = self._program.port(slot).defended_frames
+            more = {"refused": self._refused.get(slot), "discarded": sum(discarded)}
+            found[self._ports[slot].name] = show.snapshot(machine) | more
+        return found
+
+    def _slot(self, name: str) -> int:
+        for slot in self._dcbx:
+            if self._ports[slot].name == name:
+                return slot
+        speaking = ", ".join(self._ports[slot].name for slot in self._dcbx) or "none"
+        raise UsageError(f"{name} does not speak DCBX; of this node's ports these do: {speaking}")
+
+    def _follow_links(self, now_ns: int) -> None:
+        changed = self._watch.read()
+        for link in self._watch.all() if changed is None else changed:
+            for slot, machine in self._dcbx.items():
+                if self._ports[slot].interface != link.index or link.can_talk == machine.is_running:
+                    continue
+                if link.can_talk:
+                    machine.start(now_ns)
+                else:
+                    machine.link_down(now_ns)
+                self._settle(slot, now_ns)
+
+    def _settle(self, slot: int, now_ns: int) -> None:
+        """Send what is to be sent, put on the port what is new, and note all of it."""
+        machine = self._dcbx[slot]
+        for frame in machine.take_frames():
+            self._note(slot, show.frame_record(frame, machine.settings.version, "sent", now_ns))
+            try:
+                self._sockets[slot].send(frame)
+            except OSError as error:
+                self._record(now_ns, Own.SEND_FAILED, slot, 0, error.errno or errno.EIO)
+        events = machine.take_events()
+        for event in events:
+            self._note(slot, show.record(event))
+            self._put(slot, event)
+        if events:
+            self._keep()
+
+    def _put(self, slot: int, event: Event) -> None:
+        if isinstance(event, PfcChanged):
+            self._put_pfc(slot, event.enabled, event.defended, event.at_ns)
+        elif isinstance(event, CnChanged):
+            self._applied[slot].defended_cn = event.defended
+            self._defend(slot, event.at_ns)
+        elif isinstance(event, EtsChanged):
+            self._put_ets(slot, event.ets, event.at_ns)
+        elif isinstance(event, ApplicationsChanged):
+            applied = self._applied[slot]
+            new = applications.table(event.entries, self._dcbx[slot].settings.version)
+            found = {(int(about), protocol): priority for (about, protocol), priority in new.items()}
+            self._program.set_applications(slot, applied.applications, found)
+            applied.applications = found
+            self._record(event.at_ns, Own.APPLICATIONS_SET, slot, 0, len(found))
+
+    def _put_pfc(self, slot: int, enabled: int, defended: int, now_ns: int) -> None:
+        applied = self._applied[slot]
+        if enabled != applied.enabled:
+            added = enabled & ~applied.enabled
+            self._wanted[slot] = applied.enabled | enabled
+            if added:
+                self._divide(now_ns)
+            self._order(Order(What.PFC, slot, enabled))
+            self._wanted[slot] = enabled
+            if applied.enabled & ~enabled:
+                self._divide(now_ns)
+            applied.enabled = enabled
+        applied.defended_pfc = defended
+        self._defend(slot, now_ns)
+
+    def _defend(self, slot: int, now_ns: int) -> None:
+        applied = self._applied[slot]
+        mask = applied.defended_pfc | applied.defended_cn
+        if mask != self._program.defended(slot):
+            self._program.set_defended(slot, mask)
+            self._record(now_ns, Own.DEFENSE_SET, slot, mask, 0)
+
+    def _put_ets(self, slot: int, ets: Ets | None, now_ns: int) -> None:
+        port, applied = self._ports[slot], self._applied[slot]
+        if ets == applied.ets:
+            return
+        arrangement = port.arrange(ets)
+        if arrangement.requests:
+            self._netlink.send(arrangement.requests)
+            self._order(Order(What.QUEUES, slot, 0, arrangement.queue_of, arrangement.sockets))
+            self._draining[slot] = now_ns + pause_ns(port.rate, LONGEST_PAUSE)
+            self._record(now_ns, Own.ETS_SET, slot, 0, 0)
+        applied.ets = ets
+
+    def _divide(self, now_ns: int) -> None:
+        """Give every priority the buffer that it needs, now or as soon as enough cells are free."""
+        self._retry_ns = NEVER
+        if self._plan.divide is None:
+            return
+        division = self._possible(self._plan.divide, now_ns)
+        if division is None:
+            return
+        if self._program.busy(self._plan.number, division.sizes, division.limits):
+            self._retry_ns = now_ns + _AGAIN_NS
+            return
+        for slot, priority in self._program.configure(self._plan.number, division.sizes, division.limits):
+            self._order(Order(What.RELIEVED, slot, 1 << priority))
+
+    def _possible(self, divide: Callable[[Mapping[int, int]], Division], now_ns: int) -> Division | None:
+        """The division that serves most: ports that cannot have what they want are refused, and say so."""
+        refused: dict[int, str] = {}
+        granted: dict[int, int] = {}
+        found: Division | None = None
+        for slot, mask in sorted(self._wanted.items()):
+            try:
+                rest = dict.fromkeys(self._wanted, 0) | granted
+                found = divide(rest | {slot: mask})
+                granted[slot] = mask
+            except UsageError as error:
+                refused[slot] = str(error)
+                granted[slot] = 0
+        for slot, why in refused.items():
+            if slot not in self._refused:
+                self._note(slot, {"t_ns": now_ns, "what": "not_lossless", "why": why})
+                self._record(now_ns, Own.NOT_LOSSLESS, slot, self._wanted[slot], 0)
+        self._refused = refused
+        return found
+
+    def _order(self, order: Order) -> None:
+        """Have the agent do it, and wait until it has: it is there within a moment, or its successor is."""
+        self._orders.settimeout(_PATIENCE_S)
+        try:
+            self._orders.send(order.encode())
+            self._orders.recv(len(DONE))
+        except TimeoutError:  # it will be done when there is an agent again
+            self._record(time.monotonic_ns(), Own.SEND_FAILED, order.slot, order.mask, errno.ETIMEDOUT)
+
+    def _keep(self) -> None:
+        kept = {
+            slot: Kept(
+                machine.settings,
+                machine.is_running,
+                tuple(neighbour.octets for neighbour in machine.neighbours),
+                self._applied[slot],
+            )
+            for slot, machine in self._dcbx.items()
+        }
+        self._notes.write(kept)
+
+    def _note(self, slot: int, line: dict[str, Any]) -> None:
+        port = self._ports[slot].name
+        os.write(self._story, (json.dumps({"port": port} | line, separators=(",", ":")) + "\n").encode())
+
+    def _record(self, now_ns: int, kind: Own, slot: int, mask: int, value: int) -> None:
+        os.write(self._log, RECORD.pack(now_ns, kind, slot, mask, value))
+
+
+def main(plan: AgentPlan, equipment: SpeakerEquipment) -> None:
+    """The body of a speaker's process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Speaker(plan, equipment).run()

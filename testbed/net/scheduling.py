@@ -1,0 +1,70 @@
+"""How a port serves its eight queues: which are strict, in which order, and how the others share what is left.
+
+It comes from a port's own shares, or from an ETS table that was negotiated. Both are brought into one form: a queue for
+each local priority, and for each queue a level (0 is served first) and a weight among those of its level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.frames.dcbx.values import STRICT, Ets, Tsa
+from testbed.net.port import Port
+
+_QUEUES = range(8)
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    queue_of: tuple[int, ...]
+    """The queue of each local priority."""
+    levels: tuple[int, ...]
+    weights: tuple[int, ...]
+    """Of each queue, in hundredths of a percent; where a queue has no share, that of the least."""
+
+    @classmethod
+    def of_port(cls, port: Port) -> Scheduling:
+        """Every priority has its own queue. Of several strict ones the highest goes first."""
+        return cls._made(tuple(_QUEUES), sorted(port.strict, reverse=True), port.weights())
+
+    @classmethod
+    def of_ets(cls, ets: Ets) -> Scheduling:
+        """A traffic class is a queue: class n is queue n.
+
+        Published: strict classes first, the highest of them before the others. A class with the credit-based shaper is
+        strict here, for there is no such shaper; what a vendor's algorithm would do is nobody's to know, so its class
+        has its bandwidth. Draft: priorities that are assigned to AVB (13, 14) or strict (15) have a queue each, one
+        that no group uses; AVB goes first. A class with a bandwidth of 0 gets what all others leave.
+        """
+        return cls._draft(ets) if ets.tsa is None else cls._published(ets, ets.tsa)
+
+    @classmethod
+    def _published(cls, ets: Ets, tsa: tuple[int, ...]) -> Scheduling:
+        strict = [queue for queue in reversed(_QUEUES) if tsa[queue] in (Tsa.STRICT, Tsa.CBS)]
+        used = set(ets.assignment)
+        weights = {queue: ets.bandwidth[queue] * 100 for queue in _QUEUES if queue not in strict}
+        return cls._made(ets.assignment, [queue for queue in strict if queue in used], weights)
+
+    @classmethod
+    def _draft(cls, ets: Ets) -> Scheduling:
+        groups = {group for group in ets.assignment if group in _QUEUES}
+        free = [queue for queue in _QUEUES if queue not in groups]
+        queue_of = list(ets.assignment)
+        alone = [priority for priority in _QUEUES if ets.assignment[priority] not in _QUEUES]
+        for priority in sorted(alone, key=lambda priority: priority not in free):  # its own queue, if that is free
+            queue_of[priority] = priority if priority in free else free[0]
+            free.remove(queue_of[priority])
+        order = sorted(alone, key=lambda priority: (ets.assignment[priority] == STRICT, -priority))
+        weights = {group: ets.bandwidth[group] * 100 for group in groups}
+        return cls._made(tuple(queue_of), [queue_of[priority] for priority in order], weights)
+
+    @classmethod
+    def _made(cls, queue_of: tuple[int, ...], strict: list[int], weights: dict[int, int]) -> Scheduling:
+        levels, shared = [0] * 8, min(len(strict), 7)
+        for queue in _QUEUES:
+            if queue in strict:
+                levels[queue] = strict.index(queue)
+            else:
+                levels[queue] = shared if weights.get(queue) else min(shared + 1, 7)
+        least = min((weight for weight in weights.values() if weight), default=1)
+        return cls(queue_of, tuple(levels), tuple(weights.get(queue) or least for queue in _QUEUES))

@@ -60,8 +60,8 @@ class Agents:
         self._ending = socket.socketpair()
         self._parent = 0
         self._questions = 0
-        self._pids = memoryview(mmap.mmap(-1, 8 * max(1, len(plans)))).cast("q")
-        """The process of each agent at this moment, shared with the parent; 0: there is none."""
+        self._pids = memoryview(mmap.mmap(-1, 8 * max(1, 2 * len(plans)))).cast("q")
+        """The process of each agent at this moment, then of each speaker, shared with the parent; 0: there is none."""
 
     def start(self) -> None:
         """Fork the parent, which forks the agents; returns when all of them listen."""
@@ -99,9 +99,9 @@ class Agents:
         for plan in self._plans:
             self.snapshot(plan.node)
 
-    def pid(self, node: str) -> int:
-        """The process of a node's agent; 0 if it has none at this moment."""
-        return self._pids[self._index(node)]
+    def pid(self, node: str, speaker: bool = False) -> int:
+        """The process of a node's agent, or of its speaker; 0 if it has none at this moment."""
+        return self._pids[self._index(node) + speaker * len(self._plans)]
 
     def snapshot(self, node: str) -> dict[str, Any]:
         """State and counters of a node's ports; under "dcbx", of those that speak it."""

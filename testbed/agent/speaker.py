@@ -100,9 +100,13 @@ class Speaker:
         self._applied: dict[int, Applied] = {}
         self._wanted: dict[int, int] = {port.slot: port.pfc.mask for port in plan.ports}
         """The lossless priorities of each port; the buffer may not have room for all."""
+        self._granted = dict(self._wanted)
+        """Those that it has room for."""
         self._refused: dict[int, str] = {}
         self._retry_ns = NEVER
         self._draining: dict[int, int] = {}
+        self._kept: dict[int, tuple[bytes, ...]] = {}
+        """What was heard at each port, as it is in the notes."""
 
     def run(self) -> None:
         """Until the network's own process closes the control socket, or says so."""
@@ -202,6 +206,7 @@ class Speaker:
             machine.configure(settings, now_ns)
             machine.start(now_ns)
         self._settle(slot, now_ns)
+        self._keep()
 
     def _snapshot(self) -> dict[str, Any]:
         """Every port's state, as data."""
@@ -244,7 +249,9 @@ class Speaker:
         for event in events:
             self._note(slot, show.record(event))
             self._put(slot, event)
-        if events:
+        heard = tuple(neighbour.octets for neighbour in machine.neighbours)
+        if events or heard != self._kept.get(slot):
+            self._kept[slot] = heard
             self._keep()
 
     def _put(self, slot: int, event: Event) -> None:
@@ -312,24 +319,23 @@ class Speaker:
             self._order(Order(What.RELIEVED, slot, 1 << priority))
 
     def _possible(self, divide: Callable[[Mapping[int, int]], Division], now_ns: int) -> Division | None:
-        """The division that serves most: ports that cannot have what they want are refused, and say so."""
+        """The division that serves most: nobody loses what he has to another, and who cannot have more is told why."""
         refused: dict[int, str] = {}
-        granted: dict[int, int] = {}
+        granted = {slot: mask & self._wanted[slot] for slot, mask in self._granted.items()}
         found: Division | None = None
-        for slot, mask in sorted(self._wanted.items()):
+        for slot, mask in sorted(self._wanted.items(), key=lambda wish: (granted[wish[0]] != wish[1], wish[0])):
             try:
-                rest = dict.fromkeys(self._wanted, 0) | granted
-                found = divide(rest | {slot: mask})
+                found = divide(granted | {slot: mask})
                 granted[slot] = mask
             except UsageError as error:
                 refused[slot] = str(error)
-                granted[slot] = 0
         for slot, why in refused.items():
             if slot not in self._refused:
+                missing = self._wanted[slot] & ~granted[slot]
                 self._note(slot, {"t_ns": now_ns, "what": "not_lossless", "why": why})
-                self._record(now_ns, Own.NOT_LOSSLESS, slot, self._wanted[slot], 0)
-        self._refused = refused
-        return found
+                self._record(now_ns, Own.NOT_LOSSLESS, slot, missing, 0)
+        self._refused, self._granted = refused, granted
+        return found or divide(granted)
 
     def _order(self, order: Order) -> None:
         """Have the agent do it, and wait until it has: it is there within a moment, or its successor is."""

@@ -156,6 +156,7 @@ class Parent:
             self._common.program, own.notes, own.log, own.story, own.speaker.fileno(), own.orders[0].fileno()
         )
         pid = self._fork(lambda: speaker.main(plan, equipment))
+        self._common.pids[len(self._plans) + index] = pid
         self._running.add(pid)
         self._wait_for_end(pid, partial(self._speaker_died, index))
 
@@ -200,6 +201,7 @@ class Parent:
             self._look(index)
 
     def _speaker_died(self, index: int, status: int) -> None:
+        self._common.pids[len(self._plans) + index] = 0
         if self._ending or status == 0:
             return
         self._note_death(index, status)

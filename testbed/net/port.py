@@ -158,7 +158,7 @@ class Buffer:
             for number, needs in ports.items()
             for priority in needs.lossless
         }
-        return BufferSettings(
+        settings = BufferSettings(
             ports=tuple(ports),
             total=self.total,
             headroom_pool=self.headroom_pool,
@@ -167,6 +167,14 @@ class Buffer:
             cell_bytes=self.cell,
             overbook_headroom=self.overbook_headroom,
         )
+        longest = max((settings.cells(needs.mtu + 14) for needs in ports.values()), default=0)
+        if settings.shared_cells < longest and not self.lossy.guaranteed:
+            raise PortError(
+                f"guaranteed cells and headroom leave {settings.shared_cells} of {self.total} to share, and a frame of "
+                f"a lossy priority takes {longest}: {longest - settings.shared_cells} cells are missing; enlarge the "
+                "buffer, or lower what is reserved"
+            )
+        return settings
 
 
 def _applies(key: tuple[int, int], group: GroupSettings, ports: Mapping[int, PortNeeds]) -> bool:

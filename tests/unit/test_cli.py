@@ -27,7 +27,10 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
     ("arguments", "message"),
     [
         (["rnu"], "there is no command rnu; did you mean run?"),
-        (["fly"], "there is no command fly; there are demo, test, list, run, shell, headroom, ladder, agent, dcbx, doctor, image, "),
+        (
+            ["fly"],
+            "there is no command fly; there are demo, test, list, run, shell, headroom, ladder, agent, dcbx, doctor, ",
+        ),
         (["run"], "the following arguments are required: EXPERIMENT; see xoff run --help"),
         (["run", "helo"], "there is no experiment helo; did you mean hello?"),
         (["run", "nowhere.py"], "there is no experiment file nowhere.py"),

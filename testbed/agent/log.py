@@ -35,6 +35,8 @@ class Own(enum.IntEnum):
     DEFENSE_SET = 109  # what comes in on these priorities is discarded
     ETS_SET = 110
     APPLICATIONS_SET = 111  # value: entries
+    HEADROOM_MEASURED = 113  # value: the longest round trip, in ns
+    HEADROOM_DEFAULT = 114  # nothing is measured: the configured headroom holds
     NOT_LOSSLESS = 112  # the buffer has not enough cells to make these lossless; what was granted before stays
 
 
@@ -88,6 +90,8 @@ def in_words(record: tuple[int, int, int, int, int], ports: dict[int, str]) -> L
         detail = {"shared_cells": value}
     elif kind == Own.AGENT_DIED:
         detail = {"status": value}
+    elif kind == Own.HEADROOM_MEASURED:
+        detail = {"round_trip_ns": value}
     elif kind == Own.APPLICATIONS_SET:
         detail = {"entries": value}
     elif kind == Own.SEND_FAILED:

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 from testbed.agent import talk
 from testbed.agent.log import RECORD, Own
-from testbed.agent.orders import DONE, LARGEST_ORDER, Order, What
+from testbed.agent.orders import CAME, DONE, LARGEST_ORDER, Order, What
 from testbed.agent.plan import AgentPlan
 from testbed.agent.port import SHARED, AgentPort
 from testbed.agent.standin import GRACE_NS
+from testbed.frames.headroom import EXTENSION_OPCODE
 from testbed.linux import bpf, kernel
 from testbed.linux.port_program import EVENT, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
 from testbed.pfc import NEVER, PRIORITIES_IN
@@ -28,6 +29,7 @@ from testbed.pfc.port import TIMERS
 
 URGENCY = 50
 """An agent's real-time priority."""
+_MEASUREMENT = EXTENSION_OPCODE.to_bytes(2, "big")
 # A name in the module is found faster than a member of an enum.
 _FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
 
@@ -47,6 +49,7 @@ class Equipment:
     log: int
     control: int
     orders: int
+    measurements: int
     """File descriptors: of the event log, and of the sockets to the network's own process and to the speaker."""
 
 
@@ -66,6 +69,10 @@ class Loop:
         self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
         self._netlink.bind((0, 0))
         self._orders = socket.socket(fileno=os.dup(equipment.orders))
+        self._measurements = socket.socket(fileno=os.dup(equipment.measurements))
+        self._measurements.setblocking(False)
+        self._stop_ns = 0
+        """What it takes from the decision to stop a queue until it is stopped; the longest so far."""
         self._ports = {
             port.slot: AgentPort(
                 port,
@@ -110,6 +117,8 @@ class Loop:
 
     def _take_over(self) -> None:
         """Begin as the predecessor's state in shared memory says; the first agent finds nothing there."""
+        if not any(port.left_behind for port in self._ports.values()):
+            self._practise()
         now_ns = time.monotonic_ns()
         for slot, port in self._ports.items():
             self._records.append(RECORD.pack(now_ns, Own.AGENT_STARTED, slot, 0, os.getpid()))
@@ -137,10 +146,15 @@ class Loop:
             if kind == _FRAME:
                 start = at + header
                 octets = bytes(memory[start : start + (length if length < FRAME_OCTETS else FRAME_OCTETS)])
+                if octets[14:16] == _MEASUREMENT:
+                    self._hand_on(slot, octets, time_ns)
+                    continue
                 stop, resume = port.pfc.receive(octets, time_ns)
                 if stop:
+                    before_ns = time.monotonic_ns()
                     self._netlink_send(port.stopping(stop))
                     now_ns = time.monotonic_ns()
+                    self._stop_ns = max(self._stop_ns, now_ns - before_ns)
                     self._records.append(RECORD.pack(now_ns, Own.QUEUE_STOPPED, slot, stop, now_ns - time_ns))
                 if resume:
                     self._netlink_send(port.resuming(resume))
@@ -158,6 +172,23 @@ class Loop:
                 self._records.append(RECORD.pack(time_ns, Own.THRESHOLD, slot, 1 << priority, shared_cells))
             elif kind == _DROP:
                 self._records.append(RECORD.pack(time_ns, Own.DROP, slot, 1 << priority, reason << 32 | length))
+
+    def _hand_on(self, slot: int, frame: bytes, arrived_ns: int) -> None:
+        """Give the speaker a measurement frame, with the moment at which a PFC frame would have taken effect."""
+        effective_ns = time.monotonic_ns() + self._stop_ns
+        try:
+            self._measurements.send(CAME.pack(slot, arrived_ns, effective_ns) + frame)
+        except OSError as error:  # it has no time for so many
+            self._records.append(RECORD.pack(effective_ns, Own.SEND_FAILED, slot, 0, error.errno or errno.EIO))
+
+    def _practise(self) -> None:
+        """Stop a queue and let it go while nobody sends yet, to know how long it takes; the first time is longest."""
+        port = next(iter(self._ports.values()))
+        for _ in range(3):
+            before_ns = time.monotonic_ns()
+            self._netlink_send(port.stopping(1))
+            self._stop_ns = time.monotonic_ns() - before_ns
+            self._netlink_send(port.resuming(1))
 
     def _expire_all(self, now_ns: int) -> None:
         for port in self._ports.values():
@@ -203,6 +234,8 @@ class Loop:
             self._program.set_queues(slot, order.sockets)
         elif order.what is What.DRAINED:
             port.drained()
+        elif order.what is What.SEND:
+            self._send(port, order.frame)
         elif order.what is What.RELIEVED:
             frame = port.pfc.relieved(order.mask, now_ns)
             if frame:
@@ -254,6 +287,7 @@ class Loop:
                 "node": self._plan.node,
                 "now_ns": now_ns,
                 "worst_lateness_ns": self._worst_lateness_ns,
+                "stopping_ns": self._stop_ns,
                 "ports": {port.plan.name: port.pfc.snapshot(now_ns) for port in self._ports.values()},
             },
         )

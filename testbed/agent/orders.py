@@ -11,8 +11,10 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from testbed.linux.port_program import FRAME_OCTETS
+
 _FORM = struct.Struct("=BHB8B8I")
-LARGEST_ORDER = _FORM.size
+LARGEST_ORDER = _FORM.size + FRAME_OCTETS
 DONE = b"."
 
 
@@ -23,6 +25,7 @@ class What(enum.IntEnum):
     QUEUES = 2  # frames go into the queues `queue_of` from now on; the kernel's priorities for them are `sockets`
     DRAINED = 3  # the queues before are empty by now
     RELIEVED = 4  # the buffer of the priorities `mask` has room again
+    SEND = 5  # the frame that follows, the way that PFC frames go
 
 
 class Order(NamedTuple):
@@ -31,11 +34,19 @@ class Order(NamedTuple):
     mask: int = 0
     queue_of: Sequence[int] = (0,) * 8
     sockets: Sequence[int] = (0,) * 8
+    frame: bytes = b""
 
     def encode(self) -> bytes:
-        return _FORM.pack(self.what, self.slot, self.mask, *self.queue_of, *self.sockets)
+        return _FORM.pack(self.what, self.slot, self.mask, *self.queue_of, *self.sockets) + self.frame
 
     @classmethod
     def parse(cls, data: bytes) -> Order:
-        what, slot, mask, *numbers = _FORM.unpack(data)
-        return cls(What(what), slot, mask, numbers[:8], numbers[8:])
+        what, slot, mask, *numbers = _FORM.unpack_from(data)
+        return cls(What(what), slot, mask, numbers[:8], numbers[8:], data[_FORM.size :])
+
+
+# And the other way: a measurement frame that came in, for the speaker, with its two stamps.
+
+CAME = struct.Struct("=HQQ")
+"""slot, when it arrived, and when a PFC frame in its place would have taken effect; the frame follows."""
+LARGEST_CAME = CAME.size + FRAME_OCTETS

@@ -57,6 +57,7 @@ class Agents:
         self._controls = [_ends() for _ in plans]
         self._speakers = [_ends() if any(port.dcbx for port in plan.ports) else None for plan in plans]
         self._orders = [_ends() for _ in plans]
+        self._measurements = [_ends() for _ in plans]
         self._ending = socket.socketpair()
         self._parent = 0
         self._questions = 0
@@ -74,8 +75,8 @@ class Agents:
                 for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
                     ours.close()
                 each = [
-                    Inherited(ring, notes, one, story, control[1], speaker[1] if speaker else None, orders)
-                    for ring, notes, one, story, control, speaker, orders in zip(
+                    Inherited(ring, notes, one, story, control[1], speaker[1] if speaker else None, orders, came)
+                    for ring, notes, one, story, control, speaker, orders, came in zip(
                         self._rings,
                         self._notes,
                         self._logs,
@@ -83,6 +84,7 @@ class Agents:
                         self._controls,
                         self._speakers,
                         self._orders,
+                        self._measurements,
                         strict=True,
                     )
                 ]
@@ -94,7 +96,11 @@ class Agents:
             finally:
                 sys.stderr.flush()
                 os._exit(code)
-        for other_end in (self._ending[1], *(theirs for _, theirs in self._all_controls()), *sum(self._orders, ())):
+        for other_end in (
+            self._ending[1],
+            *(theirs for _, theirs in self._all_controls()),
+            *sum(self._orders + self._measurements, ()),
+        ):
             other_end.close()
         for plan in self._plans:
             self.snapshot(plan.node)
@@ -116,6 +122,13 @@ class Agents:
         if speaker is None:
             raise AgentError(f"{port} does not speak DCBX, and no other port of {node} does")
         answer = self._ask(speaker, node, "configure", (port, settings))
+        if "error" in answer:
+            raise AgentError(answer["error"])
+
+    def measure(self, node: str, port: str) -> None:
+        """Have a port measure its round trip now."""
+        speaker = self._speakers[self._index(node)]
+        answer = self._ask(speaker, node, "measure", port) if speaker else {"error": f"{port} does not speak DCBX"}
         if "error" in answer:
             raise AgentError(answer["error"])
 

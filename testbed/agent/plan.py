@@ -14,10 +14,11 @@ from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
 from testbed.errors import XoffError
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import Ets
+from testbed.headroom import exchange
 from testbed.linux.netlink import Message
 from testbed.linux.port_program import GroupLimits
 from testbed.pfc.settings import PfcSettings
-from testbed.units import Rate, Scale
+from testbed.units import Duration, Rate, Scale
 
 
 class AgentError(XoffError):
@@ -55,6 +56,17 @@ class DcbxPlan:
 
 
 @dataclass(frozen=True)
+class HeadroomPlan:
+    """A port that measures its headroom, if its peer does too."""
+
+    settings: exchange.Settings
+    key: bytes
+    seed: bytes
+    cells: Callable[[Duration], int]
+    """The headroom, in cells, for a round trip."""
+
+
+@dataclass(frozen=True)
 class PortPlan:
     """One port. By queue, netlink requests ready to send: `stop` it, let it `go`, `empty` it: throw away what it holds,
     and leave it stopped.
@@ -75,6 +87,7 @@ class PortPlan:
     """The local priority of each priority."""
     arrange: Callable[[Ets | None], Arrangement]
     dcbx: DcbxPlan | None = None
+    headroom: HeadroomPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -85,5 +98,6 @@ class AgentPlan:
     number: int
     pid: int
     ports: tuple[PortPlan, ...]
-    divide: Callable[[Mapping[int, int]], Division] | None = None
-    """The buffer with these priorities lossless, as a mask for each slot; UsageError if it has not enough cells."""
+    divide: Callable[[Mapping[int, int], Mapping[int, int]], Division] | None = None
+    """The buffer with these priorities lossless, as a mask for each slot, and with these headrooms, in cells for each
+    slot that has measured it; UsageError if it has not enough cells."""

@@ -23,16 +23,17 @@ from typing import Any
 from testbed.agent import talk
 from testbed.agent.log import RECORD, Own
 from testbed.agent.notes import Notes
-from testbed.agent.orders import DONE, Order, What
+from testbed.agent.orders import CAME, DONE, LARGEST_CAME, Order, What
 from testbed.agent.plan import AgentPlan, Division
 from testbed.dcbx import show
 from testbed.dcbx.changes import changes
-from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, Event, PfcChanged
+from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, Event, HeadroomChanged, PfcChanged
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import DcbxSettings
 from testbed.errors import UsageError
 from testbed.frames.dcbx.values import Ets
 from testbed.frames.mac_control import LONGEST_PAUSE
+from testbed.headroom.measurement import Measurer, Phase, Status
 from testbed.linux import kernel, netlink
 from testbed.linux.link_state import LinkWatch
 from testbed.linux.lldp_socket import LldpSocket
@@ -44,6 +45,8 @@ from testbed.priority import applications
 URGENCY = 30
 """A speaker's real-time priority: below agents, above traffic."""
 _PATIENCE_S = 2.0
+_WRITING_NS = 300_000
+"""More than it takes to write a measurement frame."""
 _AGAIN_NS = 1_000_000
 """How soon a buffer is asked again that has to drain before it can be divided anew."""
 
@@ -69,8 +72,9 @@ class SpeakerEquipment:
     story: int
     control: int
     orders: int
+    measurements: int
     """File descriptors: of the event log, of the log of DCBX, and of the sockets to the network's own process and to
-    the agent."""
+    the agent (orders) and from it (measurement frames that came in)."""
 
 
 @dataclass
@@ -91,6 +95,8 @@ class Speaker:
         self._notes, self._log, self._story = equipment.notes, equipment.log, equipment.story
         self._control = socket.socket(fileno=os.dup(equipment.control))
         self._orders = socket.socket(fileno=os.dup(equipment.orders))
+        self._came = socket.socket(fileno=os.dup(equipment.measurements))
+        self._came.setblocking(False)
         kernel.enter_network_of(plan.pid)
         self._netlink = netlink.Socket()
         self._watch = LinkWatch()
@@ -105,6 +111,13 @@ class Speaker:
         self._refused: dict[int, str] = {}
         self._retry_ns = NEVER
         self._draining: dict[int, int] = {}
+        self._measurers = {
+            port.slot: Measurer(port.name, port.mac, port.headroom.seed, port.headroom.settings, port.headroom.key)
+            for port in plan.ports
+            if port.headroom
+        }
+        self._headroom: dict[int, int] = {}
+        """Cells, where they were measured."""
         self._kept: dict[int, tuple[bytes, ...]] = {}
         """What was heard at each port, as it is in the notes."""
 
@@ -114,7 +127,8 @@ class Speaker:
         self._start(time.monotonic_ns())
         timer, waiting = kernel.Timer(), select.epoll()
         slots = {socket.fd: slot for slot, socket in self._sockets.items()}
-        for file in (self._control.fileno(), self._watch.fd, timer.fd, *slots):
+        came = self._came.fileno()
+        for file in (self._control.fileno(), self._watch.fd, came, timer.fd, *slots):
             waiting.register(file, select.EPOLLIN)
         while True:
             timer.set(self.deadline_ns)
@@ -122,6 +136,8 @@ class Speaker:
                 now_ns = time.monotonic_ns()
                 if file in slots:
                     self._hear(slots[file], now_ns)
+                elif file == came:
+                    self._take_measurements()
                 elif file == timer.fd:
                     timer.clear()
                     self._expire(now_ns)
@@ -157,6 +173,7 @@ class Speaker:
     @property
     def deadline_ns(self) -> int:
         due = [one.deadline_ns or NEVER for one in self._dcbx.values()]
+        due += [NEVER if (at := one.deadline()) is None else at for one in self._measurers.values()]
         return min([self._retry_ns, *due, *self._draining.values()])
 
     def _hear(self, slot: int, now_ns: int) -> None:
@@ -178,12 +195,21 @@ class Speaker:
                 self._order(Order(What.DRAINED, slot))
         if self._retry_ns <= now_ns:
             self._divide(now_ns)
+        for slot in self._measurers:
+            self._measure(slot)
 
     def _answer(self, now_ns: int) -> bool:
         """Do what the network's own process asks; False to end."""
         question = talk.receive(self._control)
         if question.verb == "snapshot":
             found: dict[str, Any] = {"dcbx": self._snapshot()}
+        elif question.verb == "measure":
+            slot = next((slot for slot in self._measurers if self._ports[slot].name == question.argument), None)
+            if slot is None:
+                found = {"error": f"{question.argument} does not announce that it measures headroom"}
+            else:
+                found = {}
+                self._measurers[slot].measure(now_ns)
         elif question.verb == "configure":
             found = {}
             try:
@@ -213,7 +239,18 @@ class Speaker:
         found = {}
         for slot, machine in self._dcbx.items():
             discarded = self._program.port(slot).defended_frames
-            more = {"refused": self._refused.get(slot), "discarded": sum(discarded)}
+            more: dict[str, Any] = {"refused": self._refused.get(slot), "discarded": sum(discarded)}
+            if measurer := self._measurers.get(slot):
+                status = measurer.status
+                more["measured"] = {
+                    "text": status.text,
+                    "round_trip_ns": status.measurement and status.measurement.longest.ns,
+                    "shortest_ns": status.measurement and status.measurement.shortest.ns,
+                    "median_ns": status.measurement and status.measurement.percentile(50).ns,
+                    "peer_response_ns": status.measurement and status.measurement.response().ns,
+                    "cells": self._headroom.get(slot),
+                    **measurer.snapshot(),
+                }
             found[self._ports[slot].name] = show.snapshot(machine) | more
         return found
 
@@ -255,7 +292,9 @@ class Speaker:
             self._keep()
 
     def _put(self, slot: int, event: Event) -> None:
-        if isinstance(event, PfcChanged):
+        if isinstance(event, HeadroomChanged):
+            self._agree(slot, event.at_ns)
+        elif isinstance(event, PfcChanged):
             self._put_pfc(slot, event.enabled, event.defended, event.at_ns)
         elif isinstance(event, CnChanged):
             self._applied[slot].defended_cn = event.defended
@@ -284,6 +323,72 @@ class Speaker:
             applied.enabled = enabled
         applied.defended_pfc = defended
         self._defend(slot, now_ns)
+
+    # Headroom
+
+    def _agree(self, slot: int, now_ns: int) -> None:
+        """Measure if both ends can, from the start of the link on."""
+        measurer, machine = self._measurers.get(slot), self._dcbx[slot]
+        if measurer is not None:
+            feature = machine.state.headroom
+            measurer.announced(bool(feature.admin), bool(feature.remote), now_ns)
+            measurer.link(machine.is_running, now_ns)
+            self._measure(slot)
+
+    def _take_measurements(self) -> None:
+        while True:
+            try:
+                data = self._came.recv(LARGEST_CAME)
+            except BlockingIOError:
+                return
+            slot, arrived_ns, effective_ns = CAME.unpack_from(data)
+            if measurer := self._measurers.get(slot):
+                if measurer.status.phase is Phase.OFF_THERE:  # what the peer announced may have come just before
+                    self._hear(slot, time.monotonic_ns())
+                measurer.receive(data[CAME.size :], time.monotonic_ns(), arrived_ns, effective_ns)
+                self._measure(slot)
+
+    def _measure(self, slot: int) -> None:
+        """Send what is due. The stamps in it are of a moment that is yet to come, and it is sent at that moment: so the
+        time that it takes to write a frame is in no stamp."""
+        measurer = self._measurers[slot]
+        due_ns = measurer.deadline()
+        moment_ns = time.monotonic_ns()
+        if due_ns is None or due_ns > moment_ns:
+            return
+        output = measurer.poll(moment_ns + _WRITING_NS)
+        frames: list[tuple[Callable[[bytes], None], bytes]] = [
+            (self._sockets[slot].send, frame) for frame in output.answers
+        ]
+        if output.request:
+            order = Order(What.SEND, slot, frame=output.request)
+            frames.append((self._order_now, order.encode()))
+        while frames and time.monotonic_ns() < moment_ns + _WRITING_NS:
+            pass
+        for send, frame in frames:
+            try:
+                send(frame)
+            except OSError as error:
+                self._record(time.monotonic_ns(), Own.SEND_FAILED, slot, 0, error.errno or errno.EIO)
+        if output.status:
+            self._tell_status(slot, output.status, moment_ns)
+
+    def _tell_status(self, slot: int, status: Status, now_ns: int) -> None:
+        self._note(slot, {"t_ns": now_ns, "what": "headroom", "phase": str(status.phase), "text": status.text})
+        plan, found = self._ports[slot].headroom, status.measurement
+        cells = None if found is None or plan is None else plan.cells(found.longest)
+        if cells == self._headroom.get(slot):
+            return
+        if cells is None:
+            del self._headroom[slot]
+            self._record(now_ns, Own.HEADROOM_DEFAULT, slot, 0, 0)
+        else:
+            assert found is not None
+            self._headroom[slot] = cells
+            self._record(now_ns, Own.HEADROOM_MEASURED, slot, 0, found.longest.ns)
+        self._divide(now_ns)
+
+    # The rest
 
     def _defend(self, slot: int, now_ns: int) -> None:
         applied = self._applied[slot]
@@ -318,14 +423,29 @@ class Speaker:
         for slot, priority in self._program.configure(self._plan.number, division.sizes, division.limits):
             self._order(Order(What.RELIEVED, slot, 1 << priority))
 
-    def _possible(self, divide: Callable[[Mapping[int, int]], Division], now_ns: int) -> Division | None:
-        """The division that serves most: nobody loses what he has to another, and who cannot have more is told why."""
+    def _possible(
+        self, divide: Callable[[Mapping[int, int], Mapping[int, int]], Division], now_ns: int
+    ) -> Division | None:
+        """The division that serves most: nobody loses what he has to another, and who cannot have more is told why. If
+        what was measured does not fit, ports do without, those that need most before others.
+        """
         refused: dict[int, str] = {}
         granted = {slot: mask & self._wanted[slot] for slot, mask in self._granted.items()}
         found: Division | None = None
+        by_need = sorted(self._headroom, key=lambda slot: self._headroom[slot])
+        while True:
+            try:
+                found = divide(granted, self._headroom)
+                break
+            except UsageError as error:
+                asking = [slot for slot in by_need if granted.get(slot)]
+                if not asking:
+                    raise
+                granted[asking[-1]] = 0
+                refused[asking[-1]] = str(error)
         for slot, mask in sorted(self._wanted.items(), key=lambda wish: (granted[wish[0]] != wish[1], wish[0])):
             try:
-                found = divide(granted | {slot: mask})
+                found = divide(granted | {slot: mask}, self._headroom)
                 granted[slot] = mask
             except UsageError as error:
                 refused[slot] = str(error)
@@ -335,7 +455,7 @@ class Speaker:
                 self._note(slot, {"t_ns": now_ns, "what": "not_lossless", "why": why})
                 self._record(now_ns, Own.NOT_LOSSLESS, slot, missing, 0)
         self._refused, self._granted = refused, granted
-        return found or divide(granted)
+        return found
 
     def _order(self, order: Order) -> None:
         """Have the agent do it, and wait until it has: it is there within a moment, or its successor is."""
@@ -345,6 +465,11 @@ class Speaker:
             self._orders.recv(len(DONE))
         except TimeoutError:  # it will be done when there is an agent again
             self._record(time.monotonic_ns(), Own.SEND_FAILED, order.slot, order.mask, errno.ETIMEDOUT)
+
+    def _order_now(self, order: bytes) -> None:
+        self._orders.settimeout(_PATIENCE_S)
+        self._orders.send(order)
+        self._orders.recv(len(DONE))
 
     def _keep(self) -> None:
         kept = {

@@ -56,6 +56,8 @@ class Inherited:
     """None: no port of this node speaks DCBX."""
     orders: tuple[socket.socket, socket.socket]
     """From the speaker to the agent."""
+    measurements: tuple[socket.socket, socket.socket]
+    """From the agent to the speaker."""
 
 
 class Parent:
@@ -142,6 +144,7 @@ class Parent:
             own.log,
             own.control.fileno(),
             own.orders[1].fileno(),
+            own.measurements[0].fileno(),
         )
         pid = self._fork(lambda: loop.main(plan, equipment))
         common.pids[index] = pid
@@ -153,7 +156,13 @@ class Parent:
         if own.speaker is None:
             return
         equipment = speaker.SpeakerEquipment(
-            self._common.program, own.notes, own.log, own.story, own.speaker.fileno(), own.orders[0].fileno()
+            self._common.program,
+            own.notes,
+            own.log,
+            own.story,
+            own.speaker.fileno(),
+            own.orders[0].fileno(),
+            own.measurements[1].fileno(),
         )
         pid = self._fork(lambda: speaker.main(plan, equipment))
         self._common.pids[len(self._plans) + index] = pid

@@ -12,8 +12,9 @@ requests, repeated on schedule and when the link changes) and answers (a `Respon
 
 Timestamps (decision 0111). T1 and T3 are `now` of the poll that gives the frame out, so give it to the port at once.
 T4 is `arrived`: where arriving frames are charged to the buffer, the kernel's stamp for example, and `now` if there is
-none. T2 is `now` of `receive`: hand requests in where a PFC frame would take effect. All are ns of a clock of the
-station's own that does not go back. What if a clock is set all the same:
+none. T2 is `effective` of `receive`: when a PFC frame that came in its place would have taken effect; `now` by default,
+for those who hand frames in there. All are ns of a clock of the station's own that does not go back. What if a clock is
+set all the same:
 - `now` goes back: noticed at once, and what was going on starts anew.
 - `arrived` comes from another clock, and that one is set: it is after `now` or too long before; the frame is ignored.
 - The far station's clock is set between T2 and T3: that sample is impossible and ignored, or it is too short, which the
@@ -62,8 +63,14 @@ class Status:
 
 @dataclass(frozen=True)
 class Output:
-    frames: tuple[bytes, ...]
+    answers: tuple[bytes, ...]
+    request: bytes | None
     status: Status | None  # None: the same as before
+
+    @property
+    def frames(self) -> tuple[bytes, ...]:
+        """All that is to be sent, in this order."""
+        return self.answers if self.request is None else (*self.answers, self.request)
 
 
 class Measurer:
@@ -109,32 +116,35 @@ class Measurer:
         if self._may_run and self._series is None:
             self._next_ns = now_ns
 
-    def receive(self, data: bytes, now_ns: int, arrived_ns: int | None = None) -> Ignored | Reason | None:
+    def receive(
+        self, data: bytes, now_ns: int, arrived_ns: int | None = None, effective_ns: int | None = None
+    ) -> Ignored | Reason | None:
         """Take a frame in; why not, if it had no effect. Answers come with the next poll, which is due at once."""
         self._tick(now_ns)
-        why = self._take(data, now_ns, now_ns if arrived_ns is None else arrived_ns)
+        arrived = now_ns if arrived_ns is None else arrived_ns
+        why = self._take(data, now_ns, arrived, now_ns if effective_ns is None else effective_ns)
         self._counters["received" if why is None else str(why)] += 1
         return why
 
     def poll(self, now_ns: int) -> Output:
         """What is to be sent now, answers first, and what there is to say."""
         self._tick(now_ns)
-        frames = []
+        answers: list[bytes] = []
+        request = None
         if self._may_run:
-            frames += self._responder.poll(now_ns)
+            answers = self._responder.poll(now_ns)
             if self._series is None and self._next_ns is not None and now_ns >= self._next_ns:
                 self._series = Series(self._mac, self._draw_session(), self._settings, self._key, now_ns)
             if self._series is not None:
                 request = self._series.poll(now_ns)
                 if request is not None:
-                    frames.append(request)
                     self._counters["requests"] += 1
                 if self._series.is_over:
                     self._finish(self._series, now_ns)
         status = self.status
         news = None if status == self._reported else status
         self._reported = status
-        return Output(tuple(frames), news)
+        return Output(tuple(answers), request, news)
 
     def deadline(self) -> int | None:
         """When to poll at the latest, in ns; None if only a frame, the link or the peer can bring something new."""
@@ -165,7 +175,7 @@ class Measurer:
     def _may_run(self) -> bool:
         return self._ours and self._theirs and self._up
 
-    def _take(self, data: bytes, now_ns: int, arrived_ns: int) -> Ignored | Reason | None:
+    def _take(self, data: bytes, now_ns: int, arrived_ns: int, effective_ns: int) -> Ignored | Reason | None:
         try:
             message = parse(data, self._key, self._settings.opcode)
         except MeasurementFrameError as error:
@@ -177,16 +187,14 @@ class Measurer:
         if not 0 <= now_ns - arrived_ns <= self._settings.stamp_lag_ns:
             return Ignored.CLOCK_STEP
         if isinstance(message, Request):
-            return self._responder.accept(message, now_ns, self._t2(now_ns, arrived_ns))
+            t2_ns = effective_ns if self._settings.points is Points.PFC else arrived_ns
+            return self._responder.accept(message, now_ns, t2_ns)
         if self._series is not None and message.session == self._series.session:
             return self._series.accept(message, now_ns, arrived_ns)
         for past in self._past:
             if message.session == past.session:
                 return past.judge_leftover(message)
         return Ignored.STRAY
-
-    def _t2(self, now_ns: int, arrived_ns: int) -> int:
-        return now_ns if self._settings.points is Points.PFC else arrived_ns
 
     def _tick(self, now_ns: int) -> None:
         if now_ns < self._now_ns:

@@ -43,6 +43,10 @@ class Cable:
         if not self.rate.bps:
             raise CableError("a cable of 0b/s carries nothing; give a rate above zero")
 
+    def with_delay(self, delay: Duration) -> Cable:
+        """A cable that differs in its delay."""
+        return Cable(self.rate, delay=delay, loss=self.loss)
+
     def in_lab(self, scale: Scale) -> Cable:
         """The same cable on the lab's scale: rate divided, delay multiplied."""
         return Cable(scale.lab(self.rate), delay=scale.lab(self.delay), loss=self.loss)

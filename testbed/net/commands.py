@@ -1,4 +1,4 @@
-"""What Xoff adds to Mininet's command line: pfc, buffers, ecn and dcbx, live. Only the lab can import this."""
+"""What Xoff adds to Mininet's command line: pfc, buffers, ecn, dcbx, headroom. Only the lab can import this."""
 
 from __future__ import annotations
 

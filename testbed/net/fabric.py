@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from testbed.agent.log import LoggedEvent
 from testbed.agent.parent import Agents
-from testbed.agent.plan import AgentError, AgentPlan, DcbxPlan, Division, PortPlan
+from testbed.agent.plan import AgentError, AgentPlan, DcbxPlan, Division, HeadroomPlan, PortPlan
 from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static
 from testbed.dcbx.settings import DcbxSettings, PortIdentity
 from testbed.errors import UsageError
@@ -42,7 +43,7 @@ from testbed.net.port import Buffer, Port, PortNeeds
 from testbed.net.queues import Queues
 from testbed.net.routes import Graph
 from testbed.priority.path import Disagreement, PathPort, check_paths
-from testbed.units import Scale
+from testbed.units import Duration, Scale
 
 BRIDGE = 3000
 """Interface index of a switch's bridge, in its own namespace."""
@@ -238,6 +239,10 @@ class Fabric:
         """What the buffer counted for a priority that came in by a port of a switch."""
         return self._running().group(self.port(port).slot, priority)
 
+    def limits(self, port: str, priority: int) -> GroupLimits:
+        """What holds at this moment for a priority that comes in by a port of a switch, in cells."""
+        return self._running().limits(self.port(port).slot, priority)
+
     def sent(self, port: str) -> PortCounters:
         """What was put into a port's queues."""
         return self._running().port(self.port(port).slot)
@@ -276,6 +281,25 @@ class Fabric:
         if self.agents is None:
             raise FabricError("the network does not run")
         self.agents.configure_dcbx(self.port(port).node.name, port, settings)
+
+    def measure(self, port: str) -> None:
+        """Have a port measure its headroom now; `dcbx` says what comes out."""
+        if self.agents is None:
+            raise FabricError("the network does not run")
+        self.agents.measure(self.port(port).node.name, port)
+
+    def change_delay(self, port: str, delay: Duration) -> None:
+        """Another length of the cable at a port, in the lab's time, one way, while the network runs. Frames that are in
+        it arrive as they would have. A cable that was laid without any delay cannot get one.
+        """
+        state = self.port(port)
+        far = self.far_end(state)
+        if self._cable_socket is None or not (state.cable.delay.ps or state.cable.loss):
+            raise FabricError(f"the cable of {port} was laid without a delay, so it cannot get another one")
+        loss = round(state.cable.loss * (2**32 - 1))
+        ends = [_CABLES + slot for slot in (state.slot, far.slot)]
+        self._cable_socket.send(qdiscs.netem(end, qdiscs.handle(1), delay, loss=loss, seed=end) for end in ends)
+        state.cable = far.cable = state.cable.with_delay(delay)
 
     def story(self) -> list[dict[str, Any]]:
         """What was said and decided in DCBX so far: one entry for each frame and each change, with the port's name."""
@@ -381,9 +405,15 @@ class Fabric:
                 self.program.set_group(slots[number], priority, _limits(group))
 
     def _divided(
-        self, buffer: Buffer, ports: list[PortState], lossless: Mapping[int, int] | None = None
+        self,
+        buffer: Buffer,
+        ports: list[PortState],
+        lossless: Mapping[int, int] | None = None,
+        measured: Mapping[int, int] = MappingProxyType({}),
     ) -> BufferSettings:
-        """A switch's buffer as its ports need it; `lossless`: with these priorities, as a mask for each slot."""
+        """A switch's buffer as its ports need it; `lossless`: with these priorities, as a mask for each slot, and
+        `measured` headrooms, in cells.
+        """
         needs, number_of = {}, ports[0].node.ports
         for port in ports:
             assert port.settings is not None
@@ -391,12 +421,18 @@ class Fabric:
             if lossless is not None:
                 enabled = frozenset(priority for priority in range(8) if lossless[port.slot] >> priority & 1)
             needs[number_of[port.intf]] = PortNeeds(
-                enabled, port.cable.rate, port.cable.delay, negotiated=port.settings.dcbx is not None
+                enabled,
+                port.cable.rate,
+                port.cable.delay,
+                negotiated=port.settings.dcbx is not None,
+                measured=measured.get(port.slot),
             )
         return buffer.settings(needs)
 
-    def _division(self, buffer: Buffer, ports: list[PortState], lossless: Mapping[int, int]) -> Division:
-        settings = self._divided(buffer, ports, lossless)
+    def _division(
+        self, buffer: Buffer, ports: list[PortState], lossless: Mapping[int, int], measured: Mapping[int, int]
+    ) -> Division:
+        settings = self._divided(buffer, ports, lossless, measured)
         slots = {port.node.ports[port.intf]: port.slot for port in ports}
         return Division(
             (settings.guaranteed_cells, settings.shared_cells, settings.headroom_cells),
@@ -479,6 +515,12 @@ class Fabric:
             said = tuple(Text(kind, name.encode()) for kind, name in names.items())
             identity = PortIdentity(port.mac, chassis, PortId.interface(port.name), said)
             dcbx = DcbxPlan(identity, settings.dcbx, settings.lldp, port.scale)
+        headroom = None
+        if settings.dcbx and settings.dcbx.pfc and settings.dcbx.pfc.headroom:
+            buffer: Buffer = port.node.params.get("buffer") or Buffer()
+            cells = partial(buffer.measured_headroom, port.cable.rate, queues.mtu)
+            seed = port.slot.to_bytes(4, "big") + port.mac.octets  # nobody guesses in a lab, and runs repeat
+            headroom = HeadroomPlan(settings.measurement, settings.measurement_key, seed, cells)
         return PortPlan(
             slot=port.slot,
             name=port.name,
@@ -493,6 +535,7 @@ class Fabric:
             local=tuple(settings.priorities.dot1p_to_local[priority] for priority in range(8)),
             arrange=queues.arrange,
             dcbx=dcbx,
+            headroom=headroom,
         )
 
     def stop(self) -> None:

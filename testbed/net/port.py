@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Threshold
+from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static, Threshold
 from testbed.dcbx.settings import DcbxSettings, EtsAdmin, LldpTimers, PfcAdmin, Recommend
 from testbed.ecn.curve import EcnCurve
 from testbed.errors import UsageError
 from testbed.frames.dcbx.values import STRICT, DcbxVersion, Ets, EtsRecommendation, Tsa, mask, priorities
+from testbed.headroom import calculation
+from testbed.headroom.exchange import Settings as MeasurementSettings
 from testbed.pfc.settings import PfcSettings
 from testbed.priority.settings import PriorityMap, Trust, require_trust
 from testbed.units import Duration, Rate, Size
@@ -47,6 +49,13 @@ class Port:
     dcbx: DcbxSettings | None = None
     lldp: LldpTimers = field(default_factory=LldpTimers)
     """Of DCBX; in the standard's time, which the lab's scale stretches."""
+    measurement: MeasurementSettings = field(
+        default_factory=lambda: MeasurementSettings(
+            interval_ns=5_000_000, timeout_ns=3_000_000_000, repeat_ns=None, stamp_lag_ns=100_000_000
+        )
+    )
+    """Of headroom; in the lab's time. By default it is measured once, and again when the link changes."""
+    measurement_key: bytes = b""
 
     def __post_init__(self) -> None:
         if self.dcbx and self.dcbx.pfc:
@@ -83,16 +92,18 @@ class Port:
         *,
         willing: bool = False,
         defense: bool = False,
+        headroom: bool = False,
         ets: bool = False,
         version: DcbxVersion = DcbxVersion.PUBLISHED,
         **others: Any,
     ) -> Port:
         """The same port speaking DCBX about its lossless priorities; with `ets` also about its shares.
 
-        A port that is not willing recommends its shares.
+        A port that is not willing recommends its shares. With `headroom` it measures the headroom that it needs, if its
+        peer does too.
         `others` are further settings of `DcbxSettings`. Where this is not enough write DcbxSettings out.
         """
-        pfc = PfcAdmin(mask(self.pfc.enabled), willing=willing, defense=defense)
+        pfc = PfcAdmin(mask(self.pfc.enabled), willing=willing, defense=defense, headroom=headroom)
         table = self._table(version)
         advice = EtsRecommendation(table.bandwidth, table.assignment if table.tsa else None, table.tsa)
         admin = EtsAdmin(table, willing=willing, recommend=None if willing else Recommend(advice))
@@ -128,15 +139,16 @@ class Buffer:
     """A switch's buffer, shared by all its ports.
 
     Cells of `cell` octets, `total` of them. The thresholds of a lossless priority of each port: `guaranteed`, `xoff`
-    (of the shared pool: Static(cells), or Dynamic(alpha)), `xon_offset` and `headroom`. Without `headroom` each port
-    gets what its cable needs: one round trip, a frame each way, the PFC frame, and `response` at both ends. `lossy`
-    are the others. `groups`, by (port number, priority), go before all of this.
+    (of the shared pool: Static(cells), Dynamic(alpha), or None: an even part of what headroom leaves), `xon_offset` and
+    `headroom`. Without `headroom` each port gets what its cable needs: one round trip, a frame each way, the PFC frame,
+    and `response` at both ends. A port that measures its headroom gets what comes out of that instead, for frames of
+    `shortest` octets and more. `lossy` are the others. `groups`, by (port number, priority), go before all of this.
     """
 
     total: int = 5_000
     cell: int = 208
     guaranteed: int = 0
-    xoff: Threshold = field(default_factory=lambda: Dynamic("1/2"))
+    xoff: Threshold | None = field(default_factory=lambda: Dynamic("1/2"))
     xon_offset: int = 96
     headroom: int | None = None
     headroom_pool: int | None = None
@@ -144,16 +156,20 @@ class Buffer:
     groups: Mapping[tuple[int, int], GroupSettings] = field(default_factory=dict)
     response: Duration = field(default_factory=lambda: Duration("150us"))
     overbook_headroom: bool = False
+    shortest: int = 64
 
     def settings(self, ports: Mapping[int, PortNeeds]) -> BufferSettings:
         """The buffer of a switch that has these ports."""
+        headroom = {number: self._headroom(needs) for number, needs in ports.items()}
+        xoff = self.xoff or self._even_part(ports, headroom)
+        offset = min(self.xon_offset, xoff.cells) if isinstance(xoff, Static) else self.xon_offset
         groups = {
             (number, priority): GroupSettings(
                 lossless=True,
                 guaranteed=self.guaranteed,
-                threshold=self.xoff,
-                xon_offset=self.xon_offset,
-                headroom=needs.headroom_cells(self) if self.headroom is None else self.headroom,
+                threshold=xoff,
+                xon_offset=self.xon_offset if self.xoff else offset,
+                headroom=headroom[number],
             )
             for number, needs in ports.items()
             for priority in needs.lossless
@@ -176,6 +192,22 @@ class Buffer:
             )
         return settings
 
+    def _headroom(self, needs: PortNeeds) -> int:
+        if needs.measured is not None:
+            return needs.measured
+        return needs.headroom_cells(self) if self.headroom is None else self.headroom
+
+    def _even_part(self, ports: Mapping[int, PortNeeds], headroom: Mapping[int, int]) -> Static:
+        """A tenth of the buffer stays for lossy traffic, and the rest is divided."""
+        groups = [number for number, needs in ports.items() for _ in needs.lossless]
+        left = self.total * 9 // 10 - sum(headroom[number] + self.guaranteed for number in groups)
+        return Static(max(0, left) // max(1, len(groups)))
+
+    def measured_headroom(self, rate: Rate, mtu: int, round_trip: Duration) -> int:
+        """Cells for a measured round trip, and for the frame that triggers PAUSE (decision 0115)."""
+        port = calculation.Port(rate, mtu + 18, min(self.shortest, mtu + 18), self.cell)
+        return calculation.adaptive(port, round_trip).cells + -(-(mtu + 14) // self.cell)
+
 
 def _applies(key: tuple[int, int], group: GroupSettings, ports: Mapping[int, PortNeeds]) -> bool:
     number, priority = key
@@ -193,6 +225,8 @@ class PortNeeds:
     mtu: int = 1500
     negotiated: bool = False
     """Is it DCBX that says what is lossless? Then groups for other priorities are not lossless either."""
+    measured: int | None = None
+    """Headroom in cells, if it was measured."""
 
     def headroom_cells(self, buffer: Buffer) -> int:
         """Cells for everything that still arrives after XOFF was due.

@@ -181,7 +181,41 @@ def _as_configured(fabric: Fabric, ports: Iterable[PortState]) -> str:
     return "as configured, without DCBX:\n" + table(heads, rows)
 
 
-VIEWS: dict[str, Callable[[Fabric, str], str]] = {"pfc": pfc, "buffers": buffers, "ecn": ecn, "dcbx": dcbx}
+def headroom(fabric: Fabric, wanted: str = "") -> str:
+    """The headroom of each lossless priority, and the round trips that it was measured from, in the lab's time."""
+    rows: list[Row] = []
+    said = []
+    for node, ports in _by_node(fabric, wanted):
+        negotiated = fabric.snapshot(node)["dcbx"]
+        for port in ports:
+            found = negotiated.get(port.name, {}).get("measured")
+            trips = [found and found[name] for name in ("shortest_ns", "median_ns", "round_trip_ns")]
+            if found:
+                said.append(found["text"])
+            limits = [(p, fabric.limits(port.name, p)) for p in PRIORITIES] if node in fabric.buffers else []
+            rows += [
+                (
+                    port.name,
+                    port.cable,
+                    priority,
+                    *(_ms(trip) if trip else "-" for trip in trips),
+                    limit.headroom,
+                    "measured" if found and found["cells"] else "as configured",
+                )
+                for priority, limit in limits
+                if limit.lossless
+            ]
+    heads = ("port", "cable in the lab", "prio", "shortest ms", "median ms", "longest ms", "headroom cells", "")
+    return table(heads, rows) + "".join(f"{line}\n" for line in said)
+
+
+VIEWS: dict[str, Callable[[Fabric, str], str]] = {
+    "pfc": pfc,
+    "buffers": buffers,
+    "ecn": ecn,
+    "dcbx": dcbx,
+    "headroom": headroom,
+}
 
 
 def _by_node(fabric: Fabric, wanted: str) -> list[tuple[str, list[PortState]]]:

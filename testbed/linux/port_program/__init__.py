@@ -183,6 +183,13 @@ class PortProgram:
         start = (slot * PRIORITIES + priority) * _GROUP.size
         self.group_memory[start : start + _GROUP_SETTINGS.size] = limits.encode()
 
+    def limits(self, slot: int, priority: int) -> GroupLimits:
+        """What the group is told at this moment."""
+        start = (slot * PRIORITIES + priority) * _GROUP.size
+        lossless, guaranteed, above, below, offset, headroom = _GROUP_SETTINGS.unpack_from(self.group_memory, start)
+        alpha = Fraction(above, below) if below else None
+        return GroupLimits(bool(lossless), guaranteed, 0 if below else above, alpha, offset, headroom)
+
     def set_buffer(self, buffer: int, cell_bytes: int, guaranteed: int, shared: int, headroom: int) -> None:
         self._buffers[buffer] = _BUFFER.pack(0, cell_bytes, guaranteed, shared, headroom, *[0] * 7)
 

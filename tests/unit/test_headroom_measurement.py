@@ -317,7 +317,7 @@ def test_unless_both_ends_announce_it_nothing_is_sent_and_the_port_says_so(
     assert output.status is not None
     assert (output.status.phase, output.status.measurement, output.status.text) == (phase, None, f"s1-eth1: {text}")
     assert port.receive(Request(B, 1, 0, 0).encode(), 20) is Ignored.NOT_AGREED
-    assert port.poll(20) == Output((), None)
+    assert port.poll(20) == Output((), None, None)
     assert port.deadline() is None
 
 

@@ -42,6 +42,7 @@ from testbed.linux.lldp_socket import LldpSocket
 
 Report = Callable[[str], None]
 _FOR_THE_CARD = (PfcChanged, EtsChanged, ApplicationsChanged, CnChanged)
+_VALUES = frozenset({"card", "pfc_changed", "ets_changed", "applications_changed", "cn_changed"})
 _NEVER = 1 << 62
 
 
@@ -206,8 +207,8 @@ class AlonePort:
             self._write(show.frame_record(frame, self._dcbx.settings.version, "sent", now_ns))
 
     def _say_once(self, kind: str, text: str) -> None:
-        """Not again what was said last of its kind: an event also comes when only the peer changes."""
-        if self._said.get(kind) != text:
+        """A value is not said again: its event also comes when only the peer's side of it changes."""
+        if kind not in _VALUES or self._said.get(kind) != text:
             self._said[kind] = text
             self._report(text)
 

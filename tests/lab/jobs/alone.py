@@ -1,0 +1,188 @@
+"""The stand-alone agent as its user meets it: what it says, what it survives, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+from dcbx_ends import CODE, HIGH, LOW, OURS, PEER, THEIRS, Agent, agent, at_peer, cable, command, settle, until
+
+from testbed.dcbx.config import dump
+from testbed.dcbx.settings import DcbxSettings, PfcAdmin
+from testbed.frames.dcbx.values import mask
+from testbed.lab import Run, experiment
+
+FILES = ("dcbx_ends.py",)
+THREE = DcbxSettings(pfc=PfcAdmin(mask([3])))
+WILLING = DcbxSettings(pfc=PfcAdmin(mask([7]), willing=True))
+
+
+def xoff(*words: str, **options: Any) -> tuple[int, str]:
+    """The command line: exit code and all that it says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": CODE},
+        **options,
+    )
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def follows(end: Agent, priorities: list[int]) -> bool:
+    """Within the time that a link has."""
+
+    def last() -> Any:
+        told = end.records("pfc_changed")
+        return told[-1]["enabled"] if told else None
+
+    return until(lambda: last() == priorities, 3)
+
+
+@experiment(timeout="120s", files=FILES)
+def links(run: Run) -> None:
+    """Its interface goes down and up, changes its address, is removed and comes back; the peer is always right."""
+    folder = run.directory
+    with cable(), agent(folder, THREE, THEIRS, is_far=True), agent(folder, WILLING) as ours:
+        run.claim("agreed", follows(ours, [3]), equals=True)
+        at_peer("ip", "link", "set", "dev", THEIRS, "down")
+        run.claim("no carrier: back to local", follows(ours, [7]), equals=True)
+        lost = [record["why"] for record in ours.records("neighbour_lost")]
+        run.claim("why the neighbour is gone", lost, equals=["the link went down"])
+        at_peer("ip", "link", "set", "dev", THEIRS, "up")
+        run.claim("carrier again", follows(ours, [3]), equals=True)
+        command("ip", "link", "set", "dev", OURS, "down")
+        run.claim("set down", follows(ours, [7]), equals=True)
+        run.claim("link, as it is shown", ours.state()["link"], equals="down")
+        command("ip", "link", "set", "dev", OURS, "up")
+        run.claim("set up again", follows(ours, [3]), equals=True)
+        command("ip", "link", "set", "dev", OURS, "address", "02:00:00:00:00:77")
+        until(lambda: ours.state()["mac"] == "02:00:00:00:00:77" and ours.state()["neighbours"], 3)
+        run.claim("another address", follows(ours, [3]), equals=True)
+        settle(1)
+        command("ip", "link", "delete", "dev", OURS)
+        until(lambda: ours.state()["link"] == "gone", 3)
+        run.claim("removed: back to local", follows(ours, [7]), equals=True)
+        far = ("peer", "name", THEIRS, "address", HIGH, "netns", PEER)
+        command("ip", "link", "add", "name", OURS, "address", LOW, "type", "veth", *far)
+        at_peer("ip", "link", "set", "dev", THEIRS, "up")
+        command("ip", "link", "set", "dev", OURS, "up")
+        run.claim("another interface of that name", follows(ours, [3]), equals=True)
+        run.claim("still one neighbour", len(ours.state()["neighbours"]), equals=1)
+        command("ip", "link", "set", "dev", OURS, "name", "a9")
+        until(lambda: ours.state()["link"] == "gone", 3)
+        run.claim("renamed: back to local", follows(ours, [7]), equals=True)
+        command("ip", "link", "set", "dev", "a9", "name", OURS)
+        command("ip", "link", "set", "dev", OURS, "up")
+        run.claim("named as before", follows(ours, [3]), equals=True)
+
+
+@experiment(timeout="120s", files=FILES)
+def settings(run: Run) -> None:
+    """Its file is changed, is wrong, is replaced; SIGHUP has it read again."""
+    folder = run.directory
+    with cable(), agent(folder, None, THEIRS, is_far=True) as theirs, agent(folder, THREE) as ours:
+        run.claim("first settings", follows(theirs, [3]), equals=True)
+        ours.write(DcbxSettings(pfc=PfcAdmin(mask([4]))))
+        run.claim("the file was written", follows(theirs, [4]), equals=True)
+        other = folder / "new.toml"
+        other.write_text(dump(DcbxSettings(pfc=PfcAdmin(mask([5])))))
+        other.rename(ours.file)
+        run.claim("the file was replaced", follows(theirs, [5]), equals=True)
+        ours.write("[pfc]\nenable = [3]\n")
+        settle(1)
+        ours.send(signal.SIGHUP)
+        settle(1)
+        run.claim("a wrong file changes nothing", theirs.records("pfc_changed")[-1]["enabled"], equals=[5])
+        said = [line for line in ours.text(ours.output).splitlines() if "stay" in line]
+        wrong = f"xoff: {ours.file}: [pfc] enable: there is no such key; did you mean enabled?"
+        wrong += "; the settings stay as they were"
+        run.claim("it is said each time", said, equals=[wrong, wrong])
+        ours.write("")
+        settle(1)
+        run.claim("PFC taken out of the file", ours.feature("pfc", "oper") is None, equals=True)
+        ours.file.unlink()
+        ours.send(signal.SIGHUP)
+        settle(1)
+        wanted = f"xoff: {ours.file} cannot be read: No such file or directory; the settings stay as they were"
+        run.claim("no file", ours.text(ours.output).splitlines()[-1], equals=wanted)
+        theirs.send(signal.SIGHUP)
+        settle(1)
+        wanted = "xoff: there is no file to read again; start with --config"
+        run.claim("SIGHUP without a file", theirs.text(theirs.output).splitlines()[-1], equals=wanted)
+
+
+@experiment(timeout="120s", files=FILES)
+def ends(run: Run) -> None:
+    """SIGTERM and SIGINT: goodbye to the peer, one line, exit code 0; and a killed one leaves nothing in the way."""
+    folder = run.directory
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with cable(), agent(folder, None, THEIRS, is_far=True) as theirs, agent(folder, THREE) as ours:
+            run.claim(f"{number.name}: agreed", follows(theirs, [3]), equals=True)
+            settle(1)
+            lines = len(ours.text(ours.output).splitlines())
+            run.claim(f"{number.name}: exit code", ours.end(number), equals=0)
+            said = ours.text(ours.output).splitlines()[lines:]
+            run.claim(
+                f"{number.name}: last words", said, equals=["xoff: a0: ended, and the peer was told to forget it"]
+            )
+            run.claim(f"{number.name}: its peer knows at once", follows(theirs, []), equals=True)
+            why = theirs.records("neighbour_lost")[-1]["why"]
+            run.claim(f"{number.name}: why, for the peer", why, equals="it said so")
+            goodbye = ours.records("frame")[-1]
+            run.claim(f"{number.name}: last frame", [goodbye["direction"], goodbye["ttl"]], equals=["sent", 0])
+        for log in (ours.log, theirs.log):
+            log.unlink()
+    with cable():
+        killed = Agent(folder, THREE)
+        killed.process.kill()
+        killed.process.wait()
+        code, said = xoff("dcbx", OURS)
+        run.claim("a killed agent is none", [code, said[:28]], equals=[3, "xoff: no agent serves a0 in "])
+        killed.log.unlink()
+        with agent(folder, THREE) as ours:
+            run.claim("another one starts", ours.state()["running"], equals=True)
+
+
+@experiment(timeout="120s", files=FILES)
+def command_line(run: Run) -> None:
+    """What the commands say, and their exit codes."""
+    folder = run.directory
+
+    def says(name: str, words: list[str], code: int, text: str, **options: Any) -> None:
+        run.claim(name, list(xoff(*words, **options)), equals=[code, text])
+
+    with cable():
+        says("no interface", ["agent", "a00"], 2, "xoff: there is no interface a00; did you mean a0?")
+        text = "xoff: lo is a loopback interface, and has no peer; there are a0"
+        says("loopback", ["agent", "lo"], 2, text)
+        text = "xoff: there is no interface x; there are a0"
+        says("no similar one", ["agent", "x"], 2, text)
+        says("no file", ["agent", "a0", "--config", "/n"], 2, "xoff: /n cannot be read: No such file or directory")
+        text = "xoff: no agent runs in this network namespace; start one with `xoff agent IFACE`"
+        says("no agent", ["dcbx"], 3, text)
+        text = "xoff: sending and hearing LLDP on a0 needs CAP_NET_RAW; run this as root"
+        says("an ordinary user", ["agent", "a0"], 3, text, user=65534)
+        with agent(folder, THREE) as ours:
+            text = (
+                f"xoff: an agent serves a0 already, process {ours.process.pid}; look at it with `xoff dcbx a0`, "
+                "or stop it first"
+            )
+            says("a second one", ["agent", "a0"], 3, text)
+            says("of another interface", ["dcbx", "lo"], 3, "xoff: no agent serves lo in this network namespace; "
+                 "start one with `xoff agent lo`")  # fmt: skip
+            with agent(folder, None, THEIRS, is_far=True) as theirs:
+                follows(theirs, [3])
+                code, text = xoff("dcbx", "--json")
+                shown = json.loads(text)
+                run.claim("xoff dcbx: agents of this namespace alone", [code, *shown], equals=[0, OURS])
+                code, text = xoff("dcbx", OURS)
+                pfc = [line.split() for line in text.splitlines() if line.split()[:2] == [OURS, "PFC"]]
+                wanted = [OURS, "PFC", "3", "3", "3", "no/yes", "no", "none/-", "local", "setting:"]
+                run.claim("the row of PFC", [row[:10] for row in pfc], equals=[wanted])
+                run.claim("what is missing here is said", "takes no DCB settings" in text, equals=True)

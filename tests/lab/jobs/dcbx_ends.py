@@ -1,0 +1,167 @@
+"""A cable between two network namespaces, our stand-alone agent at one end of it, and any settings for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import testbed
+from testbed.agent import control
+from testbed.dcbx.config import dump
+from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend, Shares
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, Tsa
+
+OURS, THEIRS, PEER = "a0", "b0", "peer"
+LOW, HIGH = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+CODE = str(Path(testbed.__path__[0]).parent)
+
+
+def command(*words: str) -> str:
+    """Run a program; what it says."""
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words)}: exit code {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def at_peer(*words: str) -> str:
+    """Run a program at the far end."""
+    return command("ip", "netns", "exec", PEER, *words)
+
+
+@contextmanager
+def cable(ours: str = LOW, theirs: str = HIGH) -> Iterator[None]:
+    """Between OURS, in the namespace of the job, and THEIRS, in one of its own. By the MAC addresses of the ends."""
+    command("ip", "netns", "add", PEER)
+    try:
+        far = ("peer", "name", THEIRS, "address", theirs, "netns", PEER)
+        command("ip", "link", "add", "name", OURS, "address", ours, "type", "veth", *far)
+        at_peer("ip", "link", "set", "dev", "lo", "up")
+        at_peer("ip", "link", "set", "dev", THEIRS, "up")
+        command("ip", "link", "set", "dev", OURS, "up")
+        yield
+    finally:
+        command("ip", "link", "delete", "dev", OURS)  # the namespace would take it along, but not at once
+        command("ip", "netns", "delete", PEER)
+
+
+class Agent:
+    """`xoff agent` at an end, with a file of its own."""
+
+    def __init__(
+        self, folder: Path, settings: DcbxSettings | str | None, interface: str = OURS, is_far: bool = False
+    ) -> None:
+        self._interface = interface
+        self.file = folder / f"{interface}.toml"
+        self.log = folder / f"{interface}.jsonl"
+        self.output = folder / f"{interface}.txt"
+        words = [sys.executable, "-m", "testbed", "agent", interface, "--log", str(self.log)]
+        if settings is not None:
+            self.write(settings)
+            words += ["--config", str(self.file)]
+        if is_far:
+            words = ["ip", "netns", "exec", PEER, *words]
+        with self.output.open("ab") as output:
+            environment = {**os.environ, "PYTHONPATH": CODE}
+            self.process = subprocess.Popen(words, stdout=output, stderr=output, env=environment)
+        what = '"frame"'
+        if not until(lambda: self.process.poll() is not None or what in self.text(self.log), 20):
+            raise RuntimeError(f"the agent did not start: {self.text(self.output)}")
+
+    def write(self, settings: DcbxSettings | str) -> None:
+        """Other settings; the agent notices by itself."""
+        self.file.write_text(settings if isinstance(settings, str) else dump(settings))
+
+    def state(self) -> dict[str, Any]:
+        port: dict[str, Any] = control.ask(self._interface)[self._interface]["port"]
+        return port
+
+    def feature(self, name: str, key: str) -> Any:
+        return self.state()["features"][name][key]
+
+    def records(self, what: str) -> list[dict[str, Any]]:
+        """Of its log."""
+        lines = [json.loads(line) for line in self.text(self.log).splitlines()]
+        return [line for line in lines if line["what"] == what]
+
+    @staticmethod
+    def text(file: Path) -> str:
+        return file.read_text() if file.exists() else ""
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.send(number)
+        return self.process.wait(10)
+
+
+@contextmanager
+def agent(
+    folder: Path, settings: DcbxSettings | str | None, interface: str = OURS, is_far: bool = False
+) -> Iterator[Agent]:
+    made = Agent(folder, settings, interface, is_far)
+    try:
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.end()
+
+
+def until(is_true: Callable[[], object], seconds: float) -> bool:
+    """Look fifty times a second until it is true; False if it never was."""
+    deadline = time.monotonic() + seconds
+    while not (done := bool(is_true())) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return done
+
+
+def settle(seconds: float = 1.0) -> None:
+    """Time costs nothing here."""
+    time.sleep(seconds)
+
+
+def some_settings(dice: random.Random, version: DcbxVersion = DcbxVersion.PUBLISHED) -> DcbxSettings:
+    """Any that a port can have, with every TLV."""
+    is_draft = version is DcbxVersion.DRAFT
+
+    def bandwidth() -> tuple[int, ...]:
+        cuts = sorted(dice.choices(range(101), k=7))
+        return tuple(high - low for low, high in zip([0, *cuts], [*cuts, 100], strict=True))
+
+    def assignment() -> tuple[int, ...]:
+        return tuple(dice.choices([*range(8), *([13, 14, 15] if is_draft else [])], k=8))
+
+    def tsa() -> tuple[int, ...]:
+        return tuple(dice.choices([int(algorithm) for algorithm in Tsa], k=8))
+
+    def entry() -> AppEntry:
+        others = [Selector.OTHER_PORT] if is_draft else [Selector.DSCP]
+        selector = dice.choice([Selector.ETHERTYPE, Selector.TCP, Selector.UDP, Selector.ANY_PORT, *others])
+        least, most = {Selector.ETHERTYPE: (0x600, 0xFFFF), Selector.DSCP: (0, 63)}.get(selector, (1, 0xFFFF))
+        return AppEntry(dice.randrange(8), selector, dice.randint(least, most))
+
+    def entries() -> tuple[AppEntry, ...]:
+        return tuple(dict.fromkeys(entry() for _ in range(dice.randrange(9))))
+
+    table = Ets(assignment(), bandwidth(), None if is_draft else tsa())
+    if is_draft:
+        recommend = dice.choice([Shares(bandwidth()), Recommend(EtsRecommendation(bandwidth()))])
+    else:
+        recommend = Recommend(EtsRecommendation(bandwidth(), assignment(), tsa()))
+    return DcbxSettings(
+        version,
+        ets=EtsAdmin(table, dice.random() < 0.5, recommend),
+        pfc=PfcAdmin(dice.randrange(256), dice.random() < 0.5, dice.randint(1, 8)),
+        applications=ApplicationAdmin(entries()),
+        cn=CnAdmin(dice.randrange(256)),
+    )

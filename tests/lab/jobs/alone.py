@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
+from pathlib import Path
 from typing import Any
 
-from dcbx_ends import CODE, HIGH, LOW, OURS, PEER, THEIRS, Agent, agent, at_peer, cable, command, settle, until
+from dcbx_ends import HIGH, LOW, OURS, PEER, THEIRS, Agent, Process, agent, at_peer, cable, command, settle, until
 
 from testbed.dcbx.config import dump
 from testbed.dcbx.settings import DcbxSettings, PfcAdmin
@@ -21,17 +19,12 @@ THREE = DcbxSettings(pfc=PfcAdmin(mask([3])))
 WILLING = DcbxSettings(pfc=PfcAdmin(mask([7]), willing=True))
 
 
-def xoff(*words: str, **options: Any) -> tuple[int, str]:
+def xoff(folder: Path, *words: str, user: int = 0) -> tuple[int | None, str]:
     """The command line: exit code and all that it says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": CODE},
-        **options,
-    )
-    return done.returncode, (done.stdout + done.stderr).strip()
+    output = folder / "said.txt"
+    output.unlink(missing_ok=True)
+    code = Process(words, output, user=user).wait()
+    return code, output.read_text().strip()
 
 
 def follows(end: Agent, priorities: list[int]) -> bool:
@@ -96,7 +89,7 @@ def settings(run: Run) -> None:
         run.claim("the file was replaced", follows(theirs, [5]), equals=True)
         ours.write("[pfc]\nenable = [3]\n")
         settle(1)
-        ours.send(signal.SIGHUP)
+        ours.process.send(signal.SIGHUP)
         settle(1)
         run.claim("a wrong file changes nothing", theirs.records("pfc_changed")[-1]["enabled"], equals=[5])
         said = [line for line in ours.text(ours.output).splitlines() if "stay" in line]
@@ -107,11 +100,11 @@ def settings(run: Run) -> None:
         settle(1)
         run.claim("PFC taken out of the file", ours.feature("pfc", "oper") is None, equals=True)
         ours.file.unlink()
-        ours.send(signal.SIGHUP)
+        ours.process.send(signal.SIGHUP)
         settle(1)
         wanted = f"xoff: {ours.file} cannot be read: No such file or directory; the settings stay as they were"
         run.claim("no file", ours.text(ours.output).splitlines()[-1], equals=wanted)
-        theirs.send(signal.SIGHUP)
+        theirs.process.send(signal.SIGHUP)
         settle(1)
         wanted = "xoff: there is no file to read again; start with --config"
         run.claim("SIGHUP without a file", theirs.text(theirs.output).splitlines()[-1], equals=wanted)
@@ -140,9 +133,9 @@ def ends(run: Run) -> None:
             log.unlink()
     with cable():
         killed = Agent(folder, THREE)
-        killed.process.kill()
+        killed.process.send(signal.SIGKILL)
         killed.process.wait()
-        code, said = xoff("dcbx", OURS)
+        code, said = xoff(folder, "dcbx", OURS)
         run.claim("a killed agent is none", [code, said[:28]], equals=[3, "xoff: no agent serves a0 in "])
         killed.log.unlink()
         with agent(folder, THREE) as ours:
@@ -154,8 +147,8 @@ def command_line(run: Run) -> None:
     """What the commands say, and their exit codes."""
     folder = run.directory
 
-    def says(name: str, words: list[str], code: int, text: str, **options: Any) -> None:
-        run.claim(name, list(xoff(*words, **options)), equals=[code, text])
+    def says(name: str, words: list[str], code: int, text: str, user: int = 0) -> None:
+        run.claim(name, list(xoff(folder, *words, user=user)), equals=[code, text])
 
     with cable():
         says("no interface", ["agent", "a00"], 2, "xoff: there is no interface a00; did you mean a0?")
@@ -178,10 +171,10 @@ def command_line(run: Run) -> None:
                  "start one with `xoff agent lo`")  # fmt: skip
             with agent(folder, None, THEIRS, is_far=True) as theirs:
                 follows(theirs, [3])
-                code, text = xoff("dcbx", "--json")
+                code, text = xoff(folder, "dcbx", "--json")
                 shown = json.loads(text)
                 run.claim("xoff dcbx: agents of this namespace alone", [code, *shown], equals=[0, OURS])
-                code, text = xoff("dcbx", OURS)
+                code, text = xoff(folder, "dcbx", OURS)
                 pfc = [line.split() for line in text.splitlines() if line.split()[:2] == [OURS, "PFC"]]
                 wanted = [OURS, "PFC", "3", "3", "3", "no/yes", "no", "none/-", "local", "setting:"]
                 run.claim("the row of PFC", [row[:10] for row in pfc], equals=[wanted])

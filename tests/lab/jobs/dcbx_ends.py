@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
@@ -9,20 +10,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import testbed
 from testbed.agent import control
+from testbed.cli import main
 from testbed.dcbx.config import dump
 from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend, Shares
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, Tsa
+from testbed.linux import kernel
 
 OURS, THEIRS, PEER = "a0", "b0", "peer"
 LOW, HIGH = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
-CODE = str(Path(testbed.__path__[0]).parent)
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def command(*words: str) -> str:
@@ -54,6 +56,50 @@ def cable(ours: str = LOW, theirs: str = HIGH) -> Iterator[None]:
         command("ip", "netns", "delete", PEER)
 
 
+class Process:
+    """The command line in a process of its own: forked, because to load all of Python anew takes seconds here."""
+
+    def __init__(self, words: Sequence[str], output: Path, is_far: bool = False, user: int = 0) -> None:
+        self.code: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                self._become(words, output, is_far, user)
+                code = main(words)
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+
+    @staticmethod
+    def _become(words: Sequence[str], output: Path, is_far: bool, user: int) -> None:
+        handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        for standard in (1, 2):
+            os.dup2(handle, standard)
+        sys.stdout, sys.stderr = (os.fdopen(standard, "w", buffering=1) for standard in (1, 2))
+        if is_far:
+            namespace = os.open(f"/run/netns/{PEER}", os.O_RDONLY)
+            if _libc.setns(namespace, kernel.CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns")
+        if user:
+            os.setuid(user)
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def has_ended(self) -> bool:
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.code = os.waitstatus_to_exitcode(status) if pid else None
+        return self.code is not None
+
+    def wait(self, seconds: float = 20) -> int | None:
+        """Its exit code; None: it goes on."""
+        until(self.has_ended, seconds)
+        return self.code
+
+
 class Agent:
     """`xoff agent` at an end, with a file of its own."""
 
@@ -64,17 +110,12 @@ class Agent:
         self.file = folder / f"{interface}.toml"
         self.log = folder / f"{interface}.jsonl"
         self.output = folder / f"{interface}.txt"
-        words = [sys.executable, "-m", "testbed", "agent", interface, "--log", str(self.log)]
+        words = ["agent", interface, "--log", str(self.log)]
         if settings is not None:
             self.write(settings)
             words += ["--config", str(self.file)]
-        if is_far:
-            words = ["ip", "netns", "exec", PEER, *words]
-        with self.output.open("ab") as output:
-            environment = {**os.environ, "PYTHONPATH": CODE}
-            self.process = subprocess.Popen(words, stdout=output, stderr=output, env=environment)
-        what = '"frame"'
-        if not until(lambda: self.process.poll() is not None or what in self.text(self.log), 20):
+        self.process = Process(words, self.output, is_far)
+        if not until(lambda: self.process.has_ended() or '"frame"' in self.text(self.log), 20):
             raise RuntimeError(f"the agent did not start: {self.text(self.output)}")
 
     def write(self, settings: DcbxSettings | str) -> None:
@@ -97,12 +138,9 @@ class Agent:
     def text(file: Path) -> str:
         return file.read_text() if file.exists() else ""
 
-    def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        self.send(number)
-        return self.process.wait(10)
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int | None:
+        self.process.send(number)
+        return self.process.wait()
 
 
 @contextmanager
@@ -113,7 +151,7 @@ def agent(
     try:
         yield made
     finally:
-        if made.process.poll() is None:
+        if not made.process.has_ended():
             made.end()
 
 

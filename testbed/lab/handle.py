@@ -88,10 +88,11 @@ class Run:
             os.write(self._events, ("\n".join(lines) + "\n").encode())
 
     def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None:
-        """Write a file of JSON lines: events with a `t_ns` by the lab's monotonic clock. No events, no file."""
+        """Append to a file of JSON lines: events with a `t_ns` by the lab's monotonic clock. No events, no file."""
         lines = [json.dumps(dict(event) | {"t_ns": event["t_ns"] - self._start_ns}) for event in events]
         if lines:
-            (self.directory / file).write_text("\n".join(lines) + "\n")
+            with (self.directory / file).open("a", encoding="utf-8") as log:
+                log.write("\n".join(lines) + "\n")
 
     @contextmanager
     def measuring(self) -> Iterator[None]:

@@ -249,6 +249,18 @@ def test_a_field_cannot_take_the_place_of_an_events_time_or_name(field: str, run
         assert (events(run)[0]["t"], events(run)[0]["event"]) == (0, "pause")
 
 
+def test_the_networks_of_a_run_write_one_log_and_no_events_make_no_file(run: Run, clock: Clock) -> None:
+    run.lines("nothing.jsonl", [])
+    for name in ("the first network", "the second"):
+        clock.now += 1_000
+        run.lines("dcbx.jsonl", [{"t_ns": clock.now, "port": name}])
+    assert [json.loads(line) for line in (run.directory / "dcbx.jsonl").read_text().splitlines()] == [
+        {"t_ns": 1_000, "port": "the first network"},
+        {"t_ns": 2_000, "port": "the second"},
+    ]
+    assert not (run.directory / "nothing.jsonl").exists()
+
+
 # What can be reported
 
 

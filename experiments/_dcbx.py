@@ -1,0 +1,69 @@
+"""How long and how many LLDPDUs it took until two ports agreed, by the log of DCBX. Not an experiment; only the lab can
+import it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import XoffError
+from testbed.frames.dcbx.values import priorities
+from testbed.units import Duration
+
+
+class NotSettledError(XoffError):
+    """Ports that did not come to what they should in time."""
+
+
+@dataclass(frozen=True)
+class Passing:
+    """What happened on one link until nothing changed any more."""
+
+    lasted: Duration
+    """From the beginning to the last change at either end."""
+    sent: dict[str, int]
+    """LLDPDUs that arrived until then, by the port they are from."""
+
+
+def passing(story: Iterable[dict[str, Any]], ports: tuple[str, str], begin_ns: int) -> Passing:
+    """From the log: how two ports came to where they are, since `begin_ns`."""
+    lines = [line for line in story if line["port"] in ports and line["t_ns"] >= begin_ns]
+    changed_ns = max((line["t_ns"] for line in lines if line["what"] != "frame"), default=begin_ns)
+    sent = dict.fromkeys(ports, 0)
+    for line in lines:
+        if line["what"] == "frame" and line["direction"] == "received" and line["t_ns"] <= changed_ns:
+            sent[ports[line["port"] == ports[0]]] += 1
+    return Passing(Duration.from_ns(changed_ns - begin_ns), sent)
+
+
+def wait_for(what: str, is_true: Callable[[], bool], seconds: float = 5, step: float = 0.01) -> None:
+    """Look again and again until it is true."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        if time.monotonic() > deadline:
+            raise NotSettledError(f"{what}: not within {seconds} s")
+        time.sleep(step)
+
+
+def feature(fabric: Any, port: str, name: str) -> dict[str, Any]:
+    """One feature of a port, as its speaker shows it."""
+    found: dict[str, Any] = fabric.dcbx(port)["features"][name]
+    return found
+
+
+def oper(fabric: Any, port: str, name: str) -> Any:
+    """What a port operates with."""
+    return feature(fabric, port, name)["oper"]
+
+
+def on_the_port(fabric: Any, port: str) -> list[int]:
+    """The priorities on which the port's agent does PFC."""
+    states = fabric.snapshot(fabric.port(port).node.name)["ports"][port]["priorities"]
+    return [state["priority"] for state in states if state["enabled"]]
+
+
+def listed(mask: int) -> list[int]:
+    return list(priorities(mask))

@@ -1,0 +1,70 @@
+"""What DCBX agrees on is on real ports, and a fault in how it is put there would be seen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from testbed import lab
+from testbed.cli import main
+from testbed.lab import definition
+from testbed.lab.engine import Ready
+from testbed.lab.fidelity import Verdict
+from testbed.lab.result import Status
+from tests.lab.conftest import Runner
+
+EXPERIMENTS = ("dcbx_negotiation",)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_claim_holds_and_the_lab_kept_its_promises(
+    ready: Ready, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = lab.run(definition.find(name), on=ready, out=tmp_path).check()
+    assert result.claims
+    assert result.fidelity.verdict is Verdict.KEPT
+    if name == "dcbx_negotiation":
+        shows_both_ladders(result.folder, capsys)
+
+
+def shows_both_ladders(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The host is new to a bridge that has been up, as in the draft: three arrows, whichever machine it is."""
+    symmetric = ladder_from_the_goodbye_on(result, "n1-eth0", "s1-eth1", capsys)
+    assert [line for line in symmetric if "▶" in line or "◀" in line][:3] == [
+        "─── PFC none, willing ▶",
+        "◀ as before ───",
+        "─── PFC 3,4, willing ▶",
+    ]
+    assert "├ PFC 3,4, the peer's: this port is willing and the peer is not" in symmetric
+    asymmetric = ladder_from_the_goodbye_on(result, "n4-eth0", "s1-eth4", capsys)
+    assert [line for line in asymmetric if "▶" in line or "◀" in line][:4] == [
+        "◀ TC 8; ETS 0:12 1:12 2:12 3:12 4:12 5:12 6:12 7:16 / 01234567, not willing ───",  # and again RV 0
+        "─── TC 8; ETS 0:40 1:30 2:30 / 0001222S, willing ▶",
+        "◀ recommends ETS 0:15 1:55 2:30 (RV 1) ───",
+        "─── ETS 0:15 1:55 2:30 / 0001222S, willing ▶",
+    ]
+    assert "├ ETS 0:15 1:55 2:30 / 0001222S, the peer's recommendation: this port is willing" in asymmetric
+
+
+def ladder_from_the_goodbye_on(result: Path, left: str, right: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What `xoff ladder` prints after the host's goodbye, without times and lines of the drawing."""
+    assert main(["ladder", str(result), left, right]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == [left, right]
+    goodbye = next(number for number, line in enumerate(lines) if "shutdown (TTL 0)" in line)
+    plain = (re.sub(r"^ *[0-9.]* │?|│$|; arrives at [0-9.]+", "", line) for line in lines[goodbye + 1 :])
+    return [re.sub(r"─{3,}", "───", line).replace(" ───▶", " ▶").replace("◀─── ", "◀ ").strip(" │") for line in plain]
+
+
+def failing(run: Runner, fault: str) -> set[str]:
+    result = run(f"dcbx_faults:{fault}")
+    assert result.status is Status.OK, result.reason
+    return {claim.name for claim in result.claims if not claim.passed}
+
+
+def test_an_agent_that_does_not_do_what_is_negotiated_is_seen(run: Runner) -> None:
+    found = failing(run, "pfc_that_is_not_put_on_the_port")
+    assert {"adopted: PFC of the hosts' agents", "adopted: lost"} <= found
+    assert not any("settled" in name for name in found)

@@ -15,7 +15,7 @@ from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Status
 from tests.lab.conftest import Runner
 
-EXPERIMENTS = ("dcbx_negotiation",)
+EXPERIMENTS = ("dcbx_negotiation", "dcbx_mismatch")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -68,3 +68,15 @@ def test_an_agent_that_does_not_do_what_is_negotiated_is_seen(run: Runner) -> No
     found = failing(run, "pfc_that_is_not_put_on_the_port")
     assert {"adopted: PFC of the hosts' agents", "adopted: lost"} <= found
     assert not any("settled" in name for name in found)
+
+
+def test_a_defense_that_never_ends_is_seen(run: Runner) -> None:
+    found = failing(run, "defense_that_never_ends")
+    assert {f"{version}, defense: discarded while they agree" for version in ("published", "draft")} <= found
+    assert not any("no defense" in name for name in found)
+
+
+def test_a_defense_of_other_priorities_is_seen(run: Runner) -> None:
+    found = failing(run, "defense_of_everything")
+    assert "draft, defense: of the other priority lost" in found
+    assert not any("no defense" in name for name in found)

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from experiments import dcbx_negotiation
+from experiments import dcbx_mismatch, dcbx_negotiation
 from testbed.agent.speaker import Speaker
 from testbed.lab import Run, experiment
+from testbed.linux.port_program import PortProgram
 
 
 @experiment(timeout="120s")
 def pfc_that_is_not_put_on_the_port(run: Run) -> None:
     Speaker._put_pfc = lambda *_: None  # type: ignore[method-assign]
     dcbx_negotiation.dcbx_negotiation.body(run)
+
+
+@experiment(timeout="120s")
+def defense_that_never_ends(run: Run) -> None:
+    put = PortProgram.set_defended
+    PortProgram.set_defended = lambda self, slot, mask: put(self, slot, mask | self.defended(slot))  # type: ignore
+    dcbx_mismatch.dcbx_mismatch.body(run)
+
+
+@experiment(timeout="120s")
+def defense_of_everything(run: Run) -> None:
+    put = PortProgram.set_defended
+    PortProgram.set_defended = lambda self, slot, mask: put(self, slot, 0xFF * bool(mask))  # type: ignore
+    dcbx_mismatch.dcbx_mismatch.body(run)

@@ -1,19 +1,23 @@
 """Questions of the network's own process to agents and speakers, and their answers: packets in a socket of each.
 
-An answer that comes too late must not be taken for that to the next question, so both carry a number.
+An answer that comes too late must not be taken for that to the next question, so both carry a number. An answer is in
+memory of its own, and only its file goes through the socket: it may be as large as a node with hundreds of ports makes
+it, and an agent never waits until somebody reads.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import socket
 import time
 from dataclasses import dataclass
 from typing import Any
 
-_LARGEST = 1 << 20
+_LARGEST_QUESTION = 1 << 17
 _PATIENCE_S = 2.0
+_SIGN = b"."
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,18 @@ def ask(end: socket.socket, question: Question) -> dict[str, Any]:
     end.send(pickle.dumps(question))
     while True:
         end.settimeout(max(0.001, deadline - time.monotonic()))
-        data = end.recv(_LARGEST)
-        if not data:
+        sign, files, _, _ = socket.recv_fds(end, len(_SIGN), 1)
+        if not sign:
             raise ConnectionError("it has ended")
-        found: dict[str, Any] = json.loads(data)
+        with open(files[0], "rb") as memory:
+            memory.seek(0)
+            found: dict[str, Any] = json.load(memory)
         if found.pop("question") == question.number:
             return found
 
 
 def receive(end: socket.socket) -> Question:
-    data = end.recv(_LARGEST)
+    data = end.recv(_LARGEST_QUESTION)
     if not data:
         return Question(0, "")
     question: Question = pickle.loads(data)  # from the process that forked us, and nobody else has this socket
@@ -47,4 +53,6 @@ def receive(end: socket.socket) -> Question:
 
 
 def answer(end: socket.socket, question: Question, what: dict[str, Any]) -> None:
-    end.send(json.dumps({"question": question.number} | what).encode())
+    with os.fdopen(os.memfd_create("xoff-answer", os.MFD_CLOEXEC), "wb", buffering=0) as memory:
+        memory.write(json.dumps({"question": question.number} | what).encode())
+        socket.send_fds(end, [_SIGN], [memory.fileno()])

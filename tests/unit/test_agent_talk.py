@@ -1,0 +1,58 @@
+"""Questions to agents and their answers, through the sockets that both have."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from testbed.agent import talk
+from testbed.agent.talk import Question
+
+
+@pytest.fixture
+def ends() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_an_answer_may_be_larger_than_any_packet(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = ends
+    text = "x" * (5 << 20)
+    before = open_files()
+    talk.answer(theirs, Question(1, "snapshot"), {"text": text})
+    assert talk.ask(ours, Question(1, "snapshot")) == {"text": text}
+    assert open_files() == before
+
+
+def test_an_answer_that_came_too_late_is_not_taken_for_that_to_the_next_question(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = ends
+    before = open_files()
+    talk.answer(theirs, Question(1, "snapshot"), {"text": "of the one before"})
+    talk.answer(theirs, Question(2, "snapshot"), {"text": "of this one"})
+    assert talk.ask(ours, Question(2, "snapshot")) == {"text": "of this one"}
+    assert open_files() == before
+
+
+def test_a_question_arrives_as_it_was_and_a_closed_end_is_an_empty_one(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = ends
+    talk.answer(theirs, Question(7, "configure"), {})
+    talk.ask(ours, Question(7, "configure", ("s1-eth1", None)))
+    assert talk.receive(theirs) == Question(7, "configure", ("s1-eth1", None))
+    ours.close()
+    assert talk.receive(theirs).verb == ""
+
+
+def test_an_end_that_is_closed_is_said(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = ends
+    theirs.close()
+    with pytest.raises(OSError):
+        talk.ask(ours, Question(1, "snapshot"))

@@ -37,6 +37,11 @@ class Own(enum.IntEnum):
     APPLICATIONS_SET = 111  # value: entries
     HEADROOM_MEASURED = 113  # value: the longest round trip, in ns
     HEADROOM_DEFAULT = 114  # nothing is measured: the configured headroom holds
+    TUNNEL_XOFF = 115  # sent through a reverse tunnel; value: microseconds since the threshold was passed
+    TUNNEL_XON = 116
+    TUNNEL_REFRESH = 117
+    TUNNEL_RECEIVED = 118  # a PFC frame for these priorities came through one, and this port obeys it
+    TUNNEL_LEARNED = 119
     NOT_LOSSLESS = 112  # the buffer has not enough cells to make these lossless; what was granted before stays
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from testbed.agent import talk
 from testbed.agent.log import RECORD, Own
-from testbed.agent.orders import CAME, DONE, LARGEST_ORDER, Order, What
+from testbed.agent.orders import CAME, DONE, LARGEST_ORDER, Came, Order, What
 from testbed.agent.plan import AgentPlan
 from testbed.agent.port import SHARED, AgentPort
 from testbed.agent.standin import GRACE_NS
@@ -164,11 +164,15 @@ class Loop:
                     self._send(port, frame)
                     now_ns = time.monotonic_ns()
                     self._records.append(RECORD.pack(now_ns, Own.FRAME_SENT, slot, 1 << priority, now_ns - time_ns))
+                if port.plan.tells:
+                    self._tell(CAME.pack(Came.XOFF, priority, slot, time_ns, 0), slot)
                 self._records.append(RECORD.pack(time_ns, Own.THRESHOLD, slot, 1 << priority, shared_cells))
             elif kind == _XON:
                 frame = port.pfc.relieved(1 << priority, time_ns)
                 if frame:
                     self._send(port, frame)
+                if port.plan.tells:
+                    self._tell(CAME.pack(Came.XON, priority, slot, time_ns, 0), slot)
                 self._records.append(RECORD.pack(time_ns, Own.THRESHOLD, slot, 1 << priority, shared_cells))
             elif kind == _DROP:
                 self._records.append(RECORD.pack(time_ns, Own.DROP, slot, 1 << priority, reason << 32 | length))
@@ -176,10 +180,14 @@ class Loop:
     def _hand_on(self, slot: int, frame: bytes, arrived_ns: int) -> None:
         """Give the speaker a measurement frame, with the moment at which a PFC frame would have taken effect."""
         effective_ns = time.monotonic_ns() + self._stop_ns
+        self._tell(CAME.pack(Came.MEASUREMENT, 0, slot, arrived_ns, effective_ns) + frame, slot)
+
+    def _tell(self, what: bytes, slot: int) -> None:
+        """Have the speaker hear of something."""
         try:
-            self._measurements.send(CAME.pack(slot, arrived_ns, effective_ns) + frame)
+            self._measurements.send(what)
         except OSError as error:  # it has no time for so many
-            self._records.append(RECORD.pack(effective_ns, Own.SEND_FAILED, slot, 0, error.errno or errno.EIO))
+            self._records.append(RECORD.pack(time.monotonic_ns(), Own.SEND_FAILED, slot, 0, error.errno or errno.EIO))
 
     def _practise(self) -> None:
         """Stop a queue and let it go while nobody sends yet, to know how long it takes; the first time is longest."""
@@ -234,6 +242,11 @@ class Loop:
             self._program.set_queues(slot, order.sockets)
         elif order.what is What.DRAINED:
             port.drained()
+        elif order.what is What.OBEY:
+            stop, resume = port.pfc.receive(order.frame, now_ns)
+            if stop:
+                self._netlink_send(port.stopping(stop))
+            self._let_go(port, resume)
         elif order.what is What.SEND:
             self._send(port, order.frame)
         elif order.what is What.RELIEVED:

@@ -26,6 +26,7 @@ class What(enum.IntEnum):
     DRAINED = 3  # the queues before are empty by now
     RELIEVED = 4  # the buffer of the priorities `mask` has room again
     SEND = 5  # the frame that follows, the way that PFC frames go
+    OBEY = 6  # the PFC frame that follows, which came through a tunnel, as if it had come in here
 
 
 class Order(NamedTuple):
@@ -45,8 +46,15 @@ class Order(NamedTuple):
         return cls(What(what), slot, mask, numbers[:8], numbers[8:], data[_FORM.size :])
 
 
-# And the other way: a measurement frame that came in, for the speaker, with its two stamps.
+# And the other way: what the speaker is to hear of.
 
-CAME = struct.Struct("=HQQ")
-"""slot, when it arrived, and when a PFC frame in its place would have taken effect; the frame follows."""
+
+class Came(enum.IntEnum):
+    MEASUREMENT = 1  # a measurement frame came in; it follows
+    XOFF = 2  # the buffer of a priority passed its threshold
+    XON = 3  # it has room again
+
+
+CAME = struct.Struct("=BBHQQ")
+"""What, priority, slot, when it came; of a frame also when a PFC frame in its place would have taken effect."""
 LARGEST_CAME = CAME.size + FRAME_OCTETS

@@ -54,7 +54,7 @@ class Agents:
         self._logs = [log.new() for _ in plans]
         self._stories = [log.new() for _ in plans]
         self._controls = [_ends() for _ in plans]
-        self._speakers = [_ends() if any(port.dcbx for port in plan.ports) else None for plan in plans]
+        self._speakers = [_ends() if plan.wan or any(port.dcbx for port in plan.ports) else None for plan in plans]
         self._orders = [_ends() for _ in plans]
         self._measurements = [_ends() for _ in plans]
         self._ending = socket.socketpair()
@@ -113,7 +113,7 @@ class Agents:
         index = self._index(node)
         found = self._ask(self._controls[index], node, "snapshot")
         speaker = self._speakers[index]
-        return found | (self._ask(speaker, node, "snapshot") if speaker else {"dcbx": {}})
+        return found | (self._ask(speaker, node, "snapshot") if speaker else {"dcbx": {}, "wan": None})
 
     def configure_dcbx(self, node: str, port: str, settings: DcbxSettings | None) -> None:
         """Other settings for a port that runs; None: DCBX off."""

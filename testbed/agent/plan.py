@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 
 from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
 from testbed.errors import XoffError
@@ -18,6 +19,11 @@ from testbed.headroom import exchange
 from testbed.linux.netlink import Message
 from testbed.linux.port_program import GroupLimits
 from testbed.pfc.settings import PfcSettings
+from testbed.srv6.endx_pfc import LocalSid
+from testbed.srv6.learning import LearnerSettings
+from testbed.srv6.refresh import Refresh
+from testbed.srv6.reverse import ReverseTunnel
+from testbed.srv6.sid import Sid
 from testbed.units import Duration, Rate, Scale
 
 
@@ -67,6 +73,22 @@ class HeadroomPlan:
 
 
 @dataclass(frozen=True)
+class WanPlan:
+    """A router that pauses, and is paused, through SRv6 tunnels (End.X.PFC)."""
+
+    source: IPv6Address
+    """An address of the router inside the SR domain: the source of its PFC packets."""
+    sids: tuple[LocalSid, ...]
+    """Its End.X.PFC SIDs."""
+    tunnels: tuple[tuple[ReverseTunnel, Refresh], ...] = ()
+    """Set up beforehand (the draft's scenario 1). Congestion of a tunnel's interface goes into it."""
+    learner: LearnerSettings | None = None
+    """Also learn tunnels from the data (scenario 2): with this, what is announced, and the times of such a tunnel."""
+    directory: tuple[Sid, ...] = ()
+    learned_refresh: Refresh | None = None
+
+
+@dataclass(frozen=True)
 class PortPlan:
     """One port. By queue, netlink requests ready to send: `stop` it, let it `go`, `empty` it: throw away what it holds,
     and leave it stopped.
@@ -88,6 +110,8 @@ class PortPlan:
     arrange: Callable[[Ets | None], Arrangement]
     dcbx: DcbxPlan | None = None
     headroom: HeadroomPlan | None = None
+    tells: bool = False
+    """Does the speaker want to hear when a priority becomes congested? It has a tunnel for PFC then."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +122,7 @@ class AgentPlan:
     number: int
     pid: int
     ports: tuple[PortPlan, ...]
+    wan: WanPlan | None = None
     divide: Callable[[Mapping[int, int], Mapping[int, int]], Division] | None = None
     """The buffer with these priorities lossless, as a mask for each slot, and with these headrooms, in cells for each
     slot that has measured it; UsageError if it has not enough cells."""

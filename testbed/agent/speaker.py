@@ -23,8 +23,9 @@ from typing import Any
 from testbed.agent import talk
 from testbed.agent.log import RECORD, Own
 from testbed.agent.notes import Notes
-from testbed.agent.orders import CAME, DONE, LARGEST_CAME, Order, What
+from testbed.agent.orders import CAME, DONE, LARGEST_CAME, Came, Order, What
 from testbed.agent.plan import AgentPlan, Division
+from testbed.agent.wan import Means, WanAgent
 from testbed.dcbx import show
 from testbed.dcbx.changes import changes
 from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, Event, HeadroomChanged, PfcChanged
@@ -116,6 +117,11 @@ class Speaker:
             for port in plan.ports
             if port.headroom
         }
+        self._wan: WanAgent | None = None
+        if plan.wan:
+            slots = {port.name: port.slot for port in plan.ports}
+            means = Means(self._program, self._order, self._record)
+            self._wan = WanAgent(plan.wan, slots, plan.ports[0].mac, means)
         self._headroom: dict[int, int] = {}
         """Cells, where they were measured."""
         self._kept: dict[int, tuple[bytes, ...]] = {}
@@ -128,7 +134,8 @@ class Speaker:
         timer, waiting = kernel.Timer(), select.epoll()
         slots = {socket.fd: slot for slot, socket in self._sockets.items()}
         came = self._came.fileno()
-        for file in (self._control.fileno(), self._watch.fd, came, timer.fd, *slots):
+        wan = self._wan.files if self._wan else {}
+        for file in (self._control.fileno(), self._watch.fd, came, timer.fd, *slots, *wan):
             waiting.register(file, select.EPOLLIN)
         while True:
             timer.set(self.deadline_ns)
@@ -136,6 +143,8 @@ class Speaker:
                 now_ns = time.monotonic_ns()
                 if file in slots:
                     self._hear(slots[file], now_ns)
+                elif file in wan:
+                    wan[file](now_ns)
                 elif file == came:
                     self._take_measurements()
                 elif file == timer.fd:
@@ -173,6 +182,7 @@ class Speaker:
     @property
     def deadline_ns(self) -> int:
         due = [one.deadline_ns or NEVER for one in self._dcbx.values()]
+        due.append(self._wan.deadline_ns if self._wan else NEVER)
         due += [NEVER if (at := one.deadline()) is None else at for one in self._measurers.values()]
         return min([self._retry_ns, *due, *self._draining.values()])
 
@@ -197,12 +207,14 @@ class Speaker:
             self._divide(now_ns)
         for slot in self._measurers:
             self._measure(slot)
+        if self._wan and self._wan.deadline_ns <= now_ns:
+            self._wan.expire(now_ns)
 
     def _answer(self, now_ns: int) -> bool:
         """Do what the network's own process asks; False to end."""
         question = talk.receive(self._control)
         if question.verb == "snapshot":
-            found: dict[str, Any] = {"dcbx": self._snapshot()}
+            found: dict[str, Any] = {"dcbx": self._snapshot(), "wan": self._wan.snapshot() if self._wan else None}
         elif question.verb == "measure":
             slot = next((slot for slot in self._measurers if self._ports[slot].name == question.argument), None)
             if slot is None:
@@ -341,8 +353,11 @@ class Speaker:
                 data = self._came.recv(LARGEST_CAME)
             except BlockingIOError:
                 return
-            slot, arrived_ns, effective_ns = CAME.unpack_from(data)
-            if measurer := self._measurers.get(slot):
+            what, priority, slot, arrived_ns, effective_ns = CAME.unpack_from(data)
+            if what != Came.MEASUREMENT:
+                if self._wan:
+                    self._wan.congested(slot, priority, what == Came.XOFF, arrived_ns, time.monotonic_ns())
+            elif measurer := self._measurers.get(slot):
                 if measurer.status.phase is Phase.OFF_THERE:  # what the peer announced may have come just before
                     self._hear(slot, time.monotonic_ns())
                 measurer.receive(data[CAME.size :], time.monotonic_ns(), arrived_ns, effective_ns)

@@ -42,6 +42,7 @@ from testbed.net.cable import Cable
 from testbed.net.port import Buffer, Port, PortNeeds
 from testbed.net.queues import Queues
 from testbed.net.routes import Graph
+from testbed.net.srv6 import Wan
 from testbed.priority.path import Disagreement, PathPort, check_paths
 from testbed.units import Duration, Scale
 
@@ -282,6 +283,13 @@ class Fabric:
             raise FabricError("the network does not run")
         self.agents.configure_dcbx(self.port(port).node.name, port, settings)
 
+    def wan(self, router: str) -> dict[str, Any]:
+        """What End.X.PFC does at a router: its tunnels, and counters by SID and reason."""
+        found = self.snapshot(router)["wan"]
+        if found is None:
+            raise FabricError(f"{router} has no End.X.PFC")
+        return dict(found)
+
     def measure(self, port: str) -> None:
         """Have a port measure its headroom now; `dcbx` says what comes out."""
         if self.agents is None:
@@ -454,6 +462,7 @@ class Fabric:
                     queues=port.queues.arrange().sockets,
                     priorities=port.settings.priorities.tables(),
                     switched=_bridges(node),
+                    routed=_forwards(node) and not _bridges(node),
                 ),
             )
             requests += port.queues.messages()
@@ -498,15 +507,17 @@ class Fabric:
         if name in self.buffers:
             divide = partial(self._division, node.params.get("buffer") or Buffer(), ports)
         chassis = ChassisId.of_mac(ports[0].mac)
+        wan: Wan | None = node.params.get("wan")
         return AgentPlan(
             node=name,
             number=self.nodes[name],
             pid=node.pid,
-            ports=tuple(self._port_plan(port, chassis) for port in ports),
+            ports=tuple(self._port_plan(port, chassis, wan) for port in ports),
+            wan=wan.plan if wan else None,
             divide=divide,
         )
 
-    def _port_plan(self, port: PortState, chassis: ChassisId) -> PortPlan:
+    def _port_plan(self, port: PortState, chassis: ChassisId, wan: Wan | None) -> PortPlan:
         assert port.queues is not None and port.settings is not None
         queues, settings = port.queues, port.settings
         dcbx = None
@@ -536,6 +547,7 @@ class Fabric:
             arrange=queues.arrange,
             dcbx=dcbx,
             headroom=headroom,
+            tells=bool(wan and port.name in wan.interfaces),
         )
 
     def stop(self) -> None:

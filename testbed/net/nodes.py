@@ -52,7 +52,8 @@ class LosslessSwitch(Switch):
 class LosslessRouter(Node):
     """An IPv4 and IPv6 router with lossless ports and a buffer. Options as for LosslessSwitch.
 
-    And `routes`, static ones: {"10.2.0.0/16": "10.0.1.2"}, from destinations to the neighbours on the way.
+    And `routes`, static ones: {"10.2.0.0/16": "10.0.1.2"}, from destinations to the neighbours on the way; `commands`,
+    to be run when its ports are there; `wan`, what it does with End.X.PFC (`testbed.net.srv6`).
     """
 
     forwards = True
@@ -64,4 +65,7 @@ class LosslessRouter(Node):
         for destination, neighbour in (params.get("routes") or {}).items():
             if refused := self.cmd(f"ip route replace {destination} via {neighbour}").strip():
                 raise FabricError(f"router {self.name}: no route to {destination} via {neighbour}: {refused}")
+        for command in params.get("commands") or ():
+            if refused := self.cmd(command).strip():
+                raise FabricError(f"router {self.name}: {command}: {refused}")
         return done

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +17,7 @@ def ends() -> tuple[socket.socket, socket.socket]:
 
 
 def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_an_answer_may_be_larger_than_any_packet(ends: tuple[socket.socket, socket.socket]) -> None:

@@ -69,11 +69,22 @@ class PortTables:
     priorities: bytes
     switched: bool = False
     """Does the forwarding table hold for what comes in here?"""
+    routed: bool = False
+    """Is it a router's port?"""
 
     def encode(self) -> bytes:
         has_buffer = self.buffer is not None
         return _PORT_SETTINGS.pack(
-            self.node, self.buffer or 0, self.control, *self.queues, has_buffer, self.switched, 0, 0, 0, self.priorities
+            self.node,
+            self.buffer or 0,
+            self.control,
+            *self.queues,
+            has_buffer,
+            2 if self.routed else self.switched,
+            0,
+            0,
+            0,
+            self.priorities,
         )
 
 

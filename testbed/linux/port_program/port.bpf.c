@@ -45,7 +45,12 @@
 #define MARK_PRIORITY 15
 #define MARK_CELLS 0x7FFFu
 
+/* The mark of a frame that a router is passing on: magic, then the slot that it came in by and its priority. Headers and
+ * interface may be others by the time it leaves, if it goes into a tunnel or comes out of one, or through a VRF. */
+#define CAME_MAGIC 0xB0000000u
+
 #define UNCHANGED 0xFF
+#define ROUTED 2
 
 enum kind { GUARANTEED, SHARED, HEADROOM, KINDS };
 enum drop { DROP_HEADROOM, DROP_HEADROOM_POOL, DROP_THRESHOLD, DROP_SHARED_POOL, DROPS, ADMITTED = DROPS };
@@ -58,7 +63,7 @@ struct port {
 	__u32 control;			/* skb->priority of MAC control and LLDP frames: ahead of all queues */
 	__u32 queue[PRIORITIES];	/* skb->priority of a frame of this local priority going out here */
 	__u8 charged;			/* is there such a buffer? A host has none */
-	__u8 switched;			/* does the forwarding table hold for frames coming in here? */
+	__u8 switched;			/* 1: the forwarding table holds for frames coming in here; ROUTED: a router's port */
 	__u8 blocked;			/* priorities whose frames the watchdog drops instead of queueing them here */
 	__u8 defended;			/* priorities whose frames are discarded as they come in: DCBX's defense */
 	__u8 applications;		/* which kinds of entry `applications` has for frames of this node's own */
@@ -517,6 +522,14 @@ int port_in(struct __sk_buff *skb)
 	if (skb->protocol != bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->vlan_present) {
 		if (port->defended && is_kept_out(skb))
 			return DROP;
+		if (port->switched == ROUTED) {
+			struct found found;
+
+			look_at(skb, &found);
+			skb->mark = CAME_MAGIC | (skb->ifindex - FIRST_INTERFACE) << MARK_SLOT |
+				    (__u32)classify(port, &found) << MARK_PRIORITY;
+			return NEXT;
+		}
 		return port->switched ? forward(skb, port) : NEXT;
 	}
 	node = port->node;
@@ -682,19 +695,38 @@ static __always_inline __u8 mark_own(struct __sk_buff *skb, const struct port *o
 	return classify(out, found);
 }
 
+/* A packet that this router has put into an SRv6 tunnel: Linux takes the outer header's DSCP from IPv6 packets alone. */
+static __always_inline void keep_priority(struct __sk_buff *skb, const struct port *out, struct found *found, __u8 dot1p)
+{
+	__u8 next;
+
+	if (out->trust != TRUST_DSCP || found->version != 6 || found->dscp ||
+	    (out->dscp_to_dot1p[0] & 7) == (dot1p & 7) || out->mark_dscp[dot1p & 7] == UNCHANGED)
+		return;
+	if (!bpf_skb_load_bytes(skb, found->ip + 6, &next, 1) && (next == 43 || next == 4 || next == 41))
+		write_dscp(skb, found, out->mark_dscp[dot1p & 7]);
+}
+
 SEC("tc")
 int port_out(struct __sk_buff *skb)
 {
 	struct port *out = port_of(skb->ifindex), *in;
 	struct found found = {};
-	__u32 length;
+	__u32 length, mark = skb->mark, slot = skb->ingress_ifindex - FIRST_INTERFACE;
 	__u8 dot1p, local;
 
 	if (!out)
 		return NEXT;
 	skb->mark = 0;
-	in = port_of(skb->ingress_ifindex);
-	if (in) {
+	if ((mark & MARK_MAGIC_BITS) == CAME_MAGIC)
+		slot = mark >> MARK_SLOT & (SLOTS - 1);
+	in = bpf_map_lookup_elem(&ports, &slot);
+	if (in && (mark & MARK_MAGIC_BITS) == CAME_MAGIC) {
+		look_at(skb, &found);
+		dot1p = mark >> MARK_PRIORITY & 7;
+		keep_priority(skb, out, &found, dot1p);
+		local = in->dot1p_to_local[dot1p & 7] & 7;
+	} else if (in) {
 		look_at(skb, &found);
 		dot1p = classify(in, &found);
 		local = in->dot1p_to_local[dot1p & 7] & 7;
@@ -712,7 +744,7 @@ int port_out(struct __sk_buff *skb)
 	}
 	length = skb->len + (skb->vlan_present ? 4 : 0);
 	if (in && in->charged) {
-		__u32 slot = skb->ingress_ifindex - FIRST_INTERFACE, key = slot * PRIORITIES + (dot1p & 7);
+		__u32 key = slot * PRIORITIES + (dot1p & 7);
 		__u32 index = in->buffer, cells;
 		struct group *group = bpf_map_lookup_elem(&groups, &key);
 		struct buffer *buffer = bpf_map_lookup_elem(&buffers, &index);

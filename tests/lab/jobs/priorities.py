@@ -178,7 +178,7 @@ class Pair:
                 self.fabric.nodes[name],
                 self.fabric.nodes[name] if name in self.fabric.buffers else None,
                 port.queues.control,
-                port.queues.queue_of,
+                port.queues.arrange().sockets,
                 priorities.tables(),
             ),
         )

@@ -1,0 +1,85 @@
+"""A data centre reads from another over an SRv6 WAN whose way out is congested, with End.X.PFC and without.
+
+a1 sends to b1 over r1, r2 and r3; b2 sends to b1 too, so that the port to b1 is overloaded, s2 pauses r3, and r3's
+buffer fills. r2 between knows no PFC. Then r3 has to stop r1, by a frame in a reverse tunnel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Size
+
+LOSSLESS = 3
+
+
+@experiment(timeout="240s")
+def wan_read(run: Run, wan: str = "10km", seconds: int = 4) -> None:
+    """Loss, goodput and back-pressure for tunnels set up beforehand, tunnels learned from the data, and none."""
+    found = {back: _read(run, back, wan, seconds) for back in ("planned", "learned", "none")}
+    for back in ("planned", "learned"):
+        one = found[back]
+        run.claim(f"{back}: lost", one["lost"], equals=[0, 0])
+        run.claim(f"{back}: dropped by any buffer", one["dropped"], equals=0)
+        run.claim(f"{back}: XOFF into the tunnel", one["xoff"], at_least=2)
+        run.claim(f"{back}: pauses and resumes that came out of it", one["obeyed"], equals=one["told"])
+        run.claim(f"{back}: r1 has passed the pressure on to its data centre", one["r1 xoff"], at_least=1)
+        run.claim(f"{back}: headroom used at r3, in cells", one["headroom used"], at_most=one["headroom"])
+        run.claim(f"{back}: queues that r2 has stopped", one["r2 stopped"], equals=0)
+        run.claim(f"{back}: of the port to b1, both flows had", one["share of the port"], at_least=0.97)
+    run.claim("learned: tunnels", found["learned"]["tunnels"], equals=1)
+    run.claim("none: lost", found["none"]["lost"][0], at_least=100)
+    run.claim("none: lost of the flow inside the data centre", found["none"]["lost"][1], equals=0)
+    run.claim("none: all that was lost was dropped at r3", found["none"]["dropped"], equals=found["none"]["lost"][0])
+
+
+def _read(run: Run, back: str, wan: str, seconds: int) -> dict[str, Any]:
+    import time
+
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.traffic import ping
+    from topologies.srv6_wan import Srv6Wan
+
+    # The headers of the tunnel, 96 octets, have to fit into the WAN's frames as well.
+    size = Size("1400B")
+    with network(Srv6Wan(back=back, wan=wan), run) as net:
+        fabric = net.fabric
+        for source in ("a1", "b2"):
+            ping(net[source], net["b1"])
+        flows = Flows([Flow(net[source], net["b1"], LOSSLESS, size) for source in ("a1", "b2")])
+        with flows, run.measuring():
+            time.sleep(seconds)
+            flows.stop_sending()
+        events = fabric.events()
+        count = {kind: sum(event.kind == kind for event in events) for kind in (
+            "tunnel_xoff", "tunnel_xon", "tunnel_refresh", "tunnel_received")}  # fmt: skip
+        tunnels = fabric.wan("r3")["tunnels"] if back != "none" else []
+        sent, at_r3 = fabric.sent("s2-eth2"), fabric.group("r3-eth1", LOSSLESS)
+        found = {
+            "sent": [report.sent for report in flows.reports],
+            "received": [report.received for report in flows.reports],
+            "lost": [report.lost for report in flows.reports],
+            "dropped": fabric.dropped(),
+            "xoff": count["tunnel_xoff"],
+            "told": sum(count.values()) - count["tunnel_received"],
+            "obeyed": count["tunnel_received"],
+            "r1 xoff": fabric.group("r1-eth0", LOSSLESS).xoffs,
+            "r2 stopped": sum(event.kind == "queue_stopped" and event.port.startswith("r2") for event in events),
+            "headroom": fabric.limits("r3-eth1", LOSSLESS).headroom,
+            "headroom used": at_r3.high_water[2],
+            "tunnels": len(tunnels),
+            "share of the port": _filled(flows.reports, fabric.port("s2-eth2").cable.rate.bps),
+            "frames to b1": sent.sent_frames[LOSSLESS],
+        }
+        for name, value in found.items():
+            run.figure(f"{back}: {name}", value)
+        return found
+
+
+def _filled(reports: Any, bps: int) -> float:
+    """The part of the line to b1 that arrived, from the first frame of all to the last."""
+    begin, end = min(report.first_ns for report in reports), max(report.last_ns for report in reports)
+    bits = sum((report.octets + 24 * report.received) * 8 for report in reports)
+    return round(bits * 10**9 / (end - begin) / bps, 4)

@@ -1,8 +1,9 @@
 """What DCBX costs: LLDPDUs read in a second, and an agent of 100 ports that has nothing to do.
 
-    python bench/dcbx.py [--fuzz N]
+    python bench/dcbx.py [--fuzz N] [--lab]
 
 CPU time of this process, so that a busy machine disturbs little. `--fuzz` also throws N damaged frames at the parser.
+`--lab` also runs a real agent on as many real interfaces in the lab, where a core does one instruction a nanosecond.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ from __future__ import annotations
 import argparse
 import heapq
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from testbed import lab
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, PortIdentity
 from testbed.frames import Mac, dcbx, lldp
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, Selector
 from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Text, TextKind
+from testbed.lab import definition, engine
+from testbed.lab.result import Status, expectation
 from tests.fuzz_lldp import Mutator, load_corpus, run
 
 PORTS = 100
@@ -123,9 +128,24 @@ def idle_share() -> float:
     return 100 * (time.process_time() - begin) / IDLE_SECONDS / 2  # two ends were simulated
 
 
+def in_the_lab() -> list[tuple[str, str, str, bool | None]]:
+    """A process with PORTS sockets, which is idle, after it was not."""
+    ready = engine.prepare(engine.Kind.VM, print)
+    job = definition.load_file(Path(__file__).parent / "jobs" / "dcbx.py", "many_ports")
+    with tempfile.TemporaryDirectory() as folder:
+        result = lab.run(job, parameters={"ports": PORTS}, on=ready, out=Path(folder))
+    if result.status is not Status.OK:
+        raise SystemExit(f"many_ports: {result.reason}")
+    rows: list[tuple[str, str, str, bool | None]] = [
+        (f"lab: {claim.name}", f"{claim.measured:.3g}", expectation(claim), claim.passed) for claim in result.claims
+    ]
+    return rows + [(f"lab: {figure.name}", f"{figure.value:.3g} {figure.unit}", "", None) for figure in result.figures]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure what DCBX costs.")
     parser.add_argument("--fuzz", type=int, default=0, metavar="N", help="damaged frames to throw at the parser")
+    parser.add_argument("--lab", action="store_true", help="also a real agent, in the lab")
     options = parser.parse_args()
     rows: list[tuple[str, str, str, bool | None]] = []
 
@@ -146,6 +166,9 @@ def main() -> int:
         run(options.fuzz, seed=1)
         took = time.process_time() - begin
         rows.append((f"{options.fuzz:,} damaged frames, parser and two ports", f"{took:.0f} s", "no exception", True))
+
+    if options.lab:
+        rows += in_the_lab()
 
     width = max(len(name) for name, *_ in rows)
     for name, value, wanted, ok in rows:

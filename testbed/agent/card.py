@@ -11,7 +11,7 @@ from testbed.frames.dcbx.values import Selector
 from testbed.linux.dcb import Ask, DcbCard, DcbError, NoDcb, in_classes
 from testbed.linux.netlink import NetlinkError
 
-_STILL = "DCBX negotiates and shows ETS, PFC and application priorities, and nobody carries them out"
+_STILL = "what is negotiated is shown, and nobody carries it out"
 
 
 class Card:

@@ -90,7 +90,12 @@ class LldpSocket:
 
     def send(self, frame: bytes) -> None:
         """OSError if the interface is down or has no room."""
-        self._socket.send(frame)
+        try:
+            self._socket.send(frame)
+        except OSError as error:
+            if error.errno != errno.ENETDOWN:
+                raise
+            self._socket.send(frame)  # that was said of the past: the interface has been down since the last call
 
     def close(self) -> None:
         self._socket.close()

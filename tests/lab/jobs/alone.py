@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -179,3 +180,57 @@ def command_line(run: Run) -> None:
                 wanted = [OURS, "PFC", "3", "3", "3", "no/yes", "no", "none/-", "local", "setting:"]
                 run.claim("the row of PFC", [row[:10] for row in pfc], equals=[wanted])
                 run.claim("what is missing here is said", "takes no DCB settings" in text, equals=True)
+
+
+@experiment(timeout="60s", files=FILES)
+def sockets(run: Run) -> None:
+    """What an LLDP socket returns, and what not."""
+    from testbed.linux import kernel
+    from testbed.linux.lldp_socket import LldpSocket
+
+    plain = bytes.fromhex("0180c200000e" + HIGH.replace(":", "") + "88cc") + bytes(46)
+    with cable():
+        ours = LldpSocket(OURS)
+        namespace = os.open(f"/run/netns/{PEER}", os.O_RDONLY)
+        with kernel.in_network(namespace):
+            theirs = LldpSocket(THEIRS)
+
+        def heard(*frames: bytes) -> list[str]:
+            for frame in frames:
+                theirs.send(frame)
+            settle(0.01)
+            return [frame.hex() for frame in ours.receive()]
+
+        run.claim("a frame, octet by octet", heard(plain), equals=[plain.hex()])
+        run.claim("nothing more", heard(), equals=[])
+        ours.send(plain)
+        run.claim("not its own", heard(), equals=[])
+        tagged = [plain[:12] + bytes.fromhex(tag) + plain[12:] for tag in ("81000005", "81006000")]
+        run.claim("none with a tag, of a VLAN or of a priority", heard(*tagged), equals=[])
+        run.claim("these are counted", ours.tagged, equals=2)
+        run.claim("no other protocol", heard(plain[:12] + bytes.fromhex("0800") + plain[14:]), equals=[])
+        run.claim("a flood comes in parts", [len(heard(*[plain] * 40)), len(heard())], equals=[32, 8])
+        groups = command("ip", "maddress", "show", "dev", OURS)
+        listed = [group in groups for group in ("01:80:c2:00:00:0e", "01:80:c2:00:00:03", "01:80:c2:00:00:00")]
+        run.claim("in the three groups of LLDP", listed, equals=[True] * 3)
+        at_peer("ip", "link", "set", "dev", THEIRS, "down")
+        command("ip", "link", "set", "dev", OURS, "down")
+        run.claim("down: nothing, and no error", [frame.hex() for frame in ours.receive()], equals=[])
+        command("ip", "link", "set", "dev", OURS, "up")
+        at_peer("ip", "link", "set", "dev", THEIRS, "up")
+        settle(0.1)
+        run.claim("up again", heard(plain), equals=[plain.hex()])
+        # A bridge that is told to forward LLDP takes the frame away from whoever waits behind it.
+        command("ip", "link", "add", "name", "bridge0", "type", "bridge", "group_fwd_mask", "0x4000")
+        command("ip", "link", "set", "dev", "bridge0", "up")
+        command("ip", "link", "set", "dev", OURS, "master", "bridge0")
+        settle(1)
+        run.claim("at a bridge that forwards LLDP", heard(plain), equals=[plain.hex()])
+        command("ip", "link", "delete", "dev", "bridge0")
+        for end in (ours, theirs):
+            end.close()
+        os.close(namespace)
+        try:
+            LldpSocket("none")
+        except OSError as error:
+            run.claim("no such interface", str(error), equals="no interface with this name")

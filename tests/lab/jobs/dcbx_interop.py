@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -156,13 +157,15 @@ def expected(settings: DcbxSettings) -> DcbxTlvs:
     sent = negotiate(settings, Mac.parse(LOW), None).sent
     entries = _ordered(sent.applications.entries) if sent.applications else ()
     applications = ApplicationPriority(entries) if sent.applications else None
-    return DcbxTlvs(sent.traffic_classes, sent.ets, sent.recommendation, sent.pfc, applications, sent.cn)
+    pfc = sent.pfc and replace(sent.pfc, headroom=False)  # our private octet is not the business of others
+    return DcbxTlvs(sent.traffic_classes, sent.ets, sent.recommendation, pfc, applications, sent.cn)
 
 
 @experiment(timeout="300s", files=FILES)
 def read_by_lldpad(run: Run, count: int = 12) -> None:
     """lldpad hears us; `lldptool` prints what it has understood. One agent, with many settings one after another."""
-    chosen = [FULL, *(some_settings(run.rng) for _ in range(count))]
+    chosen = [FULL, replace(FULL, pfc=PfcAdmin(mask([3]), headroom=True))]
+    chosen += [some_settings(run.rng) for _ in range(count)]
     with cable(), capture(run), lldpad(run.directory), agent(run.directory, chosen[0]) as ours:
         for number, settings in enumerate(chosen):
             ours.write(settings)

@@ -1,0 +1,226 @@
+"""One interface of a stand-alone agent: its socket, its DCBX, its card, and what becomes of them when the link changes.
+
+It may be there or not. Whoever has it waits for its `fd` and its `deadline_ns`, and tells it what links do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TextIO
+
+import testbed
+from testbed.agent.card import Card
+from testbed.agent.told import sentence
+from testbed.dcbx import show
+from testbed.dcbx.config import Config
+from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, PfcChanged
+from testbed.dcbx.port import DcbxPort
+from testbed.dcbx.settings import PortIdentity
+from testbed.errors import XoffError
+from testbed.frames import Mac
+from testbed.frames.lldp import ChassisId, PortId
+from testbed.frames.lldp_tlvs import Capabilities, Capability, Text, TextKind
+from testbed.linux import netlink
+from testbed.linux.link_state import Link
+from testbed.linux.lldp_socket import LldpSocket
+
+Report = Callable[[str], None]
+NEVER = 1 << 62
+_FOR_THE_CARD = (PfcChanged, EtsChanged, ApplicationsChanged, CnChanged)
+_VALUES = frozenset({"card", "pfc_changed", "ets_changed", "applications_changed", "cn_changed"})
+
+
+class AgentError(XoffError):
+    """This machine does not let an agent run."""
+
+    exit_code = 3
+
+
+class AlonePort:
+    """One interface, there or not."""
+
+    def __init__(self, link: Link, config: Config, ask: netlink.Socket, report: Report, log: TextIO | None) -> None:
+        self.name = link.name
+        self._config = config
+        self._netlink = ask
+        self._report = report
+        self._log = log
+        self._link = link
+        self._counters = {"send_failed": 0, "tagged": 0}
+        self._said: dict[str, str] = {}
+        self._appear(link)
+        if not link.is_up:
+            report(f"it is down, and waited for; `ip link set {self.name} up` sets it up")
+        elif not link.has_carrier:
+            report("it has no carrier, which is waited for")
+
+    def _appear(self, link: Link) -> None:
+        assert link.mac is not None  # an Ethernet interface has one
+        self._socket: LldpSocket | None = open_socket(link.name)
+        self.socket_is_new = True  # it may have the number of one that was closed
+        self._link = link
+        self._card = Card(link.name, self._netlink.ask, partial(self._say_once, "card"))
+        self._dcbx = DcbxPort(_identity(link.mac, link.name), self._config.settings, self._config.timers)
+
+    @property
+    def fd(self) -> int | None:
+        """None: the interface is not there."""
+        return self._socket.fd if self._socket else None
+
+    @property
+    def deadline_ns(self) -> int:
+        deadline = self._dcbx.deadline_ns
+        return NEVER if deadline is None else deadline
+
+    @property
+    def dcbx(self) -> DcbxPort:
+        return self._dcbx
+
+    def start(self, now_ns: int) -> None:
+        """Begin, if the link can talk."""
+        if self._link.can_talk and not self._dcbx.is_running:
+            self._dcbx.start(now_ns)
+            self._carry_out(now_ns)
+
+    def link_changed(self, link: Link, now_ns: int) -> None:
+        """Something is said of an interface that has this one's name or index."""
+        if not link.exists or link.name != self.name:
+            if link.index == self._link.index:
+                self.vanished(now_ns)
+            return
+        if self._socket and link.mac is not None and link.mac != self._dcbx.identity.mac:
+            self.stop(now_ns)  # as the one that the peer knows
+            self._socket.close()
+            self._socket = None
+            self._report(f"its address is {link.mac} now")
+        if self._socket is None:
+            was_there = self._link.exists
+            try:
+                self._appear(link)
+            except AgentError as error:
+                self._report(f"{error}; the interface is waited for")
+                return
+            if not was_there:
+                self._report("it is there again")
+        talked, self._link = self._link.can_talk, link
+        if self._dcbx.is_running and not link.can_talk:
+            self._dcbx.link_down(now_ns)
+            self._carry_out(now_ns)
+            self._report("the carrier is gone" if link.is_up else "it was set down")
+        elif link.can_talk and not self._dcbx.is_running:
+            if not talked:
+                self._report("the carrier is there")
+            self.start(now_ns)
+
+    def configure(self, config: Config, now_ns: int) -> None:
+        self._config = config
+        self._dcbx.configure(config.settings, now_ns)
+        self._carry_out(now_ns)
+
+    def receive(self, now_ns: int) -> None:
+        """Frames are there."""
+        if self._socket is None:
+            return
+        for frame in self._socket.receive():
+            if self._log:
+                self._write(show.frame_record(frame, self._dcbx.settings.version, "received", now_ns))
+            self._dcbx.receive(frame, now_ns)
+            self._carry_out(now_ns)
+
+    def expire(self, now_ns: int) -> None:
+        self._dcbx.expire(now_ns)
+        self._carry_out(now_ns)
+
+    def stop(self, now_ns: int) -> None:
+        """Tell the peer, and leave the card as it was."""
+        was_running = self._dcbx.is_running
+        self._dcbx.stop(now_ns)
+        self._carry_out(now_ns, tell=False)
+        restored = self._card.restore()
+        self._report(
+            f"ended{', and the peer was told to forget it' * was_running}{'; the card is as it was' * restored}"
+        )
+
+    def close(self) -> None:
+        if self._socket:
+            self._socket.close()
+
+    def snapshot(self) -> dict[str, Any]:
+        """For who asks: the port, and what the agent adds to it."""
+        state = show.snapshot(self._dcbx)
+        if self._socket:
+            self._counters["tagged"] = self._socket.tagged
+        counted = {name: count for name, count in self._counters.items() if count}
+        state["counters"] = {**state["counters"], **counted}
+        link = "up" if self._link.can_talk else "no carrier" if self._link.is_up else "down"
+        return {"link": link if self._link.exists else "gone", "card": self._card.summary, **state}
+
+    def vanished(self, now_ns: int) -> None:
+        """There is no such interface any more."""
+        if not self._link.exists:
+            return
+        self._link = Link(self._link.index, self.name, None, False, False, False, True, exists=False)
+        self._dcbx.link_down(now_ns)
+        self._carry_out(now_ns)
+        if self._socket:
+            self._socket.close()
+        self._socket = None
+        self._report("it was removed or renamed; another one of this name is waited for")
+
+    def _carry_out(self, now_ns: int, tell: bool = True) -> None:
+        for frame in self._dcbx.take_frames():
+            self._send(frame, now_ns)
+        events = self._dcbx.take_events()
+        if any(isinstance(event, _FOR_THE_CARD) for event in events) and self._link.exists and tell:
+            self._card.apply(self._dcbx.state)
+        for event in events:
+            record = show.record(event)
+            if self._log:
+                self._write(record)
+            if tell and (text := sentence(record)):
+                self._say_once(record["what"], text)
+
+    def _send(self, frame: bytes, now_ns: int) -> None:
+        if self._socket is None:
+            return
+        try:
+            self._socket.send(frame)
+        except OSError:  # the link has just gone, which is about to be said, or there is no room
+            self._counters["send_failed"] += 1
+            return
+        if self._log:
+            self._write(show.frame_record(frame, self._dcbx.settings.version, "sent", now_ns))
+
+    def _say_once(self, kind: str, text: str) -> None:
+        """A value is not said again: its event also comes when only the peer's side of it changes."""
+        if kind not in _VALUES or self._said.get(kind) != text:
+            self._said[kind] = text
+            self._report(text)
+
+    def _write(self, record: dict[str, Any]) -> None:
+        assert self._log is not None
+        self._log.write(json.dumps({"port": self.name, **record}) + "\n")
+        self._log.flush()
+
+
+def open_socket(name: str) -> LldpSocket:
+    try:
+        return LldpSocket(name)
+    except PermissionError:
+        raise AgentError(f"sending and hearing LLDP on {name} needs CAP_NET_RAW; run this as root") from None
+    except OSError as error:
+        raise AgentError(f"no socket for LLDP on {name}: {error.strerror or error}") from None
+
+
+def _identity(mac: Mac, name: str) -> PortIdentity:
+    is_station = int(Capability.STATION)
+    tlvs = (
+        Text(TextKind.SYSTEM_NAME, socket.gethostname().encode()[:255]),
+        Text(TextKind.SYSTEM_DESCRIPTION, f"Xoff {testbed.__version__} on {os.uname().sysname}".encode()),
+        Capabilities(is_station, is_station),
+    )
+    return PortIdentity(mac, ChassisId.of_mac(mac), PortId.interface(name), tlvs)

@@ -15,7 +15,7 @@ from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Status
 from tests.lab.conftest import Runner
 
-EXPERIMENTS = ("dcbx_negotiation", "dcbx_mismatch")
+EXPERIMENTS = ("dcbx_negotiation", "dcbx_mismatch", "dcbx_willing")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -80,3 +80,9 @@ def test_a_defense_of_other_priorities_is_seen(run: Runner) -> None:
     found = failing(run, "defense_of_everything")
     assert "draft, defense: of the other priority lost" in found
     assert not any("no defense" in name for name in found)
+
+
+def test_a_tie_that_is_broken_the_other_way_round_is_seen_on_the_wire(run: Runner) -> None:
+    found = failing(run, "tie_breaks_the_other_way_round")
+    assert "draft, tie-break lower, willing: both, higher address: a, PFC: b: paused on the wire" in found
+    assert all("willing: both" in name and "tie-break none" not in name for name in found)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from experiments import dcbx_mismatch, dcbx_negotiation
+from experiments import dcbx_mismatch, dcbx_negotiation, dcbx_willing
 from testbed.agent.speaker import Speaker
+from testbed.dcbx import negotiation
 from testbed.lab import Run, experiment
 from testbed.linux.port_program import PortProgram
 
@@ -26,3 +27,10 @@ def defense_of_everything(run: Run) -> None:
     put = PortProgram.set_defended
     PortProgram.set_defended = lambda self, slot, mask: put(self, slot, 0xFF * bool(mask))  # type: ignore
     dcbx_mismatch.dcbx_mismatch.body(run)
+
+
+@experiment(timeout="120s")
+def tie_breaks_the_other_way_round(run: Run) -> None:
+    exact = negotiation.winner
+    negotiation.winner = lambda tie_break, local, remote: exact(tie_break, remote, local)
+    dcbx_willing.dcbx_willing.body(run)

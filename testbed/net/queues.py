@@ -19,7 +19,7 @@ from testbed.frames.dcbx.values import Ets
 from testbed.linux import qdiscs
 from testbed.linux.netlink import Message
 from testbed.net.port import Port
-from testbed.net.scheduling import Scheduling
+from testbed.net.scheduling import SHARED, Scheduling
 from testbed.units import Duration, Rate, Size
 
 PRIORITIES = range(8)
@@ -51,15 +51,14 @@ class Queues:
     def messages(self) -> list[Message]:
         """The requests that make it."""
         made = self._shared() if self.shares_line else self._host()
-        for priority in PRIORITIES:
-            if curve := self.settings.ecn.get(priority):
+        for place in self._places:
+            if curve := self.settings.ecn.get(place % 8):
                 told = red_parameters(curve, plug_below=True).attributes()
-                made.append(qdiscs.red(self.interface, self._class(priority), self.red_handle(priority), told))
+                made.append(qdiscs.red(self.interface, self._class(place), qdiscs.handle(_RED + place), told))
             if self.frees:
-                own = qdiscs.handle(_NETEM + priority)
-                made.append(qdiscs.netem(self.interface, own, _AT_ONCE, parent=self._below_red(priority)))
-            limit = self._limit(priority).bytes
-            made += qdiscs.plug(self.interface, self._plug_parent(priority), self._plug(priority), limit)
+                own = qdiscs.handle(_NETEM + place)
+                made.append(qdiscs.netem(self.interface, own, _AT_ONCE, parent=self._below_red(place)))
+            made += qdiscs.plug(self.interface, self._plug_parent(place), self._plug(place), self._limit(place).bytes)
         return made
 
     @property
@@ -75,7 +74,7 @@ class Queues:
             return Arrangement(tuple(PRIORITIES), tuple(PRIORITIES), ())
         return Arrangement(
             scheduling.queue_of,
-            tuple(qdiscs.handle(_ROOT, _CLASS + queue) for queue in scheduling.queue_of),
+            tuple(qdiscs.handle(_ROOT, _CLASS + self._place(queue, scheduling)) for queue in scheduling.queue_of),
             tuple(replace(message, create=False) for message in self._classes(scheduling)),
         )
 
@@ -84,15 +83,16 @@ class Queues:
         """The kernel's priority that passes all queues."""
         return qdiscs.handle(_ROOT) if self.shares_line else CONTROL_QUEUE
 
-    def pausing(self, priority: int, stop: bool) -> bytes:
+    def pausing(self, queue: int, stop: bool) -> bytes:
         """The request that stops or restarts a queue, ready to send."""
-        return qdiscs.pausing(self.interface, self._plug_parent(priority), stop)
+        places = self._places_of(queue)
+        return b"".join(qdiscs.pausing(self.interface, self._plug_parent(place), stop) for place in places)
 
-    def red_handle(self, priority: int) -> int:
-        """The handle of the qdisc that marks, if the priority has ECN."""
-        return qdiscs.handle(_RED + priority)
+    def red_handles(self, queue: int) -> list[int]:
+        """The handles of the qdiscs that mark, if the queue has ECN."""
+        return [qdiscs.handle(_RED + place) for place in self._places_of(queue)]
 
-    def emptied(self, priority: int) -> bytes:
+    def emptied(self, queue: int) -> bytes:
         """The request that throws away what a queue holds and leaves it stopped.
 
         It is two in one, for a new pause point needs another handle than the old one's: the queue ends with its usual
@@ -101,12 +101,25 @@ class Queues:
         return b"".join(
             qdiscs.emptied(
                 self.interface,
-                self._plug_parent(priority),
-                self._plug(priority, spare),
-                self._limit(priority).bytes,
+                self._plug_parent(place),
+                self._plug(place, spare),
+                self._limit(place).bytes,
             )
+            for place in self._places_of(queue)
             for spare in (True, False)
         )
+
+    @property
+    def _places(self) -> range:
+        """Where frames wait: a queue's place is its number, and among strict classes eight more."""
+        dcbx = self.settings.dcbx
+        return range(2 * 8) if self.shares_line and dcbx and dcbx.ets else PRIORITIES
+
+    def _places_of(self, queue: int) -> range:
+        return self._places[queue::8]
+
+    def _place(self, queue: int, scheduling: Scheduling) -> int:
+        return self._places_of(queue)[-1] if queue in scheduling.strict else queue
 
     def _scheduling(self, ets: Ets | None) -> Scheduling:
         dcbx = self.settings.dcbx
@@ -125,22 +138,29 @@ class Queues:
         ]
 
     def _classes(self, scheduling: Scheduling) -> list[Message]:
-        least = min(scheduling.weights)
+        least, most = min(scheduling.weights), max(scheduling.weights)
         # Next to no rate of its own: a class lives on what it borrows from the line, strict ones before the others, and
         # these by quanta. A quantum of less than a frame would not be served in proportion.
-        return [
-            qdiscs.htb_class(
-                self.interface,
-                qdiscs.handle(_ROOT, _LINE),
-                qdiscs.handle(_ROOT, _CLASS + queue),
-                rate=_NONE,
-                ceil=_UNLIMITED,
-                burst_ns=1,
-                quantum=-(-self._frame * scheduling.weights[queue] // least),
-                level=scheduling.levels[queue],
+        made = []
+        for place in self._places:
+            queue = place % 8
+            if place == self._place(queue, scheduling):
+                level, weight = scheduling.levels[queue], scheduling.weights[queue]
+            else:  # it can only have frames from before, which are to go soon
+                level, weight = (0 if place >= 8 else SHARED), most
+            made.append(
+                qdiscs.htb_class(
+                    self.interface,
+                    qdiscs.handle(_ROOT, _LINE),
+                    qdiscs.handle(_ROOT, _CLASS + place),
+                    rate=_NONE,
+                    ceil=_UNLIMITED,
+                    burst_ns=1,
+                    quantum=-(-self._frame * weight // least),
+                    level=level,
+                )
             )
-            for queue in PRIORITIES
-        ]
+        return made
 
     def _host(self) -> list[Message]:
         queue_of = [*PRIORITIES, *[CONTROL_QUEUE] * 8]
@@ -163,21 +183,21 @@ class Queues:
         """The longest frame on the wire."""
         return self.mtu + 18 + qdiscs.WIRE_OVERHEAD
 
-    def _class(self, priority: int) -> int:
+    def _class(self, place: int) -> int:
         if self.shares_line:
-            return qdiscs.handle(_ROOT, _CLASS + priority)
-        return qdiscs.handle(_TBF + priority, 1)
+            return qdiscs.handle(_ROOT, _CLASS + place)
+        return qdiscs.handle(_TBF + place, 1)
 
-    def _limit(self, priority: int) -> Size:
-        """What a queue holds at most."""
-        curve = self.settings.ecn.get(priority)
+    def _limit(self, place: int) -> Size:
+        """What a place holds at most."""
+        curve = self.settings.ecn.get(place % 8)
         return curve.limit or _QUEUE if curve else _QUEUE
 
-    def _below_red(self, priority: int) -> int:
-        return qdiscs.handle(_RED + priority, 1) if priority in self.settings.ecn else self._class(priority)
+    def _below_red(self, place: int) -> int:
+        return qdiscs.handle(_RED + place, 1) if place % 8 in self.settings.ecn else self._class(place)
 
-    def _plug_parent(self, priority: int) -> int:
-        return qdiscs.handle(_NETEM + priority, 1) if self.frees else self._below_red(priority)
+    def _plug_parent(self, place: int) -> int:
+        return qdiscs.handle(_NETEM + place, 1) if self.frees else self._below_red(place)
 
-    def _plug(self, priority: int, spare: bool = False) -> int:
-        return qdiscs.handle((_SPARE_PLUG if spare else _PLUG) + priority)
+    def _plug(self, place: int, spare: bool = False) -> int:
+        return qdiscs.handle((_SPARE_PLUG if spare else _PLUG) + place)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from testbed.frames.dcbx.values import STRICT, Ets, Tsa
 from testbed.net.port import Port
 
+SHARED = 6
+"""The level of classes that share, where strict ones come and go."""
 _QUEUES = range(8)
 
 
@@ -18,14 +20,17 @@ _QUEUES = range(8)
 class Scheduling:
     queue_of: tuple[int, ...]
     """The queue of each local priority."""
+    strict: frozenset[int]
     levels: tuple[int, ...]
     weights: tuple[int, ...]
-    """Of each queue, in hundredths of a percent; where a queue has no share, that of the least."""
+    """Of each queue, in hundredths of a percent. Where a queue has no share, that of the least; where no priority has
+    the queue, that of the most, so that what it holds still goes soon."""
 
     @classmethod
     def of_port(cls, port: Port) -> Scheduling:
         """Every priority has its own queue. Of several strict ones the highest goes first."""
-        return cls._made(tuple(_QUEUES), sorted(port.strict, reverse=True), port.weights())
+        strict = sorted(port.strict, reverse=True)
+        return cls._made(tuple(_QUEUES), strict, port.weights(), shared=min(len(strict), 7))
 
     @classmethod
     def of_ets(cls, ets: Ets) -> Scheduling:
@@ -35,6 +40,10 @@ class Scheduling:
         strict here, for there is no such shaper; what a vendor's algorithm would do is nobody's to know, so its class
         has its bandwidth. Draft: priorities that are assigned to AVB (13, 14) or strict (15) have a queue each, one
         that no group uses; AVB goes first. A class with a bandwidth of 0 gets what all others leave.
+
+        The level of the classes that share is always the same, for the kernel takes none to another level as long as it
+        holds frames. That leaves six levels above them: beside classes that share, strict ones from the sixth on take
+        turns.
         """
         return cls._draft(ets) if ets.tsa is None else cls._published(ets, ets.tsa)
 
@@ -43,7 +52,7 @@ class Scheduling:
         strict = [queue for queue in reversed(_QUEUES) if tsa[queue] in (Tsa.STRICT, Tsa.CBS)]
         used = set(ets.assignment)
         weights = {queue: ets.bandwidth[queue] * 100 for queue in _QUEUES if queue not in strict}
-        return cls._made(ets.assignment, [queue for queue in strict if queue in used], weights)
+        return cls._made(ets.assignment, [queue for queue in strict if queue in used], weights, SHARED)
 
     @classmethod
     def _draft(cls, ets: Ets) -> Scheduling:
@@ -56,15 +65,24 @@ class Scheduling:
             free.remove(queue_of[priority])
         order = sorted(alone, key=lambda priority: (ets.assignment[priority] == STRICT, -priority))
         weights = {group: ets.bandwidth[group] * 100 for group in groups}
-        return cls._made(tuple(queue_of), [queue_of[priority] for priority in order], weights)
+        return cls._made(tuple(queue_of), [queue_of[priority] for priority in order], weights, SHARED)
 
     @classmethod
-    def _made(cls, queue_of: tuple[int, ...], strict: list[int], weights: dict[int, int]) -> Scheduling:
-        levels, shared = [0] * 8, min(len(strict), 7)
+    def _made(cls, queue_of: tuple[int, ...], strict: list[int], weights: dict[int, int], shared: int) -> Scheduling:
+        """`shared` is the level of the queues that share what strict ones leave."""
+        used = set(queue_of)
+        lowest_strict = shared - 1 if used - set(strict) else 7
+        levels = [0] * 8
         for queue in _QUEUES:
             if queue in strict:
-                levels[queue] = strict.index(queue)
+                levels[queue] = min(strict.index(queue), lowest_strict)
             else:
-                levels[queue] = shared if weights.get(queue) else min(shared + 1, 7)
-        least = min((weight for weight in weights.values() if weight), default=1)
-        return cls(queue_of, tuple(levels), tuple(weights.get(queue) or least for queue in _QUEUES))
+                levels[queue] = shared if weights.get(queue) or queue not in used else min(shared + 1, 7)
+        given = [weights[queue] for queue in used if weights.get(queue)] or [1]
+        left = {True: min(given), False: max(given)}
+        return cls(
+            queue_of,
+            frozenset(strict),
+            tuple(levels),
+            tuple((queue in used and weights.get(queue)) or left[queue in used] for queue in _QUEUES),
+        )

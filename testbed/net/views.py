@@ -120,18 +120,14 @@ def ecn(fabric: Fabric, wanted: str = "") -> str:
         if not with_ecn:
             continue
         found = {
-            (interface, priority): (backlog, extra)
+            (interface, own): (backlog, *struct.unpack("=IIII", extra.ljust(16, b"\0")[:16]))
             for interface, own, backlog, extra in qdiscs.listed(fabric.socket(with_ecn[0].node))
-            for port in with_ecn
-            if port.interface == interface and port.queues
-            for priority in PRIORITIES
-            if port.queues.red_handle(priority) == own
         }
         for port in with_ecn:
-            assert port.settings is not None
+            assert port.settings is not None and port.queues is not None
             for priority, curve in sorted(port.settings.ecn.items()):
-                backlog, extra = found.get((port.interface, priority), (0, b""))
-                early, at_limit, _, marked = struct.unpack("=IIII", extra.ljust(16, b"\0")[:16])
+                places = [found.get((port.interface, own), (0,) * 5) for own in port.queues.red_handles(priority)]
+                backlog, early, at_limit, _, marked = map(sum, zip(*places, strict=True))
                 rows.append(
                     (port.name, priority, curve.kmin, curve.kmax, curve.pmax, backlog, marked, early + at_limit)
                 )

@@ -15,7 +15,7 @@ from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Status
 from tests.lab.conftest import Runner
 
-EXPERIMENTS = ("dcbx_negotiation", "dcbx_mismatch", "dcbx_willing")
+EXPERIMENTS = ("dcbx_negotiation", "dcbx_mismatch", "dcbx_willing", "dcbx_ets", "dcbx_applications")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -86,3 +86,15 @@ def test_a_tie_that_is_broken_the_other_way_round_is_seen_on_the_wire(run: Runne
     found = failing(run, "tie_breaks_the_other_way_round")
     assert "draft, tie-break lower, willing: both, higher address: a, PFC: b: paused on the wire" in found
     assert all("willing: both" in name and "tie-break none" not in name for name in found)
+
+
+def test_a_strict_class_that_waits_for_its_turn_is_seen(run: Runner) -> None:
+    found = failing(run, "strict_classes_where_they_were")
+    assert found == {"published, 1 is strict: percent of 1"}
+
+
+def test_an_application_entry_that_stays_is_seen(run: Runner) -> None:
+    found = failing(run, "an_entry_that_stays")
+    assert "published, UDP port, in the DSCP, without it again, host willing: frames by queue" in found
+    assert "draft, EtherType, without it again, host willing: frames by priority on the wire" in found
+    assert not any("with the entry" in name or "not willing" in name for name in found)

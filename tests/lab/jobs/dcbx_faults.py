@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from experiments import dcbx_mismatch, dcbx_negotiation, dcbx_willing
+from experiments import dcbx_applications, dcbx_ets, dcbx_mismatch, dcbx_negotiation, dcbx_willing
 from testbed.agent.speaker import Speaker
 from testbed.dcbx import negotiation
 from testbed.lab import Run, experiment
 from testbed.linux.port_program import PortProgram
+from testbed.net.queues import PRIORITIES, Queues
 
 
 @experiment(timeout="120s")
@@ -34,3 +35,17 @@ def tie_breaks_the_other_way_round(run: Run) -> None:
     exact = negotiation.winner
     negotiation.winner = lambda tie_break, local, remote: exact(tie_break, remote, local)
     dcbx_willing.dcbx_willing.body(run)
+
+
+@experiment(timeout="200s")
+def strict_classes_where_they_were(run: Run) -> None:
+    """A class keeps its place when it becomes strict; the kernel then leaves it at its level as long as it is full."""
+    Queues._places = property(lambda _: PRIORITIES)  # type: ignore[assignment, method-assign]
+    dcbx_ets.dcbx_ets.body(run)
+
+
+@experiment(timeout="200s")
+def an_entry_that_stays(run: Run) -> None:
+    put = PortProgram.set_applications
+    PortProgram.set_applications = lambda self, slot, old, new: put(self, slot, old, new) if new else None  # type: ignore
+    dcbx_applications.dcbx_applications.body(run)

@@ -112,8 +112,7 @@ class Queues:
     @property
     def _places(self) -> range:
         """Where frames wait: a queue's place is its number, and among strict classes eight more."""
-        dcbx = self.settings.dcbx
-        return range(2 * 8) if self.shares_line and dcbx and dcbx.ets else PRIORITIES
+        return range(2 * 8) if self.shares_line and self.settings.dcbx else PRIORITIES
 
     def _places_of(self, queue: int) -> range:
         return self._places[queue::8]

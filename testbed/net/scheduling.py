@@ -30,7 +30,8 @@ class Scheduling:
     def of_port(cls, port: Port) -> Scheduling:
         """Every priority has its own queue. Of several strict ones the highest goes first."""
         strict = sorted(port.strict, reverse=True)
-        return cls._made(tuple(_QUEUES), strict, port.weights(), shared=min(len(strict), 7))
+        shared = SHARED if port.dcbx else min(len(strict), 7)  # with DCBX there may be a table of ETS later
+        return cls._made(tuple(_QUEUES), strict, port.weights(), shared)
 
     @classmethod
     def of_ets(cls, ets: Ets) -> Scheduling:

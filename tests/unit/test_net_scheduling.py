@@ -126,8 +126,16 @@ def test_a_pause_stops_both_places_of_a_queue() -> None:
     assert len(queues().red_handles(3)) == 2
 
 
-@pytest.mark.parametrize("is_host", [False, True])
-def test_without_ets_by_dcbx_a_queue_has_one_place(is_host: bool) -> None:
-    plain = Queues(4097, Rate("10Mb/s"), Port().with_dcbx(), is_host)
+def test_a_port_that_gets_its_first_table_later_has_its_classes_at_the_levels_that_they_keep() -> None:
+    later = queues(ets=False)
+    assert {level for level, _ in classes(later.arrange().requests).values()} == {0, SHARED}
+    found = classes(later.arrange(published()).requests)
+    assert found[later.arrange().sockets[0]][0] == SHARED
+    assert len(later.pausing(3, stop=True)) == len(queues().pausing(3, stop=True))
+
+
+@pytest.mark.parametrize(("port", "is_host"), [(Port(), False), (Port(), True), (Port().with_dcbx(), True)])
+def test_where_no_table_can_come_a_queue_has_one_place(port: Port, is_host: bool) -> None:
+    plain = Queues(4097, Rate("10Mb/s"), port, is_host)
     request = plain.pausing(3, stop=True)
     assert struct.unpack_from("=I", request) == (len(request),)

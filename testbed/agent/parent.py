@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import Any
 
 from testbed.agent import log, talk
-from testbed.agent.log import LoggedEvent
 from testbed.agent.notes import Notes
 from testbed.agent.plan import AgentError, AgentPlan
 from testbed.agent.port import SHARED
@@ -147,14 +146,8 @@ class Agents:
                 raise AgentError(f"the agent of {node} does not answer: {error}") from None
         raise AgentError(f"the agent of {node} does not answer")
 
-    def events(self) -> list[LoggedEvent]:
+    def records(self) -> list[log.Record]:
         """What all agents logged so far, in the order of time."""
-        names = {port.slot: port.name for plan in self._plans for port in plan.ports}
-        records = [record for one in self._logs for record in log.read(one)]
-        return [log.in_words(record, names) for record in sorted(records)]
-
-    def records(self) -> list[tuple[int, int, int, int, int]]:
-        """The same as numbers, for those who have many: (time_ns, kind, slot, priorities, value)."""
         return sorted(record for one in self._logs for record in log.read(one))
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -78,14 +78,9 @@ class Run:
         line = {"t": self.now_ns, "event": kind} | {key: plain(value) for key, value in fields.items()}
         os.write(self._events, json.dumps(line).encode() + b"\n")
 
-    def history(self, events: Iterable[tuple[int, str, Mapping[str, Any]]]) -> None:
-        """Append what others noted by the lab's monotonic clock: (moment in ns, kind, fields) of each."""
-        lines = [
-            json.dumps({"t": moment_ns - self._start_ns, "event": kind} | {key: plain(fields[key]) for key in fields})
-            for moment_ns, kind, fields in events
-        ]
-        if lines:
-            os.write(self._events, ("\n".join(lines) + "\n").encode())
+    def history(self, lines: Callable[[int], Iterable[str]]) -> None:
+        """Append the lines of somebody who kept a log of his own, when told at which moment of the clock we began."""
+        os.write(self._events, "".join(f"{line}\n" for line in lines(self._start_ns)).encode())
 
     def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None:
         """Append to a file of JSON lines: events with a `t_ns` by the lab's monotonic clock. No events, no file."""

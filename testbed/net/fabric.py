@@ -10,13 +10,14 @@ from __future__ import annotations
 import enum
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from testbed.agent import log
 from testbed.agent.log import LoggedEvent
 from testbed.agent.parent import Agents
 from testbed.agent.plan import AgentError, AgentPlan, DcbxPlan, Division, HeadroomPlan, PortPlan
@@ -118,8 +119,9 @@ class Fabric:
         self._cable_ends: list[int] = []
         self._next_slot = 0
         self._pending: dict[int, tuple[Mac, Cable]] = {}
-        self._events: list[LoggedEvent] = []
         self._story: list[dict[str, Any]] = []
+        self._records: list[log.Record] = []
+        self._names: dict[int, str] = {}
         self.lateness_ns = 0
         """How late an agent was woken at worst; known when the network has stopped."""
         self.queues_only = False
@@ -268,7 +270,14 @@ class Fabric:
 
     def events(self) -> list[LoggedEvent]:
         """What agents logged so far: pauses sent and obeyed, thresholds, drops, storms."""
-        return self.agents.events() if self.agents else self._events
+        return [log.in_words(record, self._names) for record in self._logged()]
+
+    def history(self, since_ns: int) -> Iterator[str]:
+        """The same as lines for a run's event log, with times counted from `since_ns`."""
+        return log.lines(self._logged(), self._names, since_ns)
+
+    def _logged(self) -> list[log.Record]:
+        return self.agents.records() if self.agents else self._records
 
     def dcbx(self, port: str) -> dict[str, Any]:
         """Every feature of DCBX at a port, as its agent has it; `testbed.dcbx.show` says what is in it."""
@@ -357,6 +366,7 @@ class Fabric:
                         program.attach_cable_end(interface)
             if not self.queues_only:
                 program.watch_queues()
+                self._names = {port.slot: port.name for port in self.ports.values()}
                 self.agents = Agents([self._agent_of(name, ports) for name, ports in by_node.items()], program)
                 self.agents.start()
         except BaseException:
@@ -556,7 +566,7 @@ class Fabric:
             with suppress(AgentError):
                 self.lateness_ns = max(self.snapshot(node)["worst_lateness_ns"] for node in self.nodes)
             self.agents.stop()
-            self._events, self._story = self.agents.events(), self.agents.story()
+            self._records, self._story = self.agents.records(), self.agents.story()
             self.agents.close()
             self.agents = None
         if self.program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ DCBX_LOG = "dcbx.jsonl"
 class Notebook(Protocol):
     """Where a network's history goes: a `Run`."""
 
-    def history(self, events: Iterable[tuple[int, str, Mapping[str, Any]]]) -> None: ...
+    def history(self, lines: Callable[[int], Iterable[str]]) -> None: ...
     def agent_lateness(self, worst_ns: int) -> None: ...
     def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None: ...
 
@@ -55,9 +55,6 @@ def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **opt
         if net is not None:
             net.stop()
         if run is not None:
-            run.history(
-                (event.t_ns, event.kind, {"port": event.port, "priorities": event.priorities} | event.detail)
-                for event in fabric.events()
-            )
+            run.history(fabric.history)
             run.lines(DCBX_LOG, fabric.story())
             run.agent_lateness(fabric.lateness_ns)

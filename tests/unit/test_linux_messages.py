@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from testbed.agent import log
 from testbed.agent.log import Own
@@ -149,6 +152,28 @@ def test_a_logged_record_is_put_into_words(
     event = log.in_words(record, PORTS)
     port = PORTS.get(record[2], "")  # one that is gone has no name
     assert (event.kind, event.port, event.priorities, event.detail) == (kind, port, priorities, detail)
+
+
+RECORDS = st.builds(
+    lambda time_ns, kind, slot, mask, value: (time_ns, kind, slot, mask, value),
+    st.integers(10**9, 2**63),
+    st.sampled_from([*Kind, *Own]),
+    st.sampled_from([5, 9, 11]),
+    st.sampled_from([0, 0b1000, 0xFF]),
+    st.integers(0, 10) | st.integers(0, 3 << 32 | 9216),
+)
+
+
+@given(st.lists(RECORDS, max_size=30))
+def test_lines_of_the_event_log_say_the_same_as_words(records: list[log.Record]) -> None:
+    ports = PORTS | {11: 'h%d-"eth"%'}
+    told = [json.loads(line) for line in log.lines(records, ports, 10**9)]
+    expected = [log.in_words(record, ports) for record in records]
+    assert told == [
+        {"t": event.t_ns - 10**9, "event": event.kind, "port": event.port, "priorities": list(event.priorities)}
+        | event.detail
+        for event in expected
+    ]
 
 
 def test_a_log_outlives_a_record_cut_short() -> None:

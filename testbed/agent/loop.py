@@ -65,6 +65,7 @@ class Loop:
         self._control = socket.socket(fileno=os.dup(equipment.control))
         self._records: list[bytes] = []
         self._worst_lateness_ns = 0
+        self._sent = False
         kernel.enter_network_of(plan.pid)
         self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
         self._netlink.bind((0, 0))
@@ -112,7 +113,9 @@ class Loop:
                 elif file == control and not self._answer():
                     self._write_log()
                     return
-            os.sched_yield()  # whoever got a frame from us acts on it first; our log can wait
+            if self._sent:  # whoever got a frame from us acts on it first; our log can wait
+                self._sent = False
+                os.sched_yield()
             self._write_log()
 
     def _take_over(self) -> None:
@@ -270,6 +273,7 @@ class Loop:
                 self._records.append(RECORD.pack(time.monotonic_ns(), Own.SEND_FAILED, 0, 0, error.errno or 0))
 
     def _send(self, port: AgentPort, frame: bytes) -> None:
+        self._sent = True
         try:
             port.send(frame)
         except OSError as error:  # the port is down, or gone

@@ -25,7 +25,8 @@ WAYS = {
 
 
 def test_every_lossless_topology_is_tested() -> None:
-    assert {wanted.partition(",")[0] for one in RUNS for wanted in one} == set(names()) - {"star"}
+    """srv6-wan is by wan_read."""
+    assert {wanted.partition(",")[0] for one in RUNS for wanted in one} == set(names()) - {"star", "srv6-wan"}
 
 
 @pytest.mark.parametrize("wanted", RUNS, ids=lambda wanted: wanted[0].partition(",")[0])

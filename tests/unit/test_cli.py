@@ -30,9 +30,6 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (
             ["fly"],
             "there is no command fly; there are demo, test, list, run, shell, headroom, ladder, agent, dcbx, doctor, ",
-            "there is no command fly; there are demo, test, list, run, shell, headroom, ladder, agent, dcbx, doctor, "
-            "image, ",
-            "there is no command fly; there are demo, test, list, run, shell, headroom, agent, dcbx, ladder, ",
         ),
         (["run"], "the following arguments are required: EXPERIMENT; see xoff run --help"),
         (["run", "helo"], "there is no experiment helo; did you mean hello?"),

@@ -168,6 +168,9 @@ class Speaker:
             as_planned = Applied(plan.pfc.mask, ets=settings.ets.table if settings.ets else None)
             self._applied[slot] = kept.applied if kept else as_planned
             self._wanted[slot] = self._applied[slot].enabled
+            if kept:  # what the predecessor was waiting for is waited for once more
+                self._draining[slot] = now_ns + pause_ns(self._ports[slot].rate, LONGEST_PAUSE)
+                self._retry_ns = now_ns
             if not up.get(plan.interface) or (kept and not kept.running):
                 continue
             machine.start(now_ns)

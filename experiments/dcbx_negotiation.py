@@ -172,7 +172,7 @@ def _links() -> LosslessTopo:
 def _overload(
     run: Run, *, willing: bool, names: tuple[str, str, str, str], frames: int
 ) -> tuple[list[Report], list[int]]:
-    from experiments._dcbx import on_the_port, oper, wait_for
+    from experiments._dcbx import feature, on_the_port, wait_for
     from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
@@ -193,7 +193,8 @@ def _overload(
         fabric = net.fabric
         wanted = LOSSLESS if willing else []
         ports = [f"{name}-eth0" for name in hosts]
-        wait_for("the hosts' PFC", lambda: all(oper(fabric, port, "pfc") == wanted for port in ports))
+        # A user of the network keeps off it as long as something is pending.
+        wait_for("the hosts' PFC", lambda: not any(feature(fabric, port, "pfc")["pending"] for port in ports))
         time.sleep(4)  # until the first frames of LLDP are over
         flows = [Flow(net[name], net[hosts[2]], ADOPTED, count=frames) for name in hosts[:2]]
         with Flows(flows) as running, run.measuring():

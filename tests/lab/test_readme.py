@@ -1,4 +1,4 @@
-"""What the README, docs/lab.md and docs/network.md show a newcomer works as they show it."""
+"""What the README, docs/lab.md, docs/network.md and docs/dcbx-lab.md show a newcomer works as they show it."""
 
 from __future__ import annotations
 
@@ -65,3 +65,12 @@ def test_the_network_pages_experiment_loses_nothing(ready: Ready, tmp_path: Path
     result = lab.run(file, on=ready, out=tmp_path).check()
     assert [claim.name for claim in result.claims] == ["lost", "pauses sent"]
     assert '"event": "xoff_sent"' in (result.folder / "events.jsonl").read_text()
+
+
+def test_the_dcbx_pages_experiment_prints_what_the_page_shows(ready: Ready, tmp_path: Path) -> None:
+    page = (ROOT / "docs/dcbx-lab.md").read_text()
+    file = tmp_path / "agree.py"
+    file.write_text(snippet("docs/dcbx-lab.md"))
+    result = lab.run(file, on=ready, out=tmp_path).check()
+    for line in (result.folder / "output.log").read_text().splitlines():
+        assert not line or f"\n    {line}\n" in page

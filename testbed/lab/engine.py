@@ -132,11 +132,11 @@ class MachineSession:
         self._commands: socket.socket | None = None
 
     def lost(self) -> str | None:
-        if self._machine.event("GUEST_PANICKED"):
-            return f"the lab's kernel panicked{self._machine.last_words()}"
-        if self._machine.process.poll() is not None:
-            return f"the lab's machine ended before the job did{self._machine.last_words()}"
-        return None
+        if self._machine.process.poll() is None:
+            return None
+        said = self._machine.last_words()
+        what = "the lab's kernel panicked" if qemu.PANIC in said else "the lab's machine ended before the job did"
+        return f"{what}{said}"
 
     def send(self, frame: Frame) -> None:
         if self._commands is None:

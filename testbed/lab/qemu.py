@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
-import select
 import socket
 import subprocess
 import time
@@ -14,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from testbed.errors import XoffError
 from testbed.lab import needs
@@ -24,6 +21,9 @@ from testbed.lab.inside import COMMAND_PORT, OUT_PORT
 MEMORY_MB = 2048
 JOB_SPACE_MB = 16
 PROGRAM = "qemu-system-x86_64"
+PANIC = "Kernel panic"
+_PROMPT = "(qemu) "
+_POLL_S = 0.1
 
 # What makes the guest's instruction stream, and so its time, the same everywhere.
 _KERNEL_LINE = (
@@ -47,14 +47,15 @@ class Accelerator:
     deterministic: bool
 
 
-# The instruction clock: one instruction is one nanosecond, and idle time is skipped. Without erms and fsrm the kernel
-# copies by words and not by octets, each of which would be an instruction. Recording, to nowhere,
-# makes QEMU's main thread wait for the guest's: without, it may skip idle time a little too far when
-# the host takes the core from the guest's thread at an unlucky moment (docs/decisions/0007).
+# The instruction clock: one instruction is one nanosecond, and idle time is skipped. The CPU is an old one: all that
+# newer ones have makes each access to memory, or each change of the process, slower to emulate (docs/decisions/0015),
+# and their copying by octets, each of which would be an instruction, makes the guest slower. It has no random numbers
+# of its own either. Recording, to nowhere, makes QEMU's main thread wait for the guest's: without, it may skip idle
+# time a little too far when the host takes the core from the guest's thread at an unlucky moment (docs/decisions/0007).
 ICOUNT = Accelerator(
     "tcg-icount",
     ("-accel", "tcg,tb-size=256", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null",
-     "-cpu", "max,-rdrand,-rdseed,-erms,-fsrm", "-seed", "1",
+     "-cpu", "Nehalem", "-seed", "1",
      "-rtc", "base=2025-01-01T00:00:00,clock=vm"),
     deterministic=True,
 )  # fmt: skip
@@ -122,8 +123,8 @@ def arguments(image: Image, accelerator: Accelerator, memory: Path, fresh: bool)
         "-device", f"virtserialport,chardev=commands,name={COMMAND_PORT}",
         "-object", f"memory-backend-file,id=job,size={JOB_SPACE_MB}M,mem-path=job,share={share}",
         "-device", "ivshmem-plain,memdev=job,master=on",
-        "-device", "pvpanic", "-action", "panic=pause",
-        "-qmp", "unix:monitor,server=on,wait=off",
+        "-device", "pvpanic", "-action", "panic=pause" if fresh else "panic=exit-failure",
+        "-monitor", "unix:monitor,server=on,wait=off",
     ]  # fmt: skip
 
 
@@ -135,9 +136,9 @@ def _escaped(path: Path) -> str:
 class Machine:
     """A running QEMU and its monitor. Use it in a `with` block: leaving it ends the process."""
 
-    def __init__(self, argv: Sequence[str], folder: Path, core: int | None) -> None:
+    def __init__(self, argv: Sequence[str], folder: Path, core: int | None, *, batch: bool = False) -> None:
+        """`core`: the only one that it may use. `batch`: its threads wait for each other to pause (decision 0010)."""
         self.folder = folder
-        self._events: list[dict[str, Any]] = []
         before = os.sched_getaffinity(0)
         if core is not None:
             os.sched_setaffinity(0, {core})  # inherited; of this thread only
@@ -145,17 +146,16 @@ class Machine:
             with (folder / "qemu.log").open("wb") as log:
                 # setpriv: should we be killed, the kernel kills QEMU. A session of its own: Ctrl-C is
                 # for us to handle, QEMU is told when to end.
+                scheduled = ["chrt", "--batch", "0"] if batch else []
                 self.process = subprocess.Popen(
-                    ["setpriv", "--pdeathsig", "KILL", *argv],
+                    ["setpriv", "--pdeathsig", "KILL", *scheduled, *argv],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=folder,
                 )  # fmt: skip
         finally:
             os.sched_setaffinity(0, before)
         try:
             self._monitor = self.connect("monitor")
-            self._received = b""
-            self._receive()  # the greeting
-            self.command("qmp_capabilities")
+            self._until_prompt()
         except BaseException:
             self.close()
             raise
@@ -173,46 +173,43 @@ class Machine:
         with suppress(AttributeError, OSError):
             self._monitor.close()
 
-    def command(self, name: str, **arguments: Any) -> Any:
-        """Give QEMU a command and wait for its answer."""
+    def command(self, line: str) -> str:
+        """Give QEMU's monitor a command and return what it says."""
         try:
-            self._monitor.sendall(json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n")
-            while True:
-                message = self._receive()
-                if "return" in message:
-                    return message["return"]
-                if "error" in message:
-                    raise QemuError(f"QEMU refused {name}: {message['error']['desc']}")
-        except (OSError, ValueError) as error:
+            self._monitor.sendall(line.encode() + b"\n")
+        except OSError as error:
             raise self.broken() from error
+        return self._until_prompt()
 
-    def event(self, name: str) -> bool:
-        """Whether an event of that name has come since the last question; does not wait."""
-        while b"\n" in self._received or select.select([self._monitor], [], [], 0)[0]:
+    def _until_prompt(self) -> str:
+        """What the monitor says behind the line that it echoes, or behind its greeting."""
+        received = b""
+        while not received.endswith(_PROMPT.encode()):
             try:
-                self._receive()
-            except (OSError, ValueError):
-                break  # the end of the process, which the caller watches anyway
-        for event in self._events:
-            if event["event"] == name:
-                self._events.remove(event)
-                return True
-        return False
-
-    def wait_for(self, name: str, seconds: float) -> None:
-        """Wait for an event."""
-        deadline = time.monotonic() + seconds
-        while not self.event(name):
-            if self.process.poll() is not None:
+                data = self._monitor.recv(65536)
+            except OSError as error:
+                raise self.broken() from error
+            if not data:
                 raise self.broken()
-            if self.event("STOP") and self.command("query-status")["status"] == "internal-error":
+            received += data
+        return received.decode(errors="replace").partition("\n")[2].removesuffix(_PROMPT).replace("\r", "").strip()
+
+    def status(self) -> str:
+        """What QEMU says of the guest: running, or why it does not."""
+        return self.command("info status").removeprefix("VM status: ")
+
+    def wait_for_stop(self, seconds: float) -> None:
+        """Wait until the guest has stopped itself."""
+        deadline = time.monotonic() + seconds
+        while (status := self.status()) != "paused (guest-panicked)":
+            if "internal-error" in status:
                 raise QemuError(f"QEMU could not run the guest{self.last_words()}")
             if time.monotonic() > deadline:
                 raise QemuError(f"the lab's machine did not get ready within {seconds:g} s{self.last_words()}")
-            time.sleep(0.02)
+            time.sleep(_POLL_S)
 
     def save(self, state: Path) -> None:
-        """Write everything but the memory, which is a file already, to the new file `state`."""
+        """Write everything but the memory, which is a file already, to the new file `state` in our folder."""
         tool = needs.find_program("qemu-img")
         if tool is None:
             raise QemuError("qemu-img is missing (it makes the file for the snapshot); install the package qemu-utils")
@@ -227,14 +224,15 @@ class Machine:
         self._snapshot("loadvm", state)
 
     def _snapshot(self, command: str, state: Path) -> None:
-        # The monitor's old commands: they work in QEMU's main thread, while the newer ones use threads and
-        # queues that stand still in record mode when the machine is stopped.
-        self.command("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}])
-        self.command("blockdev-add", **{"driver": "file", "node-name": "file", "filename": str(state)})
-        self.command("blockdev-add", **{"driver": "qcow2", "node-name": "state", "file": "file"})
-        said = self.command("human-monitor-command", **{"command-line": f"{command} lab"})
-        if said.strip():
-            raise QemuError(f"QEMU could not {command} the lab's state: {said.strip()}{self.last_words()}")
+        # These work in QEMU's main thread, while the commands of its other monitor for the same use threads and queues
+        # that stand still in record mode when the machine is stopped. A name without a directory is in our folder.
+        for line in (
+            "migrate_set_capability x-ignore-shared on",
+            f"drive_add -n 0 driver=qcow2,node-name=state,file.driver=file,file.filename={state.name}",
+            f"{command} lab",
+        ):
+            if said := self.command(line):
+                raise QemuError(f"QEMU could not {command} the lab's state: {said}{self.last_words()}")
 
     def broken(self) -> QemuError:
         return QemuError(f"QEMU ended with {self.process.wait()}{self.last_words()}")
@@ -246,7 +244,7 @@ class Machine:
             with suppress(OSError):
                 text += (self.folder / name).read_text(errors="replace")
         lines = [line for line in text.splitlines() if line.strip()]
-        fatal = [number for number, line in enumerate(lines) if "Kernel panic" in line]
+        fatal = [number for number, line in enumerate(lines) if PANIC in line]
         lines = lines[fatal[0] :][:6] if fatal else lines[-12:]
         return "; it said:\n  " + "\n  ".join(lines) if lines else ""
 
@@ -268,17 +266,3 @@ class Machine:
                 time.sleep(0.005)
         finally:
             os.close(here)
-
-    def _receive(self) -> dict[str, Any]:
-        """The next message; an event is put aside, and an empty message returned for it."""
-        while b"\n" not in self._received:
-            data = self._monitor.recv(65536)
-            if not data:
-                raise OSError("QEMU closed its monitor")
-            self._received += data
-        line, _, self._received = self._received.partition(b"\n")
-        message: dict[str, Any] = json.loads(line)
-        if "event" in message:
-            self._events.append(message)
-            return {}
-        return message

@@ -62,7 +62,7 @@ class Snapshot:
             out.write(len(job).to_bytes(8, "little") + job)
             out.truncate(qemu.JOB_SPACE_MB << 20)
         argv = qemu.arguments(self.image, self.accelerator, self.memory, fresh=False)
-        machine = Machine(argv, folder, core)
+        machine = Machine(argv, folder, core, batch=self.accelerator.deterministic)
         try:
             shutil.copyfile(self.state, folder / "state")
             machine.load(folder / "state")
@@ -112,7 +112,7 @@ def _take(image: Image, accelerator: Accelerator, final: Path, boot_seconds: flo
         argv = qemu.arguments(image, accelerator, work / _MEMORY, fresh=True)
         with Machine(argv, work, _any_core() if accelerator is not qemu.KVM else None) as machine:
             machine.command("cont")
-            machine.wait_for("GUEST_PANICKED", boot_seconds)
+            machine.wait_for_stop(boot_seconds)
             if accelerator.deterministic and _ran_on(machine):
                 return False
             if "xoff-init" in (text := machine.last_words()) or "panic" in text:
@@ -135,7 +135,7 @@ def _ran_on(machine: Machine) -> bool:
     nothing; then it goes on to the next timer. Whether it looks is up to the host. It shows in the timer of
     the CPU's interrupt controller: the kernel always has it running, and then it has run out.
     """
-    told = machine.command("human-monitor-command", **{"command-line": "info lapic"})
+    told = machine.command("info lapic")
     left = re.search(r"current_count = (\d+)", told)
     if left is None:
         raise QemuError(f"QEMU does not tell the state of the CPU's timer: {told.strip()[:200]}")

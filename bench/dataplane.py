@@ -3,11 +3,13 @@
     ./xoff test --unit && python bench/dataplane.py
 
 Times inside the lab are virtual and the same everywhere. The speed of the lab is wall time: it is taken from the
-difference of a short and a long run, so that start-up does not count, and depends on the machine.
+difference of a short and a long run, so that start-up does not count, and depends on the machine and on what else it
+does; QEMU's CPU time depends on that less.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
 import tempfile
 from pathlib import Path
@@ -62,16 +64,34 @@ def main() -> int:
         ("8:1, the same", 8, 10, None),
         ("2:1, lines of 100 Mb/s: each frame waits for timers", 2, 100, None),
     ):
-        few, many = (run(ready, "incast", frames=frames // hosts, hosts=hosts, scale=scale) for frames in (8000, 40000))
+        (few, few_cpu), (many, many_cpu) = (
+            timed(ready, "incast", frames=frames // hosts, hosts=hosts, scale=scale) for frames in (8000, 40000)
+        )
         frames = figures(many)["frames"] - figures(few)["frames"]
         wall = many.times.wall_s - few.times.wall_s
         virtual = (many.times.virtual_ns - few.times.virtual_ns) / 1e9
         row(f"saturated incast, {said}: packet-hops per wall second", frames * HOPS / wall, "", at_least=least)
         row("   frames lost", figures(many)["lost"], "", at_most=0)
         row("   wall time per frame", wall / frames * 1e6, "us")
+        row("   QEMU's CPU time per frame", (many_cpu - few_cpu) / frames * 1e6, "us")
         row("   virtual time per frame", virtual / frames * 1e6, "us")
         row("   timer interrupts per frame", figures(many)["interrupts per frame"], "")
         row("   context switches per frame", figures(many)["context switches per frame"], "")
+
+    for said, joined, least in (("frame by frame", False, 15_000), ("segments joined (GSO), counted once", True, None)):
+        (few, few_cpu), (many, many_cpu) = (timed(ready, "tcp", seconds=seconds, joined=joined) for seconds in (1, 5))
+        hops = figures(many)["packet-hops"] - figures(few)["packet-hops"]
+        wall = many.times.wall_s - few.times.wall_s
+        row(
+            f"4 s of TCP at 100 Mb/s over two hops, {said}: packet-hops per wall second",
+            hops / wall,
+            "",
+            at_least=least,
+        )
+        row("   wall time", wall, "s")
+        row("   QEMU's CPU time", many_cpu - few_cpu, "s")
+        row("   packet-hops, data and acknowledgements", hops, "")
+        row("   goodput", figures(many)["goodput"], "Mb/s")
 
     width = max(len(name) for name, *_ in rows)
     for name, value, wanted, ok in rows:
@@ -87,6 +107,14 @@ def run(ready: Ready, name: str, **parameters: object) -> Result:
     if result.status is not Status.OK:
         sys.exit(f"{name}: {result.reason}")
     return result
+
+
+def timed(ready: Ready, name: str, **parameters: object) -> tuple[Result, float]:
+    """A run, and the CPU time that QEMU took for it, in seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = run(ready, name, **parameters)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def figures(result: Result) -> dict[str, float]:

@@ -98,3 +98,22 @@ def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2) -> No
         run.figure("context switches per frame", (after[1] - before[1]) / received)
         events = net.fabric.events()
         run.figure("pauses", sum(event.kind == "xoff_sent" for event in events))
+
+
+@experiment(timeout="120s")
+def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False) -> None:
+    """One TCP flow over two hops. `joined`: hosts hand their ports segments joined, as on lines without PFC (GSO)."""
+    from testbed.net.network import network
+    from testbed.net.traffic import iperf3
+    from testbed.units import Duration
+    from topologies.incast import Incast
+
+    with network(Incast(1, scale=scale), run) as net:
+        if joined:
+            for host in net.hosts:
+                host.cmd("ip", "link", "set", host.defaultIntf().name, "gso_max_segs", "64")
+        flow = iperf3(*net.hosts, Duration("1s") * seconds)
+        # What goes into a queue: data and acknowledgements, each at its host's port and at the switch's.
+        run.figure("packet-hops", sum(sum(net.fabric.sent(port).sent_frames) for port in net.fabric.names()))
+        run.figure("goodput", flow.goodput.bps / 1e6, "Mb/s")
+        run.figure("retransmits", flow.retransmits)

@@ -466,7 +466,9 @@ class Speaker:
                     raise
                 granted[asking[-1]] = 0
                 refused[asking[-1]] = str(error)
-        for slot, mask in sorted(self._wanted.items(), key=lambda wish: (granted[wish[0]] != wish[1], wish[0])):
+        for slot, mask in sorted(self._wanted.items()):
+            if granted[slot] == mask:
+                continue
             try:
                 found = divide(granted | {slot: mask}, self._headroom)
                 granted[slot] = mask

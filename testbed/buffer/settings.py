@@ -184,11 +184,12 @@ class BufferSettings:
         return -(-length // self.cell_bytes)
 
     def _check_sums(self) -> None:
+        pool = self.headroom_cells
         for (port, priority), group in self.all_groups().items():
-            if group.headroom > self.headroom_cells:
+            if group.headroom > pool:
                 raise BufferModelError(
                     f"port {port} priority {priority}: headroom is {group.headroom} cells and the headroom pool has "
-                    f"{self.headroom_cells}: {group.headroom - self.headroom_cells} cells are missing"
+                    f"{pool}: {group.headroom - pool} cells are missing"
                 )
         if self.missing_headroom and not self.overbook_headroom:
             raise BufferModelError(

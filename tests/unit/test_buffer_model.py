@@ -651,3 +651,12 @@ class Switch(RuleBasedStateMachine):
 
 Switch.TestCase.settings = hypothesis_settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestEveryHistory = Switch.TestCase
+
+
+def test_checking_a_large_switch_looks_at_its_groups_only_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    all_groups = BufferSettings.all_groups
+    monkeypatch.setattr(BufferSettings, "all_groups", lambda self: looks.append(1) or all_groups(self))
+    group = GroupSettings(lossless=True, threshold=Static(10), headroom=10)
+    BufferSettings(tuple(range(64)), 10_000, None, groups={(port, 3): group for port in range(64)})
+    assert len(looks) <= 10

@@ -102,10 +102,12 @@ def in_words(record: Record, ports: dict[int, str]) -> LoggedEvent:
         detail = {"status": value}
     elif kind == Own.HEADROOM_MEASURED:
         detail = {"round_trip_ns": value}
+    elif kind == Own.TUNNEL_XOFF:
+        detail = {"after_us": value}
     elif kind == Own.APPLICATIONS_SET:
         detail = {"entries": value}
     elif kind == Own.SEND_FAILED:
-        detail = {"error": os.strerror(value)}
+        detail = {"error": os.strerror(value & 0xFFFF)}
     elif kind == Kind.IGNORED:
         detail = {"reason": list(Ignored)[value].name.lower() if value < len(Ignored) else value}
     elif kind in (Kind.XOFF_RECEIVED, Kind.XOFF_SENT, Kind.XOFF_REFRESHED):

@@ -1,0 +1,64 @@
+"""End.X.PFC SIDs on real routers: pings, their packets on the wire, and packets that are none of theirs."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from looking import wait_for
+
+from testbed.frames import Mac
+from testbed.frames.mac_control import PauseFrame, PfcFrame
+from testbed.lab import Run, experiment
+from testbed.linux import kernel
+from testbed.net import srv6
+from testbed.srv6.reverse import Encapsulator, ReverseTunnel
+
+MAC = Mac.parse("02:00:00:00:00:99")
+
+
+def counters(fabric: Any) -> dict[str, int]:
+    """What became of packets to r1's SID."""
+    (own, _) = fabric.wan("r1")["sids"].values()
+    return dict(own)
+
+
+@experiment(timeout="120s", files=("looking.py",))
+def at_the_sid(run: Run) -> None:
+    """r1's SID answers r3's ping; PFC in a tunnel pauses J for as long as it says; other things in it do nothing."""
+    from testbed.net.network import network
+    from testbed.net.wire import capture
+    from topologies.srv6_wan import Srv6Wan
+
+    with network(Srv6Wan(n=1, wan="1km"), run) as net:
+        fabric, r3 = net.fabric, net["r3"]
+        sid, end2, end3 = srv6.pfc("r1", 1, 0, "r1-eth1", srv6.link_address(1, 2)).address, *(
+            srv6.end(f"r{number}", number).address for number in (2, 3))  # fmt: skip
+        pinged = r3.cmd(f"ping -6 -c 3 -i 0.2 -W 5 {sid}")
+        run.claim("pings that were answered", pinged.count("bytes from"), equals=3)
+        packets = Encapsulator(ReverseTunnel("r3", "r1", (end3, end2, sid)), srv6.source(3))
+        with kernel.in_network_of(r3.pid):
+            raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        good = packets.packet(PfcFrame.xoff(MAC, [3], 5000))
+        other_mac = good.replace(bytes.fromhex("0180c2000001"), bytes.fromhex("0180c20000ff"))
+        pause = good[: -len(PfcFrame.xoff(MAC, [3]).encode())] + PauseFrame(MAC, 5000).encode()
+        outside = good.replace(srv6.source(3).packed, socket.inet_pton(socket.AF_INET6, "fd00:bad::1"))
+        with capture(net["r2"], "r2-eth0", Path("tunnel.pcap"), "ip6"):
+            for packet in (other_mac, pause, outside, good):
+                raw.sendto(packet, (str(end2), 0))
+                time.sleep(0.05)
+            wait_for(lambda: fabric.pfc("r1-eth1", 3)["paused_until_ns"] is not None)
+            run.claim("paused", fabric.pfc("r1-eth1", 3)["paused_until_ns"] is not None, equals=True)
+            time.sleep(0.4)  # and ask nothing meanwhile: to answer takes an agent a millisecond
+        raw.close()
+        counted = counters(fabric)
+        run.figure("what became of packets to the SID", counted)
+        state = fabric.pfc("r1-eth1", 3)
+        run.claim("pauses", state["xoff_received"], equals=1)
+        # 5000 quanta of 512 bits at 10 Mb/s; and until the agent was awake.
+        run.claim("ns paused", state["paused_ns"], at_least=256_000_000, at_most=256_500_000)
+        wanted = {"paused": 1, "answered ping": 3, "dropped inner_other_mac": 1, "dropped inner_pause": 1}
+        run.claim("by what became of them", wanted.items() <= counted.items(), equals=True)
+        run.claim("from outside the domain", counted.get("dropped outside_domain", 0), equals=1)

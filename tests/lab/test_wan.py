@@ -1,0 +1,55 @@
+"""End.X.PFC on real routers, and what another decoder makes of its packets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from testbed.lab.result import Result
+
+from .conftest import Runner
+
+
+@pytest.fixture
+def at_the_sid(run: Runner) -> Result:
+    return run("wan:at_the_sid").check()
+
+
+def test_the_sid_answers_pings_obeys_pfc_and_counts_the_rest(at_the_sid: Result) -> None:
+    assert at_the_sid.folder is not None
+    tunnel = at_the_sid.folder / "tunnel.pcap"
+    frames = _read(tunnel)
+    pfc = [frame for frame in frames if "macc" in frame]
+    assert pfc, "no MAC control frame was found inside"
+    for frame in pfc:
+        assert frame["ipv6"]["ipv6.routing.type"] == "4", frame["ipv6"]
+    good = pfc[-1]
+    assert good["macc"]["macc.opcode"].lower() == "0x0101"
+    assert "_ws.expert" not in json.dumps(good), good
+    complaints = [frame for frame in frames if "_ws.expert" in json.dumps(frame)]
+    assert len(complaints) == 1, "it complains of the frame to another address, which it has to, and of no other"
+
+
+def _read(file: Path) -> list[dict[str, dict[str, str]]]:
+    """Each packet's layers with their fields, flattened."""
+    said = subprocess.run(
+        ["tshark", "-r", str(file), "-T", "json", "--no-duplicate-keys"], capture_output=True, text=True, check=True
+    )
+    return [{name: _flat(layer) for name, layer in one["_source"]["layers"].items()} for one in json.loads(said.stdout)]
+
+
+def _flat(layer: object) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if isinstance(layer, dict):
+        for name, value in layer.items():
+            if isinstance(value, str):
+                found[name] = value
+            else:
+                found |= _flat(value)
+    elif isinstance(layer, list):
+        for one in layer:
+            found |= _flat(one)
+    return found

@@ -1,0 +1,465 @@
+"""The controller: it takes reports, facts and wishes, and says what each router is to be told.
+
+Sans-I/O. Inputs change what is known; `step` computes what follows and returns the commands that are to be sent now.
+Called again without an input it returns nothing. The same inputs give the same commands in the same order.
+
+Scenario 1 of the draft: of every policy it finds the routers that press back to each other (`pairs`), and has the
+tunnels for PFC frames installed in both directions, before the policy itself. When a path changes the order is: new
+tunnels, then the policy's new list, then the old tunnels go. So at every moment the packets in flight have a tunnel.
+A tunnel that its router refuses does not hold the policy up: data without back-pressure are better than no data, the
+refusal is an event, and the policy shows it.
+
+A controller that has been restarted waits until every router that others name as a neighbour has reported, or until
+`settle_ns` have passed. What routers report as installed is taken over, wishes included (decision 0151). As long as a
+router is missing, nothing is removed that may be needed, and an inherited policy for which no path can be seen keeps
+the list that it has. A router whose session is over is not taken
+for lost before `grace_ns`, since an agent can be restarted while its router forwards (0152); a link is lost at once
+when either of its ends says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from ipaddress import IPv6Address
+
+from testbed.srv6.deployment import Deployment
+from testbed.srv6.domain import Srv6Error
+from testbed.srv6.events import History
+from testbed.srv6.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem, tunnel_as_json
+from testbed.srv6.messages import Ack, Command, Counters, FromAgent, Install, Nack, OwnTunnel, Pause, Report
+from testbed.srv6.network import Network, build, differs, steady
+from testbed.srv6.policy import Key, Outcome, Policy, compute
+from testbed.srv6.sid import Kind
+from testbed.srv6.takeup import ConflictError, MissingError, check_policy, resolve, with_sids
+from testbed.srv6.wishes import PolicyWish, VpnWish, id_of
+
+_MOST_FORGOTTEN = 4096
+_MOST_REMARKS = 1024  # lasting pauses, and tunnels of its own, that one router may have
+_VERSIONS_KEPT = 4
+
+TunnelKey = tuple[str, tuple[IPv6Address, ...], int | None]
+
+
+@dataclass(frozen=True)
+class ManagerSettings:
+    grace_ns: int = 5_000_000_000  # from the end of a router's session until the router is taken for lost
+    settle_ns: int = 10_000_000_000  # from the first report until nobody is waited for any more
+    own: Kind = Kind.END  # the kind of SID that reverse tunnels start with
+
+    def __post_init__(self) -> None:
+        for name in ("grace_ns", "settle_ns"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                raise Srv6Error(f"{name} is {value!r}; it is a whole number of nanoseconds, 0 or more")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An OpenFlow switch of a data centre, as the controller sees it."""
+
+    name: str
+    ports: tuple[tuple[int, str, bool], ...]  # number, name, up
+    hosts: tuple[tuple[str, int], ...] = ()  # MAC address, port
+    links: tuple[tuple[int, str, int], ...] = ()  # port, other leaf, its port
+
+
+class Manager:
+    """All that a controller knows and decides."""
+
+    def __init__(self, settings: ManagerSettings = ManagerSettings()) -> None:
+        self.settings = settings
+        self.history = History()
+        self.deployment = Deployment()
+        self.reports: dict[str, Report] = {}
+        self.network: Network = build({})
+        self.policies: dict[Key, PolicyWish] = {}
+        self.vpns: dict[str, VpnWish] = {}
+        self.outcomes: dict[Key, Outcome] = {}
+        self.leaves: dict[int, Leaf] = {}
+        self.pauses: dict[tuple[str, IPv6Address, str, int, int | None], Pause] = {}  # those that last
+        self.own_tunnels: dict[TunnelKey, OwnTunnel] = {}
+        self.counters: Counter[str] = Counter()
+        self.is_settled = False
+        self._inherited: set[Key] = set()  # policies found on routers, for which no path was seen yet
+        self._first_ns: int | None = None  # of the reports
+        self._left_ns: dict[str, int] = {}  # routers without a session, since when
+        self._down: frozenset[str] = frozenset()
+        self._network_changed = self._wishes_changed = self._plan_changed = False
+        self._desired: dict[str, dict[ItemKey, Item]] = {}
+        self._forgotten: dict[Key | str, None] = {}  # removed wishes, which routers may still report
+        self._tunnels_of: dict[Key, dict[tuple[IPv6Address, ...], frozenset[TunnelKey]]] = {}
+
+    # What routers say
+
+    def hear(self, node: str, message: FromAgent, now_ns: int) -> None:
+        """A message of a router whose session is open."""
+        self.counters[f"{type(message).__name__.lower()}s_received"] += 1
+        self._plan_changed |= isinstance(message, Report | Ack | Nack)
+        match message:
+            case Report():
+                self._take_report(message, now_ns)
+            case Counters():
+                if (known := self.reports.get(node)) is not None:
+                    self.reports[node] = replace(known, counters=message.counters)
+            case Pause():
+                self._take_pause(node, message, now_ns)
+            case OwnTunnel():
+                self._take_own_tunnel(node, message, now_ns)
+            case Ack() | Nack():
+                self._take_answer(node, message, now_ns)
+
+    def leave(self, node: str, why: str, now_ns: int) -> None:
+        """A router's session is over."""
+        self.deployment.left(node)
+        self._plan_changed = True
+        # What it says of its own accord, it says again when it is back.
+        self.pauses = {key: pause for key, pause in self.pauses.items() if key[0] != node}
+        self.own_tunnels = {key: said for key, said in self.own_tunnels.items() if key[0] != node}
+        if node in self.reports:
+            self._left_ns[node] = now_ns
+            self._tell(now_ns, "router_away", node, f"the session with {node} is over: {why}")
+
+    # What is wished
+
+    def put_policy(self, wish: PolicyWish, now_ns: int) -> bool:
+        """Take up a policy, in place of one with the same key; whether it is a new one."""
+        check_policy(wish, self.network.topology, self.policies.values(), self.vpns)
+        before = self.policies.get(wish.key)
+        if before == wish:
+            return False
+        self.policies[wish.key] = wish
+        self._inherited.discard(wish.key)
+        self._forgotten.pop(wish.key, None)
+        self._wishes_changed = True
+        self._tell(now_ns, "policy_changed" if before else "policy_added", wish.id, f"policy {wish.id} is wished for")
+        return before is None
+
+    def remove_policy(self, key: Key, now_ns: int) -> None:
+        if key not in self.policies:
+            raise MissingError(f"there is no policy {id_of(key)}; there are {_names(map(id_of, self.policies))}")
+        del self.policies[key]
+        self._forget(key)
+        self._tell(now_ns, "policy_removed", id_of(key), f"policy {id_of(key)} is no longer wished for")
+
+    def put_vpn(self, wish: VpnWish, now_ns: int) -> bool:
+        """Take up a VPN, in place of one with the same name; whether it is a new one."""
+        before = self.vpns.get(wish.name)
+        complete = with_sids(wish, self.network.topology, self.vpns, self.policies.values())
+        if before == complete:
+            return False
+        for user in self._users(wish.name):
+            missing = [end for end in (user.headend, user.endpoint) if complete.site(end) is None]
+            if missing or user.colour != complete.colour:
+                raise ConflictError(
+                    f"policy {id_of(user)} carries VPN {wish.name}, which would have "
+                    f"{f'no site at {missing[0]}' if missing else f'colour {complete.colour}'}; remove the policy first"
+                )
+        self.vpns[wish.name] = complete
+        self._forgotten.pop(wish.name, None)
+        self._wishes_changed = True
+        self._tell(now_ns, "vpn_changed" if before else "vpn_added", wish.name, f"VPN {wish.name} is wished for")
+        return before is None
+
+    def remove_vpn(self, name: str, now_ns: int) -> None:
+        if name not in self.vpns:
+            raise MissingError(f"there is no VPN {name}; there are {_names(self.vpns)}")
+        if users := self._users(name):
+            raise ConflictError(f"VPN {name} is carried by {_names(map(id_of, users))}; remove these policies first")
+        del self.vpns[name]
+        self._forget(name)
+        self._tell(now_ns, "vpn_removed", name, f"VPN {name} is no longer wished for")
+
+    # What switches say
+
+    def put_leaf(self, number: int, leaf: Leaf | None, now_ns: int) -> None:
+        """What is known of an OpenFlow switch; None when it is gone."""
+        before = self.leaves.get(number)
+        if leaf is None:
+            if self.leaves.pop(number, None) is not None and before is not None:
+                self._tell(now_ns, "leaf_away", before.name, f"the switch {before.name} is gone")
+            return
+        self.leaves[number] = leaf
+        if before is None:
+            self._tell(now_ns, "leaf_here", leaf.name, f"the switch {leaf.name} is here")
+
+    # What follows
+
+    def step(self, now_ns: int) -> list[Command]:
+        """Do what is due, and return the commands that are to be sent now; `item.node` is to whom."""
+        self._look_at_clock(now_ns)
+        if self._network_changed:
+            self._rebuild(now_ns)
+        if not self.is_settled:
+            return []
+        if self._wishes_changed:
+            self._wishes_changed = False
+            self._recompute(now_ns)
+            self._desired = self._all_desired()
+            self._plan_changed = True
+        if not self._plan_changed:
+            return []
+        self._plan_changed = False
+        in_use = self._tunnels_in_use()
+        carried = {
+            (item.node, item.wish.vpn) for item in self.deployment.all_installed() if isinstance(item, PolicyItem)
+        }
+
+        def may_remove(item: Item) -> bool:
+            match item:
+                case TunnelItem():
+                    return in_use is not None and item.tunnel.identity not in in_use
+                case VpnItem():
+                    return (item.node, item.wish.name) not in carried
+                case PolicyItem():
+                    return True
+
+        commands = self.deployment.plan(self._desired, self._may_install, may_remove)
+        for command in commands:
+            self.counters["installs_sent" if isinstance(command, Install) else "removes_sent"] += 1
+        return commands
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `step` has something to do next, if nothing comes until then."""
+        deadlines = [
+            left_ns + self.settings.grace_ns for node, left_ns in self._left_ns.items() if node not in self._down
+        ]
+        if not self.is_settled and self._first_ns is not None:
+            deadlines.append(self._first_ns + self.settings.settle_ns)
+        return min(deadlines, default=None)
+
+    def item_of(self, key: Key) -> PolicyItem:
+        """What the headend of a policy should have."""
+        wish, outcome = self.policies[key], self.outcomes.get(key)
+        policy = resolve(wish, self.vpns)
+        if key in self._inherited and self.network.unreported:
+            there = self.deployment.installed(key.headend, ("policy", key))
+            if isinstance(there, PolicyItem):
+                return there
+        segments = outcome.active.segments if outcome and outcome.active else ()
+        return PolicyItem(wish, segments, policy.slice_id)
+
+    def is_away(self, node: str) -> bool:
+        return node in self._left_ns
+
+    # Inside
+
+    def _take_report(self, report: Report, now_ns: int) -> None:
+        node, before = report.node, self.reports.get(report.node)
+        report = steady(report, before)
+        self.reports[node] = report
+        if self._first_ns is None:
+            self._first_ns = now_ns
+        if before is None or node in self._left_ns:
+            self._tell(now_ns, "router_here", node, f"{node} reports {len(report.sids)} SIDs")
+        self._left_ns.pop(node, None)
+        self._network_changed |= differs(report, before) or node in self._down
+        self.deployment.reported(node, report.installed)
+        for item in report.installed:
+            self._adopt(item, now_ns)
+
+    def _adopt(self, item: Item, now_ns: int) -> None:
+        """Take over the wish behind what a router has, if it is not known."""
+        if isinstance(item, PolicyItem) and item.wish.key not in self.policies | self._forgotten:
+            self.policies[item.wish.key] = item.wish
+            self._inherited.add(item.wish.key)
+            self._tell(now_ns, "policy_adopted", item.wish.id, f"{item.node} has policy {item.wish.id}; it is kept")
+        elif isinstance(item, VpnItem) and item.wish.name not in self.vpns and item.wish.name not in self._forgotten:
+            self.vpns[item.wish.name] = item.wish
+            self._tell(now_ns, "vpn_adopted", item.wish.name, f"{item.node} has VPN {item.wish.name}; it is kept")
+        else:
+            return
+        self._wishes_changed = True
+
+    def _take_pause(self, node: str, pause: Pause, now_ns: int) -> None:
+        key = (node, pause.sid, pause.interface, pause.priority, pause.slice_id)
+        if pause.stopped and sum(other[0] == node for other in self.pauses) >= _MOST_REMARKS:
+            self.counters["pauses_beyond_limit"] += 1
+        elif pause.stopped:
+            self.pauses[key] = pause
+        else:
+            self.pauses.pop(key, None)
+        self.counters["pauses_begun" if pause.stopped else "pauses_ended"] += 1
+        what = "stops" if pause.stopped else "goes on with"
+        inside = "" if pause.slice_id is None else f" of slice {pause.slice_id}"
+        self._tell(
+            now_ns, "pause" if pause.stopped else "resume", node,
+            f"{node} {what} priority {pause.priority}{inside} at {pause.interface}",
+            sid=str(pause.sid), interface=pause.interface, priority=pause.priority, slice=pause.slice_id,
+        )  # fmt: skip
+
+    def _take_own_tunnel(self, node: str, said: OwnTunnel, now_ns: int) -> None:
+        if said.tunnel.router != node:
+            self.counters["tunnels_of_others"] += 1  # nobody speaks for another router
+            return
+        if said.there and sum(other[0] == node for other in self.own_tunnels) >= _MOST_REMARKS:
+            self.counters["own_tunnels_beyond_limit"] += 1
+        elif said.there:
+            self.own_tunnels[said.tunnel.identity] = said
+        else:
+            self.own_tunnels.pop(said.tunnel.identity, None)
+        kind = "tunnel_learned" if said.there else "tunnel_forgotten"
+        self._tell(now_ns, kind, node, f"{node}: {said.why}", tunnel=tunnel_as_json(said.tunnel))
+
+    def _take_answer(self, node: str, answer: Ack | Nack, now_ns: int) -> None:
+        refusal = answer.why if isinstance(answer, Nack) else None
+        command = self.deployment.answered(node, answer.transaction, refusal)
+        if command is None:
+            self.counters["answers_to_nothing"] += 1
+            return
+        item = command.item
+        done = "installed" if isinstance(command, Install) else "removed"
+        kind = {"PolicyItem": "policy", "TunnelItem": "tunnel", "VpnItem": "vpn"}[type(item).__name__]
+        subject = item.wish.id if isinstance(item, PolicyItem) else node
+        if refusal is not None:
+            self._tell(now_ns, f"{kind}_refused", subject, f"{node} has not {done} {item}: {refusal}")
+        else:
+            self._tell(now_ns, f"{kind}_{done}", subject, f"{node} has {done} {item}")
+
+    def _look_at_clock(self, now_ns: int) -> None:
+        late = {node for node, left_ns in self._left_ns.items() if now_ns >= left_ns + self.settings.grace_ns}
+        for node in sorted(late - self._down):
+            self._tell(now_ns, "router_lost", node, f"{node} has had no session for a time; it is taken for lost")
+        self._network_changed |= late != self._down
+        self._down = frozenset(late)
+        if self._first_ns is not None and not self.is_settled and now_ns >= self._first_ns + self.settings.settle_ns:
+            self._settle(now_ns, f"no longer waiting for {_names(self.network.unreported)}")
+
+    def _settle(self, now_ns: int, text: str) -> None:
+        self.is_settled = self._wishes_changed = True
+        self._tell(now_ns, "settled", "controller", text)
+
+    def _rebuild(self, now_ns: int) -> None:
+        self._network_changed = False
+        before, self.network = self.network, build(self.reports, self._down)
+        for problem in self.network.problems:
+            if problem not in before.problems:
+                self._tell(now_ns, "problem", "network", problem)
+        was_up = {str(link): link.up for link in before.topology.links}
+        is_up = {str(link): link.up for link in self.network.topology.links}
+        for name in sorted(was_up.keys() | is_up.keys()):
+            if was_up.get(name, False) != is_up.get(name, False):
+                up = is_up.get(name, False)
+                self._tell(now_ns, "link_up" if up else "link_down", name, f"link {name} is {'up' if up else 'down'}")
+        self._wishes_changed = True
+        if not self.is_settled and not self.network.unreported:
+            self._settle(now_ns, f"all {len(self.reports)} routers have reported")
+
+    def _recompute(self, now_ns: int) -> None:
+        """The outcome of every policy, as things are."""
+        topology = self.network.topology
+        known, unknown = list[Policy](), list[Outcome]()
+        for key in sorted(self.policies, key=_order):
+            policy = resolve(self.policies[key], self.vpns)
+            missing = [router for router in (key.headend, key.endpoint) if router not in self.reports]
+            if missing:
+                refused = tuple((candidate.name, f"{missing[0]} has not reported") for candidate in policy.candidates)
+                unknown.append(Outcome(policy, None, refused))
+            else:
+                known.append(policy)
+        self.counters["computations"] += 1
+        before = self.outcomes
+        found = {outcome.policy.key: outcome for outcome in [*compute(topology, known, self.settings.own), *unknown]}
+        self.outcomes = {key: found[key] for key in sorted(found, key=_order)}
+        for key, outcome in self.outcomes.items():
+            versions = self._tunnels_of.setdefault(key, {})
+            segments = outcome.active.segments if outcome.active else ()
+            versions.pop(segments, None)
+            versions[segments] = frozenset(tunnel.identity for tunnel in outcome.tunnels)
+            while len(versions) > _VERSIONS_KEPT:
+                del versions[next(iter(versions))]
+            if outcome.active is not None:
+                self._inherited.discard(key)
+            self._tell_of_change(key, before.get(key), outcome, now_ns)
+        for key in self._tunnels_of.keys() - self.policies.keys() - self._forgotten.keys():
+            del self._tunnels_of[key]
+
+    def _tell_of_change(self, key: Key, before: Outcome | None, after: Outcome, now_ns: int) -> None:
+        old = before.active if before else None
+        if after.active is None:
+            if before is None or old is not None or before.refused != after.refused:
+                why = "; ".join(f"{name}: {text}" for name, text in after.refused)
+                self._tell(now_ns, "policy_no_path", id_of(key), f"policy {id_of(key)} has no path: {why}")
+        elif old is None or old.segments != after.active.segments or old.path.routers != after.active.path.routers:
+            routers = ", ".join(after.active.path.routers)
+            self._tell(
+                now_ns, "policy_path", id_of(key), f"policy {id_of(key)} goes by {routers}",
+                routers=list(after.active.path.routers), segments=list(map(str, after.active.segments)),
+                delay_ns=after.active.delay_ns,
+            )  # fmt: skip
+        for missing in (text for pair in after.pairs for text in pair.missing):
+            if before is None or missing not in {text for pair in before.pairs for text in pair.missing}:
+                self._tell(now_ns, "tunnel_missing", id_of(key), f"policy {id_of(key)}: {missing}")
+
+    def _all_desired(self) -> dict[str, dict[ItemKey, Item]]:
+        """What every router should have: VPNs, then tunnels, then policies."""
+        items: list[Item] = []
+        for name in sorted(self.vpns):
+            vpn = self.vpns[name]
+            items += [VpnItem(vpn, site.router) for site in vpn.sites if site.router in self.reports]
+        items += [TunnelItem(tunnel) for outcome in self.outcomes.values() for tunnel in outcome.tunnels]
+        items += [self.item_of(key) for key in sorted(self.policies, key=_order)]
+        desired: dict[str, dict[ItemKey, Item]] = {}
+        for item in items:
+            desired.setdefault(item.node, {}).setdefault(item.identity, item)
+        return desired
+
+    def _may_install(self, item: Item) -> bool:
+        """Tunnels before the policy that needs them; a policy without a path waits for nothing."""
+        if not isinstance(item, PolicyItem) or not item.segments:
+            return True
+        outcome = self.outcomes[item.wish.key]
+        if item.wish.vpn in self.vpns:
+            vpn = VpnItem(self.vpns[item.wish.vpn], item.node)
+            if not self.deployment.is_settled(vpn):
+                return False
+        return all(self._has_tunnel(tunnel.identity, tunnel.router) for tunnel in outcome.tunnels)
+
+    def _has_tunnel(self, identity: TunnelKey, router: str) -> bool:
+        """Whether the tunnel is there, whatever its delay, or will not be."""
+        key: ItemKey = ("tunnel", identity)
+        there = self.deployment.installed(router, key) is not None and not self.deployment.is_going(router, key)
+        return there or self.deployment.has_refused(router, key) or not self.deployment.is_here(router)
+
+    def _tunnels_in_use(self) -> frozenset[TunnelKey] | None:
+        """The tunnels that installed policies need, as far as these are not the wanted ones; None: nobody knows."""
+        if self.network.unreported:
+            return None
+        used: set[TunnelKey] = set()
+        for item in self.deployment.all_installed():
+            if not isinstance(item, PolicyItem) or not item.segments:
+                continue
+            key = item.wish.key
+            if key not in self.policies and not self.deployment.is_here(item.node):
+                continue  # it was removed, and nobody can say when its router hears of it
+            tunnels = self._tunnels_of.get(key, {}).get(item.segments)
+            if tunnels is None:
+                return None  # it was installed before this controller's time, along another path
+            used |= tunnels
+        return frozenset(used)
+
+    def _users(self, vpn: str) -> list[Key]:
+        return sorted((key for key, wish in self.policies.items() if wish.vpn == vpn), key=_order)
+
+    def _forget(self, what: Key | str) -> None:
+        self._forgotten[what] = None
+        if len(self._forgotten) > _MOST_FORGOTTEN:
+            del self._forgotten[next(iter(self._forgotten))]
+        if isinstance(what, Key):
+            self.outcomes.pop(what, None)
+            self._inherited.discard(what)
+        self._wishes_changed = True
+
+    def _tell(self, now_ns: int, kind: str, subject: str, text: str, **data: object) -> None:
+        self.history.add(now_ns, kind, subject, text, **data)
+
+
+def _order(key: Key) -> tuple[str, int, str]:
+    return key.headend, key.colour, key.endpoint
+
+
+def _names(names: Iterable[str]) -> str:
+    texts = sorted(names)
+    return ", ".join(texts[:10]) + (" and more" if len(texts) > 10 else "") if texts else "none"

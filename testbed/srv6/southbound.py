@@ -1,0 +1,177 @@
+"""The controller's end of all sessions with routers: connections and octets on one side, the manager on the other.
+
+Sans-I/O. Whoever has the sockets says what came in by which connection, and takes what is to go out. A router is who
+its session has proved it to be, and is believed about itself only. If it connects again, the new session takes the
+place of the old one. Routers that are PFC-capable are told the SIDs of all, and then what changes: they find reverse
+tunnels in data packets too (decision 0145). Connections of strangers are few at a time; those of routers are as many as
+there are routers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from ipaddress import IPv6Address
+from typing import Any
+
+from testbed.srv6.manager import Manager
+from testbed.srv6.messages import Directory, Report, as_json, from_agent
+from testbed.srv6.session import End, Ended, Event, Opened, Received, Role, Session, SessionError, SessionSettings
+from testbed.srv6.sid import CodePoints, Sid
+from testbed.srv6.topology import Topology
+from testbed.srv6.validation import InvalidError
+
+MOST_STRANGERS = 64
+MOST_CONNECTIONS = 800
+"""Whoever has the sockets waits for all of them with `select`, which takes 1024."""
+
+
+class Southbound:
+    """Sessions with routers."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        name: str,
+        key: bytes,
+        nonces: Callable[[], bytes],
+        *,
+        settings: SessionSettings = SessionSettings(),
+        code_points: CodePoints = CodePoints(),
+    ) -> None:
+        self.manager = manager
+        self.code_points = code_points
+        self.counters: Counter[str] = Counter()
+        self._name, self._key, self._nonces, self._settings = name, key, nonces, settings
+        self._sessions: dict[int, Session] = {}  # by connection
+        self._connection: dict[str, int] = {}  # of a router
+        self._told: dict[str, tuple[Topology, dict[IPv6Address, Sid]]] = {}  # of the directory, in this session
+        self._last = 0
+        self._parting: dict[int, bytes] = {}  # connections whose session is over, and their last octets
+
+    def connect(self, now_ns: int) -> int | None:
+        """Somebody has connected: a number for the connection, or None if there are too many already."""
+        strangers = sum(not session.is_open for session in self._sessions.values())
+        if strangers >= MOST_STRANGERS or len(self._sessions) >= MOST_CONNECTIONS:
+            self.counters["connections_refused"] += 1
+            return None
+        self._last += 1
+        self.counters["connections"] += 1
+        self._sessions[self._last] = Session(
+            Role.CONTROLLER, self._name, self._key, self._nonces(), now_ns, settings=self._settings
+        )
+        return self._last
+
+    def receive(self, connection: int, data: bytes, now_ns: int) -> None:
+        if (session := self._sessions.get(connection)) is not None:
+            self._handle(connection, session, session.receive(data, now_ns), now_ns)
+
+    def disconnected(self, connection: int, now_ns: int) -> None:
+        if (session := self._sessions.get(connection)) is not None:
+            self._handle(connection, session, session.disconnected(now_ns), now_ns)
+        self._parting.pop(connection, None)
+
+    def advance(self, now_ns: int) -> None:
+        """Let time pass and the manager decide. To be called after inputs, and at the deadline."""
+        for connection, session in list(self._sessions.items()):
+            self._handle(connection, session, session.poll(now_ns), now_ns)
+        for command in self.manager.step(now_ns):
+            self._send(command.item.node, as_json(command), now_ns)
+        if self.manager.is_settled:
+            self._tell_directory(now_ns)
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `advance` has something to do next, if nothing comes until then."""
+        deadlines = [session.deadline_ns for session in self._sessions.values()]
+        deadlines.append(self.manager.deadline_ns)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def output(self) -> list[tuple[int, bytes, bool]]:
+        """What is to go out since the last call: connection, octets, and whether it is to be closed after them."""
+        going = [(connection, session.data_to_send(), False) for connection, session in self._sessions.items()]
+        going = [entry for entry in going if entry[1]]
+        going += [(connection, octets, True) for connection, octets in self._parting.items()]
+        self._parting.clear()
+        return going
+
+    def close(self, text: str, now_ns: int) -> None:
+        """End all sessions in order."""
+        for connection, session in list(self._sessions.items()):
+            self._handle(connection, session, session.close(text, now_ns), now_ns)
+
+    @property
+    def routers(self) -> list[str]:
+        """Those with an open session."""
+        return sorted(self._connection)
+
+    def _tell_directory(self, now_ns: int) -> None:
+        """What each router that learns does not know yet of the SIDs there are."""
+        topology = self.manager.network.topology
+        now: dict[IPv6Address, Sid] = {}
+        texts: dict[Directory, dict[str, Any]] = {}  # most routers are told the same
+        for router in self.routers:
+            told = self._told.get(router)
+            if told is not None and told[0] is topology:
+                continue  # nothing can have changed
+            if router not in self.manager.reports or not topology.is_pfc_capable(router):
+                continue
+            now = now or {sid.address: sid for sid in topology.sids()}
+            before = told[1] if told else {}
+            self._told[router] = (topology, now)
+            # Most are the same object: reports make SIDs, and a report mostly stays.
+            new = tuple(s for address, s in now.items() if (old := before.get(address)) is not s and old != s)
+            gone = tuple(address for address in before if address not in now)
+            if new or gone or told is None:
+                said = Directory(new, gone, is_whole=told is None)
+                text = texts.get(said) or texts.setdefault(said, as_json(said, self.code_points))
+                self._send(router, text, now_ns)
+
+    def _send(self, router: str, message: dict[str, Any], now_ns: int) -> None:
+        connection = self._connection.get(router)
+        if connection is None:
+            return  # its session ended a moment ago, which the manager has been told
+        session = self._sessions[connection]
+        try:
+            session.send(message, now_ns)
+        except SessionError as error:
+            self._handle(connection, session, session.close(str(error), now_ns), now_ns)
+
+    def _handle(self, connection: int, session: Session, events: list[Event], now_ns: int) -> None:
+        for event in events:
+            match event:
+                case Opened():
+                    if (older := self._connection.get(event.peer)) is not None:
+                        before = self._sessions[older]
+                        text = f"{event.peer} has connected anew"
+                        self._handle(older, before, before.close(text, now_ns, End.REPLACED), now_ns)
+                    self._connection[event.peer] = connection
+                    self._told.pop(event.peer, None)
+                case Received():
+                    self._hear(connection, session, event, now_ns)
+                case Ended():
+                    self._end(connection, session, event, now_ns)
+
+    def _hear(self, connection: int, session: Session, event: Received, now_ns: int) -> None:
+        assert session.peer is not None
+        if session.end is not None:
+            return  # an earlier message of the same octets was malformed
+        try:
+            message = from_agent(event.message, self.code_points)
+            if isinstance(message, Report) and message.node != session.peer:
+                raise InvalidError("node", message.node, f"this is the session of {session.peer}")
+        except InvalidError as error:
+            text = f"{session.peer} sent what cannot be: {error}"
+            self._handle(connection, session, session.close(text, now_ns, End.MALFORMED), now_ns)
+            return
+        self.manager.hear(session.peer, message, now_ns)
+
+    def _end(self, connection: int, session: Session, event: Ended, now_ns: int) -> None:
+        self.counters[f"end {event.reason}"] += 1
+        self._sessions.pop(connection, None)
+        self._parting[connection] = session.data_to_send()
+        if session.peer is not None and self._connection.get(session.peer) == connection:
+            del self._connection[session.peer]
+            self.manager.leave(session.peer, event.text, now_ns)
+        elif event.reason not in (End.DISCONNECTED, End.REPLACED):
+            self.manager.history.add(now_ns, "stranger", session.peer or "unknown", event.text, reason=event.reason)

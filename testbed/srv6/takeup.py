@@ -1,0 +1,147 @@
+"""Wishes are looked at before they are taken up: what contradicts the network or another wish is refused, by field.
+
+Nothing here changes anything. A VPN gets a SID for each site that names none: the first free function from 0xD000 on in
+the router's locator, by the structure of the SIDs that the router has advertised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from ipaddress import IPv6Address
+
+from testbed.errors import UsageError
+from testbed.srv6.domain import Srv6Error
+from testbed.srv6.policy import Policy, check
+from testbed.srv6.sid import Kind, Sid
+from testbed.srv6.topology import Topology
+from testbed.srv6.validation import InvalidError
+from testbed.srv6.wishes import PolicyWish, Site, VpnWish
+
+FIRST_VPN_FUNCTION = 0xD000
+
+
+class MissingError(UsageError):
+    """There is nothing of this name."""
+
+
+class ConflictError(UsageError):
+    """It cannot be now, because of something else that is there."""
+
+
+def resolve(wish: PolicyWish, vpns: Mapping[str, VpnWish]) -> Policy:
+    """The policy of a wish: service and slice are its VPN's, if it names one."""
+    vpn = vpns.get(wish.vpn) if wish.vpn is not None else None
+    service, slice_id = wish.service, wish.slice_id
+    if vpn is not None:
+        site = vpn.site(wish.key.endpoint)
+        service = site.sid if site else None
+        slice_id = vpn.slice_id if slice_id is None else slice_id
+    return Policy(wish.key, wish.candidates, service, slice_id, wish.binding_sid)
+
+
+def check_policy(
+    wish: PolicyWish, topology: Topology, others: Iterable[PolicyWish], vpns: Mapping[str, VpnWish]
+) -> None:
+    """InvalidError or Srv6Error if the wish cannot be taken up beside the others."""
+    for field, router in (("headend", wish.key.headend), ("endpoint", wish.key.endpoint)):
+        _check_router(field, router, topology)
+    if wish.vpn is not None:
+        if (vpn := vpns.get(wish.vpn)) is None:
+            there = ", ".join(sorted(vpns)) or "none yet"
+            raise InvalidError("vpn", wish.vpn, f"there is no such VPN; there are {there}")
+        for field, router in (("headend", wish.key.headend), ("endpoint", wish.key.endpoint)):
+            if vpn.site(router) is None:
+                sites = ", ".join(site.router for site in vpn.sites)
+                raise InvalidError(field, router, f"VPN {vpn.name} has no site there; its sites are at {sites}")
+        if wish.key.colour != vpn.colour:
+            raise InvalidError(
+                "colour", wish.key.colour, f"the routes of VPN {vpn.name} ask for colour {vpn.colour}; use this one"
+            )
+    for vpn in vpns.values():
+        if wish.binding_sid is not None and wish.binding_sid in (site.sid for site in vpn.sites):
+            raise InvalidError("binding_sid", str(wish.binding_sid), f"it is taken: VPN {vpn.name}; choose another")
+    policies = [resolve(other, vpns) for other in others if other.key != wish.key]
+    new = resolve(wish, vpns)
+    # A VPN's SID is advertised when its router has installed the VPN, which may be a moment later.
+    check(topology, [*(replace(policy, service=None) for policy in policies), _without_vpn_service(new, wish)])
+
+
+def with_sids(
+    wish: VpnWish, topology: Topology, others: Mapping[str, VpnWish], policies: Iterable[PolicyWish]
+) -> VpnWish:
+    """The VPN with a SID at each site: the one it names, the one it had, or a free one."""
+    before = others.get(wish.name)
+    own = {site.sid for site in before.sites} if before else set()
+    taken = {sid.address: sid.name for sid in topology.sids() if sid.address not in own}
+    taken |= {user.binding_sid: f"binding SID of {user.id}" for user in policies if user.binding_sid is not None}
+    for other in others.values():
+        if other.name != wish.name:
+            taken |= {site.sid: f"VPN {other.name}" for site in other.sites if site.sid is not None}
+    sites = []
+    for index, site in enumerate(wish.sites):
+        field = f"sites[{index}]"
+        _check_router(f"{field}.router", site.router, topology)
+        _check_interfaces(field, site, others, wish.name)
+        old = before.site(site.router) if before else None
+        if site.sid is not None:
+            _check_sid(f"{field}.sid", site, wish, topology, taken)
+            chosen = site.sid
+        elif old is not None and old.sid is not None:
+            chosen = old.sid
+        else:
+            chosen = _free(f"{field}.sid", site.router, topology, taken)
+        taken[chosen] = f"VPN {wish.name}"
+        sites.append(replace(site, sid=chosen))
+    return replace(wish, sites=tuple(sites))
+
+
+def _without_vpn_service(policy: Policy, wish: PolicyWish) -> Policy:
+    return policy if wish.vpn is None else replace(policy, service=None)
+
+
+def _check_router(field: str, router: str, topology: Topology) -> None:
+    try:
+        topology.check_router(router)
+    except Srv6Error as error:
+        raise InvalidError(field, router, str(error)) from None
+
+
+def _check_interfaces(field: str, site: Site, others: Mapping[str, VpnWish], name: str) -> None:
+    for other in others.values():
+        there = other.site(site.router)
+        if there is None or other.name == name:
+            continue
+        for index, interface in enumerate(site.interfaces):
+            if interface in there.interfaces:
+                raise InvalidError(
+                    f"{field}.interfaces[{index}]",
+                    interface,
+                    f"it belongs to VPN {other.name}; take it out there first",
+                )
+
+
+def _check_sid(field: str, site: Site, wish: VpnWish, topology: Topology, taken: Mapping[IPv6Address, str]) -> None:
+    assert site.sid is not None
+    advertised: Sid | None = topology.sid(site.sid)
+    if advertised is not None and advertised.node == site.router and advertised.kind is wish.behaviour:
+        owner = taken[site.sid] if taken.get(site.sid, "").startswith("VPN ") else None
+    else:
+        owner = taken.get(site.sid)
+    if owner is not None:
+        raise InvalidError(field, str(site.sid), f"it is taken: {owner}; leave it out, and a free one is taken")
+    if not any(site.sid in sid.locator for sid in topology.sids(site.router)):
+        raise InvalidError(field, str(site.sid), f"no packet comes to {site.router} by it; take one of its locator")
+
+
+def _free(field: str, router: str, topology: Topology, taken: Mapping[IPv6Address, str]) -> IPv6Address:
+    sids = [sid for sid in topology.sids(router) if sid.kind is Kind.END and sid.slice_id is None]
+    for sid in sids or topology.sids(router):
+        structure = sid.structure
+        for function in range(FIRST_VPN_FUNCTION, 1 << structure.function):
+            address = structure.sid(sid.locator, function)
+            if address not in taken:
+                return address
+    raise InvalidError(
+        field, None, f"{router} has advertised no SID with a locator to take one from; give it one, or name the SID"
+    )

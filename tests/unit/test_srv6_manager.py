@@ -1,0 +1,728 @@
+"""The controller's decisions: routers, their agents' sessions and the controller in one memory, in its own time."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from ipaddress import IPv6Address
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from srv6_control import FIGURE_2, MS, S, World, sid
+
+from testbed.srv6.domain import SrDomain, Srv6Error
+from testbed.srv6.items import PolicyItem, TunnelItem
+from testbed.srv6.learning import Learner, LearnerSettings
+from testbed.srv6.manager import Leaf, Manager, ManagerSettings
+from testbed.srv6.messages import LinkEnd, OwnTunnel, Pause
+from testbed.srv6.policy import Dynamic, Explicit, Key
+from testbed.srv6.reverse import ReverseTunnel
+from testbed.srv6.router import Router
+from testbed.srv6.takeup import ConflictError, MissingError
+from testbed.srv6.topology import Port
+from testbed.srv6.validation import InvalidError
+from testbed.srv6.wishes import PolicyWish
+
+R1_TO_R3 = Key("R1", 100, "R3")
+BACK = "tunnel R3 to R1 (fd00:a:3:1::, fd00:a:2:1::, fd00:a:1:f02::)"
+FORTH = "tunnel R1 to R3 (fd00:a:1:1::, fd00:a:2:1::, fd00:a:3:f02::)"
+
+
+@pytest.fixture
+def figure_3() -> World:
+    """The draft's Figure 3 with a VPN and a policy from R1 to R3, all installed."""
+    world = World()
+    world.connect()
+    world.vpn()
+    world.policy("R1", "R3")
+    return world
+
+
+@pytest.fixture
+def figure_2() -> World:
+    world = World(FIGURE_2, ("R1", "R5"))
+    world.connect()
+    world.vpn(ends=("R1", "R5"))
+    world.policy("R1", "R5")
+    return world
+
+
+# Scenario 1
+
+
+def test_a_policy_brings_its_reverse_tunnels_in_both_directions_before_itself(figure_3: World) -> None:
+    assert figure_3.routers["R1"].log == ["install VPN red at R1", f"install {FORTH}", "install policy R1:100:R3"]
+    assert figure_3.routers["R3"].log == ["install VPN red at R3", f"install {BACK}"]
+    assert figure_3.routers["R2"].log == []
+    assert figure_3.routers["R1"].segments(R1_TO_R3) == ["fd00:a:1:f02::", "fd00:a:2:1::", "fd00:a:3:d000::"]
+
+
+def test_the_policy_waits_for_its_tunnels_wherever_they_are() -> None:
+    world = World()
+    world.connect()
+    world.vpn()
+    world.routers["R3"].is_slow = True
+    key = world.policy("R1", "R3")
+    assert world.routers["R1"].segments(key) is None
+    world.routers["R3"].answer(world.now_ns)
+    world.run()
+    assert world.routers["R1"].segments(key)
+
+
+def test_a_tunnel_that_is_refused_is_told_and_does_not_hold_the_policy_up() -> None:
+    world = World()
+    world.connect()
+    world.vpn()
+    world.routers["R3"].refuses = lambda item: "no room" if isinstance(item, TunnelItem) else None
+    key = world.policy("R1", "R3")
+    assert world.routers["R1"].segments(key)
+    assert world.events("tunnel_refused") == [f"R3 has not installed {BACK}: no room"]
+    world.run(20 * S)
+    assert world.routers["R3"].log.count(f"refuse to install {BACK}") == 1  # and is not asked again for the same
+    world.disconnect("R3")
+    world.routers["R3"].refuses = lambda item: None
+    world.connect("R3")
+    assert world.routers["R3"].tunnels()
+
+
+def test_two_policies_share_their_tunnels_and_the_last_one_takes_them_along(figure_3: World) -> None:
+    figure_3.vpn("blue", colour=200)
+    other = figure_3.policy("R1", "R3", vpn="blue", colour=200)
+    assert [line for line in figure_3.log() if "install tunnel" in line] == [
+        f"R1: install {FORTH}",
+        f"R3: install {BACK}",
+    ]
+    figure_3.manager.remove_policy(R1_TO_R3, figure_3.now_ns)
+    figure_3.run()
+    assert figure_3.log() == ["R1: remove policy R1:100:R3"]
+    figure_3.manager.remove_policy(other, figure_3.now_ns)
+    figure_3.run()
+    assert figure_3.log() == ["R1: remove policy R1:200:R3", f"R1: remove {FORTH}", f"R3: remove {BACK}"]
+
+
+def test_a_slice_has_policies_and_tunnels_of_its_own() -> None:
+    world = World(slices=frozenset({7}))
+    world.connect()
+    world.vpn("red", slice_id=7)
+    world.vpn("blue", colour=200)
+    red, blue = world.policy("R1", "R3"), world.policy("R1", "R3", vpn="blue", colour=200)
+    tunnels = [item.tunnel for item in world.routers["R3"].items(TunnelItem) if isinstance(item, TunnelItem)]
+    assert [(tunnel.slice_id, str(tunnel.target)) for tunnel in tunnels] == [
+        (7, "fd00:a:1:a702::"),
+        (None, "fd00:a:1:f02::"),
+    ]
+    installed = {key: world.routers["R1"].router.installed[("policy", key)] for key in (red, blue)}
+    assert [item.slice_id for item in installed.values() if isinstance(item, PolicyItem)] == [7, None]
+
+
+def test_without_a_path_the_headend_keeps_the_wish_and_no_segments() -> None:
+    world = World(pfc=("R1",))
+    world.connect()
+    world.vpn()
+    key = world.policy("R1", "R3")
+    assert world.routers["R1"].segments(key) == []
+    assert world.events("policy_no_path")[-1] == (
+        "policy R1:100:R3 has no path: dynamic: R3 is not PFC-capable: it advertises no End.X.PFC SID"
+    )
+
+
+# Failures
+
+
+def test_when_a_link_fails_tunnels_and_policy_go_the_other_way_new_before_old(figure_2: World) -> None:
+    key = Key("R1", 100, "R5")
+    figure_2.log()
+    figure_2.routers["R2"].set_link("to5", figure_2.now_ns, up=False)
+    figure_2.run()
+    assert figure_2.routers["R1"].segments(key) == [
+        "fd00:a:1:f02::", "fd00:a:2:1::", "fd00:a:3:1::", "fd00:a:4:1::", "fd00:a:5:d000::"
+    ]  # fmt: skip
+    assert figure_2.routers["R5"].tunnels() == [
+        "R5 to R1 by fd00:a:5:1::, fd00:a:4:1::, fd00:a:3:1::, fd00:a:2:1::, fd00:a:1:f02::"
+    ]
+    assert figure_2.log() == [
+        "R1: install tunnel R1 to R5 (fd00:a:1:1::, fd00:a:2:1::, fd00:a:3:1::, fd00:a:4:1::, fd00:a:5:f04::)",
+        "R1: install policy R1:100:R5",
+        "R1: remove tunnel R1 to R5 (fd00:a:1:1::, fd00:a:2:1::, fd00:a:5:f02::)",
+        "R5: install tunnel R5 to R1 (fd00:a:5:1::, fd00:a:4:1::, fd00:a:3:1::, fd00:a:2:1::, fd00:a:1:f02::)",
+        "R5: remove tunnel R5 to R1 (fd00:a:5:1::, fd00:a:2:1::, fd00:a:1:f02::)",
+    ]
+    assert "link R2:to5-R5:to2 is down" in figure_2.events("link_down")
+    figure_2.routers["R2"].set_link("to5", figure_2.now_ns, up=True)
+    figure_2.run()
+    assert figure_2.routers["R1"].segments(key) == ["fd00:a:1:f02::", "fd00:a:2:1::", "fd00:a:5:d000::"]
+
+
+def test_the_old_tunnels_stay_until_the_headend_has_the_new_path(figure_2: World) -> None:
+    figure_2.routers["R1"].is_slow = True
+    figure_2.routers["R2"].set_link("to5", figure_2.now_ns, up=False)
+    figure_2.run()
+    assert len(figure_2.routers["R5"].tunnels()) == 2
+    for _ in range(2):  # the tunnel, then the policy
+        figure_2.routers["R1"].answer(figure_2.now_ns)
+        figure_2.run()
+    assert len(figure_2.routers["R5"].tunnels()) == 1
+
+
+def test_a_tunnel_that_is_wanted_again_while_it_is_being_removed_is_waited_for(figure_3: World) -> None:
+    figure_3.routers["R2"].set_link("to3", figure_3.now_ns, up=False)
+    figure_3.routers["R3"].is_slow = True
+    figure_3.run()
+    assert figure_3.routers["R1"].segments(R1_TO_R3) == []
+    figure_3.routers["R2"].set_link("to3", figure_3.now_ns, up=True)
+    figure_3.run()
+    assert figure_3.routers["R1"].segments(R1_TO_R3) == []
+    figure_3.routers["R3"].answer(figure_3.now_ns)  # it is removed
+    figure_3.run()
+    assert figure_3.routers["R1"].segments(R1_TO_R3) == [] and figure_3.routers["R3"].tunnels() == []
+    figure_3.routers["R3"].answer(figure_3.now_ns)  # and installed
+    figure_3.run()
+    assert figure_3.routers["R1"].segments(R1_TO_R3) and figure_3.routers["R3"].tunnels()
+
+
+def test_while_the_headend_is_away_the_tunnels_of_the_path_that_it_still_has_stay(figure_2: World) -> None:
+    figure_2.disconnect("R1")
+    figure_2.routers["R2"].set_link("to5", figure_2.now_ns, up=False)
+    figure_2.run()
+    assert len(figure_2.routers["R5"].tunnels()) == 2
+    figure_2.connect("R1")
+    assert len(figure_2.routers["R5"].tunnels()) == 1
+
+
+def test_a_router_whose_agent_is_restarted_in_time_is_not_lost(figure_3: World) -> None:
+    figure_3.log()
+    figure_3.disconnect("R2")
+    figure_3.run(4900 * MS)
+    figure_3.connect("R2")
+    figure_3.run(20 * S)
+    assert figure_3.log() == []
+    assert figure_3.events("router_lost") == []
+
+
+def test_a_router_that_stays_away_is_taken_for_lost_and_found_again() -> None:
+    world = World(FIGURE_2, ("R1", "R5"))
+    world.connect()
+    world.vpn(ends=("R1", "R5"))
+    key = world.policy("R1", "R5", Dynamic())
+    for a in ("R2", "R5"):
+        world.routers[a].set_link(f"to{5 if a == 'R2' else 2}", world.now_ns, up=False)
+    world.run()
+    assert len(world.routers["R1"].segments(key) or ()) == 5
+    world.disconnect("R3")
+    assert world.manager.deadline_ns == world.now_ns + 5 * S
+    world.run(5 * S)
+    assert world.events("router_lost") == ["R3 has had no session for a time; it is taken for lost"]
+    assert world.routers["R1"].segments(key) == []
+    world.connect("R3")
+    assert len(world.routers["R1"].segments(key) or ()) == 5
+
+
+def test_a_silent_router_is_away_after_the_session_timed_out(figure_3: World) -> None:
+    figure_3._at = {c: fake for c, fake in figure_3._at.items() if fake.name != "R3"}  # its line is cut
+    figure_3.run(4 * S)
+    assert figure_3.manager.is_away("R3")
+    assert any("R3 has been silent for 4000 ms" in text for text in figure_3.events("router_away"))
+
+
+def test_delays_that_differ_by_noise_change_nothing(figure_3: World) -> None:
+    figure_3.log()
+    for delay in (5 * MS + 40_000, 5 * MS - 600_000, 5 * MS):
+        figure_3.routers["R2"].set_link("to3", figure_3.now_ns, delay_ns=delay)
+        figure_3.run()
+    assert figure_3.log() == []
+    figure_3.routers["R2"].set_link("to3", figure_3.now_ns, delay_ns=6 * MS)
+    figure_3.run()
+    assert figure_3.log() == [f"R1: install {FORTH}"]  # the same tunnel, with its new delay
+
+
+def test_a_link_that_one_end_does_not_know_is_no_link_and_is_told() -> None:
+    world = World()
+    lonely = world.routers["R3"].router
+    lonely.know(replace(lonely.known, links=()), 0)
+    world.connect()
+    assert [str(link) for link in world.manager.network.topology.links] == ["R1:to2-R2:to1"]
+    assert world.events("problem") == ["R2:to3 is said to lead to R3:to2, which does not know of it"]
+
+
+def test_links_that_lead_back_to_their_own_router_or_to_nobody_are_no_links() -> None:
+    world = World()
+    odd = world.routers["R3"].router
+    ends = [LinkEnd("a", Port("R3", "b"), 1), LinkEnd("b", Port("R3", "a"), 1), LinkEnd("c", Port("R3", "c"), 1)]
+    odd.know(replace(odd.known, links=(*odd.known.links, *ends, LinkEnd("d", Port("R9", "d"), 1))), 0)
+    world.connect()
+    assert len(world.manager.network.topology.links) == 2
+    assert world.events("problem")[0] == "R3:a leads back to its own router, at R3:b"
+    assert world.manager.network.unreported == ("R9",)
+
+
+def test_a_sid_that_two_routers_advertise_is_the_firsts_and_is_told() -> None:
+    world = World()
+    thief = world.routers["R3"].router
+    stolen = replace(sid("R1", "1"), node="R3")
+    thief.know(replace(thief.known, sids=(*thief.known.sids, stolen)), 0)
+    world.connect()
+    owner = world.manager.network.topology.sid(stolen.address)
+    assert owner is not None and owner.node == "R1"
+    assert world.events("problem") == ["R3's End fd00:a:1:1:: is left out: it is also R1's End fd00:a:1:1::"]
+
+
+# Restart
+
+
+@pytest.mark.parametrize("order", [["R1", "R2", "R3"], ["R3", "R2", "R1"], ["R2", "R3", "R1"]])
+def test_a_restarted_controller_learns_all_from_the_network_and_changes_nothing(
+    figure_3: World, order: list[str]
+) -> None:
+    figure_3.log()
+    wishes, vpns = figure_3.manager.policies, figure_3.manager.vpns
+    figure_3.restart()
+    for name in order:
+        figure_3.connect(name)
+        figure_3.run(1 * S)
+    figure_3.run(20 * S)
+    assert figure_3.log() == []
+    assert (figure_3.manager.policies, figure_3.manager.vpns) == (wishes, vpns)
+    figure_3.manager.remove_policy(R1_TO_R3, figure_3.now_ns)
+    figure_3.run()
+    assert figure_3.log() == ["R1: remove policy R1:100:R3", f"R1: remove {FORTH}", f"R3: remove {BACK}"]
+
+
+@pytest.mark.parametrize("missing", ["R1", "R2", "R3"])
+def test_a_router_that_does_not_come_back_costs_no_tunnel_of_the_others(figure_3: World, missing: str) -> None:
+    figure_3.log()
+    figure_3.restart()
+    figure_3.connect(*({"R1", "R2", "R3"} - {missing}))
+    figure_3.run(9 * S)
+    assert figure_3.log() == [] and not figure_3.manager.is_settled
+    figure_3.run(30 * S)
+    assert figure_3.manager.is_settled
+    assert figure_3.log() == []  # the policy keeps its list too: its traffic may still get through
+    figure_3.connect(missing)
+    figure_3.log()
+    assert figure_3.routers["R1"].segments(R1_TO_R3) == ["fd00:a:1:f02::", "fd00:a:2:1::", "fd00:a:3:d000::"]
+    assert figure_3.routers["R3"].tunnels() and figure_3.routers["R1"].tunnels()
+
+
+def test_a_new_controller_moves_no_policy_to_the_part_of_the_network_that_it_sees_first() -> None:
+    world = World([("R1", "R2", 5), ("R2", "R3", 5), ("R1", "R4", 9), ("R4", "R3", 9)], ("R1", "R3"))
+    world.connect()
+    world.vpn()
+    key = world.policy("R1", "R3")
+    world.log()
+    world.restart()
+    world.connect("R1", "R3", "R4")
+    world.run(9 * S)
+    assert world.log() == []
+    world.connect("R2")
+    world.run(20 * S)
+    assert world.log() == []
+    assert world.routers["R1"].segments(key) == ["fd00:a:1:f02::", "fd00:a:2:1::", "fd00:a:3:d000::"]
+
+
+def test_a_failure_while_the_controller_was_away_is_mended_new_before_old(figure_2: World) -> None:
+    figure_2.log()
+    figure_2.restart()
+    figure_2.routers["R2"].set_link("to5", figure_2.now_ns, up=False)
+    figure_2.connect()
+    assert [line.split(" (")[0] for line in figure_2.log()] == [
+        "R1: install tunnel R1 to R5", "R1: install policy R1:100:R5", "R1: remove tunnel R1 to R5",
+        "R5: install tunnel R5 to R1", "R5: remove tunnel R5 to R1",
+    ]  # fmt: skip
+
+
+def test_a_policy_that_was_removed_while_its_headend_was_away_does_not_come_back(figure_3: World) -> None:
+    figure_3.disconnect("R1")
+    figure_3.manager.remove_policy(R1_TO_R3, figure_3.now_ns)
+    figure_3.run()
+    figure_3.connect("R1")
+    assert figure_3.routers["R1"].segments(R1_TO_R3) is None
+    assert R1_TO_R3 not in figure_3.manager.policies
+    assert figure_3.routers["R1"].tunnels() == figure_3.routers["R3"].tunnels() == []
+
+
+def test_a_command_that_got_lost_with_the_session_is_given_again(figure_3: World) -> None:
+    figure_3.routers["R3"].is_slow = True
+    figure_3.vpn("blue", colour=200)
+    figure_3.disconnect("R3")
+    figure_3.routers["R3"].waiting.clear()
+    figure_3.routers["R3"].is_slow = False
+    figure_3.connect("R3")
+    assert ("vpn", "blue") in figure_3.routers["R3"].router.installed
+
+
+def test_a_command_that_is_done_after_the_session_ended_is_reported_in_the_next(figure_3: World) -> None:
+    figure_3.log()
+    slow = figure_3.routers["R3"]
+    slow.is_slow = True
+    figure_3.vpn("blue", colour=200)
+    figure_3.disconnect("R3")
+    late = slow.waiting
+    slow.waiting = []
+    figure_3.connect("R3")
+    slow.waiting = late + slow.waiting
+    slow.is_slow = False
+    slow.answer(figure_3.now_ns)
+    figure_3.run()
+    assert ("vpn", "blue") in slow.router.installed
+    assert figure_3.manager.deployment.pending == 0
+    assert figure_3.manager.counters["answers_to_nothing"] == 0
+
+
+def test_the_new_session_of_a_router_takes_the_place_of_the_old_one(figure_3: World) -> None:
+    figure_3.connect("R2")
+    assert figure_3.south.counters["end replaced"] == 1
+    assert figure_3.south.routers == ["R1", "R2", "R3"]
+    figure_3.run(30 * S)
+    assert figure_3.south.routers == ["R1", "R2", "R3"]
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6))
+def test_after_any_history_routers_have_what_a_fresh_controller_would_give_them(seed: int) -> None:
+    """Links fail, agents come and go, the controller restarts, policies come and go: in the end all is as it should."""
+    chance = random.Random(seed)
+    links = [*FIGURE_2, ("R1", "R3", 9)]
+    world = World(links, ("R1", "R3", "R5"))
+    world.connect()
+    world.vpn(ends=("R1", "R3", "R5"))
+    keys = [Key(a, 100, b) for a, b in [("R1", "R5"), ("R5", "R1"), ("R1", "R3"), ("R3", "R5")]]
+    for _ in range(12):
+        match chance.randrange(6):
+            case 0 | 1:
+                a, b, _delay = chance.choice(links)
+                up = chance.random() < 0.5
+                world.routers[a].set_link(f"to{b[1:]}", world.now_ns, up=up)
+            case 2:
+                key = chance.choice(keys)
+                if key in world.manager.policies:
+                    world.manager.remove_policy(key, world.now_ns)
+                elif "red" in world.manager.vpns and world.manager.is_settled:
+                    world.policy(key.headend, key.endpoint, Dynamic(pfc_ends=chance.random() < 0.5))
+            case 3:
+                world.disconnect(chance.choice(list(world.routers)))
+            case 4:
+                world.connect(*(set(world.routers) - set(world.south.routers)))
+            case 5:
+                world.restart()
+                world.connect()
+        world.run(chance.choice([0, S, 7 * S]))
+    world.connect(*(set(world.routers) - set(world.south.routers)))
+    world.run(20 * S)
+    wishes = world.manager.policies
+    there = {name: dict(fake.router.installed) for name, fake in world.routers.items()}
+    fresh = World(links, ("R1", "R3", "R5"))
+    for name, fake in fresh.routers.items():
+        fake.router.know(world.routers[name].router.known, 0)
+    fresh.connect()
+    if "red" in world.manager.vpns:
+        fresh.manager.put_vpn(world.manager.vpns["red"], 0)
+        fresh.run()
+    for wish in wishes.values():
+        fresh.manager.put_policy(wish, 0)
+    fresh.run()
+    assert there == {name: fake.router.installed for name, fake in fresh.routers.items()}
+
+
+# Wishes
+
+
+def test_the_same_wish_twice_changes_nothing_and_another_replaces_it(figure_3: World) -> None:
+    figure_3.log()
+    wish = figure_3.manager.policies[R1_TO_R3]
+    assert figure_3.manager.put_policy(wish, 0) is False
+    figure_3.run()
+    assert figure_3.log() == []
+    explicit = Explicit(tuple(map(IPv6Address, ["fd00:a:1:e02::", "fd00:a:2:1::"])), name="by hand")
+    assert figure_3.manager.put_policy(replace(wish, candidates=(explicit,)), 0) is False
+    figure_3.run()
+    assert figure_3.routers["R1"].segments(R1_TO_R3) == ["fd00:a:1:e02::", "fd00:a:2:1::", "fd00:a:3:d000::"]
+
+
+def test_candidates_fall_back_by_preference_and_a_binding_sid_goes_along(figure_2: World) -> None:
+    strict = Dynamic(name="strict", preference=200, max_delay_ns=10 * MS)
+    loose = Dynamic(name="loose", preference=50)
+    wish = PolicyWish(Key("R1", 100, "R5"), (loose, strict), "red", binding_sid=IPv6Address("fd00:a:1:b::"))
+    figure_2.manager.put_policy(wish, 0)
+    figure_2.run()
+    assert len(figure_2.routers["R1"].segments(wish.key) or ()) == 3
+    figure_2.routers["R5"].set_link("to2", figure_2.now_ns, up=False)
+    figure_2.run()
+    assert len(figure_2.routers["R1"].segments(wish.key) or ()) == 5
+    item = figure_2.routers["R1"].router.installed[("policy", wish.key)]
+    assert isinstance(item, PolicyItem) and item.wish.binding_sid == IPv6Address("fd00:a:1:b::")
+    outcome = figure_2.manager.outcomes[wish.key]
+    assert outcome.refused == (("strict", "the best path takes 14000000 ns, and 10000000 ns are allowed"),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"key": Key("R9", 100, "R3")}, InvalidError, "headend is 'R9'; there is no router 'R9'; there are R1, R2, R3"),
+        ({"key": Key("R1", 100, "R9")}, InvalidError, "endpoint is 'R9'; there is no router 'R9'"),
+        ({"key": Key("R1", 100, "R2")}, InvalidError, "endpoint is 'R2'; VPN red has no site there; "),
+        ({"key": Key("R1", 300, "R3")}, InvalidError, "colour is 300; the routes of VPN red ask for colour 100"),
+        ({"vpn": "green"}, InvalidError, "vpn is 'green'; there is no such VPN; there are red"),
+        ({"vpn": None, "service": IPv6Address("fd00:a:1:d000::")}, Srv6Error, "has to be a DT4, DT6 or DT46 SID of R3"),
+        ({"binding_sid": IPv6Address("fd00:a:1:1::")}, Srv6Error, "is taken by R1's End fd00:a:1:1::; choose another"),
+    ],
+)  # fmt: skip
+def test_a_policy_that_cannot_be_is_refused_and_nothing_changes(
+    figure_3: World, changes: dict[str, object], error: type[Exception], message: str
+) -> None:
+    figure_3.log()
+    wish = PolicyWish(R1_TO_R3, vpn="red")
+    with pytest.raises(error) as caught:
+        figure_3.manager.put_policy(replace(wish, **changes), 0)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+    figure_3.run()
+    assert figure_3.log() == [] and list(figure_3.manager.policies) == [R1_TO_R3]
+
+
+def test_vpns_get_free_sids_and_keep_them(figure_3: World) -> None:
+    figure_3.vpn("blue", colour=200)
+    assert [str(site.sid) for site in figure_3.manager.vpns["blue"].sites] == ["fd00:a:1:d001::", "fd00:a:3:d001::"]
+    figure_3.vpn("blue", colour=201)  # a change of something else
+    assert [str(site.sid) for site in figure_3.manager.vpns["blue"].sites] == ["fd00:a:1:d001::", "fd00:a:3:d001::"]
+    figure_3.manager.remove_vpn("blue", 0)
+    figure_3.run()
+    figure_3.vpn("green", colour=300)
+    assert [str(site.sid) for site in figure_3.manager.vpns["green"].sites] == ["fd00:a:1:d001::", "fd00:a:3:d001::"]
+
+
+def test_a_sid_is_taken_for_a_vpn_or_for_binding_and_not_for_both(figure_3: World) -> None:
+    wish = figure_3.manager.policies[R1_TO_R3]
+    with pytest.raises(InvalidError, match="binding_sid is 'fd00:a:1:d000::'; it is taken: VPN red; choose another"):
+        figure_3.manager.put_policy(replace(wish, binding_sid=IPv6Address("fd00:a:1:d000::")), 0)
+    figure_3.manager.put_policy(replace(wish, binding_sid=IPv6Address("fd00:a:1:d001::")), 0)
+    figure_3.vpn("blue", colour=200)
+    assert [str(site.sid) for site in figure_3.manager.vpns["blue"].sites] == ["fd00:a:1:d002::", "fd00:a:3:d001::"]
+
+
+def test_vpns_that_cannot_be_are_refused_by_field(figure_3: World) -> None:
+    red = figure_3.manager.vpns["red"]
+    blue = replace(red, name="blue", colour=200)
+    for changed, message in (
+        (blue, "sites[0].interfaces[0] is 'red0'; it belongs to VPN red; take it out there first"),
+        (
+            replace(blue, sites=(replace(red.sites[0], interfaces=(), router="R9"),)),
+            "sites[0].router is 'R9'; there is no router 'R9'; there are R1, R2, R3",
+        ),
+        (
+            replace(blue, sites=(replace(red.sites[0], interfaces=()),)),
+            "sites[0].sid is 'fd00:a:1:d000::'; it is taken: VPN red; leave it out, and a free one is taken",
+        ),
+        (
+            replace(blue, sites=(replace(red.sites[0], interfaces=(), sid=IPv6Address("fd00:a:1:1::")),)),
+            "sites[0].sid is 'fd00:a:1:1::'; it is taken: R1's End fd00:a:1:1::; leave it out",
+        ),
+        (
+            replace(blue, sites=(replace(red.sites[0], interfaces=(), sid=IPv6Address("fd00:a:3:77::")),)),
+            "sites[0].sid is 'fd00:a:3:77::'; no packet comes to R1 by it; take one of its locator",
+        ),
+    ):
+        with pytest.raises(InvalidError) as caught:
+            figure_3.manager.put_vpn(changed, 0)
+        assert message in str(caught.value)
+    assert list(figure_3.manager.vpns) == ["red"]
+
+
+def test_a_vpn_in_use_is_neither_removed_nor_taken_from_under_its_policy(figure_3: World) -> None:
+    red = figure_3.manager.vpns["red"]
+    with pytest.raises(ConflictError, match="VPN red is carried by R1:100:R3; remove these policies first"):
+        figure_3.manager.remove_vpn("red", 0)
+    with pytest.raises(ConflictError, match="which would have no site at R3; remove the policy first"):
+        figure_3.manager.put_vpn(replace(red, sites=red.sites[:1]), 0)
+    with pytest.raises(ConflictError, match="which would have colour 101; remove the policy first"):
+        figure_3.manager.put_vpn(replace(red, colour=101), 0)
+    with pytest.raises(MissingError, match="there is no VPN blue; there are red"):
+        figure_3.manager.remove_vpn("blue", 0)
+    with pytest.raises(MissingError, match="there is no policy R1:7:R3; there are R1:100:R3"):
+        figure_3.manager.remove_policy(Key("R1", 7, "R3"), 0)
+
+
+def test_a_vpn_goes_after_the_policies_that_carry_it(figure_3: World) -> None:
+    figure_3.routers["R1"].is_slow = True
+    figure_3.manager.remove_policy(R1_TO_R3, 0)
+    figure_3.manager.remove_vpn("red", 0)
+    figure_3.log()
+    figure_3.run()
+    assert figure_3.log() == ["R3: remove VPN red at R3"]
+    figure_3.routers["R1"].is_slow = False
+    figure_3.routers["R1"].answer(0)
+    figure_3.run()
+    assert "R1: remove VPN red at R1" in figure_3.log()
+    assert not any(fake.router.installed for fake in figure_3.routers.values())
+
+
+# What routers and switches tell
+
+
+def test_pauses_are_events_and_those_that_last_are_known(figure_3: World) -> None:
+    paused = Pause(IPv6Address("fd00:a:1:f02::"), "to2", 3, None, stopped=True)
+    figure_3.routers["R1"].router.say(paused, 0)
+    figure_3.run()
+    assert list(figure_3.manager.pauses.values()) == [paused]
+    figure_3.routers["R1"].router.say(replace(paused, stopped=False), 0)
+    figure_3.run()
+    assert figure_3.manager.pauses == {}
+    assert figure_3.events("pause", "resume") == ["R1 stops priority 3 at to2", "R1 goes on with priority 3 at to2"]
+
+
+def test_tunnels_that_a_router_made_by_itself_are_known_and_of_others_not_believed(figure_3: World) -> None:
+    tunnel = ReverseTunnel("R3", "R1", (IPv6Address("fd00:a:3:e02::"), IPv6Address("fd00:a:1:f02::")))
+    figure_3.routers["R3"].router.say(OwnTunnel(tunnel, True, "learned"), 0)
+    figure_3.routers["R1"].router.say(OwnTunnel(tunnel, False, "a lie"), 0)
+    figure_3.run()
+    assert list(figure_3.manager.own_tunnels) == [tunnel.identity]
+    assert figure_3.manager.counters["tunnels_of_others"] == 1
+    figure_3.routers["R3"].router.say(OwnTunnel(tunnel, False, "too old"), 0)
+    figure_3.run()
+    assert figure_3.manager.own_tunnels == {}
+
+
+def test_what_one_router_tells_of_its_own_accord_is_bounded_and_goes_with_its_session(figure_3: World) -> None:
+    sid_of_r1 = IPv6Address("fd00:a:1:f02::")
+    for number in range(1100):
+        figure_3.manager.hear("R1", Pause(sid_of_r1, "to2", 3, number, stopped=True), 0)
+        tunnel = ReverseTunnel("R1", "R3", (sid_of_r1, IPv6Address(number)))
+        figure_3.manager.hear("R1", OwnTunnel(tunnel, True, "learned"), 0)
+    assert len(figure_3.manager.pauses) == len(figure_3.manager.own_tunnels) == 1024
+    assert figure_3.manager.counters["pauses_beyond_limit"] == 1100 - 1024
+    assert figure_3.manager.counters["own_tunnels_beyond_limit"] == 1100 - 1024
+    figure_3.disconnect("R1")
+    assert figure_3.manager.pauses == figure_3.manager.own_tunnels == {}
+
+
+def test_counters_are_kept_with_the_report(figure_3: World) -> None:
+    figure_3.routers["R1"].router.count({"pfc acted on": 7}, 0)
+    figure_3.run()
+    assert figure_3.manager.reports["R1"].counters == (("pfc acted on", 7),)
+
+
+def test_switches_come_and_go() -> None:
+    manager = Manager()
+    manager.put_leaf(1, Leaf("s1", ((1, "s1-eth1", True),)), 0)
+    manager.put_leaf(1, Leaf("s1", ((1, "s1-eth1", False),)), 0)
+    assert manager.leaves[1].ports == ((1, "s1-eth1", False),)
+    manager.put_leaf(1, None, 0)
+    manager.put_leaf(1, None, 0)
+    assert [event.kind for event in manager.history.after(0)] == ["leaf_here", "leaf_away"]
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(Srv6Error, match="grace_ns is -1; it is a whole number of nanoseconds, 0 or more"):
+        ManagerSettings(grace_ns=-1)
+
+
+def test_routers_that_are_pfc_capable_are_told_the_sids_of_all_and_then_what_changes(figure_3: World) -> None:
+    everything = {known.address for known in figure_3.manager.network.topology.sids()}
+    for name in ("R1", "R3"):
+        assert figure_3.routers[name].router.directory.keys() == everything
+    assert figure_3.routers["R2"].router.directory == {}
+    learner = Learner(LearnerSettings(own=sid("R3", "1"), domain=SrDomain(["fd00:a::/32"], ["fd00:b::/32"])))
+    assert learner.advertised(figure_3.routers["R3"].router.directory.values()) == ()
+    revision = figure_3.routers["R3"].router.directory_revision
+    figure_3.run(2 * S)
+    assert figure_3.routers["R3"].router.directory_revision == revision
+    middle = figure_3.routers["R2"].router
+    middle.know(replace(middle.known, sids=(*middle.known.sids[1:], sid("R2", "77"))), figure_3.now_ns)
+    figure_3.run()
+    there = figure_3.routers["R3"].router.directory
+    assert there.keys() == everything - {sid("R2", "1").address} | {sid("R2", "77").address}
+    figure_3.disconnect("R3")
+    figure_3.routers["R3"].router.directory = {}  # a new agent
+    figure_3.connect("R3")
+    assert figure_3.routers["R3"].router.directory == there
+    figure_3.restart()
+    figure_3.connect("R1", "R3")
+    assert figure_3.routers["R3"].router.directory == there  # until the new controller knows better
+    figure_3.connect("R2")
+    assert figure_3.routers["R3"].router.directory == there
+
+
+# Who is believed
+
+
+def test_a_router_that_reports_for_another_ends_its_session_and_changes_nothing(figure_3: World) -> None:
+    liar = figure_3.routers["R2"].router
+    liar.known = replace(liar.known, node="R1", sids=())
+    liar._report(figure_3.now_ns)
+    figure_3.run()
+    assert figure_3.south.counters["end malformed"] == 1
+    assert figure_3.events("router_away") == [
+        "the session with R2 is over: R2 sent what cannot be: node is 'R1'; this is the session of R2"
+    ]
+    assert figure_3.manager.reports["R1"].sids
+
+
+def test_who_does_not_know_the_key_is_an_event_and_nothing_else(figure_3: World) -> None:
+    stranger = Router("R1", b"not the key, but long enough")
+    connection = figure_3.south.connect(0)
+    assert connection is not None
+    stranger.connect(bytes(32), 0)
+    figure_3.south.receive(connection, stranger.data_to_send(), 0)
+    for _, data, _ in figure_3.south.output():
+        stranger.receive(data, 0)
+    figure_3.south.receive(connection, stranger.data_to_send(), 0)
+    assert figure_3.south.counters["end not_authentic"] + figure_3.south.counters["end refused"] == 1
+    assert len(figure_3.events("stranger")) == 1
+    assert figure_3.south.routers == ["R1", "R2", "R3"]
+
+
+def test_strangers_are_few_at_a_time_and_given_up_soon(figure_3: World) -> None:
+    numbers = [figure_3.south.connect(figure_3.now_ns) for _ in range(70)]
+    assert numbers.count(None) == 6
+    figure_3.run(5 * S)
+    assert figure_3.south.counters["end timeout"] == 64
+    assert figure_3.south.connect(figure_3.now_ns) is not None
+    assert figure_3.south.routers == ["R1", "R2", "R3"]
+
+
+def test_an_agent_refuses_what_is_for_another_router_and_ends_on_nonsense() -> None:
+    world = World()
+    world.connect()
+    session = next(s for s in world.south._sessions.values() if s.peer == "R2")
+    tunnel = {
+        "kind": "tunnel", "router": "R1", "pauses": "R3", "segments": ["fd00::1", "fd00::2"], "slice": None,
+        "interface": None, "delay_ns": None,
+    }  # fmt: skip
+    session.send({"type": "install", "transaction": 99, "item": tunnel}, 0)
+    world.run()
+    assert world.routers["R2"].log == []
+    assert world.manager.counters["nacks_received"] == 1
+    session.send({"type": "install", "transaction": 100, "item": tunnel | {"segments": ["fd00::1"]}}, 0)
+    world.run()
+    ended = world.routers["R2"].router.ended
+    assert ended is not None and "item.segments is ['fd00::1']; it has 1 members" in ended.text
+
+
+# Size
+
+
+def test_50_routers_with_200_policies_are_ready_at_once_and_again_after_a_failure() -> None:
+    chance = random.Random(5)
+    links = [(f"R{n}", f"R{n + 1}", 3) for n in range(1, 50)] + [("R1", "R50", 3)]
+    links += [(f"R{a}", f"R{a + 7}", 4) for a in range(1, 43, 3)]
+    edges = [f"R{n}" for n in range(1, 51, 5)]
+    world = World(links, edges)
+    world.connect()
+    pairs = [(a, b) for a in edges for b in edges if a != b]
+    for number in range(3):
+        world.vpn(f"v{number}", edges, 100 + number)
+    chosen = [(a, b, number) for number in range(3) for a, b in pairs][:200]
+    for a, b, number in chosen:
+        key = Key(a, 100 + number, b)
+        world.manager.put_policy(PolicyWish(key, vpn=f"v{number}"), 0)
+    begin = time.process_time()
+    world.run()
+    took_s = time.process_time() - begin
+    assert all(world.routers[a].segments(Key(a, 100 + number, b)) for a, b, number in chosen)
+    assert took_s < 10
+    a, b, _ = chance.choice(links)
+    world.routers[a].set_link(f"to{b[1:]}", 0, up=False)
+    begin = time.process_time()
+    world.run()
+    assert time.process_time() - begin < 5  # with all 50 agents in this process
+    assert world.manager.deployment.pending == 0

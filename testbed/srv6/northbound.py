@@ -1,0 +1,302 @@
+"""The controller's REST: a request in, a response out, over the manager. No sockets, no clock.
+
+Whoever asks has to show the token; only the description of the interface is for everybody. What comes in is checked
+against the schemas of that description (`openapi`), and an error is a problem document (RFC 9457) that names the field,
+the value and what has to stand there. Nothing is changed by a request that is refused.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from http import HTTPStatus
+from typing import Any
+
+from testbed.srv6 import openapi, views
+from testbed.srv6.domain import Srv6Error
+from testbed.srv6.http import Request, Response
+from testbed.srv6.manager import Manager
+from testbed.srv6.policy import Key
+from testbed.srv6.sid import CodePoints
+from testbed.srv6.takeup import ConflictError, MissingError
+from testbed.srv6.validation import ABSENT, InvalidError, check, read
+from testbed.srv6.wishes import PolicyWish, VpnWish
+
+SHORTEST_TOKEN = 16
+_LONGEST_VALUE = 200
+
+Handler = Callable[["Northbound", "Call"], Response]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that has found its operation."""
+
+    words: Mapping[str, str]  # what the path names
+    query: Mapping[str, str]
+    body: Any  # checked against the operation's schema
+    headers: Mapping[str, str]
+    now_ns: int
+
+
+class _Refused(Exception):
+    def __init__(self, response: Response) -> None:
+        super().__init__()
+        self.response = response
+
+
+class Northbound:
+    """Answers requests."""
+
+    def __init__(
+        self, manager: Manager, token: str, *, code_points: CodePoints = CodePoints(), as_number: int = 64512
+    ) -> None:
+        if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+            raise Srv6Error(
+                f"the token has {len(token)} characters; give it {SHORTEST_TOKEN} or more, printable ASCII, no spaces"
+            )
+        self.manager = manager
+        self.code_points = code_points
+        self.as_number = as_number
+        self.counters: Counter[str] = Counter()
+        self._token = token.encode()
+
+    def handle(self, request: Request, now_ns: int) -> Response:
+        """The response to a request; whatever is wrong with it is in the response."""
+        try:
+            response = self._handle(request, now_ns)
+        except _Refused as refused:
+            response = refused.response
+        except InvalidError as error:
+            status = HTTPStatus.UNPROCESSABLE_ENTITY if error.field else HTTPStatus.BAD_REQUEST
+            response = problem(status, str(error), error.field or None, error.value, error.wanted)
+        except MissingError as error:
+            response = problem(HTTPStatus.NOT_FOUND, str(error))
+        except ConflictError as error:
+            response = problem(HTTPStatus.CONFLICT, str(error))
+        except Srv6Error as error:
+            response = problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+        self.counters[f"{response.status}"] += 1
+        return response
+
+    def events(self, after: int) -> tuple[bytes, int]:
+        """What a stream of events says after this one, and the last one that it then has told."""
+        text, last = [], after
+        for event in self.manager.history.after(after):
+            number = f"id: {event.sequence}\n" if event.sequence else ""
+            text.append(f"{number}event: {event.kind}\ndata: {json.dumps(event.as_json())}\n\n")
+            last = event.sequence
+        return "".join(text).encode(), last
+
+    def _handle(self, request: Request, now_ns: int) -> Response:
+        template, words = _find(request.path)
+        methods = {operation.method: operation for operation in openapi.OPERATIONS if operation.path == template}
+        operation = methods.get(request.method)
+        if template is None or (operation or next(iter(methods.values()))).needs_token:
+            self._check_token(request)
+        if template is None:
+            raise _Refused(_no_such_path(request.path))
+        if operation is None:
+            there = ", ".join(methods)
+            text = f"{request.method} is not there for {template}; there are {there}"
+            raise _Refused(problem(HTTPStatus.METHOD_NOT_ALLOWED, text, headers={"Allow": there}))
+        body = None
+        if operation.body is not None:
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json":
+                text = f"the body is of type {kind[:60]!a}; send Content-Type: application/json"
+                raise _Refused(problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text))
+            body = read(request.body)
+            check(body, openapi.SCHEMAS[operation.body], openapi.SCHEMAS)
+        query = dict(request.query)
+        for name, value in request.query:
+            if name not in operation.query:
+                there = ", ".join(operation.query) or "none"
+                raise InvalidError(f"query.{name[:60]}", value, f"leave it out; there are {there}")
+            check(value, operation.query[name], field=f"query.{name}")
+        call = Call(words, query, body, request.headers, now_ns)
+        return _HANDLERS[operation.method, operation.path](self, call)
+
+    def _check_token(self, request: Request) -> None:
+        said = request.headers.get("authorization", "")
+        scheme, _, token = said.partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token):
+            return
+        self.counters["without_token"] += 1
+        why = "the token is wrong" if said else "there is no token"
+        text = f"{why}; send 'Authorization: Bearer TOKEN' with what is in the controller's token file"
+        raise _Refused(problem(HTTPStatus.UNAUTHORIZED, text, headers={"WWW-Authenticate": 'Bearer realm="xoff"'}))
+
+    # Reading
+
+    def get_description(self, call: Call) -> Response:
+        return _json(openapi.document())
+
+    def get_topology(self, call: Call) -> Response:
+        return _json(views.topology(self.manager))
+
+    def get_sids(self, call: Call) -> Response:
+        router = call.query.get("router")
+        if router is not None and router not in self.manager.reports:
+            raise MissingError(
+                f"there is no router {router[:60]!a}; there are {', '.join(sorted(self.manager.reports))}"
+            )
+        return _json(views.sids(self.manager, self.code_points, self.as_number, router))
+
+    def get_policies(self, call: Call) -> Response:
+        keys = sorted(self.manager.policies, key=lambda key: (key.headend, key.colour, key.endpoint))
+        return _json({"policies": [views.policy(self.manager, key) for key in keys]})
+
+    def get_policy(self, call: Call) -> Response:
+        return _json(views.policy(self.manager, self._known_policy(call)))
+
+    def get_reverse(self, call: Call) -> Response:
+        return _json(views.reverse(self.manager, self._known_policy(call)))
+
+    def get_vpns(self, call: Call) -> Response:
+        return _json({"vpns": [views.vpn(self.manager, name) for name in sorted(self.manager.vpns)]})
+
+    def get_vpn(self, call: Call) -> Response:
+        name = call.words["name"]
+        if name not in self.manager.vpns:
+            raise MissingError(
+                f"there is no VPN {name[:60]!a}; there are {', '.join(sorted(self.manager.vpns)) or 'none'}"
+            )
+        return _json(views.vpn(self.manager, name))
+
+    def get_slices(self, call: Call) -> Response:
+        return _json(views.slices(self.manager))
+
+    def get_events(self, call: Call) -> Response:
+        after = int(call.query.get("after", "0"))
+        resumed = call.headers.get("last-event-id", "")
+        if resumed.isascii() and resumed.isdigit() and len(resumed) <= 15:
+            after = int(resumed)
+        if call.query.get("follow", "true") == "true":
+            return Response(HTTPStatus.OK, content_type="text/event-stream", events_after=after)
+        events = [event.as_json() for event in self.manager.history.after(after)]
+        return _json({"events": events, "last": self.manager.history.last})
+
+    # Changing
+
+    def post_policy(self, call: Call) -> Response:
+        wish = PolicyWish.from_json(call.body)
+        there = self.manager.policies.get(wish.key)
+        if there is not None and there != wish:
+            raise ConflictError(
+                f"policy {wish.id} is there already and is not the same; replace it with PUT /policies/{wish.id}"
+            )
+        return self._put_policy(wish, call)
+
+    def put_policy(self, call: Call) -> Response:
+        wish = PolicyWish.from_json(call.body)
+        if wish.id != call.words["id"]:
+            wanted = f"headend, colour and endpoint of the body have to give it: {wish.id}"
+            raise InvalidError("path.id", call.words["id"], wanted)
+        return self._put_policy(wish, call)
+
+    def delete_policy(self, call: Call) -> Response:
+        self.manager.remove_policy(self._known_policy(call), call.now_ns)
+        return Response(HTTPStatus.NO_CONTENT)
+
+    def post_vpn(self, call: Call) -> Response:
+        wish = VpnWish.from_json(call.body)
+        if wish.name in self.manager.vpns and not views.same_vpn(self.manager.vpns[wish.name], wish):
+            raise ConflictError(
+                f"VPN {wish.name} is there already and is not the same; replace it with PUT /vpns/{wish.name}"
+            )
+        return self._put_vpn(wish, call)
+
+    def put_vpn(self, call: Call) -> Response:
+        wish = VpnWish.from_json(call.body)
+        if wish.name != call.words["name"]:
+            raise InvalidError("path.name", call.words["name"], f"the body's name has to be the same: {wish.name}")
+        return self._put_vpn(wish, call)
+
+    def delete_vpn(self, call: Call) -> Response:
+        self.manager.remove_vpn(call.words["name"], call.now_ns)
+        return Response(HTTPStatus.NO_CONTENT)
+
+    def _put_policy(self, wish: PolicyWish, call: Call) -> Response:
+        is_new = self.manager.put_policy(wish, call.now_ns)
+        status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+        return _json(views.policy(self.manager, wish.key), status, {"Location": f"/policies/{wish.id}"})
+
+    def _put_vpn(self, wish: VpnWish, call: Call) -> Response:
+        is_new = self.manager.put_vpn(wish, call.now_ns)
+        status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+        return _json(views.vpn(self.manager, wish.name), status, {"Location": f"/vpns/{wish.name}"})
+
+    def _known_policy(self, call: Call) -> Key:
+        text = call.words["id"]
+        found = next((key for key, wish in self.manager.policies.items() if wish.id == text), None)
+        if found is None:
+            ids = sorted(wish.id for wish in self.manager.policies.values())
+            shown = ", ".join(ids[:10]) + (" and more" if len(ids) > 10 else "") if ids else "none"
+            raise MissingError(f"there is no policy {text[:60]!a}; there are {shown}")
+        return found
+
+
+_HANDLERS: dict[tuple[str, str], Handler] = {
+    ("GET", "/openapi.json"): Northbound.get_description,
+    ("GET", "/topology"): Northbound.get_topology,
+    ("GET", "/sids"): Northbound.get_sids,
+    ("GET", "/policies"): Northbound.get_policies,
+    ("POST", "/policies"): Northbound.post_policy,
+    ("GET", "/policies/{id}"): Northbound.get_policy,
+    ("PUT", "/policies/{id}"): Northbound.put_policy,
+    ("DELETE", "/policies/{id}"): Northbound.delete_policy,
+    ("GET", "/policies/{id}/reverse"): Northbound.get_reverse,
+    ("GET", "/vpns"): Northbound.get_vpns,
+    ("POST", "/vpns"): Northbound.post_vpn,
+    ("GET", "/vpns/{name}"): Northbound.get_vpn,
+    ("PUT", "/vpns/{name}"): Northbound.put_vpn,
+    ("DELETE", "/vpns/{name}"): Northbound.delete_vpn,
+    ("GET", "/slices"): Northbound.get_slices,
+    ("GET", "/events"): Northbound.get_events,
+}
+
+
+def problem(
+    status: HTTPStatus,
+    detail: str,
+    field: str | None = None,
+    value: object = ABSENT,
+    wanted: str | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A problem document (RFC 9457)."""
+    content: dict[str, Any] = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail}
+    if field is not None:
+        text = None if value is ABSENT else ascii(value)
+        content |= {"field": field, "value": text and text[:_LONGEST_VALUE], "wanted": wanted}
+    return Response(status, json.dumps(content).encode() + b"\n", "application/problem+json", headers or {})
+
+
+def _json(content: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(status, json.dumps(content).encode() + b"\n", headers=headers or {})
+
+
+def _find(path: str) -> tuple[str | None, dict[str, str]]:
+    """The template that a path fits, and the words in its places."""
+    parts = path.split("/")
+    for template in dict.fromkeys(operation.path for operation in openapi.OPERATIONS):
+        wanted = template.split("/")
+        if len(wanted) != len(parts):
+            continue
+        words = {name[1:-1]: part for name, part in zip(wanted, parts, strict=True) if name.startswith("{")}
+        if all(name.startswith("{") or name == part for name, part in zip(wanted, parts, strict=True)):
+            return template, words
+    return None, {}
+
+
+def _no_such_path(path: str) -> Response:
+    known = list(dict.fromkeys(operation.path for operation in openapi.OPERATIONS))
+    near = get_close_matches(path, known, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return problem(HTTPStatus.NOT_FOUND, f"there is nothing at {path[:60]!a}; {hint}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.cli import dcbx, headroom, ladder, machine
+from testbed.cli import dcbx, headroom, ladder, machine, sr
 from testbed.errors import UsageError
 from testbed.lab import cache, cores, definition, image, needs, snapshot
 from testbed.lab.engine import Kind, Ready, prepare
@@ -43,6 +43,7 @@ def add_all(subparsers: Subparsers) -> None:
     _add(subparsers, "doctor", doctor, "check this machine", _doctor_options, _json_option)
     _add(subparsers, "image", image_, "the lab image", _image_options, _json_option)
     _add(subparsers, "clean", clean, "remove everything that Xoff keeps in its cache")
+    _add(subparsers, "sr", sr.sr, "ask the SR policy controller, or wish something of it", sr.options)
     _add(subparsers, "completion", completion, "print shell completion", _completion_options)
 
 

@@ -21,8 +21,9 @@ from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Result, expectation
 from testbed.lab.result import Status as RunStatus
 
-stderr = Console(stderr=True, highlight=False)
-stdout = Console(highlight=False)
+# Without emoji: an address such as fd00:a:1:: has none in it.
+stderr = Console(stderr=True, highlight=False, emoji=False)
+stdout = Console(highlight=False, emoji=False)
 
 
 def say(text: str) -> None:

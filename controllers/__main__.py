@@ -1,0 +1,116 @@
+"""Start the controller: python3 -m controllers. Under os-ken or Ryu, whichever is there or is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from controllers import library, settings
+from controllers.settings import Address, Settings
+from testbed.errors import UsageError, XoffError
+
+DEFAULT_OPENFLOW = "127.0.0.1:6653"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m controllers", description="The SR policy controller.")
+    parser.add_argument(
+        "--library",
+        default=os.environ.get("XOFF_SR_LIBRARY"),
+        help="os-ken or ryu; by default the first of them that is there",
+    )
+    for option, variable, default, what in (
+        ("--key-file", settings.KEY_FILE, None, "the key that routers' agents share"),
+        ("--token-file", settings.TOKEN_FILE, None, "the token that users of REST show"),
+        ("--agents", settings.AGENTS, settings.DEFAULT_AGENTS, "where agents connect; unix:PATH is possible"),
+        ("--rest", settings.REST, settings.DEFAULT_REST, "where REST is"),
+        ("--name", settings.NAME, settings.DEFAULT_NAME, "the controller's own"),
+    ):
+        says = f" (default {default})" if default else ""
+        parser.add_argument(option, dest=variable, help=f"{what}{says}; or ${variable}")
+    parser.add_argument("--openflow", default=DEFAULT_OPENFLOW, help="where switches connect (default %(default)s)")
+    parser.add_argument("--make-secrets", type=Path, metavar="FOLDER", help="make a key and a token, and end")
+    parser.add_argument("--openapi", action="store_true", help="print the description of REST, and end")
+    options = parser.parse_args()
+    try:
+        if options.openapi:
+            from testbed.srv6.openapi import document
+
+            print(json.dumps(document(), indent=1))
+            return 0
+        if options.make_secrets:
+            for path in settings.make_secrets(options.make_secrets):
+                print(path)
+            return 0
+        os.environ |= {
+            name: value for name, value in vars(options).items() if name.startswith("XOFF_") and value is not None
+        }
+        openflow = Address.parse(options.openflow)
+        if not openflow.port:
+            raise UsageError(f"{options.openflow!r} is no place for switches to connect to; write 127.0.0.1:6653")
+        return _run(options.library, openflow)
+    except XoffError as error:
+        print(f"controllers: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _run(name: str | None, openflow: Address) -> int:
+    Settings.read()  # what is wrong with them is said before anything starts
+    package = library.choose(name)
+    _check_free(openflow)
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("ryu" if package == "ryu" else "os_ken").setLevel(logging.WARNING)
+    app = _start(package, openflow)
+    hub = importlib.import_module(f"{package}.lib.hub")
+
+    def end(number: int, frame: FrameType | None) -> None:
+        app.service.stop()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    service = app.service
+    print(f"agents {service.agents_at}, REST {service.rest_at}, OpenFlow {openflow}, {app.library}", flush=True)
+    hub.joinall([app.serving])
+    print("ended" if service.defect is None else "ended by a defect", flush=True)
+    # The library's own threads wait for switches and know no end; nothing of ours is left to be done.
+    os._exit(0 if service.defect is None else 1)
+
+
+def _start(package: str, openflow: Address) -> Any:
+    """What os-ken's and Ryu's own launchers do, which have the same parts."""
+    if package == "ryu":
+        library.load_ryu()
+    app_manager = importlib.import_module(f"{package}.base.app_manager")
+    importlib.import_module(f"{package}.controller.controller")  # declares the options that follow
+    arguments = ["--ofp-listen-host", openflow.host, "--ofp-tcp-listen-port", str(openflow.port)]
+    configuration = importlib.import_module(f"{package}.cfg")
+    configuration.CONF(arguments, project=package, version="xoff", default_config_files=[])
+    manager = app_manager.AppManager.get_instance()
+    manager.load_apps(["controllers.xoff_controller", f"{package}.controller.ofp_handler"])
+    manager.instantiate_apps(**manager.create_contexts())
+    return app_manager.lookup_service_brick("XoffController")
+
+
+def _check_free(address: Address) -> None:
+    """The library would only log that it cannot listen."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address.host, address.port))
+        except OSError as error:
+            why = f"cannot listen at {address} for switches: {error.strerror}; choose another with --openflow"
+            raise UsageError(why) from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

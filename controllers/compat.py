@@ -1,0 +1,35 @@
+"""All that the application takes from os-ken or Ryu, in one place; only the names of package and base class differ."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from controllers.library import PACKAGES, choose, loaded
+
+_package = loaded() or choose()
+
+
+def _part(name: str) -> Any:
+    return import_module(f"{_package}.{name}")
+
+
+_app_manager = _part("base.app_manager")  # before the controller: os-ken's parts import each other in this order
+_handler = _part("controller.handler")
+ofp_event = _part("controller.ofp_event")
+ofproto = _part("ofproto.ofproto_v1_3")
+hub = _part("lib.hub")
+App: Any = _app_manager.OSKenApp if _package == "os_ken" else _app_manager.RyuApp
+set_ev_cls = _handler.set_ev_cls
+CONFIG_DISPATCHER, MAIN_DISPATCHER, DEAD_DISPATCHER = (
+    _handler.CONFIG_DISPATCHER,
+    _handler.MAIN_DISPATCHER,
+    _handler.DEAD_DISPATCHER,
+)
+
+
+def library() -> str:
+    """Name and version, as in "os-ken 4.2.2"."""
+    name = next(name for name, package in PACKAGES.items() if package == _package)
+    return f"{name} {version(name)}"

@@ -1,0 +1,420 @@
+"""`xoff sr`: what the SR policy controller knows and does, and wishes for it, by its REST (docs/controller.md)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from testbed.errors import UsageError, XoffError
+from testbed.lab.result import Exit
+from testbed.srv6.validation import InvalidError, read
+from testbed.units import Duration
+
+DEFAULT_URL = "http://127.0.0.1:8181"
+URL, TOKEN, TOKEN_FILE = "XOFF_SR_URL", "XOFF_SR_TOKEN", "XOFF_SR_TOKEN_FILE"
+_TIMEOUT_S = 10
+
+
+class ControllerError(XoffError):
+    """The controller does not answer, or not as it should."""
+
+    exit_code = Exit.MACHINE
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--url", default=None, help=f"of the controller (default ${URL}, else {DEFAULT_URL})")
+    common.add_argument("--token-file", type=Path, help=f"with the token (default ${TOKEN_FILE}, or ${TOKEN} itself)")
+    common.add_argument("--json", action="store_true", help="the answer as it came, for scripts")
+    what = parser.add_subparsers(metavar="WHAT", dest="what", required=True)
+
+    def add(name: str, summary: str, within: Any = what) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = within.add_parser(name, help=summary, description=summary, parents=[common])
+        return added
+
+    add("topology", "routers, links and switches")
+    add("sids", "SIDs that routers advertise").add_argument("router", nargs="?", help="of this router only")
+    add("policies", "all policies, and what became of them")
+    add("reverse", "the tunnels for PFC frames of a policy").add_argument("id", help="as in R1:100:R3")
+    add("vpns", "all VPNs")
+    add("slices", "slices, and what is in them")
+    events = add("events", "what has happened")
+    events.add_argument("--follow", action="store_true", help="and what happens, until Ctrl-C")
+    events.add_argument("--after", type=int, default=0, metavar="N", help="events after this one")
+    for name, summary in (("policy", "wish for a policy, or take it back"), ("vpn", "wish for a VPN, or take it back")):
+        inner = what.add_parser(name, help=summary, description=summary).add_subparsers(dest="do", required=True)
+        if name == "policy":
+            _policy_options(add("add", "wish for a policy", inner))
+        else:
+            add("add", "wish for a VPN", inner).add_argument("file", type=Path, help="JSON, or - for standard input")
+        add("remove", "take it back", inner).add_argument(
+            "id", help="as in R1:100:R3" if name == "policy" else "its name"
+        )
+
+
+def _policy_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("headend")
+    parser.add_argument("endpoint")
+    parser.add_argument("--colour", type=int, required=True, metavar="N")
+    parser.add_argument("--vpn", metavar="NAME", help="whose packets it carries")
+    parser.add_argument("--service", metavar="SID", help="without a VPN: a VPN SID of the endpoint")
+    parser.add_argument("--slice", type=int, metavar="N")
+    parser.add_argument("--binding-sid", metavar="SID")
+    parser.add_argument("--pfc", choices=("ends", "every-hop", "no"), default="ends", help="who has to be PFC-capable")
+    parser.add_argument("--max-delay", metavar="T", help="as in 20ms")
+    for name in ("include-any", "include-all", "exclude-any"):
+        parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help="affinity of links")
+    parser.add_argument("--via", metavar="SID,SID", help="an explicit path: these segments")
+    parser.add_argument("--preference", type=int, default=100, metavar="N")
+    parser.add_argument("--replace", action="store_true", help="in place of the policy that is there")
+
+
+def sr(options: argparse.Namespace) -> int:
+    """Ask the SR policy controller, or wish something of it."""
+    client = Client(options.url or os.environ.get(URL) or DEFAULT_URL, _token(options.token_file))
+    if options.what == "events":
+        return _events(client, options)
+    if options.what in ("policy", "vpn"):
+        return _wish(client, options)
+    path, show = {
+        "topology": ("/topology", _topology),
+        "sids": (f"/sids?router={quote(options.router)}" if getattr(options, "router", None) else "/sids", _sids),
+        "policies": ("/policies", _policies),
+        "reverse": (f"/policies/{quote(getattr(options, 'id', ''), safe=':')}/reverse", _reverse),
+        "vpns": ("/vpns", _vpns),
+        "slices": ("/slices", _slices),
+    }[options.what]
+    answer = client.ask("GET", path)
+    if options.json:
+        print(json.dumps(answer, indent=1))
+    else:
+        show(answer)
+    return Exit.OK
+
+
+class Client:
+    """The controller's REST, for one who has the token."""
+
+    def __init__(self, url: str, token: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"--url {url}: a URL is expected, as in {DEFAULT_URL}")
+        self._url, self._token = url.rstrip("/"), token
+        # No proxy: the controller is here, or the operator knows where.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer as JSON; None if it has none."""
+        with self._open(method, path, body) as answer:
+            content = answer.read()
+        try:
+            return json.loads(content) if content else None
+        except ValueError:
+            raise ControllerError(f"{self._url} answers with what is no JSON; is it the controller?") from None
+
+    def lines(self, path: str) -> Iterator[str]:
+        """A stream of events, line by line."""
+        with self._open("GET", path, None, timeout_s=60) as answer:
+            for line in answer:
+                yield line.decode(errors="replace").rstrip("\r\n")
+
+    @contextmanager
+    def _open(self, method: str, path: str, body: Any, timeout_s: float = _TIMEOUT_S) -> Iterator[Any]:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self._token}"} | ({"Content-Type": "application/json"} if data else {})
+        try:
+            request = urllib.request.Request(self._url + path, data, headers, method=method)
+            with self._opener.open(request, timeout=timeout_s) as answer:
+                yield answer
+        except urllib.error.HTTPError as error:
+            raise _refusal(self._url, error) from None
+        except urllib.error.URLError as error:
+            raise self._silence(error.reason) from None
+        except (OSError, ValueError) as error:
+            raise self._silence(error) from None
+
+    def _silence(self, why: object) -> ControllerError:
+        text = getattr(why, "strerror", None) or str(why)
+        return ControllerError(
+            f"no controller answers at {self._url}: {text}; start it with 'python3 -m controllers', or name its --url"
+        )
+
+
+def _refusal(url: str, error: urllib.error.HTTPError) -> XoffError:
+    """What the controller says is wrong."""
+    try:
+        said = json.loads(error.read())
+        detail = str(said["detail"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return ControllerError(f"{url} answers {error.code} {error.reason}; is it the controller?")
+    return UsageError(f"the controller refuses: {detail}")
+
+
+def _token(file: Path | None) -> str:
+    if file is None and os.environ.get(TOKEN):
+        return os.environ[TOKEN]
+    name = file or (Path(os.environ[TOKEN_FILE]) if os.environ.get(TOKEN_FILE) else None)
+    if name is None:
+        raise UsageError(f"the controller asks for a token: name its file with --token-file or in ${TOKEN_FILE}")
+    try:
+        token = name.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"the token in {name} cannot be read: {why}") from None
+    if not token.isascii() or not token.isprintable() or not token:
+        raise UsageError(f"{name} holds no token; it is one line of printable ASCII")
+    return token
+
+
+# Wishes
+
+
+def _wish(client: Client, options: argparse.Namespace) -> int:
+    from testbed.cli.ui import say
+
+    plural = "policies" if options.what == "policy" else "vpns"
+    if options.do == "remove":
+        client.ask("DELETE", f"/{plural}/{quote(options.id, safe=':')}")
+        say(f"{options.what} {options.id} is taken back")
+        return Exit.OK
+    if options.what == "vpn":
+        wish = _read(options.file)
+        answer = client.ask("POST", "/vpns", wish)
+    else:
+        wish = _policy(options)
+        name = f"{options.headend}:{options.colour}:{options.endpoint}"
+        put = ("PUT", f"/policies/{quote(name, safe=':')}") if options.replace else ("POST", "/policies")
+        answer = client.ask(*put, wish)
+        answer = client.ask("GET", f"/policies/{quote(answer['id'], safe=':')}")
+    if options.json:
+        print(json.dumps(answer, indent=1))
+    elif options.what == "vpn":
+        _vpns({"vpns": [answer]})
+    else:
+        _policies({"policies": [answer]})
+    return Exit.OK
+
+
+def _policy(options: argparse.Namespace) -> dict[str, Any]:
+    if options.via is not None:
+        candidate: dict[str, Any] = {"type": "explicit", "segments": options.via.split(",")}
+    else:
+        delay = None if options.max_delay is None else Duration(options.max_delay).ps // 1000
+        candidate = {
+            "type": "dynamic",
+            "pfc_ends": options.pfc != "no",
+            "pfc_every_hop": options.pfc == "every-hop",
+            "include_any": options.include_any,
+            "include_all": options.include_all,
+            "exclude_any": options.exclude_any,
+            "max_delay_ns": delay,
+        }
+    return {
+        "headend": options.headend,
+        "colour": options.colour,
+        "endpoint": options.endpoint,
+        "vpn": options.vpn,
+        "service": options.service,
+        "slice": options.slice,
+        "binding_sid": options.binding_sid,
+        "candidates": [candidate | {"preference": options.preference}],
+    }
+
+
+def _read(file: Path) -> Any:
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    try:
+        return read(content)
+    except InvalidError as error:
+        raise UsageError(f"{file}: {error}") from None
+
+
+# Showing
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from testbed.cli.ui import stdout
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    if table.row_count:
+        stdout.print(table)
+    else:
+        stdout.print(f"[dim]no {columns[0]} yet[/dim]")
+
+
+def _ms(delay_ns: int | None) -> str:
+    return "" if delay_ns is None else str(Duration.from_ns(delay_ns))
+
+
+def _topology(said: dict[str, Any]) -> None:
+    from rich.markup import escape
+
+    from testbed.cli.ui import stdout
+
+    _table(
+        ("router", "state", "PFC", "pauses"),
+        [
+            (router["name"], router["state"], "yes" if router["pfc_capable"] else "no", str(len(router["pauses"])))
+            for router in said["routers"]
+        ],
+    )
+    _table(
+        ("link", "state", "delay", "PFC at", "slices"),
+        [
+            (
+                link["name"],
+                "up" if link["up"] else "down",
+                " / ".join(_ms(end["delay_ns"]) for end in link["ends"]),
+                ", ".join(end["router"] for end in link["ends"] if end["pfc"]),
+                ", ".join(map(str, link["slices"])),
+            )
+            for link in said["links"]
+        ],
+    )
+    if said["leaves"]:
+        _table(
+            ("switch", "datapath", "ports", "hosts", "links"),
+            [
+                (
+                    leaf["name"],
+                    leaf["datapath"],
+                    f"{sum(port['up'] for port in leaf['ports'])} of {len(leaf['ports'])} up",
+                    str(len(leaf["hosts"])),
+                    ", ".join(f"{link['port']} to {link['leaf']}" for link in leaf["links"]),
+                )
+                for leaf in said["leaves"]
+            ],
+        )
+    for text in said["problems"]:
+        stdout.print(f"[dim]problem:[/dim] {escape(text)}", soft_wrap=True)
+    if said["unreported"]:
+        stdout.print(f"[dim]not reported yet:[/dim] {', '.join(said['unreported'])}", soft_wrap=True)
+
+
+def _sids(said: dict[str, Any]) -> None:
+    _table(
+        ("SID", "router", "behaviour", "flavours", "interfaces", "slice"),
+        [
+            (
+                sid["nlri"]["sid"],
+                sid["nlri"]["local_node"]["name"],
+                sid["endpoint_behavior"]["name"],
+                sid["endpoint_behavior"]["flavours"],
+                ", ".join(adjacency["interface"] for adjacency in sid.get("end_x", {}).get("adjacencies", ())),
+                str(sid.get("slice_id", "")),
+            )
+            for sid in said["sids"]
+        ],
+    )
+
+
+def _policies(said: dict[str, Any]) -> None:
+    _table(
+        ("policy", "status", "path", "delay", "slice", "segments, or why not"),
+        [
+            (
+                policy["id"],
+                policy["status"],
+                "-".join((policy["active"] or {}).get("routers", ())),
+                _ms((policy["active"] or {}).get("delay_ns")),
+                "" if policy["slice"] is None else str(policy["slice"]),
+                policy["why"] or ", ".join((policy["active"] or {}).get("segments", ())),
+            )
+            for policy in said["policies"]
+        ],
+    )
+
+
+def _reverse(said: dict[str, Any]) -> None:
+    from rich.markup import escape
+
+    from testbed.cli.ui import stdout
+
+    _table(
+        ("tunnel", "way", "state", "slice", "delay", "segments"),
+        [
+            (
+                f"{tunnel['router']} to {tunnel['pauses']}",
+                tunnel["direction"],
+                tunnel["state"] + (f": {tunnel['why']}" if tunnel["why"] else ""),
+                "" if tunnel["slice"] is None else str(tunnel["slice"]),
+                _ms(tunnel["delay_ns"]),
+                ", ".join(tunnel["segments"]),
+            )
+            for tunnel in said["tunnels"]
+        ],
+    )
+    for text in said["missing"]:
+        stdout.print(f"[dim]missing:[/dim] {escape(text)}", soft_wrap=True)
+
+
+def _vpns(said: dict[str, Any]) -> None:
+    _table(
+        ("VPN", "colour", "router", "state", "SID", "prefixes", "policies"),
+        [
+            (
+                vpn["name"],
+                str(vpn["wish"]["colour"]),
+                site["router"],
+                state["state"] + (f": {state['why']}" if state["why"] else ""),
+                site["sid"] or "",
+                ", ".join(site["prefixes"]),
+                ", ".join(vpn["policies"]),
+            )
+            for vpn in said["vpns"]
+            for site, state in zip(vpn["wish"]["sites"], vpn["sites"], strict=True)
+        ],
+    )
+
+
+def _slices(said: dict[str, Any]) -> None:
+    _table(
+        ("slice", "name", "routers", "links", "policies", "VPNs"),
+        [
+            (
+                str(entry["id"]),
+                ", ".join(entry["names"]),
+                ", ".join(router["router"] for router in entry["routers"]),
+                str(len(entry["links"])),
+                ", ".join(entry["policies"]),
+                ", ".join(entry["vpns"]),
+            )
+            for entry in said["slices"]
+        ],
+    )
+
+
+def _events(client: Client, options: argparse.Namespace) -> int:
+    def show(event: dict[str, Any]) -> None:
+        if options.json:
+            line = json.dumps(event)
+        else:
+            line = f"{event['sequence']:>6}  {event['time_ns'] / 1e9:.6f}  {event['kind']:<18}  {event['text']}"
+        print(line, flush=True)
+
+    if not options.follow:
+        for event in client.ask("GET", f"/events?follow=false&after={options.after}")["events"]:
+            show(event)
+        return Exit.OK
+    for line in client.lines(f"/events?after={options.after}"):
+        if line.startswith("data: "):
+            show(json.loads(line.removeprefix("data: ")))
+    raise ControllerError("the controller has ended the stream of events")

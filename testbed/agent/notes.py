@@ -1,7 +1,7 @@
 """What an agent leaves for its successor beside its timers: a few objects, in memory that outlives it.
 
 There are two pages, written by turns with a number and a checksum: an agent that is killed while it writes one leaves
-the other as it was.
+the other as it was. Memory that is never written costs nothing, so a page has room for the most that there can be.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import struct
 import zlib
 from typing import Any
 
-_PAGE_OCTETS = 1 << 18
+OF_A_PORT = 1 << 15
+"""Eight neighbours with the longest of frames, and settings with a full application table."""
 _HEADER = struct.Struct("=QII")  # number, octets, checksum
 
 
@@ -21,17 +22,18 @@ class NotesError(Exception):
 
 
 class Notes:
-    """Of one agent."""
+    """Of one agent, which has so many ports."""
 
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, 2 * _PAGE_OCTETS)
+    def __init__(self, ports: int) -> None:
+        self._page_octets = ports * OF_A_PORT
+        self._memory = mmap.mmap(-1, 2 * self._page_octets)
 
     def write(self, what: Any) -> None:
         data = pickle.dumps(what, pickle.HIGHEST_PROTOCOL)
-        if _HEADER.size + len(data) > _PAGE_OCTETS:
+        if _HEADER.size + len(data) > self._page_octets:
             raise NotesError(f"notes of {len(data)} octets do not fit")
         number = 1 + max((found[0] for found in map(self._page, range(2)) if found), default=0)
-        start = number % 2 * _PAGE_OCTETS
+        start = number % 2 * self._page_octets
         self._memory[start + _HEADER.size : start + _HEADER.size + len(data)] = data
         self._memory[start : start + _HEADER.size] = _HEADER.pack(number, len(data), zlib.crc32(data))
 
@@ -41,9 +43,9 @@ class Notes:
         return None if newest is None else pickle.loads(newest[1])
 
     def _page(self, page: int) -> tuple[int, bytes] | None:
-        start = page * _PAGE_OCTETS
+        start = page * self._page_octets
         number, length, checksum = _HEADER.unpack_from(self._memory, start)
-        if not number or length > _PAGE_OCTETS - _HEADER.size:
+        if not number or length > self._page_octets - _HEADER.size:
             return None
         data = self._memory[start + _HEADER.size : start + _HEADER.size + length]
         return (number, data) if zlib.crc32(data) == checksum else None

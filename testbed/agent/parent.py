@@ -49,7 +49,7 @@ class Agents:
         self._timers = memoryview(self._memory).cast("q")
         self._rings: list[bpf.Ring] = []
         self._shared = memoryview(mmap.mmap(-1, SLOTS * SHARED))
-        self._notes = [Notes() for _ in plans]
+        self._notes = [Notes(len(plan.ports)) for plan in plans]
         self._logs = [log.new() for _ in plans]
         self._stories = [log.new() for _ in plans]
         self._controls = [_ends() for _ in plans]

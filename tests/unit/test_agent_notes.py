@@ -1,0 +1,50 @@
+"""What an agent leaves for its successor: all of it, or what was there before."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.agent.notes import Notes, NotesError
+from testbed.agent.speaker import Applied, Kept
+from testbed.dcbx.neighbours import MOST
+from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, PfcAdmin
+from testbed.frames.dcbx.values import MOST_ENTRIES, AppEntry, Selector
+from testbed.frames.lldp import LONGEST_PDU
+
+
+def test_what_was_written_last_is_read() -> None:
+    notes = Notes(1)
+    assert notes.read() is None
+    for number in range(3):
+        notes.write({"number": number})
+        assert notes.read() == {"number": number}
+
+
+def test_a_page_that_was_not_finished_leaves_the_one_before() -> None:
+    notes = Notes(1)
+    notes.write("the first")
+    notes.write("the second")
+    notes._memory[20] ^= 1  # in the page that the second one is in
+    assert notes.read() == "the first"
+
+
+def test_every_port_may_have_as_many_neighbours_as_are_kept_and_full_tables() -> None:
+    entries = tuple(AppEntry(number % 8, Selector.UDP, number) for number in range(MOST_ENTRIES))
+    for ports in (1, 64):
+        kept = {
+            slot: Kept(
+                DcbxSettings(pfc=PfcAdmin(8), applications=ApplicationAdmin(entries)),
+                True,
+                tuple(bytes([slot, number]) * (LONGEST_PDU // 2 + 7) for number in range(MOST)),
+                Applied(8, applications={(1, entry.protocol): entry.priority for entry in entries}),
+            )
+            for slot in range(ports)
+        }
+        notes = Notes(ports)
+        notes.write(kept)
+        assert notes.read() == kept
+
+
+def test_more_than_there_is_room_for_is_said() -> None:
+    with pytest.raises(NotesError, match=r"notes of \d+ octets do not fit"):
+        Notes(1).write(bytes(1 << 16))

@@ -65,7 +65,7 @@ DRAFT = (
 
 @experiment(timeout="200s")
 def dcbx_ets(run: Run) -> None:
-    """DCBX: a willing port shares its line as its peer recommends, by tables that change under load.
+    """DCBX: a willing port shares its line as its peer recommends, also anew under load, and loses nothing.
 
     Three flows of three lossless priorities fill the port of a host. Its switch recommends one table after the other:
     other shares, two priorities in one class, a strict class. Then it pauses a priority, alone in its class or not: the

@@ -13,6 +13,7 @@ from testbed.frames import Mac
 from testbed.frames.dcbx.values import DcbxVersion, mask
 from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment
+from testbed.units import Duration
 
 if TYPE_CHECKING:
     from testbed.net.topo import LosslessTopo
@@ -98,6 +99,9 @@ def dcbx_willing(run: Run) -> None:
             0.5,
         )
         time.sleep(6)  # until the first frames of LLDP are over, on all links
+        story = fabric.story()
+        changed_ns = [line["t_ns"] for line in story if line["what"] != "frame"]
+        run.figure("all links settled after", Duration.from_ns(max(changed_ns) - min(changed_ns)))
         found = features()
         with run.measuring():
             waiting = _held_back(net, ports)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from experiments import dcbx_applications, dcbx_ets, dcbx_mismatch, dcbx_negotiation, dcbx_willing
 from testbed.agent.speaker import Speaker
 from testbed.dcbx import negotiation
+from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab import Run, experiment
 from testbed.linux.port_program import PortProgram
 from testbed.net.queues import PRIORITIES, Queues
@@ -44,8 +45,10 @@ def strict_classes_where_they_were(run: Run) -> None:
     dcbx_ets.dcbx_ets.body(run)
 
 
-@experiment(timeout="200s")
+@experiment(timeout="120s")
 def an_entry_that_stays(run: Run) -> None:
     put = PortProgram.set_applications
     PortProgram.set_applications = lambda self, slot, old, new: put(self, slot, old, new) if new else None  # type: ignore
-    dcbx_applications.dcbx_applications.body(run)
+    for version, name in ((DcbxVersion.PUBLISHED, "UDP port, in the DSCP"), (DcbxVersion.DRAFT, "EtherType")):
+        entry, trust = dcbx_applications.CASES[name]
+        dcbx_applications._move(run, version, trust, {name: entry})

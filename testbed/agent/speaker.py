@@ -4,7 +4,7 @@ It is a process of its own, beside the node's agent and less urgent: to understa
 pause cannot wait that long. What has to do with pauses it orders of the agent (`orders.py`).
 
 The order in which things are told is the order in which nothing is lost: a buffer takes a priority as lossless before
-PFC is on for it, and PFC is off, the far end let go, before the buffer takes it as lossy.
+PFC is on for it, or as soon as cells are free, and PFC is off, the far end let go, before the buffer takes it as lossy.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -484,14 +485,16 @@ class Speaker:
 
     def _order(self, order: Order) -> None:
         """Have the agent do it, and wait until it has: it is there within a moment, or its successor is."""
-        self._orders.settimeout(_PATIENCE_S)
         try:
-            self._orders.send(order.encode())
-            self._orders.recv(len(DONE))
+            self._order_now(order.encode())
         except TimeoutError:  # it will be done when there is an agent again
             self._record(time.monotonic_ns(), Own.SEND_FAILED, order.slot, order.mask, errno.ETIMEDOUT)
 
     def _order_now(self, order: bytes) -> None:
+        self._orders.setblocking(False)
+        with suppress(BlockingIOError):
+            while self._orders.recv(len(DONE)):  # an answer that came too late is none to this order
+                pass
         self._orders.settimeout(_PATIENCE_S)
         self._orders.send(order)
         self._orders.recv(len(DONE))

@@ -39,17 +39,25 @@ def winner(tie_break: TieBreak, local: Mac, remote: Mac) -> bool | None:
 
 
 def symmetric(
-    admin: T, remote: T | None, *, local_willing: bool, remote_willing: bool | None, wins: bool | None, absent: str
+    admin: T,
+    remote: T | None,
+    *,
+    local_willing: bool,
+    remote_willing: bool | None,
+    wins: bool | None,
+    absent: str,
+    undecided: str = "there is no tie-break",
 ) -> Outcome[T]:
     """PFC, and in the draft Application Priority and CN.
 
-    `wins` counts only if both ports are willing; `absent` says why there is no remote value, for the sentence.
+    `wins` counts only if both ports are willing. For the sentence: `absent` says why there is no remote value, and
+    `undecided` why `wins` is None.
     """
     if remote is None:
         return Outcome(admin, True, f"local setting: {absent}")
     if local_willing and remote_willing:
         if wins is None:
-            return Outcome(admin, False, "local setting: both ports are willing, and there is no tie-break")
+            return Outcome(admin, False, f"local setting: both ports are willing, and {undecided}")
         if wins:
             return Outcome(admin, admin != remote, "local setting: both ports are willing, and the tie-break is for us")
         return Outcome(remote, False, "the peer's: both ports are willing, and the tie-break is for the peer")

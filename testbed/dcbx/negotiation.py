@@ -79,9 +79,16 @@ class PortState:
 FEATURES = ("traffic_classes", "ets", "recommendation", "pfc", "applications", "cn", "headroom")
 
 
-def negotiate(settings: DcbxSettings, mac: Mac, peer: Peer | None, absent: str = "no peer has been heard") -> PortState:
-    """`mac` is this port's; `absent` says why there is no peer, for the sentences."""
-    view = _View(settings, mac, peer, absent)
+def negotiate(
+    settings: DcbxSettings,
+    mac: Mac,
+    peer: Peer | None,
+    absent: str = "no peer has been heard",
+    contradicted: bool = False,
+) -> PortState:
+    """`mac` is this port's; `absent` says why there is no peer, for the sentences; `contradicted`: the peer's tie-break
+    has been found to be the opposite of ours, so neither counts."""
+    view = _View(settings, mac, peer, absent, contradicted)
     ets, recommendation, pfc = view.ets(), view.recommendation(), view.pfc()
     applications, cn = view.applications(), view.cn()
     return PortState(
@@ -106,11 +113,12 @@ def negotiate(settings: DcbxSettings, mac: Mac, peer: Peer | None, absent: str =
 class _View:
     """One port's settings and what it knows of its peer: the variables of the machines."""
 
-    def __init__(self, settings: DcbxSettings, mac: Mac, peer: Peer | None, absent: str) -> None:
+    def __init__(self, settings: DcbxSettings, mac: Mac, peer: Peer | None, absent: str, contradicted: bool) -> None:
         self._settings = settings
         self._known = peer is not None
         self._remote = DcbxTlvs() if peer is None else peer.tlvs
-        self._wins = None if peer is None else winner(settings.breaks_tie_by, mac, peer.mac)
+        self._wins = None if peer is None or contradicted else winner(settings.breaks_tie_by, mac, peer.mac)
+        self._undecided = "their tie-breaks contradict each other" if contradicted else "there is no tie-break"
         self._absent = absent
 
     def _lacking(self, tlv: str) -> str:
@@ -227,7 +235,13 @@ class _View:
     ) -> Outcome[T]:
         absent = self._lacking(tlv)
         return symmetric(
-            admin, remote, local_willing=willing, remote_willing=remote_willing, wins=self._wins, absent=absent
+            admin,
+            remote,
+            local_willing=willing,
+            remote_willing=remote_willing,
+            wins=self._wins,
+            absent=absent,
+            undecided=self._undecided,
         )
 
 

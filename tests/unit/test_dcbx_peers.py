@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+import pytest
 from dcbx_link import HIGH, LOW, Link, S, make_port
 from dcbx_strategies import algorithms, classes, draft_groups, entries, masks, percents
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import (
     ApplicationAdmin,
     CnAdmin,
@@ -220,3 +222,26 @@ def test_strangers_on_the_cable_turn_dcbx_off_while_they_last_and_leave_no_trace
     assert len(link.a.neighbours) <= 8
     link.run_until(link.now + 121 * S + BOUND)
     assert (link.a.state, link.b.state) == kept
+
+
+@pytest.mark.parametrize("version", DcbxVersion)
+def test_opposite_tie_breaks_stop_swapping_and_say_so(version: DcbxVersion) -> None:
+    def port(mac: Mac, tie_break: TieBreak, priorities: int) -> DcbxPort:
+        return make_port(mac, DcbxSettings(version, tie_break=tie_break, pfc=PfcAdmin(priorities, willing=True)))
+
+    link = Link(port(LOW, TieBreak.HIGHER, 0b1000), port(HIGH, TieBreak.LOWER, 0b10000))
+    link.a.start(0)
+    link.b.start(0)
+    link.run_until(60 * S)
+    states = [(one.state.pfc.oper, one.state.pfc.why) for one in (link.a, link.b)]
+    why = "local setting: both ports are willing, and their tie-breaks contradict each other"
+    assert states == [(0b1000, why), (0b10000, why)]
+    sent = len(link.sent)
+    link.run_until(600 * S)
+    assert len(link.sent) - sent <= 2 * (540 // 30 + 1), "nothing but the regular frames"
+    assert [one.counters["tie_breaks_contradict"] for one in (link.a, link.b)] == [1, 1]
+    # Who agrees with the peer again is followed again.
+    link.b.configure(DcbxSettings(version, tie_break=TieBreak.HIGHER, pfc=PfcAdmin(0b10000, willing=True)), link.now)
+    link.a.configure(DcbxSettings(version, tie_break=TieBreak.HIGHER, pfc=PfcAdmin(0b1000, willing=True)), link.now)
+    link.run_until(700 * S)
+    assert link.a.state.pfc.oper == link.b.state.pfc.oper == 0b10000

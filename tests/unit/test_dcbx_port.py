@@ -367,19 +367,6 @@ def test_two_ports_that_break_the_tie_differently_so_that_both_win_show_it_as_pe
     assert right.state.pfc.pending
 
 
-def test_two_ports_that_break_the_tie_differently_so_that_both_lose_swap_values_as_slowly_as_credit_lets_them() -> None:
-    """Decision 0102: not repaired in secret. It shows in the counters."""
-    left = make_port(LOW, replace(pfc(0x08, True), tie_break=TieBreak.HIGHER))
-    right = make_port(HIGH, replace(pfc(0x01, True), tie_break=TieBreak.LOWER))
-    link = Link(left, right)
-    left.start(0)
-    right.start(0)
-    link.run_until(1000 * S)
-    for port in (left, right):
-        assert 500 <= port.counters["oper_changes.pfc"] <= 1010
-        assert port.counters["frames_out"] <= 1006
-
-
 # One frame, one format
 
 

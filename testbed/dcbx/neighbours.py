@@ -72,6 +72,11 @@ class Neighbours:
     def are_too_many(self) -> bool:
         return len(self._known) > 1 or self._crowded_until_ns is not None
 
+    @property
+    def some_unknown(self) -> bool:
+        """Are there some that there was no room for?"""
+        return self._crowded_until_ns is not None
+
     def repeats(self, octets: bytes, now_ns: int) -> Neighbour | None:
         """The neighbour whose last frame was exactly this; its time is renewed."""
         for identifier, neighbour in self._known.items():

@@ -31,7 +31,7 @@ from testbed.dcbx.events import (
     VersionMismatch,
 )
 from testbed.dcbx.negotiation import Peer, PortState, negotiate
-from testbed.dcbx.neighbours import MOST, Heard, Neighbour, Neighbours
+from testbed.dcbx.neighbours import Heard, Neighbour, Neighbours
 from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
 from testbed.dcbx.transmit import Transmitter
 from testbed.errors import XoffError
@@ -90,6 +90,11 @@ class DcbxPort:
     @property
     def neighbours(self) -> tuple[Neighbour, ...]:
         return self._neighbours.all
+
+    @property
+    def is_crowded(self) -> bool:
+        """More than one neighbour is on the link, those included that there was no room for."""
+        return self._neighbours.are_too_many
 
     @property
     def counters(self) -> dict[str, int]:
@@ -265,8 +270,9 @@ class DcbxPort:
         if not self.is_running:
             return None, _NOT_RUNNING, None
         if self._neighbours.are_too_many:
-            count = len(self._neighbours.all)
-            return None, f"DCBX is off, because {count}{' or more' * (count == MOST)} neighbours are on the link", None
+            known, some_unknown = len(self._neighbours.all), self._neighbours.some_unknown
+            count = f"{max(2, known)} or more" if some_unknown else str(known)
+            return None, f"DCBX is off, because {count} neighbours are on the link", None
         only = self._neighbours.only
         if only is None:
             return None, "no peer has been heard", None

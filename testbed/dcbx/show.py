@@ -59,7 +59,7 @@ def snapshot(port: DcbxPort) -> Plain:
         "port_id": str(identity.port_id),
         "features": {name: _feature(name, feature) for name, feature in port.state.features().items()},
         "neighbours": [_neighbour(neighbour) for neighbour in neighbours],
-        "crowded": len(neighbours) > 1,
+        "crowded": port.is_crowded,
         "peer_speaks": str(version.other) if mismatch else None,  # if it is the other format
         "counters": port.counters,
     }

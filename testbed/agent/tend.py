@@ -24,7 +24,7 @@ from testbed.linux.port_program import PortProgram
 
 _MOST_RESTARTS = 5
 _WITHIN_NS = 10**9
-_FORK_NS = 15_000_000
+_FORK_NS = 12_000_000
 """What a fork may take of the lab's time. The parent is deaf meanwhile: a pause that ends sooner is waited for."""
 _URGENCY, _FORKING, _BEGINNING = loop.URGENCY + 1, loop.URGENCY - 1, loop.URGENCY - 2
 """The parent goes before an agent, which may be busy with its own end for milliseconds; but not while it forks."""

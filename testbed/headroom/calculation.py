@@ -58,6 +58,7 @@ class Port:
     shortest_frame: int = SHORTEST_FRAME_BYTES  # on the lossless priority, for alpha
     cell_bytes: int = CELL_BYTES
     given_alpha: Fraction | None = None  # None: computed from cell and frames (decision 0112)
+    not_kept: int = 0  # what of a frame is on the line and not in the buffer: 4 where that is the FCS
 
     def __post_init__(self) -> None:
         if self.rate.bps == 0:
@@ -66,6 +67,7 @@ class Port:
             ("max_frame", self.max_frame, SHORTEST_FRAME_BYTES, LARGEST_FRAME_BYTES),
             ("shortest_frame", self.shortest_frame, 1, LARGEST_FRAME_BYTES),
             ("cell_bytes", self.cell_bytes, 1, LARGEST_FRAME_BYTES),
+            ("not_kept", self.not_kept, 0, self.shortest_frame - 1),
         ):
             if type(value) is not int or not least <= value <= most:
                 raise HeadroomError(f"{name} is {value!r}; it is a whole number of bytes, {least} to {most}")
@@ -108,11 +110,13 @@ class Port:
         Within one number of cells the shortest frame is worst, and from one number to the next that ratio only falls
         (cells of 22 bytes and more) or only rises; so it is enough to try the ends.
         """
-        cell = self.cell_bytes
-        first = -(-self.shortest_frame // cell) * cell + 1
-        last = (self.max_frame - 1) // cell * cell + 1
+        cell, less = self.cell_bytes, self.not_kept
+        first = -(-(self.shortest_frame - less) // cell) * cell + 1 + less
+        last = (self.max_frame - less - 1) // cell * cell + 1 + less
         lengths = {self.shortest_frame, *(length for length in (first, last) if first <= length <= self.max_frame)}
-        return max((Fraction(-(-length // cell) * cell, length + LINE_OVERHEAD_BYTES), length) for length in lengths)
+        return max(
+            (Fraction(-(-(length - less) // cell) * cell, length + LINE_OVERHEAD_BYTES), length) for length in lengths
+        )
 
     def _worst_fill_text(self) -> str:
         return f"{self._worst_fill()[1]} B frames in {self.cell_bytes} B cells"

@@ -22,6 +22,9 @@ from testbed.pfc.settings import PfcSettings
 from testbed.priority.settings import PriorityMap, Trust, require_trust
 from testbed.units import Duration, Rate, Size
 
+_FCS = 4
+"""Octets. The lab's buffers count frames without it."""
+
 ROCE = 3
 """The priority that data centres commonly make lossless."""
 
@@ -205,7 +208,7 @@ class Buffer:
 
     def measured_headroom(self, rate: Rate, mtu: int, round_trip: Duration) -> int:
         """Cells for a measured round trip, and for the frame that triggers PAUSE (decision 0115)."""
-        port = calculation.Port(rate, mtu + 18, min(self.shortest, mtu + 18), self.cell)
+        port = calculation.Port(rate, mtu + 18, min(self.shortest, mtu + 18), self.cell, not_kept=_FCS)
         return calculation.adaptive(port, round_trip).cells + -(-(mtu + 14) // self.cell)
 
 

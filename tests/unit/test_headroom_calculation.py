@@ -392,3 +392,23 @@ def test_a_sum_in_plain_data_has_every_term_in_bits_bytes_and_cells() -> None:
 )
 def test_a_port_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
     assert refused(lambda: Port(**{"rate": Rate("10Gb/s"), **changes})) == message
+
+
+@given(
+    cell=st.integers(22, 400),
+    shortest=st.integers(64, 400),
+    more=st.integers(0, 1200),
+    not_kept=st.sampled_from([0, 4]),
+)
+def test_alpha_is_of_what_the_buffer_keeps_of_a_frame(cell: int, shortest: int, more: int, not_kept: int) -> None:
+    port = Port(Rate("10Gb/s"), shortest + more, shortest, cell, not_kept=not_kept)
+    fills = [
+        Fraction(-(-(length - not_kept) // cell) * cell, length + 20) for length in range(shortest, shortest + more + 1)
+    ]
+    assert port.alpha == max(fills)
+
+
+def test_a_frame_that_only_its_fcs_takes_into_another_cell_has_the_fewer_cells() -> None:
+    port = Port(Rate("10Gb/s"), 627, 627, 208, not_kept=4)
+    assert port.alpha == Fraction(3 * 208, 647)
+    assert Port(Rate("10Gb/s"), 627, 627, 208).alpha == Fraction(4 * 208, 647)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import heapq
 import os
 import select
 import signal
@@ -74,6 +75,8 @@ class Loop:
         self._measurements.setblocking(False)
         self._stop_ns = 0
         """What it takes from the decision to stop a queue until it is stopped; the longest so far."""
+        self._later: list[tuple[int, int, int, bytes]] = []
+        """MAC control frames at ports that obey late: when they are due, slot, when they arrived, octets; a heap."""
         self._ports = {
             port.slot: AgentPort(
                 port,
@@ -96,6 +99,8 @@ class Loop:
         set_ns = NEVER
         while True:
             due_ns = min(port.pfc.deadline_ns or NEVER for port in ports)
+            if self._later:
+                due_ns = min(due_ns, self._later[0][0])
             if due_ns < set_ns:  # a timer that is early wakes us for nothing, which is cheaper than to set it each time
                 timer.set(due_ns)
                 self._alarm.set(due_ns + GRACE_NS)
@@ -149,18 +154,12 @@ class Loop:
             if kind == _FRAME:
                 start = at + header
                 octets = bytes(memory[start : start + (length if length < FRAME_OCTETS else FRAME_OCTETS)])
-                if octets[14:16] == _MEASUREMENT:
+                if port.plan.obeys_after_ns:
+                    heapq.heappush(self._later, (time_ns + port.plan.obeys_after_ns, slot, time_ns, octets))
+                elif octets[14:16] == _MEASUREMENT:
                     self._hand_on(slot, octets, time_ns)
-                    continue
-                stop, resume = port.pfc.receive(octets, time_ns)
-                if stop:
-                    before_ns = time.monotonic_ns()
-                    self._netlink_send(port.stopping(stop))
-                    now_ns = time.monotonic_ns()
-                    self._stop_ns = max(self._stop_ns, now_ns - before_ns)
-                    self._records.append(RECORD.pack(now_ns, Own.QUEUE_STOPPED, slot, stop, now_ns - time_ns))
-                if resume:
-                    self._netlink_send(port.resuming(resume))
+                else:
+                    self._take_in(slot, octets, time_ns)
             elif kind == _XOFF:
                 frame = port.pfc.congested(1 << priority, time_ns)
                 if frame:
@@ -179,6 +178,19 @@ class Loop:
                 self._records.append(RECORD.pack(time_ns, Own.THRESHOLD, slot, 1 << priority, shared_cells))
             elif kind == _DROP:
                 self._records.append(RECORD.pack(time_ns, Own.DROP, slot, 1 << priority, reason << 32 | length))
+
+    def _take_in(self, slot: int, frame: bytes, arrived_ns: int) -> None:
+        """Do what a PFC frame says."""
+        port = self._ports[slot]
+        stop, resume = port.pfc.receive(frame, arrived_ns)
+        if stop:
+            before_ns = time.monotonic_ns()
+            self._netlink_send(port.stopping(stop))
+            now_ns = time.monotonic_ns()
+            self._stop_ns = max(self._stop_ns, now_ns - before_ns)
+            self._records.append(RECORD.pack(now_ns, Own.QUEUE_STOPPED, slot, stop, now_ns - arrived_ns))
+        if resume:
+            self._netlink_send(port.resuming(resume))
 
     def _hand_on(self, slot: int, frame: bytes, arrived_ns: int) -> None:
         """Give the speaker a measurement frame, with the moment at which a PFC frame would have taken effect."""
@@ -202,6 +214,12 @@ class Loop:
             self._netlink_send(port.resuming(1))
 
     def _expire_all(self, now_ns: int) -> None:
+        while self._later and self._later[0][0] <= now_ns:
+            _, slot, arrived_ns, frame = heapq.heappop(self._later)
+            if frame[14:16] == _MEASUREMENT:
+                self._hand_on(slot, frame, arrived_ns)
+            else:
+                self._take_in(slot, frame, now_ns)
         for port in self._ports.values():
             due_ns = port.pfc.deadline_ns
             if due_ns is not None and due_ns <= now_ns:

@@ -112,6 +112,8 @@ class PortPlan:
     headroom: HeadroomPlan | None = None
     tells: bool = False
     """Does the speaker want to hear when a priority becomes congested? It has a tunnel for PFC then."""
+    obeys_after_ns: int = 0
+    """How much later than it could the port obeys PFC frames."""
 
 
 @dataclass(frozen=True)

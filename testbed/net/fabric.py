@@ -558,6 +558,7 @@ class Fabric:
             dcbx=dcbx,
             headroom=headroom,
             tells=bool(wan and port.name in wan.interfaces),
+            obeys_after_ns=settings.obeys_after.ns,
         )
 
     def stop(self) -> None:

@@ -59,6 +59,9 @@ class Port:
     )
     """Of headroom; in the lab's time. By default it is measured once, and again when the link changes."""
     measurement_key: bytes = b""
+    obeys_after: Duration = Duration("0s")
+    """How long after a PFC frame came in the port obeys it, beside what the agent takes; in the lab's time. It stands
+    for the interface and higher-layer delays of a device."""
 
     def __post_init__(self) -> None:
         if self.dcbx and self.dcbx.pfc:

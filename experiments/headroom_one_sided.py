@@ -1,0 +1,48 @@
+"""A far end that cannot measure: the procedure stops, the configured default stays, and the port says so."""
+
+from __future__ import annotations
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration
+
+SHORT, LONG = Duration("1us"), Duration("100us")
+"""Cables, one way: 200 m and 20 km of fibre."""
+DEFAULT = 79
+"""Cells: what a switch comes with for 10 Gb/s and 5 m."""
+BELOW = 10
+
+
+@experiment(timeout="120s")
+def headroom_one_sided(run: Run) -> None:
+    """Four hosts: on a short and on a long cable, and of each one that announces the capability and one that does not.
+
+    Where it is not announced the default stays and the port says why: on the short cable nothing is lost by that, on
+    the long one much is. The control case is the same cable with a host that can.
+    """
+
+    from experiments._headroom import FRAME, FRAME_CELLS, Sender, able, bursts
+    from testbed.buffer.settings import Static
+    from testbed.net.port import Buffer, Port
+
+    hosts = {
+        f"{cable}, {kind}": Sender(cable, port)
+        for cable in (SHORT, LONG)
+        for kind, port in (("able", able()), ("not able", Port().with_dcbx()), ("without DCBX", Port()))
+    }
+    threshold = Static(BELOW * FRAME_CELLS)
+    buffer = Buffer(total=10_000, xoff=threshold, xon_offset=FRAME_CELLS, shortest=FRAME.bytes + 4, headroom=DEFAULT)
+    found = dict(zip(hosts, bursts(run, list(hosts.values()), able(), buffer, BELOW), strict=True))
+    needed = found[f"{LONG}, able"].used
+    for name, seen in found.items():
+        port = f"s1-eth{list(found).index(name) + 1}"
+        run.figure(f"{name}: the port says", seen.says)
+        if name.endswith(", able"):
+            run.claim(f"{name}: headroom was measured", seen.round_trip_ns is not None, equals=True)
+            run.claim(f"{name}: lost", seen.lost, equals=0)
+            continue
+        told = f"{port}: headroom is not measured, since the peer does not announce it; the configured default stays"
+        run.claim(f"{name}: the port says", seen.says, equals=told)
+        run.claim(f"{name}: cells of headroom", seen.headroom, equals=DEFAULT)
+        short = needed - DEFAULT // FRAME_CELLS if name.startswith(str(LONG)) else 0
+        run.claim(f"{name}: lost", seen.lost, equals=short)
+        run.claim(f"{name}: dropped for want of headroom", seen.dropped, equals=short)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 _MARGIN, _LINE = 16, 18
-_GROUP, _BAR, _HIGH = 250, 54, 190
+_GROUP, _BAR, _HIGH = 310, 60, 190
 """Widths of a group and a bar, and the height of the highest bar."""
 
 _STYLE = """
@@ -44,6 +44,7 @@ class Bar:
     headroom: int
     bridge: int
     lost: int
+    lost_note: str
     note: str
 
     @property
@@ -70,7 +71,7 @@ def _drawn(title: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> Iterator[
     width = 2 * _MARGIN + _GROUP * len(groups)
     top = _MARGIN + 4 * _LINE
     ground = top + _HIGH
-    height = ground + 5 * _LINE + _MARGIN
+    height = ground + 4 * _LINE + _MARGIN
     most = max(bar.height for _, bars in groups for bar in bars)
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
     yield f"<title>{escape(title)}</title>"
@@ -80,11 +81,12 @@ def _drawn(title: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> Iterator[
     yield from _legend(_MARGIN + 2 * _LINE - 4)
     for place, (name, bars) in enumerate(groups):
         left = _MARGIN + _GROUP * place
-        yield _text(left + _GROUP // 2, ground + 4 * _LINE + 8, name, "name")
+        yield _text(left + _GROUP // 2, ground + 3 * _LINE + 8, name, "name")
         yield f'<line class="base" x1="{left + 8}" y1="{ground}" x2="{left + _GROUP - 8}" y2="{ground}"/>'
         step = (_GROUP - 16) / len(bars)
         for number, bar in enumerate(bars):
             yield from _bar(bar, left + 8 + step * (number + 0.5), ground, most)
+    yield "</svg>"
 
 
 def _legend(y: int) -> Iterator[str]:
@@ -107,7 +109,7 @@ def _bar(bar: Bar, x: float, ground: int, most: int) -> Iterator[str]:
             y -= high
             yield f'<rect class="{kind}" x="{x - _BAR / 2:.1f}" y="{y:.1f}" width="{_BAR}" height="{high:.1f}"/>'
     if bar.lost:
-        yield _text(x, y - 6, f"{size(bar.lost)} lost", "loss")
+        yield _text(x, y - 6, bar.lost_note, "loss")
     for line, text in enumerate((bar.label, bar.note), 1):
         yield _text(x, ground + line * _LINE - 2, text, "dim" if line > 1 else "")
 

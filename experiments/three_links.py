@@ -207,7 +207,8 @@ def _show(run: Run, found: dict[str, dict[str, Seen]]) -> None:
                     seen.headroom * CELL,
                     seen.bridge * CELL,
                     seen.lost * FRAME_CELLS * CELL,
-                    f"{seen.throughput:.0%} of the line",
+                    f"{seen.lost} frames lost",
+                    f"{seen.throughput:.0%} of line",
                 )
                 for link, seen in ports.items()
             ],

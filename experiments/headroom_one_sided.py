@@ -14,12 +14,12 @@ BELOW = 10
 
 @experiment(timeout="120s")
 def headroom_one_sided(run: Run) -> None:
-    """Four hosts: on a short and on a long cable, and of each one that announces the capability and one that does not.
+    """Headroom is measured where both ends can; elsewhere the default stays, and loses frames on a long cable.
 
-    Where it is not announced the default stays and the port says why: on the short cable nothing is lost by that, on
-    the long one much is. The control case is the same cable with a host that can.
+    Three hosts on short cables and three on long ones: one announces the capability, one speaks DCBX without it, one
+    does not speak DCBX. Where it is not announced the port says why it keeps the default: on the short cable nothing is
+    lost by that, on the long one what the default is short of. The control case is the host that can, on an equal cable.
     """
-
     from experiments._headroom import FRAME, FRAME_CELLS, Sender, able, bursts
     from testbed.buffer.settings import Static
     from testbed.net.port import Buffer, Port

@@ -46,7 +46,7 @@ class Seen:
 
 @experiment(timeout="900s")
 def three_links(run: Run) -> None:
-    """One small headroom for all ports loses frames on the long links, one large for all leaves no buffer for bursts.
+    """One small headroom for all ports loses frames on long links, one large headroom leaves no buffer for bursts.
 
     First the receiver takes nothing until every sender has been paused: what is in the buffer when a port sends PAUSE
     is the burst that it absorbs, and what comes after it needs headroom. Then the receiver takes nothing for a shorter

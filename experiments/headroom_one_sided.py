@@ -18,7 +18,7 @@ def headroom_one_sided(run: Run) -> None:
 
     Three hosts on short cables and three on long ones: one announces the capability, one speaks DCBX without it, one
     does not speak DCBX. Where it is not announced the port says why it keeps the default: on the short cable nothing is
-    lost by that, on the long one what the default is short of. The control case is the host that can, on an equal cable.
+    lost by that, on the long one what the default is short of. The control case is the host that can, on a like cable.
     """
     from experiments._headroom import FRAME, FRAME_CELLS, Sender, able, bursts
     from testbed.buffer.settings import Static

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from experiments import deadlock as ring
-from experiments import duty_cycle, ecn_ramp, ecn_step, not_enabled, response, storm, watchdog
+from experiments import (
+    duty_cycle,
+    ecn_ramp,
+    ecn_step,
+    headroom_response,
+    headroom_short,
+    not_enabled,
+    response,
+    storm,
+    watchdog,
+)
+from testbed.agent.orders import CAME, Came
 from testbed.ecn.curve import EcnCurve
 from testbed.lab import Run, experiment
 from testbed.net.port import Port
@@ -78,6 +89,45 @@ def a_ring_without_up_and_down(run: Run) -> None:
 
     Ring._is_clockwise = lambda *_: True
     ring.deadlock.body(run)
+
+
+@experiment(timeout="120s")
+def short_headroom_of_a_frame_less(run: Run) -> None:
+    """Both ends of a cable have a frame of headroom less than they are told, unless they measured it."""
+    from dataclasses import replace
+
+    from testbed.net import fabric
+
+    told = fabric._limits
+
+    def less(group: Any) -> Any:
+        given = told(group)
+        return replace(given, headroom=given.headroom - 8) if 8 <= given.headroom <= 72 else given
+
+    fabric._limits = less
+    headroom_short.headroom_short.body(run)
+
+
+@experiment(timeout="120s")
+def a_response_that_is_not_measured(run: Run) -> None:
+    """Stamps are taken as if every port obeyed at once."""
+    from testbed.agent.loop import Loop
+
+    def hand_on(self: Loop, slot: int, frame: bytes, arrived_ns: int) -> None:
+        self._measurements.send(CAME.pack(Came.MEASUREMENT, 0, slot, arrived_ns, arrived_ns) + frame)
+
+    Loop._hand_on = hand_on  # type: ignore[method-assign]
+    headroom_response.headroom_response.body(run)
+
+
+@experiment(timeout="2000s", files=("looking.py", "random_links.py"))
+def half_the_round_trip(run: Run) -> None:
+    """Headroom for the way there, and not for the way back."""
+    import random_links
+
+    whole = random_links.Link.measured
+    random_links.Link.measured = lambda self, trip_ns: whole(self, trip_ns // 2)
+    random_links.random_links.body(run, links=20)
 
 
 def _change_curve(change: Any) -> None:

@@ -1,0 +1,78 @@
+"""The experiments on headroom come out, a fault in them would be seen, and measured headroom fits links of any kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from testbed import lab
+from testbed.lab import definition
+from testbed.lab.engine import Ready
+from testbed.lab.fidelity import Verdict
+from testbed.lab.job import Limits
+from testbed.lab.result import Status
+from tests.lab.conftest import Runner
+
+EXPERIMENTS = (
+    "headroom_short",
+    "headroom_response",
+    "headroom_distance",
+    "headroom_recable",
+    "headroom_one_sided",
+)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
+    result = lab.run(definition.find(name), on=ready, out=tmp_path).check()
+    assert result.claims
+    assert result.fidelity.verdict is Verdict.KEPT
+
+
+def test_the_three_links_come_out_as_the_proposal_draws_them(ready: Ready, tmp_path: Path) -> None:
+    result = lab.run(definition.find("three_links"), on=ready, out=tmp_path).check()
+    assert result.fidelity.verdict is Verdict.KEPT
+    assert result.folder is not None
+    drawn = ElementTree.parse(result.folder / "three-links.svg").iter("{http://www.w3.org/2000/svg}rect")
+    bars = [(bar.get("class"), float(bar.get("x", 0))) for bar in drawn if bar.get("width") != "12"]
+    kinds = [kind for kind, _ in bars]
+    assert (kinds.count("headroom"), kinds.count("bridge")) == (9, 9)
+    assert [x for kind, x in bars if kind == "lost"] == sorted({x for _, x in bars if x})[1:3]
+
+
+def failing(run: Runner, fault: str) -> set[str]:
+    result = run(f"faults:{fault}")
+    assert result.status is Status.OK, result.reason
+    return {claim.name for claim in result.claims if not claim.passed}
+
+
+def test_headroom_of_one_frame_less_is_seen_in_both_directions(run: Runner) -> None:
+    found = failing(run, "short_headroom_of_a_frame_less")
+    for way in ("there", "back"):
+        assert {f"{name}, {way}: lost" for name in ("just enough", "1664 octets short", "8320 octets short")} <= found
+        assert f"plenty, {way}: lost" not in found
+        assert f"1664 octets more, {way}: lost" not in found
+
+
+def test_a_response_that_is_not_measured_is_seen_as_loss(run: Runner) -> None:
+    found = failing(run, "a_response_that_is_not_measured")
+    assert {"12ms later: more headroom, in frames", "12ms later: lost"} <= found
+    assert "0s later: lost" not in found
+
+
+def test_measured_headroom_is_what_links_need_and_little_more(run: Runner) -> None:
+    run("random_links:random_links", links=60, limits=Limits(virtual_s=2000, wall_s=1200)).check()
+
+
+@pytest.mark.slow
+def test_measured_headroom_is_what_a_thousand_links_need_and_little_more(run: Runner) -> None:
+    result = run("random_links:random_links", links=1000, limits=Limits(virtual_s=20_000, wall_s=7200)).check()
+    assert result.folder is not None
+    assert len((result.folder / "links.txt").read_text().splitlines()) == 1000
+
+
+def test_a_round_trip_measured_too_short_is_seen_on_random_links(run: Runner) -> None:
+    result = run("faults:half_the_round_trip", limits=Limits(virtual_s=2000, wall_s=1200))
+    assert {claim.name for claim in result.claims if not claim.passed} == {"measured less than needed"}

@@ -114,6 +114,12 @@ class Agents:
         speaker = self._speakers[index]
         return found | (self._ask(speaker, node, "snapshot") if speaker else {"dcbx": {}, "wan": None})
 
+    def dcbx(self, node: str) -> dict[str, Any]:
+        """State of a node's ports that speak DCBX; its agent is left alone, for while it answers it is deaf."""
+        speaker = self._speakers[self._index(node)]
+        found: dict[str, Any] = self._ask(speaker, node, "snapshot")["dcbx"] if speaker else {}
+        return found
+
     def configure_dcbx(self, node: str, port: str, settings: DcbxSettings | None) -> None:
         """Other settings for a port that runs; None: DCBX off."""
         speaker = self._speakers[self._index(node)]

@@ -281,7 +281,9 @@ class Fabric:
 
     def dcbx(self, port: str) -> dict[str, Any]:
         """Every feature of DCBX at a port, as its agent has it; `testbed.dcbx.show` says what is in it."""
-        found: dict[str, dict[str, Any]] = self.snapshot(self.port(port).node.name)["dcbx"]
+        if self.agents is None:
+            raise FabricError("the network does not run")
+        found: dict[str, dict[str, Any]] = self.agents.dcbx(self.port(port).node.name)
         if port not in found:
             raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
         return found[port]

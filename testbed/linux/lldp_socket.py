@@ -7,13 +7,13 @@ rest looks like it; such frames are counted and not returned. What frames mean i
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import socket
 import struct
 
 from testbed.frames import Mac
 from testbed.frames.lldp import ETHERTYPE, NEAREST_BRIDGE
+from testbed.linux import packet_filter
 
 GROUPS = (NEAREST_BRIDGE, Mac.parse("01-80-C2-00-00-03"), Mac.parse("01-80-C2-00-00-00"))
 """802.1AB table 7-1: nearest bridge, nearest bridge that is no two-port relay, nearest customer bridge."""
@@ -22,13 +22,6 @@ _EVERYTHING = 0x0003  # ETH_P_ALL
 _PACKET_OUTGOING = 4
 _SOL_PACKET, _ADD_MEMBERSHIP, _AUXDATA, _IGNORE_OUTGOING = 263, 1, 8, 23
 _MEMBERSHIP = struct.Struct("=iHH8s")  # interface, PACKET_MR_MULTICAST = 0, length, address
-_SO_ATTACH_FILTER = 26
-_INSTRUCTION = struct.Struct("=HBBI")
-_FILTER = b"".join(
-    _INSTRUCTION.pack(*instruction)
-    for instruction in ((0x28, 0, 0, 12), (0x15, 0, 1, ETHERTYPE), (0x06, 0, 0, 0xFFFF), (0x06, 0, 0, 0))
-)
-"""Load the half word at octet 12; if it is LLDP's EtherType take the frame, else none of it."""
 _STATUS_AT, _TAG_WAS_THERE = 0, 0x10  # tp_status of struct tpacket_auxdata, TP_STATUS_VLAN_VALID
 _AUXDATA_OCTETS = 20
 _LONGEST = 2048
@@ -54,9 +47,7 @@ class LldpSocket:
 
     def _prepare(self, interface: str) -> None:
         index = socket.if_nametoindex(interface)
-        code = ctypes.create_string_buffer(_FILTER, len(_FILTER))
-        program = struct.pack("HxxxxxxP", len(_FILTER) // _INSTRUCTION.size, ctypes.addressof(code))
-        self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+        packet_filter.attach(self._socket, packet_filter.of_type(ETHERTYPE))
         self._socket.setsockopt(_SOL_PACKET, _AUXDATA, 1)
         self._socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
         for group in GROUPS:

@@ -1,4 +1,7 @@
-"""Filters in the kernel for packet sockets that see IPv6 packets from their header on: so that only these wake us."""
+"""Filters in the kernel for packet sockets, so that they take nothing but what is wanted of them.
+
+`of_type` is for sockets that see frames from the destination on, the others for those that see IPv6 packets.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from ipaddress import IPv6Address, IPv6Network
 
 _SO_ATTACH_FILTER = 26
 _INSTRUCTION = struct.Struct("=HBBI")
-_LOAD_WORD, _LOAD_OCTET, _AND, _IF_EQUAL, _RETURN = 0x20, 0x30, 0x54, 0x15, 0x06
+_LOAD_WORD, _LOAD_HALF, _LOAD_OCTET, _AND, _IF_EQUAL, _RETURN = 0x20, 0x28, 0x30, 0x54, 0x15, 0x06
+_TYPE_AT = 12
 _NEXT_HEADER_AT, _DESTINATION_AT = 6, 24
 _ROUTING = 43
 _ALL, _NONE = 0xFFFF, 0
@@ -21,6 +25,12 @@ Instruction = tuple[int, int, int, int]
 def nothing() -> bytes:
     """Takes no packet."""
     return _code([(_RETURN, 0, 0, _NONE)])
+
+
+def of_type(ethertype: int) -> bytes:
+    """Takes frames of one EtherType."""
+    return _code([(_LOAD_HALF, 0, 0, _TYPE_AT), (_IF_EQUAL, 0, 1, ethertype), (_RETURN, 0, 0, _ALL),
+                  (_RETURN, 0, 0, _NONE)])  # fmt: skip
 
 
 def to_addresses(addresses: Iterable[IPv6Address]) -> bytes:

@@ -50,7 +50,7 @@ class Equipment:
     log: int
     control: int
     orders: int
-    measurements: int
+    news: int
     """File descriptors: of the event log, and of the sockets to the network's own process and to the speaker."""
 
 
@@ -71,8 +71,8 @@ class Loop:
         self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
         self._netlink.bind((0, 0))
         self._orders = socket.socket(fileno=os.dup(equipment.orders))
-        self._measurements = socket.socket(fileno=os.dup(equipment.measurements))
-        self._measurements.setblocking(False)
+        self._news = socket.socket(fileno=os.dup(equipment.news))
+        self._news.setblocking(False)
         self._stop_ns = 0
         """What it takes from the decision to stop a queue until it is stopped; the longest so far."""
         self._later: list[tuple[int, int, int, bytes]] = []
@@ -200,7 +200,7 @@ class Loop:
     def _tell(self, what: bytes, slot: int) -> None:
         """Have the speaker hear of something."""
         try:
-            self._measurements.send(what)
+            self._news.send(what)
         except OSError as error:  # it has no time for so many
             self._records.append(RECORD.pack(time.monotonic_ns(), Own.SEND_FAILED, slot, 0, error.errno or errno.EIO))
 

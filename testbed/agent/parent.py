@@ -55,7 +55,7 @@ class Agents:
         self._controls = [_ends() for _ in plans]
         self._speakers = [_ends() if plan.wan or any(port.dcbx for port in plan.ports) else None for plan in plans]
         self._orders = [_ends() for _ in plans]
-        self._measurements = [_ends() for _ in plans]
+        self._news = [_ends() for _ in plans]
         self._ending = socket.socketpair()
         self._parent = 0
         self._questions = 0
@@ -73,8 +73,8 @@ class Agents:
                 for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
                     ours.close()
                 each = [
-                    Inherited(ring, notes, one, story, control[1], speaker[1] if speaker else None, orders, came)
-                    for ring, notes, one, story, control, speaker, orders, came in zip(
+                    Inherited(ring, notes, one, story, control[1], speaker[1] if speaker else None, orders, news)
+                    for ring, notes, one, story, control, speaker, orders, news in zip(
                         self._rings,
                         self._notes,
                         self._logs,
@@ -82,7 +82,7 @@ class Agents:
                         self._controls,
                         self._speakers,
                         self._orders,
-                        self._measurements,
+                        self._news,
                         strict=True,
                     )
                 ]
@@ -97,7 +97,7 @@ class Agents:
         for other_end in (
             self._ending[1],
             *(theirs for _, theirs in self._all_controls()),
-            *sum(self._orders + self._measurements, ()),
+            *sum(self._orders + self._news, ()),
         ):
             other_end.close()
         for plan in self._plans:

@@ -74,9 +74,9 @@ class SpeakerEquipment:
     story: int
     control: int
     orders: int
-    measurements: int
+    news: int
     """File descriptors: of the event log, of the log of DCBX, and of the sockets to the network's own process and to
-    the agent (orders) and from it (measurement frames that came in)."""
+    the agent (orders) and from it (news: measurement frames that came in, and congestion)."""
 
 
 @dataclass
@@ -97,8 +97,8 @@ class Speaker:
         self._notes, self._log, self._story = equipment.notes, equipment.log, equipment.story
         self._control = socket.socket(fileno=os.dup(equipment.control))
         self._orders = socket.socket(fileno=os.dup(equipment.orders))
-        self._came = socket.socket(fileno=os.dup(equipment.measurements))
-        self._came.setblocking(False)
+        self._news = socket.socket(fileno=os.dup(equipment.news))
+        self._news.setblocking(False)
         kernel.enter_network_of(plan.pid)
         self._netlink = netlink.Socket()
         self._watch = LinkWatch()
@@ -134,9 +134,9 @@ class Speaker:
         self._start(time.monotonic_ns())
         timer, waiting = kernel.Timer(), select.epoll()
         slots = {socket.fd: slot for slot, socket in self._sockets.items()}
-        came = self._came.fileno()
+        news = self._news.fileno()
         wan = self._wan.files if self._wan else {}
-        for file in (self._control.fileno(), self._watch.fd, came, timer.fd, *slots, *wan):
+        for file in (self._control.fileno(), self._watch.fd, news, timer.fd, *slots, *wan):
             waiting.register(file, select.EPOLLIN)
         while True:
             timer.set(self.deadline_ns)
@@ -146,8 +146,8 @@ class Speaker:
                     self._hear(slots[file], now_ns)
                 elif file in wan:
                     wan[file](now_ns)
-                elif file == came:
-                    self._take_measurements()
+                elif file == news:
+                    self._take_news()
                 elif file == timer.fd:
                     timer.clear()
                     self._expire(now_ns)
@@ -356,10 +356,10 @@ class Speaker:
             measurer.link(machine.is_running, now_ns)
             self._measure(slot)
 
-    def _take_measurements(self) -> None:
+    def _take_news(self) -> None:
         while True:
             try:
-                data = self._came.recv(LARGEST_CAME)
+                data = self._news.recv(LARGEST_CAME)
             except BlockingIOError:
                 return
             what, priority, slot, arrived_ns, effective_ns = CAME.unpack_from(data)

@@ -56,8 +56,8 @@ class Inherited:
     """None: no port of this node speaks DCBX."""
     orders: tuple[socket.socket, socket.socket]
     """From the speaker to the agent."""
-    measurements: tuple[socket.socket, socket.socket]
-    """From the agent to the speaker."""
+    news: tuple[socket.socket, socket.socket]
+    """From the agent to the speaker: what came in, what became congested."""
 
 
 class Parent:
@@ -144,7 +144,7 @@ class Parent:
             own.log,
             own.control.fileno(),
             own.orders[1].fileno(),
-            own.measurements[0].fileno(),
+            own.news[0].fileno(),
         )
         pid = self._fork(lambda: loop.main(plan, equipment))
         common.pids[index] = pid
@@ -162,7 +162,7 @@ class Parent:
             own.story,
             own.speaker.fileno(),
             own.orders[0].fileno(),
-            own.measurements[1].fileno(),
+            own.news[1].fileno(),
         )
         pid = self._fork(lambda: speaker.main(plan, equipment))
         self._common.pids[len(self._plans) + index] = pid

@@ -29,7 +29,7 @@ from testbed.srv6.reverse import Encapsulator, ReverseTunnel
 _IPV6 = 0x86DD
 _LONGEST = 2048
 _LISTEN_AGAIN_NS = 50_000_000
-_PACKET_OUTGOING, _SOL_PACKET, _IGNORE_OUTGOING = 4, 263, 23
+_SOL_PACKET, _IGNORE_OUTGOING = 263, 23
 
 
 @dataclass
@@ -204,8 +204,6 @@ def _packets(packets: socket.socket) -> list[bytes]:
     found: list[bytes] = []
     while True:
         try:
-            data, sender = packets.recvfrom(_LONGEST)
+            found.append(packets.recv(_LONGEST))
         except BlockingIOError:
             return found
-        if sender[2] != _PACKET_OUTGOING:
-            found.append(data)

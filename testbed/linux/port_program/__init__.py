@@ -244,7 +244,8 @@ class PortProgram:
         old = self.buffer(buffer).size
         self._run("resize", _SIZES.pack(buffer, *map(max, old, sizes)))
         for (slot, priority), group in limits.items():
-            self._run("limit", struct.pack("=2I", slot, priority) + group.encode())
+            if group != self.limits(slot, priority):
+                self._run("limit", struct.pack("=2I", slot, priority) + group.encode())
         self._run("resize", _SIZES.pack(buffer, *sizes))
         return [key for key in limits if self.is_congested(*key) and self.recheck(*key)]
 

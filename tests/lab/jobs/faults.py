@@ -114,7 +114,7 @@ def a_response_that_is_not_measured(run: Run) -> None:
     from testbed.agent.loop import Loop
 
     def hand_on(self: Loop, slot: int, frame: bytes, arrived_ns: int) -> None:
-        self._measurements.send(CAME.pack(Came.MEASUREMENT, 0, slot, arrived_ns, arrived_ns) + frame)
+        self._news.send(CAME.pack(Came.MEASUREMENT, 0, slot, arrived_ns, arrived_ns) + frame)
 
     Loop._hand_on = hand_on  # type: ignore[method-assign]
     headroom_response.headroom_response.body(run)

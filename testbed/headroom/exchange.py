@@ -133,6 +133,10 @@ class Series:
         self._next_ns = now_ns + self._settings.interval_ns
         return request.encode(self._key, self._settings.opcode)
 
+    def take_back(self) -> None:
+        """The last request was not sent: the next poll gives it anew."""
+        self._next_ns = self._asked.pop().t1_ns
+
     def deadline(self) -> int | None:
         """When to poll again; None if the series is over."""
         first = min((asked.t1_ns for asked in self._waiting), default=None)
@@ -198,6 +202,7 @@ class Responder:
         self._settings = settings
         self._key = key
         self._pending: deque[tuple[Request, int]] = deque()
+        self._given: tuple[tuple[Request, int], ...] = ()
         self._sessions: OrderedDict[int, int] = OrderedDict()  # bits of the sequences seen, newest session last
         self._tokens = settings.answer_burst
         self._token_ns: int | None = None  # when the last token came
@@ -228,8 +233,15 @@ class Responder:
             for request, t2_ns in self._pending
         ]
         self.answered += len(answers)
+        self._given = tuple(self._pending)
         self._pending.clear()
         return answers
+
+    def take_back(self) -> None:
+        """What the last poll gave was not sent: the next one gives it anew."""
+        self.answered -= len(self._given)
+        self._pending.extendleft(reversed(self._given))
+        self._given = ()
 
     @property
     def has_answers(self) -> bool:
@@ -238,10 +250,11 @@ class Responder:
     def forget_pending(self) -> None:
         """The agreement or the link is gone: nothing is answered any more. What was seen stays seen."""
         self._pending.clear()
+        self._given = ()
 
     def restart_clock(self) -> None:
         """The clock went back."""
-        self._pending.clear()
+        self.forget_pending()
         self._token_ns = None
 
     def _take_token(self, now_ns: int) -> bool:

@@ -4,6 +4,7 @@
     measurer.link(up, now)                  at the start, and on every change: other cable, other rate, other peer
     measurer.receive(octets, now, arrived)  every MAC control frame with the measurement's opcode
     measurer.poll(now)                      frames to send now, and the status if it is another than before
+    measurer.take_back(output)              none of these frames was sent in time: the next poll gives them anew
     measurer.deadline()                     when to poll at the latest
 
 Nothing is asked or answered unless both ends announce the capability; else the procedure stops, the configured default
@@ -17,8 +18,8 @@ for those who hand frames in there. All are ns of a clock of the station's own t
 set all the same:
 - `now` goes back: noticed at once, and what was going on starts anew.
 - `arrived` comes from another clock, and that one is set: it is after `now` or too long before; the frame is ignored.
-- The far station's clock is set between T2 and T3: that sample is impossible and ignored, or it is too short, which the
-  longest of all samples (headroom's) does not mind, or it is too long by less than the time to answer.
+- The far station's clock is set between T2 and T3: that sample is impossible and ignored, or it is too short, which
+  headroom does not mind as long as another one is right, or it is too long by less than the time to answer.
 - `now` jumps forward: not to be told from time that passed; a clock that does not stop in a suspended machine helps.
 
 The session numbers come from `seed`, octets that nobody can guess. Sharing `key` with the peer makes answers provable.
@@ -146,6 +147,14 @@ class Measurer:
         self._reported = status
         return Output(tuple(answers), request, news)
 
+    def take_back(self, output: Output) -> None:
+        """The frames of the last poll were not sent, because the moment that is in them had passed."""
+        if output.answers:
+            self._responder.take_back()
+        if output.request is not None and self._series is not None:
+            self._counters["requests"] -= 1
+            self._series.take_back()
+
     def deadline(self) -> int | None:
         """When to poll at the latest, in ns; None if only a frame, the link or the peer can bring something new."""
         if self._responder.has_answers or self.status != self._reported:
@@ -258,7 +267,7 @@ class Measurer:
         if phase is Phase.LINK_DOWN:
             return f"the link is down; {_DEFAULT_STAYS}"
         if phase is Phase.UNANSWERED:
-            stays = _DEFAULT_STAYS if found is None else f"{found.longest}, measured before, stays"
+            stays = _DEFAULT_STAYS if found is None else f"{found.needed}, measured before, stays"
             return f"headroom cannot be measured: {self._failure}, and {self._settings.enough} are needed; {stays}"
         if found is None:
             return f"headroom is being measured; until then {_DEFAULT_STAYS}"

@@ -13,6 +13,10 @@ from testbed.headroom.calculation import HeadroomError
 from testbed.units import Duration
 
 
+_DRIFT_PPM = 200
+"""Ethernet allows each of two clocks to be 100 ppm off."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """T1 to T4 of one exchange, in ns."""
@@ -59,8 +63,22 @@ class Measurement:
 
     @property
     def longest(self) -> Duration:
-        """What headroom is computed from: with less, one of these exchanges would have lost frames."""
         return self.percentile(100)
+
+    @property
+    def needed(self) -> Duration:
+        """What headroom is computed from: the slowest way there, as a PFC frame might go, and the quickest way back.
+
+        On its way back a response waits for frames of data to end, and headroom has that frame among its terms already.
+        Ways of different samples can be added, since how far the two clocks are apart adds to one way what it takes
+        from the other; for how fast they drift apart there is an allowance. If the far clock is set during the series,
+        that does not hold, and it is what a quarter of the round trips do not exceed.
+        """
+        there = max(sample.t2_ns - sample.t1_ns for sample in self.samples)
+        back = min(sample.t4_ns - sample.t3_ns for sample in self.samples)
+        lasted = max(sample.t4_ns for sample in self.samples) - min(sample.t1_ns for sample in self.samples)
+        drift = -(-lasted * _DRIFT_PPM // 10**6)
+        return max(self.percentile(25), min(self.longest, Duration.from_ns(max(0, there + back + drift))))
 
     def response(self, percent: int = 100) -> Duration:
         """T3 - T2 of the far station, likewise."""

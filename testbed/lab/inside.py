@@ -18,6 +18,7 @@ from testbed.linux import kernel
 _HOME = Path("/xoff")
 OUT_PORT = "xoff.out"
 COMMAND_PORT = "xoff.commands"
+_RCU_URGENCY = 60
 
 
 def main(checkpoint_ns: int) -> None:
@@ -25,6 +26,8 @@ def main(checkpoint_ns: int) -> None:
     job = Job.decode((_HOME / "job.json").read_text())
     out = os.open(_port(OUT_PORT), os.O_WRONLY)
     commands = PortCommands(_port(COMMAND_PORT))
+    _hurry_rcu()
+    _forbid_turns()
     if job.reproducible:
         kernel.reseed_random(hashlib.sha256(f"xoff seed {job.seed}".encode()).digest())
         start_ns = _wait_for_round_moment(checkpoint_ns)
@@ -32,6 +35,24 @@ def main(checkpoint_ns: int) -> None:
         start_ns = time.monotonic_ns()
     supervisor = Supervisor(job, _HOME / "code", _HOME / "work", start_ns, lambda frame: _write(out, frame))
     supervisor.run(commands)
+
+
+def _hurry_rcu() -> None:
+    """Put the kernel's threads that end RCU's waits before all of Xoff's own processes.
+
+    Whoever changes a link waits for them, and holds the lock meanwhile that an agent needs to stop a queue.
+    """
+    for name in Path("/proc").glob("[0-9]*/comm"):
+        if name.read_text().startswith("rcu_"):
+            with suppress(OSError):  # there are some that the kernel lets nobody touch
+                os.sched_setscheduler(int(name.parent.name), os.SCHED_FIFO, os.sched_param(_RCU_URGENCY))
+
+
+def _forbid_turns() -> None:
+    """Switch off the kernel's fair server, which lets ordinary processes that waited long go before real-time ones."""
+    kernel.mount("debugfs", "/sys/kernel/debug")
+    for runtime in Path("/sys/kernel/debug/sched/fair_server").glob("cpu*/runtime"):
+        runtime.write_text("0")
 
 
 def _wait_for_round_moment(checkpoint_ns: int) -> int:

@@ -131,6 +131,17 @@ def real_time(priority: int, for_children: bool = False) -> None:
     os.sched_setscheduler(0, policy, os.sched_param(priority))
 
 
+@contextmanager
+def urgently(priority: int) -> Iterator[None]:
+    """Be scheduled before ordinary processes for a while: while holding a lock that more urgent ones wait for."""
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    real_time(priority)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameters)
+
+
 def reseed_random(seed: bytes) -> None:
     """Make every random number that the kernel gives from now on depend on `seed`."""
     with open("/dev/random", "wb", buffering=0) as device:

@@ -51,6 +51,9 @@ BRIDGE = 3000
 """Interface index of a switch's bridge, in its own namespace."""
 _CABLES = 2 * FIRST_INTERFACE
 _LOCAL_MACS = 0x02_58_00_00_00_00
+_URGENCY = 45
+"""How a change in a running network is made: the kernel makes one at a time, and an agent that is to stop a queue waits
+for the one at work. So whoever is less urgent than agents must not keep that one from its end."""
 
 
 class FabricError(UsageError):
@@ -309,7 +312,8 @@ class Fabric:
             raise FabricError(f"the cable of {port} was laid without a delay, so it cannot get another one")
         loss = round(state.cable.loss * (2**32 - 1))
         ends = [_CABLES + slot for slot in (state.slot, far.slot)]
-        self._cable_socket.send(qdiscs.netem(end, qdiscs.handle(1), delay, loss=loss, seed=end) for end in ends)
+        with kernel.urgently(_URGENCY):
+            self._cable_socket.send(qdiscs.netem(end, qdiscs.handle(1), delay, loss=loss, seed=end) for end in ends)
         state.cable = far.cable = state.cable.with_delay(delay)
 
     def story(self) -> list[dict[str, Any]]:
@@ -593,7 +597,8 @@ class Fabric:
         return socket
 
     def _send(self, intf: Any, *requests: Message) -> None:
-        self.socket(intf.node).send(requests)
+        with kernel.urgently(_URGENCY):
+            self.socket(intf.node).send(requests)
 
 
 def _namespace_of(node: Any) -> int:

@@ -201,7 +201,7 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
                 for priority, limit in limits
                 if limit.lossless
             ]
-    heads = ("port", "cable in the lab", "prio", "shortest ms", "median ms", "longest ms", "headroom cells", "")
+    heads = ("port", "cable in the lab", "prio", "shortest ms", "median ms", "counted ms", "headroom cells", "")
     return table(heads, rows) + "".join(f"{line}\n" for line in said)
 
 

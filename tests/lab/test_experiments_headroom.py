@@ -19,13 +19,7 @@ EXPERIMENTS = (
     "headroom_short",
     "headroom_response",
     "headroom_distance",
-    pytest.param(
-        "headroom_recable",
-        marks=pytest.mark.xfail(
-            reason="after a cable was swapped the switches drop 0 or 2 frames, by phase; not understood yet",
-            strict=False,
-        ),
-    ),
+    "headroom_recable",
     "headroom_one_sided",
 )
 
@@ -69,25 +63,12 @@ def test_a_response_that_is_not_measured_is_seen_as_loss(run: Runner) -> None:
 
 
 def test_measured_headroom_is_what_links_need_and_little_more(run: Runner) -> None:
-    """Never too little. Too much, by the bound, is what a slow sample makes of a few: the run's own claim says so."""
-    result = run("random_links:random_links", links=60, limits=Limits(virtual_s=2000, wall_s=1200))
-    assert result.status is Status.OK, result.reason
-    claims = {claim.name: claim for claim in result.claims}
-    assert claims["links"].passed and claims["measured less than needed"].passed
-    assert len(claims["measured more than 1.15 times what is needed and two frames"].measured) <= 6
+    run("random_links:random_links", links=60, limits=Limits(virtual_s=2000, wall_s=1200)).check()
 
 
 @pytest.mark.slow
 def test_measured_headroom_is_what_a_thousand_links_need_and_little_more(run: Runner) -> None:
-    """Never too little. Of links that need two frames a few measure up to half a frame more than the bound allows,
-    where one sample took longer or cells are rounded up (docs/headroom.md): the run's own claim says so and fails.
-    """
-    result = run("random_links:random_links", links=1000, limits=Limits(virtual_s=20_000, wall_s=7200))
-    assert result.status is Status.OK, result.reason
-    passed = {claim.name: claim.passed for claim in result.claims}
-    assert passed["links"] and passed["measured less than needed"]
-    assert set(result.figure("frames needed by those that measured too much")) <= {2.0}
-    assert result.figure("frames that they are beyond the bound, at most") <= 0.5
+    run("random_links:random_links", links=1000, limits=Limits(virtual_s=20_000, wall_s=7200)).check()
 
 
 def test_a_round_trip_measured_too_short_is_seen_on_random_links(run: Runner) -> None:

@@ -536,6 +536,29 @@ def test_each_request_is_answered_once() -> None:
     assert answers(port, 21) == 2
 
 
+def test_what_was_not_sent_at_its_moment_is_taken_back_and_given_anew() -> None:
+    one, other = measurer(A), measurer(B)
+    request = asked(one.poll(0))
+    other.receive(request.encode(), 10)
+    for moment_ns in (20, 30):
+        (late,) = (output := other.poll(moment_ns)).answers
+        assert other.deadline() != moment_ns, "the answer is out of the way"
+        other.take_back(output)
+    (octets,) = other.poll(40).answers
+    assert octets != late
+    response = parse(octets, b"")
+    assert isinstance(response, Response)
+    assert (response.t2_ns, response.t3_ns) == (10, 40)
+    assert other.snapshot()["sent"]["responses"] == 1
+
+    output = one.poll(2 * MS)
+    one.take_back(output)
+    assert one.deadline() == 2 * MS
+    again = asked(one.poll(3 * MS))
+    assert (again.sequence, again.t1_ns) == (asked(output).sequence, 3 * MS)
+    assert one.snapshot()["sent"]["requests"] == 2
+
+
 def test_a_session_that_is_over_cannot_be_replayed() -> None:
     port = measurer(B)
     for session in range(4):
@@ -626,14 +649,27 @@ def test_a_responders_clock_that_goes_back_neither_stops_answers_nor_the_limit()
 def test_a_far_clock_that_is_set_makes_no_headroom_short(
     step_ns: int, at_ns: int, cable_ns: int, answering_ns: int
 ) -> None:
-    here = End(measurer(A), 3)
+    here = End(measurer(A, replace(QUICK, samples=8)), 3)
     there = End(measurer(B), 5 * SECOND, answering_ns=answering_ns, step_ns=step_ns, step_at_ns=at_ns)
     Link((here, there), lambda number, octets: [cable_ns]).run(SECOND)
     found = measured(here.machine)
     assert 2 * cable_ns <= found.longest.ns <= 2 * cable_ns + answering_ns
+    assert 2 * cable_ns <= found.needed.ns <= found.longest.ns
 
 
 # What a series says
+
+
+def test_headroom_needs_the_slowest_way_there_and_the_quickest_back_whatever_the_far_clock_says() -> None:
+    ways = [(100, 40), (130, 20), (110, 50), (120, 60)]
+    for offset in (0, -(10**9), 10**12):
+        samples = tuple(
+            Sample(at, at + there + offset, at + there + 7 + offset, at + there + 7 + back)
+            for at, (there, back) in enumerate(ways)
+        )
+        found = Measurement(samples, asked=4, finished_ns=0)
+        assert found.needed.ns == 150 + 1, "and the least allowance for drift"
+    assert (found.shortest.ns, found.longest.ns) == (140, 180)
 
 
 def test_percentiles_are_samples_by_nearest_rank() -> None:

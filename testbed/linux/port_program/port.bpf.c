@@ -193,6 +193,7 @@ struct {
 
 #define RING_BYTES 65536
 #define RING_FOR_FRAMES (RING_BYTES / 2) /* frames and drops may fill this much; the rest is for XOFF and XON */
+#define DROPS_AT_ONCE (24 * (sizeof(struct event) + 8)) /* what is read before an event that matters has to be short */
 
 /* Where the kernel frees what a queue held that is reset or removed; `prepare` finds it. */
 __u64 reset_location;
@@ -364,7 +365,7 @@ static __noinline int tell(struct port *port, struct group *group, __u64 what)
 			port->lost_events++;
 			return 0;
 		}
-		if (waiting < RING_FOR_FRAMES / 2)
+		if (waiting < DROPS_AT_ONCE)
 			flags = BPF_RB_NO_WAKEUP; /* it is read along with the next event that matters */
 	}
 	event = bpf_ringbuf_reserve(ring, sizeof(*event), 0);
@@ -779,27 +780,40 @@ int port_out(struct __sk_buff *skb)
 	return NEXT;
 }
 
+/* A priority of an ingress port, and the buffer that it is charged to. */
+struct place {
+	struct port *port;
+	struct group *group;
+	struct buffer *buffer;
+};
+
+static __always_inline int find(__u32 slot, __u32 priority, struct place *place)
+{
+	__u32 key = slot * PRIORITIES + (priority & 7), index;
+
+	place->port = bpf_map_lookup_elem(&ports, &slot);
+	place->group = bpf_map_lookup_elem(&groups, &key);
+	if (!place->port || !place->group)
+		return 0;
+	index = place->port->buffer;
+	place->buffer = bpf_map_lookup_elem(&buffers, &index);
+	return place->buffer != NULL;
+}
+
 /* Global, so that the verifier looks at it once for all who call it. */
 __noinline int give_back(__u32 mark)
 {
 	__u32 slot = mark >> MARK_SLOT & (SLOTS - 1), priority = mark >> MARK_PRIORITY & 7;
-	__u32 key = slot * PRIORITIES + priority, index;
-	struct port *port = bpf_map_lookup_elem(&ports, &slot);
-	struct group *group = bpf_map_lookup_elem(&groups, &key);
-	struct buffer *buffer;
+	struct place place;
 	__u16 signal;
 
-	if (!port || !group)
+	if (!find(slot, priority, &place))
 		return 0;
-	index = port->buffer;
-	buffer = bpf_map_lookup_elem(&buffers, &index);
-	if (!buffer)
-		return 0;
-	bpf_spin_lock(&buffer->lock);
-	signal = release(buffer, group, mark & MARK_CELLS);
-	bpf_spin_unlock(&buffer->lock);
+	bpf_spin_lock(&place.buffer->lock);
+	signal = release(place.buffer, place.group, mark & MARK_CELLS);
+	bpf_spin_unlock(&place.buffer->lock);
 	if (signal)
-		tell(port, group, what(signal, slot, priority, 0, 0));
+		tell(place.port, place.group, what(signal, slot, priority, 0, 0));
 	return 0;
 }
 
@@ -841,27 +855,20 @@ enum action { RECHECK, ADMIT, RELEASE };
 
 static __always_inline int act(struct request *request, enum action action)
 {
-	__u32 slot = request->slot, key = slot * PRIORITIES + (request->priority & 7), index;
-	struct port *port = bpf_map_lookup_elem(&ports, &slot);
-	struct group *group = bpf_map_lookup_elem(&groups, &key);
-	struct buffer *buffer;
 	__u32 cells = request->cells, result = ADMITTED;
+	struct place place;
 	__u16 signal = 0;
 
-	if (!port || !group)
+	if (!find(request->slot, request->priority, &place))
 		return 1;
-	index = port->buffer;
-	buffer = bpf_map_lookup_elem(&buffers, &index);
-	if (!buffer)
-		return 1;
-	bpf_spin_lock(&buffer->lock);
+	bpf_spin_lock(&place.buffer->lock);
 	if (action == RECHECK)
-		signal = resume(buffer, group);
+		signal = resume(place.buffer, place.group);
 	else if (action == ADMIT)
-		result = admit(buffer, group, cells, &signal);
+		result = admit(place.buffer, place.group, cells, &signal);
 	else
-		signal = release(buffer, group, cells);
-	bpf_spin_unlock(&buffer->lock);
+		signal = release(place.buffer, place.group, cells);
+	bpf_spin_unlock(&place.buffer->lock);
 	request->signal = signal;
 	request->result = result;
 	return 0;
@@ -898,18 +905,16 @@ struct limits {
 SEC("syscall")
 int limit(struct limits *wanted)
 {
-	__u32 slot = wanted->slot, key = slot * PRIORITIES + (wanted->priority & 7), index, held, guaranteed;
-	struct port *port = bpf_map_lookup_elem(&ports, &slot);
-	struct group *group = bpf_map_lookup_elem(&groups, &key);
-	struct buffer *buffer;
+	__u32 held, guaranteed;
 	struct limits new = *wanted;
+	struct place place;
+	struct group *group;
+	struct buffer *buffer;
 
-	if (!port || !group)
+	if (!find(wanted->slot, wanted->priority, &place))
 		return 1;
-	index = port->buffer;
-	buffer = bpf_map_lookup_elem(&buffers, &index);
-	if (!buffer)
-		return 1;
+	group = place.group;
+	buffer = place.buffer;
 	bpf_spin_lock(&buffer->lock);
 	group->lossless = new.settings[0];
 	group->guaranteed = new.settings[1];

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from testbed.headroom.calculation import HeadroomError
 from testbed.units import Duration
 
-
 _DRIFT_PPM = 200
 """Ethernet allows each of two clocks to be 100 ppm off."""
 

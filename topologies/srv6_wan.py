@@ -1,17 +1,33 @@
 """Two data centres over an SRv6 wide area network with End.X.PFC at its edges: srv6-wan,HOSTS"""
 
-from testbed.agent.plan import WanPlan
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from testbed.agent.plan import ControlPlan, SliceQueues, WanPlan
 from testbed.buffer.settings import GroupSettings, Static
 from testbed.net import srv6
 from testbed.net.cable import Cable
+from testbed.net.controller import Session
 from testbed.net.fabric import Mismatch
-from testbed.net.port import Buffer, Port
-from testbed.net.topo import LosslessTopo
+from testbed.net.port import ROCE, Buffer, Port
+from testbed.net.topo import LosslessTopo, TopoError
+from testbed.priority.settings import PriorityMap, Trust
 from testbed.srv6.endx_pfc import LocalSid
 from testbed.srv6.learning import LearnerSettings
 from testbed.srv6.refresh import Refresh
 from testbed.srv6.reverse import ReverseTunnel
+from testbed.srv6.sid import Sid
 from testbed.units import Duration
+
+FIGURES: Mapping[int, Sequence[tuple[str, str, int]]] = {
+    3: (("r1", "r2", 1), ("r2", "r3", 1)),
+    2: (("r1", "r2", 1), ("r2", "r5", 1), ("r2", "r3", 1), ("r3", "r4", 1), ("r4", "r5", 1)),
+}
+"""The draft's figures: links between routers, and how many lengths of the WAN's cable each has."""
+TENANTS = ("red", "blue", "green", "grey")
+HOSTS = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
+"""The letters of a tenant's hosts in data centre 1 and 2."""
 
 
 class Srv6Wan(LosslessTopo):
@@ -21,85 +37,169 @@ class Srv6Wan(LosslessTopo):
     a2 ---s1--- r1 ------wan------ r2 ------wan------ r3 ---s2--- b2
     an ---+   End.X.PFC            End             End.X.PFC  +--- bn
 
-    r2 knows plain SRv6 and no PFC. `back` says how back-pressure crosses the WAN: "planned" (tunnels that somebody has
-    set up, scenario 1), "learned" (scenario 2), or "none". `headroom` cells at an edge are for what is on its way.
+    r2 knows plain SRv6 and no PFC. With figure=2 the far edge is r5, and there is a way round by r3 and r4. `back` says
+    how back-pressure crosses the WAN: "planned" (tunnels that somebody has set up, scenario 1), "learned" (scenario 2),
+    "controlled" (VPN, policies and tunnels are the controller's, whose session is `control`), or "none". `headroom`
+    cells at an edge are for what is on its way.
+
+    More `tenants` have hosts of their own (c and d, e and f, g and h), switches and VPNs, and lossless traffic in a
+    slice each, with its own queue at the edges; `blind`: they share one.
     """
 
     mismatch = Mismatch.IGNORE  # an edge router differs from one side to the other on purpose
 
-    def build(self, n: int = 2, wan: str = "50km", back: str = "planned", headroom: int = 0) -> None:
-        self.require(1, n=n)
-        self.choose(("planned", "learned", "none"), back=back)
+    def build(
+        self,
+        n: int = 2,
+        *,
+        wan: str = "50km",
+        back: str = "planned",
+        headroom: int = 0,
+        figure: int = 3,
+        tenants: int = 1,
+        blind: bool = False,
+        control: Session | None = None,
+    ) -> None:
+        self.require(1, n=n, tenants=tenants)
+        self.choose(("planned", "learned", "none", "controlled"), back=back)
+        self.choose(FIGURES, figure=figure)
+        self.choose(range(1, len(TENANTS) + 1), tenants=tenants)
+        if (back == "controlled") != (control is not None):
+            raise TopoError('Srv6Wan: back="controlled" and control, a session with a controller, go together')
+        self.n, self.back, self.control, self.tenants = n, back, control, tenants
         cable = Cable(self.cable.rate, wan)
-        lab = cable.in_lab(self.scale)
-        # One way, twice: two cables there, two back; and what a frame takes in r2.
-        round_trip = lab.delay * 4 + Duration("10ms")
-        cells = headroom or -(-lab.rate.size_in(round_trip).bytes // 1000) * 5 + 100
-        names = {1: "r1", 2: "r2", 3: "r3"}
-        # The first port of r1 and r3 leads to their data centre.
-        addresses = {
-            1: {"r1-eth1": srv6.link_address(1, 1)},
-            2: {"r2-eth0": srv6.link_address(1, 2), "r2-eth1": srv6.link_address(2, 1)},
-            3: {"r3-eth1": srv6.link_address(2, 2)},
-        }
-        to_r2 = {1: ("r1-eth1", srv6.link_address(1, 2)), 3: ("r3-eth1", srv6.link_address(2, 1))}
-        ways = {
-            1: {2: to_r2[1], 3: to_r2[1]},
-            2: {1: ("r2-eth0", srv6.link_address(1, 1)), 3: ("r2-eth1", srv6.link_address(2, 2))},
-            3: {2: to_r2[3], 1: to_r2[3]},
-        }
-        ends = {number: srv6.end(name, number) for number, name in names.items()}
-        pausing = {number: srv6.pfc(names[number], number, 0, *to_r2[number]) for number in (1, 3)}
-        services = {number: srv6.vpn(names[number], number) for number in (1, 3)}
-        directory = (*ends.values(), *pausing.values(), *services.values())
-        refresh = Refresh.of(lab.rate, lab.delay * 2, Duration("5ms"))
-        for number, name in names.items():
-            own = [sid for sid in directory if sid.node == name]
-            cables = {1: {2: 2}, 2: {}, 3: {1: 2}}[number]
-            commands = srv6.router_commands(number, addresses[number], ways[number], own, cables)
-            if number == 2:
-                self.addRouter(name, ip=None, commands=commands)
+        self.delay, self.rate = cable.in_lab(self.scale).delay, cable.in_lab(self.scale).rate
+        self.edges = ("r1", "r3" if figure == 3 else "r5")
+        spans = [(one, other, self.delay * lengths) for one, other, lengths in FIGURES[figure]]
+        self.graph = srv6.WanGraph(spans, dict.fromkeys(self.edges, tenants))
+        sliced = tenants > 1 and not blind
+        self.slices = tuple(
+            SliceQueues(10 * (place + 1), TENANTS[place], {ROCE: ROCE + place if sliced else ROCE})
+            for place in range(tenants if sliced else 0)
+        )
+        self.queues = tuple(ROCE + place for place in range(tenants)) if sliced else (ROCE,)
+        sids = {router: self._sids(router) for router in self.graph.routers}
+        directory = tuple(sid for own in sids.values() for sid in own)
+        for router in self.graph.routers:
+            commands = self.graph.commands(router, sids[router])
+            if router not in self.edges:
+                plan = WanPlan(srv6.source(srv6.number(router)), (), control=self._control(router, sids[router]))
+                self.addRouter(router, ip=None, commands=commands, wan=srv6.Wan(plan, ()) if control else None)
                 continue
-            far = 4 - number
-            interface = to_r2[number][0]
-            segments = (pausing[number].address, ends[2].address, services[far].address)
-            prefix = f"10.{2 if number == 1 else 1}.0.0/16"
-            commands += srv6.site_commands(f"{name}-eth0", prefix, segments, interface, services[number])
-            tunnel = ReverseTunnel(
-                name,
-                names[far],
-                (ends[number].address, ends[2].address, pausing[far].address),
-                interface=interface,
-                delay_ns=(lab.delay * 2).ns,
-            )
-            plan = WanPlan(
-                source=srv6.source(number),
-                sids=(LocalSid(pausing[number], srv6.DOMAIN),),
-                tunnels=((tunnel, refresh),) if back == "planned" else (),
-                learner=LearnerSettings(ends[number], srv6.DOMAIN) if back == "learned" else None,
-                directory=directory,
-                learned_refresh=refresh,
-            )
-            waiting = GroupSettings(lossless=True, threshold=Static(100), xon_offset=32, headroom=cells)
-            buffer = Buffer(total=cells + 1500, xoff=Static(100), xon_offset=32, groups={(1, 3): waiting})
-            self.addRouter(
-                name,
-                ip=None,
-                commands=commands,
-                wan=srv6.Wan(plan, (interface,)) if back != "none" else None,
-                buffer=buffer,
-            )
-        for centre, edge, hosts in ((1, "r1", "a"), (2, "r3", "b")):
-            self.addSwitch(f"s{centre}")
-            gateway = f"10.{centre}.255.254"
-            self.addLink(edge, f"s{centre}", params1={"ip": f"{gateway}/16"})
-            for number in range(1, n + 1):
-                address = f"10.{centre}.{number >> 8}.{number & 255}/16"
-                host = self.addHost(f"{hosts}{number}", ip=address, defaultRoute=f"via {gateway}")
-                self.addLink(host, f"s{centre}")
-        silent, obeys = Port().with_pfc(), Port()
-        self.addLink("r1", "r2", cable=cable, settings1=obeys, settings2=silent)
-        self.addLink("r2", "r3", cable=cable, settings1=silent, settings2=obeys)
+            self._add_edge(router, commands, sids[router], directory, headroom)
+        self._add_data_centres()
+        silent, obeys = Port().with_pfc(), Port().with_pfc(*self.queues)
+        for one, other, lengths in FIGURES[figure]:
+            ends = [obeys if router in self.edges else silent for router in (one, other)]
+            long = Cable(self.cable.rate, delay=cable.delay * lengths)
+            self.addLink(one, other, cable=long, settings1=ends[0], settings2=ends[1])
+
+    def wishes(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """What the controller is to be asked for: a VPN of each tenant, and policies there and back."""
+        vpns, policies = [], []
+        for place in range(self.tenants):
+            colour = 100 * (place + 1)
+            slice_id = self.slices[place].id if self.slices else None
+            sites = [
+                {"router": edge, "interfaces": [f"{edge}-eth{place}"], "prefixes": [self._prefix(place, centre)]}
+                for centre, edge in enumerate(self.edges, 1)
+            ]
+            vpn = {"name": TENANTS[place], "colour": colour, "behaviour": "End.DT4", "slice": slice_id, "sites": sites}
+            vpns.append(vpn)
+            for headend, endpoint in (self.edges, self.edges[::-1]):
+                policies.append({"headend": headend, "colour": colour, "endpoint": endpoint, "vpn": TENANTS[place]})
+        return vpns, policies
+
+    def _sids(self, router: str) -> tuple[Sid, ...]:
+        legs = self.graph.legs[router]
+        found = [srv6.end(router), *(srv6.cross(router, place, leg) for place, leg in enumerate(legs))]
+        if router in self.edges:
+            for place, leg in enumerate(legs):
+                found += [srv6.pfc(router, place, leg, one.id) for one in self.slices] or [srv6.pfc(router, place, leg)]
+            if self.back != "controlled":
+                found += [srv6.vpn(router, place) for place in range(self.tenants)]
+        return tuple(found)
+
+    def _control(self, router: str, sids: Sequence[Sid]) -> ControlPlan | None:
+        if self.control is None:
+            return None
+        edge = router in self.edges
+        report = self.graph.report(router, sids, edge, self.slices, self.rate.bps // max(1, self.tenants))
+        return ControlPlan(self.control.path, self.control.key, report, self.graph.legs[router][0].interface)
+
+    def _add_edge(
+        self, edge: str, commands: list[str], sids: Sequence[Sid], directory: tuple[Sid, ...], headroom: int
+    ) -> None:
+        far = self.edges[self.edges[0] == edge]
+        way = self.graph.path(edge, far)
+        between = [srv6.end(router) for router in way[1:-1]]
+        delay = sum((self.graph.leg(one, two)[1].delay for one, two in pairwise(way)), Duration("0s"))
+        refresh = Refresh.of(self.rate, delay, Duration("5ms"))
+        out = self.graph.leg(edge, way[1])[1]
+        tunnels = []
+        for place in range(self.tenants):
+            slice_id = self.slices[place].id if self.slices else None
+            near, other = self._pausing(edge, slice_id, far), self._pausing(far, slice_id, edge)
+            if self.back != "controlled":
+                site = srv6.Site(TENANTS[place], srv6.FIRST_TABLE + place, f"{edge}-eth{place}", srv6.vpn(edge, place))
+                segments = [sid.address for sid in (near, *between, srv6.vpn(far, place))]
+                prefix = self._prefix(place, 2 if edge == self.edges[0] else 1)
+                commands += site.commands(prefix, segments, out.interface)
+            if place and slice_id is None:
+                continue  # one for all
+            back = tuple(sid.address for sid in (srv6.end(edge), *between, other))
+            tunnels.append(ReverseTunnel(edge, far, back, slice_id, out.interface, delay.ns))
+        plan = WanPlan(
+            source=srv6.source(srv6.number(edge)),
+            sids=tuple(LocalSid(sid, srv6.DOMAIN) for sid in sids if sid.kind is sid.kind.END_X_PFC),
+            tunnels=tuple((tunnel, refresh) for tunnel in tunnels) if self.back == "planned" else (),
+            learner=LearnerSettings(srv6.end(edge), srv6.DOMAIN) if self.back == "learned" else None,
+            directory=directory,
+            learned_refresh=refresh,
+            slices=self.slices,
+            fastest=self.rate,
+            control=self._control(edge, sids),
+        )
+        # One way, twice; and what a frame takes in each router.
+        cells = headroom or self._cells(delay * 2 + Duration("5ms") * (2 * len(way) - 4))
+        waiting = GroupSettings(lossless=True, threshold=Static(100), xon_offset=32, headroom=cells)
+        wan_ports = [self.tenants + place for place in range(len(self.graph.legs[edge]))]
+        groups = {(port, queue): waiting for port in wan_ports for queue in self.queues}
+        self.addRouter(
+            edge,
+            ip=None,
+            commands=commands,
+            wan=srv6.Wan(plan, tuple(leg.interface for leg in self.graph.legs[edge])) if self.back != "none" else None,
+            buffer=Buffer(total=cells * len(groups) + 1500, xoff=Static(100), xon_offset=32, groups=groups),
+        )
+
+    def _pausing(self, router: str, slice_id: int | None, far: str) -> Sid:
+        """The SID that pauses a router's port on the way to the other edge."""
+        place, leg = self.graph.leg(router, self.graph.path(router, far)[1])
+        return srv6.pfc(router, place, leg, slice_id)
+
+    def _cells(self, round_trip: Duration) -> int:
+        return -(-self.rate.size_in(round_trip).bytes // 1000) * 5 + 100
+
+    def _prefix(self, place: int, centre: int) -> str:
+        return f"10.{2 * place + centre}.0.0/16"
+
+    def _add_data_centres(self) -> None:
+        for place in range(self.tenants):
+            for centre, (edge, letter) in enumerate(zip(self.edges, HOSTS[place], strict=True), 1):
+                net, switch = 2 * place + centre, f"s{2 * place + centre}"
+                self.addSwitch(switch)
+                gateway = f"10.{net}.255.254"
+                port = Port().with_pfc(ROCE)
+                if self.slices:  # in the WAN the tenant's priority is the one that has a queue of the slice's own
+                    queue = self.slices[place].queues[ROCE]
+                    inside = PriorityMap(Trust.DSCP, dot1p_to_local={ROCE: queue}, rewrite_dscp={ROCE: queue * 8})
+                    port = Port(priorities=inside).with_pfc(ROCE)
+                self.addLink(edge, switch, params1={"ip": f"{gateway}/16"}, settings1=port)
+                for host in range(1, self.n + 1):
+                    address = f"10.{net}.{host >> 8}.{host & 255}/16"
+                    name = self.addHost(f"{letter}{host}", ip=address, defaultRoute=f"via {gateway}")
+                    self.addLink(name, switch)
 
 
 topos = {"srv6-wan": Srv6Wan}

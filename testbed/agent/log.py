@@ -43,9 +43,12 @@ class Own(enum.IntEnum):
     TUNNEL_REFRESH = 117
     TUNNEL_RECEIVED = 118  # a PFC frame for these priorities came through one, and this port obeys it
     TUNNEL_LEARNED = 119
+    SR_INSTALLED = 120  # as the controller wished; value: a policy, a tunnel or a VPN
+    SR_REMOVED = 121
     NOT_LOSSLESS = 112  # the buffer has not enough cells to make these lossless; what was granted before stays
 
 
+SR_ITEMS = ("policy", "tunnel", "VPN")
 _SPANS = {
     Kind.PAUSE_EXPIRED: "late_ns",
     Kind.PAUSE_RESTORED: "left_ns",
@@ -53,7 +56,7 @@ _SPANS = {
     Kind.STORM_ENDED: "lasted_ns",
 }
 """What the value is, where it is a time."""
-_SAID = frozenset({Own.DROP, Own.SEND_FAILED, Kind.IGNORED})
+_SAID = frozenset({Own.DROP, Own.SEND_FAILED, Own.SR_INSTALLED, Own.SR_REMOVED, Kind.IGNORED})
 """Kinds whose value is put into other words than its number."""
 Record = tuple[int, int, int, int, int]
 """time_ns, kind, slot, priorities, value."""
@@ -104,6 +107,8 @@ def in_words(record: Record, ports: dict[int, str]) -> LoggedEvent:
         detail = {"round_trip_ns": value}
     elif kind == Own.TUNNEL_XOFF:
         detail = {"after_us": value}
+    elif kind in (Own.SR_INSTALLED, Own.SR_REMOVED):
+        detail = {"what": SR_ITEMS[value]}
     elif kind == Own.APPLICATIONS_SET:
         detail = {"entries": value}
     elif kind == Own.SEND_FAILED:

@@ -29,6 +29,8 @@ from testbed.linux.port_program import SLOTS, PortProgram
 from testbed.pfc.port import TIMERS
 
 _TRIES = 5
+_WAN = 16
+"""A router's policies, tunnels and VPNs take as much of the notes as so many ports."""
 _LONGEST_END_S = 2.0
 
 
@@ -49,7 +51,7 @@ class Agents:
         self._timers = memoryview(self._memory).cast("q")
         self._rings: list[bpf.Ring] = []
         self._shared = memoryview(mmap.mmap(-1, SLOTS * SHARED))
-        self._notes = [Notes(len(plan.ports)) for plan in plans]
+        self._notes = [Notes(len(plan.ports) + (_WAN if plan.wan else 0)) for plan in plans]
         self._logs = [log.new() for _ in plans]
         self._stories = [log.new() for _ in plans]
         self._controls = [_ends() for _ in plans]

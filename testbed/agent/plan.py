@@ -21,6 +21,7 @@ from testbed.linux.port_program import GroupLimits
 from testbed.pfc.settings import PfcSettings
 from testbed.srv6.endx_pfc import LocalSid
 from testbed.srv6.learning import LearnerSettings
+from testbed.srv6.messages import Report
 from testbed.srv6.refresh import Refresh
 from testbed.srv6.reverse import ReverseTunnel
 from testbed.srv6.sid import Sid
@@ -73,6 +74,29 @@ class HeadroomPlan:
 
 
 @dataclass(frozen=True)
+class ControlPlan:
+    """A router that has a session with the SR policy controller."""
+
+    path: str
+    """The controller's Unix socket, which leads through network namespaces."""
+    key: bytes
+    report: Report
+    """What the router says of itself; its VPNs' SIDs, and links that fail, come to it."""
+    out: str
+    """An interface that belongs to no VPN, for packets that go into a list of segments."""
+
+
+@dataclass(frozen=True)
+class SliceQueues:
+    """A slice at this router: what is another priority to the tenant has queues of its own here."""
+
+    id: int
+    name: str
+    queues: Mapping[int, int]
+    """The router's local priority for each of the slice's priorities."""
+
+
+@dataclass(frozen=True)
 class WanPlan:
     """A router that pauses, and is paused, through SRv6 tunnels (End.X.PFC)."""
 
@@ -86,6 +110,10 @@ class WanPlan:
     """Also learn tunnels from the data (scenario 2): with this, what is announced, and the times of such a tunnel."""
     directory: tuple[Sid, ...] = ()
     learned_refresh: Refresh | None = None
+    slices: tuple[SliceQueues, ...] = ()
+    fastest: Rate | None = None
+    """Of the ports that tunnels of the controller pause, the fastest; it decides how often a pause is said again."""
+    control: ControlPlan | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from testbed.agent.log import RECORD, Own
 from testbed.agent.notes import Notes
 from testbed.agent.orders import CAME, DONE, LARGEST_CAME, Came, Order, What
 from testbed.agent.plan import AgentPlan, Division
+from testbed.agent.sr import SrNotes
 from testbed.agent.wan import Means, WanAgent
 from testbed.dcbx import show
 from testbed.dcbx.changes import changes
@@ -91,6 +92,14 @@ class Kept:
     applied: Applied
 
 
+@dataclass
+class Left:
+    """What a successor needs."""
+
+    ports: Mapping[int, Kept]
+    wan: SrNotes | None
+
+
 class Speaker:
     """DCBX of one node."""
 
@@ -121,10 +130,7 @@ class Speaker:
             if port.headroom
         }
         self._wan: WanAgent | None = None
-        if plan.wan:
-            slots = {port.name: port.slot for port in plan.ports}
-            means = Means(self._program, self._order, self._record)
-            self._wan = WanAgent(plan.wan, slots, plan.ports[0].mac, means)
+        self._wan_left: SrNotes | None = None
         self._headroom: dict[int, int] = {}
         """Cells, where they were measured."""
         self._kept: dict[int, tuple[bytes, ...]] = {}
@@ -160,7 +166,8 @@ class Speaker:
 
     def _start(self, now_ns: int) -> None:
         """Begin, or go on where the predecessor stopped."""
-        left: Mapping[int, Kept] = self._notes.read() or {}
+        notes: Left = self._notes.read() or Left({}, None)
+        left, self._wan_left = notes.ports, notes.wan
         up = {link.index: link.can_talk for link in self._watch.all()}
         for slot in self._sockets:
             plan, kept = self._ports[slot], left.get(slot)
@@ -184,6 +191,10 @@ class Speaker:
                 for event in changes(None, machine.state, now_ns):
                     self._put(slot, event)
             self._settle(slot, now_ns)
+        if self._plan.wan:
+            means = Means(self._program, self._order, self._record, self._netlink.send, self._keep)
+            self._wan = WanAgent(self._plan, means, self._wan_left)
+            self._wan.start(now_ns)
 
     @property
     def deadline_ns(self) -> int:
@@ -296,6 +307,8 @@ class Speaker:
                 else:
                     machine.link_down(now_ns)
                 self._settle(slot, now_ns)
+            if self._wan:
+                self._wan.link(link.index, link.can_talk, now_ns)
 
     def _settle(self, slot: int, now_ns: int) -> None:
         """Send what is to be sent, put on the port what is new, and note all of it."""
@@ -517,7 +530,7 @@ class Speaker:
             )
             for slot, machine in self._dcbx.items()
         }
-        self._notes.write(kept)
+        self._notes.write(Left(kept, self._wan.notes if self._wan else self._wan_left))
 
     def _note(self, slot: int, line: dict[str, Any]) -> None:
         port = self._ports[slot].name

@@ -9,26 +9,37 @@ from __future__ import annotations
 import errno
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import Any
 
+from testbed.agent.kernel_sr import KernelSr
 from testbed.agent.log import Own
 from testbed.agent.orders import Order, What
-from testbed.agent.plan import WanPlan
-from testbed.frames import Mac
+from testbed.agent.plan import AgentPlan, PortPlan
+from testbed.agent.sr import SrAgent, SrMeans, SrNotes
+from testbed.errors import UsageError
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux import packet_filter
-from testbed.linux.port_program import PortProgram
+from testbed.linux.netlink import Message
+from testbed.linux.port_program import PRIORITIES, PortProgram
 from testbed.pfc import NEVER, PRIORITIES_IN
+from testbed.pfc.wire import pause_ns
 from testbed.srv6.endx_pfc import EndXPfc, PauseJ, SendIcmp
+from testbed.srv6.items import TunnelItem
 from testbed.srv6.learning import Learned, Learner
+from testbed.srv6.messages import OwnTunnel, Pause
 from testbed.srv6.refresh import PauseSender, Refresh
 from testbed.srv6.reverse import Encapsulator, ReverseTunnel
+from testbed.srv6.sid import Sid
+from testbed.units import Duration
 
 _IPV6 = 0x86DD
 _LONGEST = 2048
 _LISTEN_AGAIN_NS = 50_000_000
+_VARIATION = Duration("5ms")
+"""What a PFC frame in a tunnel may take beyond the links' delays: it waits for frames that are on the line."""
 _SOL_PACKET, _IGNORE_OUTGOING = 263, 23
 
 
@@ -48,70 +59,126 @@ class Means:
     program: PortProgram
     order: Callable[[Order], None]
     record: Callable[[int, Own, int, int, int], None]
+    send: Callable[[Iterable[Message]], None]
+    """Of netlink requests."""
+    changed: Callable[[], None]
+    """What a successor needs is another than before."""
 
 
 class WanAgent:
     """Of one router, in the network namespace that the process is in."""
 
-    def __init__(self, plan: WanPlan, ports: Mapping[str, int], mac: Mac, means: Means) -> None:
-        """`ports` are the slots of the router's ports by their names."""
-        self._plan, self._slots, self._means, self._mac = plan, dict(ports), means, mac
-        self._behaviour = EndXPfc(plan.sids)
+    def __init__(self, node: AgentPlan, means: Means, left: SrNotes | None) -> None:
+        assert node.wan is not None
+        self._plan, self._means, self._mac = node.wan, means, node.ports[0].mac
+        self._ports = {port.name: port for port in node.ports}
+        self._behaviour = EndXPfc(self._plan.sids)
+        self._inside = {
+            local: (one.id, priority) for one in self._plan.slices for priority, local in one.queues.items()
+        }
+        """The slices' local priorities, and what they are to the slice."""
+        self._local = {theirs: local for local, theirs in self._inside.items()}
         self._tunnels: dict[object, _Tunnel] = {}
-        for tunnel, refresh in plan.tunnels:
-            self._add(tunnel, refresh)
-        self._learner = None if plan.learner is None else Learner(plan.learner)
-        self._learner_node = plan.learner.own.node if plan.learner else ""
-        if self._learner is not None:
-            self._learner.advertised(plan.directory)
+        self._congested: dict[int, int] = {}
+        """Congested local priorities of each slot, as a mask."""
+        self._pausing: dict[tuple[IPv6Address, str, int, int | None], int] = {}
+        """What has been reported as paused, and until when it is."""
+        self.send_errors = 0
         self._raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
         self._raw.setblocking(False)
-        self._ending = _tap(packet_filter.to_addresses(sid.sid.address for sid in plan.sids))
+        self._ending = _tap(packet_filter.to_addresses(sid.sid.address for sid in self._plan.sids))
         self._data = _tap(packet_filter.nothing())
-        self._listen_ns = 1 if self._learner is not None else NEVER  # at once
-        self._congested: dict[int, int] = {}
-        """Congested priorities of each slot, as a mask."""
-        self.send_errors = 0
+        self._learner = None if self._plan.learner is None else Learner(self._plan.learner)
+        self._directory: tuple[Sid, ...] = ()
+        self._directory_revision = 0
+        self._listen_ns = NEVER
+        self._control = self._new_control(node, left)
+
+    def _new_control(self, node: AgentPlan, left: SrNotes | None) -> SrAgent | None:
+        control = self._plan.control
+        if control is None:
+            return None
+        indices = {port.name: port.interface for port in node.ports}
+        kernel = KernelSr(node.node, indices, indices[control.out], self._means.send, left.tables if left else {})
+        means = SrMeans(kernel, self._install, self._remove, self._counted, self._record_sr, self._means.changed)
+        return SrAgent(node.node, control, means, left)
+
+    def start(self, now_ns: int) -> None:
+        """Begin, or go on where the predecessor stopped: what is congested by now is said to the other ends."""
+        if self._plan.tunnels or self._control:
+            for port in self._ports.values():
+                if port.tells:
+                    for priority in range(PRIORITIES):
+                        if self._means.program.is_congested(port.slot, priority):
+                            self._congested[port.slot] = self._congested.get(port.slot, 0) | 1 << priority
+        for tunnel, refresh in self._plan.tunnels:
+            self._add(tunnel, refresh, now_ns)
+        if self._control is not None:
+            for item in self._control.installed.values():
+                if isinstance(item, TunnelItem):
+                    self._install(item.tunnel, now_ns)
+        if self._learner is not None:
+            self._look_up(self._plan.directory, now_ns)
+
+    @property
+    def notes(self) -> SrNotes | None:
+        return self._control.notes if self._control else None
 
     @property
     def files(self) -> dict[int, Callable[[int], None]]:
         """What to call when a file is readable."""
-        return {self._ending.fileno(): self._take, self._data.fileno(): self._learn}
+        found: dict[int, Callable[[int], None]] = {self._ending.fileno(): self._take, self._data.fileno(): self._learn}
+        if self._control is not None:
+            found[self._control.fd] = self._hear
+        return found
 
     @property
     def deadline_ns(self) -> int:
         due = [one.sender.deadline_ns or NEVER for one in self._tunnels.values()]
         if self._learner is not None:
             due.append(self._learner.deadline_ns or NEVER)
-        return min([self._listen_ns, *due])
+        if self._control is not None:
+            due.append(self._control.deadline_ns)
+        return min([self._listen_ns, *due, *self._pausing.values()])
 
-    def congested(self, slot: int, priority: int, is_congested: bool, came_ns: int, now_ns: int) -> None:
+    def congested(self, slot: int, local: int, is_congested: bool, came_ns: int, now_ns: int) -> None:
         """The buffer of a priority that comes in by a port passed its threshold, or has room again."""
         mask = self._congested.get(slot, 0)
-        self._congested[slot] = mask | 1 << priority if is_congested else mask & ~(1 << priority)
-        for one in self._of(slot):
-            frame = one.sender.xoff(priority, now_ns) if is_congested else one.sender.xon(priority)
-            if frame:
-                kind = Own.TUNNEL_XOFF if is_congested else Own.TUNNEL_XON
-                self._send(one, frame, slot, kind, (now_ns - came_ns) // 1000)
+        self._congested[slot] = mask | 1 << local if is_congested else mask & ~(1 << local)
+        for one in self._of(slot, local):
+            self._press(one, slot, local, is_congested, now_ns, came_ns=came_ns)
+
+    def link(self, interface: int, is_up: bool, now_ns: int) -> None:
+        """An interface has a carrier, or none any more."""
+        if self._control is not None:
+            for port in self._ports.values():
+                if port.interface == interface:
+                    self._control.link(port.name, is_up, now_ns)
 
     def expire(self, now_ns: int) -> None:
         """Say again what has to be said again, and learn anew."""
         for one in list(self._tunnels.values()):
             if (one.sender.deadline_ns or NEVER) > now_ns:
                 continue
-            slot = self._slot(one)
+            port = self._port(one)
             for priority in sorted(one.sender.stopped):  # others may have made room meanwhile
-                if slot is not None and self._means.program.recheck(slot, priority):
-                    self.congested(slot, priority, False, now_ns, now_ns)
+                local = self._local_of(one.tunnel.slice_id, priority)
+                if port and local is not None and self._means.program.recheck(port.slot, local):
+                    self.congested(port.slot, local, False, now_ns, now_ns)
             if frame := one.sender.due(now_ns):
-                self._send(one, frame, slot or 0, Own.TUNNEL_REFRESH, 0)
+                self._send(one, frame, port.slot if port else 0, Own.TUNNEL_REFRESH, 0)
+        for what in [what for what, until_ns in self._pausing.items() if until_ns <= now_ns]:
+            del self._pausing[what]
+            self._say(Pause(*what, stopped=False), now_ns)
+        if self._control is not None and self._control.deadline_ns <= now_ns:
+            self._control.expire(now_ns)
         if self._learner is not None:
             for tunnel in self._learner.expire(now_ns):
-                self._tunnels.pop(tunnel.identity, None)
+                self._forget(tunnel, "no packet has used it for long", now_ns)
             if self._listen_ns <= now_ns:
                 self._listen_ns = NEVER
-                locators = {sid.locator for sid in self._plan.directory if sid.node == self._learner_node}
+                own = self._plan.learner.own.node if self._plan.learner else ""
+                locators = {sid.locator for sid in self._directory if sid.node == own}
                 packet_filter.attach(self._data, packet_filter.routed_to(locators))
 
     def snapshot(self) -> dict[str, Any]:
@@ -129,33 +196,130 @@ class WanAgent:
             ],
             "learning": dict(self._learner.counters) if self._learner is not None else None,
             "send_errors": self.send_errors,
+            "controller": self._control.snapshot() if self._control else None,
         }
 
-    def _add(self, tunnel: ReverseTunnel, refresh: Refresh) -> _Tunnel:
+    def _counted(self) -> dict[str, int]:
+        """What became of packets to the SIDs, for the controller."""
+        counters = self._behaviour.counters()
+        return {f"{sid} {what}": count for sid, one in counters.items() for what, count in one.items()}
+
+    def _add(self, tunnel: ReverseTunnel, refresh: Refresh, now_ns: int) -> None:
+        """Use a tunnel from now on, and say in it what is congested already."""
+        if (known := self._tunnels.get(tunnel.identity)) is not None:
+            known.tunnel = tunnel
+            return
         one = _Tunnel(tunnel, PauseSender(self._mac, refresh), Encapsulator(tunnel, self._plan.source))
         self._tunnels[tunnel.identity] = one
-        return one
+        for slot, mask in self._congested.items():
+            for local in PRIORITIES_IN[mask]:
+                if one in self._of(slot, local):
+                    self._press(one, slot, local, True, now_ns, came_ns=now_ns)
 
-    def _slot(self, one: _Tunnel) -> int | None:
+    def _install(self, tunnel: ReverseTunnel, now_ns: int) -> None:
+        """A tunnel that the controller wants. How long it takes the controller knows."""
+        if tunnel.interface is not None and tunnel.interface not in self._ports:
+            raise UsageError(f"there is no interface {tunnel.interface}")
+        fastest = self._plan.fastest or max(port.rate for port in self._ports.values())
+        refresh = Refresh.of(fastest, Duration.from_ns(tunnel.delay_ns or 0), _VARIATION)
+        self._add(tunnel, refresh, now_ns)
+
+    def _remove(self, tunnel: ReverseTunnel, now_ns: int) -> None:
+        """Use a tunnel no longer. Nobody at its other end stays paused, unless another tunnel to it says so."""
+        one = self._tunnels.pop(tunnel.identity, None)
+        if one is None:
+            return
+        said = {
+            priority
+            for other in self._tunnels.values()
+            if (other.tunnel.target, other.tunnel.slice_id) == (one.tunnel.target, one.tunnel.slice_id)
+            for priority in other.sender.stopped
+        }
+        port = self._port(one)
+        for priority in sorted(one.sender.stopped - said):
+            if frame := one.sender.xon(priority):
+                self._send(one, frame, port.slot if port else 0, Own.TUNNEL_XON, 0)
+
+    def _forget(self, tunnel: ReverseTunnel, why: str, now_ns: int) -> None:
+        """A learned tunnel is no longer."""
+        self._remove(tunnel, now_ns)
+        self._say(OwnTunnel(tunnel, False, why), now_ns)
+
+    def _press(self, one: _Tunnel, slot: int, local: int, is_congested: bool, now_ns: int, *, came_ns: int) -> None:
+        _, priority = self._inside.get(local, (None, local))
+        frame = one.sender.xoff(priority, now_ns) if is_congested else one.sender.xon(priority)
+        if frame:
+            kind = Own.TUNNEL_XOFF if is_congested else Own.TUNNEL_XON
+            self._send(one, frame, slot, kind, (now_ns - came_ns) // 1000)
+
+    def _port(self, one: _Tunnel) -> PortPlan | None:
         """The port whose congestion goes into this tunnel; None: any."""
-        return None if one.tunnel.interface is None else self._slots.get(one.tunnel.interface)
+        return None if one.tunnel.interface is None else self._ports.get(one.tunnel.interface)
 
-    def _of(self, slot: int) -> list[_Tunnel]:
-        return [one for one in self._tunnels.values() if self._slot(one) in (slot, None)]
+    def _of(self, slot: int, local: int) -> list[_Tunnel]:
+        """The tunnels for the congestion of a local priority at a port: those of its slice."""
+        slice_id, _ = self._inside.get(local, (None, local))
+        found = [one for one in self._tunnels.values() if one.tunnel.slice_id == slice_id]
+        return [one for one in found if (port := self._port(one)) is None or port.slot == slot]
+
+    def _local_of(self, slice_id: int | None, priority: int) -> int | None:
+        """What a slice's priority is here; None: nothing, for the slice is not known here."""
+        if slice_id is None:
+            return priority if priority not in self._inside else None
+        return self._local.get((slice_id, priority))
 
     def _take(self, now_ns: int) -> None:
         """A packet has come to one of our End.X.PFC SIDs."""
         for data in _packets(self._ending):
             result = self._behaviour.receive(data)
             if isinstance(result, PauseJ):
-                for adjacency in result.adjacencies:
-                    slot = self._slots.get(adjacency.interface)
-                    if slot is not None:
-                        self._means.order(Order(What.OBEY, slot, frame=result.frame.encode()))
-                        mask = sum(1 << priority for priority, _ in result.frame.changes())
-                        self._means.record(now_ns, Own.TUNNEL_RECEIVED, slot, mask, 0)
+                self._pause(IPv6Address(data[24:40]), result, now_ns)
             elif isinstance(result, SendIcmp):
                 self._send_packet(result.packet)
+
+    def _pause(self, sid: IPv6Address, result: PauseJ, now_ns: int) -> None:
+        """The queues of the slice stop at every port of J, or go on."""
+        here = {
+            local: (priority, quanta)
+            for priority, quanta in result.frame.changes()
+            if (local := self._local_of(result.slice_id, priority)) is not None
+        }
+        if not here:
+            return
+        frame = PfcFrame.of(self._mac, {local: quanta for local, (_, quanta) in here.items()}).encode()
+        mask = sum(1 << local for local in here)
+        for adjacency in result.adjacencies:
+            port = self._ports.get(adjacency.interface)
+            if port is None:
+                continue
+            self._means.order(Order(What.OBEY, port.slot, frame=frame))
+            self._means.record(now_ns, Own.TUNNEL_RECEIVED, port.slot, mask, 0)
+            for priority, quanta in here.values():
+                what = (sid, port.name, priority, result.slice_id)
+                if (quanta > 0) != (what in self._pausing):
+                    self._say(Pause(*what, stopped=quanta > 0), now_ns)
+                self._pausing.pop(what, None)
+                if quanta:
+                    self._pausing[what] = now_ns + pause_ns(port.rate, quanta)
+
+    def _hear(self, now_ns: int) -> None:
+        """The controller has said something."""
+        assert self._control is not None
+        self._control.read(now_ns)
+        if self._learner is None:
+            return
+        revision, sids = self._control.directory
+        if revision != self._directory_revision:
+            self._directory_revision = revision
+            self._look_up(sids, now_ns)
+
+    def _look_up(self, sids: tuple[Sid, ...], now_ns: int) -> None:
+        """All routers advertise these: data can teach tunnels to them."""
+        assert self._learner is not None
+        self._directory = sids
+        for tunnel in self._learner.advertised(sids):
+            self._forget(tunnel, "a segment of it is not advertised any more", now_ns)
+        self._listen_ns = now_ns
 
     def _learn(self, now_ns: int) -> None:
         """A data packet; one is enough for a while."""
@@ -165,14 +329,18 @@ class WanAgent:
         for data in _packets(self._data):
             found = self._learner.data_packet(data, now_ns)
             if isinstance(found, Learned) and found.new and self._plan.learned_refresh:
-                one = self._add(found.tunnel, self._plan.learned_refresh)
                 if found.evicted:
-                    self._tunnels.pop(found.evicted.identity, None)
-                self._means.record(now_ns, Own.TUNNEL_LEARNED, next(iter(self._slots.values())), 0, 0)
-                for slot, mask in self._congested.items():
-                    for priority in PRIORITIES_IN[mask]:
-                        if frame := one.sender.xoff(priority, now_ns):
-                            self._send(one, frame, slot, Own.TUNNEL_XOFF, 0)
+                    self._forget(found.evicted, "another one needed its place", now_ns)
+                self._means.record(now_ns, Own.TUNNEL_LEARNED, next(iter(self._ports.values())).slot, 0, 0)
+                self._add(found.tunnel, self._plan.learned_refresh, now_ns)
+                self._say(OwnTunnel(found.tunnel, True, "a data packet has come by it"), now_ns)
+
+    def _say(self, message: Pause | OwnTunnel, now_ns: int) -> None:
+        if self._control is not None:
+            self._control.say(message, now_ns)
+
+    def _record_sr(self, now_ns: int, kind: Own, value: int) -> None:
+        self._means.record(now_ns, kind, next(iter(self._ports.values())).slot, 0, value)
 
     def _send(self, one: _Tunnel, frame: PfcFrame, slot: int, kind: Own, value: int) -> None:
         mask = sum(1 << priority for priority, _ in frame.changes())

@@ -6,28 +6,18 @@ import argparse
 import json
 import os
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from testbed.errors import UsageError, XoffError
+from testbed.errors import UsageError
 from testbed.lab.result import Exit
+from testbed.rest import DEFAULT_URL, Client, ControllerError
 from testbed.srv6.validation import InvalidError, read
 from testbed.units import Duration
 
-DEFAULT_URL = "http://127.0.0.1:8181"
 URL, TOKEN, TOKEN_FILE = "XOFF_SR_URL", "XOFF_SR_TOKEN", "XOFF_SR_TOKEN_FILE"
-_TIMEOUT_S = 10
-
-
-class ControllerError(XoffError):
-    """The controller does not answer, or not as it should."""
-
-    exit_code = Exit.MACHINE
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -99,63 +89,6 @@ def sr(options: argparse.Namespace) -> int:
     else:
         show(answer)
     return Exit.OK
-
-
-class Client:
-    """The controller's REST, for one who has the token."""
-
-    def __init__(self, url: str, token: str) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"--url {url}: a URL is expected, as in {DEFAULT_URL}")
-        self._url, self._token = url.rstrip("/"), token
-        # No proxy: the controller is here, or the operator knows where.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer as JSON; None if it has none."""
-        with self._open(method, path, body) as answer:
-            content = answer.read()
-        try:
-            return json.loads(content) if content else None
-        except ValueError:
-            raise ControllerError(f"{self._url} answers with what is no JSON; is it the controller?") from None
-
-    def lines(self, path: str) -> Iterator[str]:
-        """A stream of events, line by line."""
-        with self._open("GET", path, None, timeout_s=60) as answer:
-            for line in answer:
-                yield line.decode(errors="replace").rstrip("\r\n")
-
-    @contextmanager
-    def _open(self, method: str, path: str, body: Any, timeout_s: float = _TIMEOUT_S) -> Iterator[Any]:
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self._token}"} | ({"Content-Type": "application/json"} if data else {})
-        try:
-            request = urllib.request.Request(self._url + path, data, headers, method=method)
-            with self._opener.open(request, timeout=timeout_s) as answer:
-                yield answer
-        except urllib.error.HTTPError as error:
-            raise _refusal(self._url, error) from None
-        except urllib.error.URLError as error:
-            raise self._silence(error.reason) from None
-        except (OSError, ValueError) as error:
-            raise self._silence(error) from None
-
-    def _silence(self, why: object) -> ControllerError:
-        text = getattr(why, "strerror", None) or str(why)
-        return ControllerError(
-            f"no controller answers at {self._url}: {text}; start it with 'python3 -m controllers', or name its --url"
-        )
-
-
-def _refusal(url: str, error: urllib.error.HTTPError) -> XoffError:
-    """What the controller says is wrong."""
-    try:
-        said = json.loads(error.read())
-        detail = str(said["detail"])
-    except (ValueError, KeyError, TypeError, OSError):
-        return ControllerError(f"{url} answers {error.code} {error.reason}; is it the controller?")
-    return UsageError(f"the controller refuses: {detail}")
 
 
 def _token(file: Path | None) -> str:

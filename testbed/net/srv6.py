@@ -1,24 +1,32 @@
 """SRv6 on a lab's routers: SIDs and addresses by one plan of numbers, and the commands that bring them into the kernel.
 
-Router n has the locator fd00:5:n::/48, and in it End ...:1::, End.DT4 ...:d4::, and for its k-th neighbour
-End.X.PFC ...:1k:: (k from 0). Cable c of the WAN has fd00:c:c::/64 with ::1 and ::2 at its ends. What a VPN's site
-sends is put into the tunnel by the edge router, in a VRF of the site.
+Router r<n> has the locator fd00:5:n::/48, and in it End ...:1::, and for its k-th neighbour (k from 0) End.X ...:2k::
+and End.X.PFC ...:1k::, or ...:axxk:: for slice xx. A VPN's SID is ...:d4::, or what the controller takes. Cable c of
+the WAN has fd00:c:c::/64 with ::1 and ::2 at its ends.
+
+There is no routing protocol: each router has routes by the shortest delay, and for the case that its own link fails
+others by a neighbour that does not send back (a loop-free alternate, RFC 5286).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 
-from testbed.agent.plan import WanPlan
+from testbed.agent.plan import SliceQueues, WanPlan
+from testbed.errors import UsageError
 from testbed.srv6.domain import SrDomain
+from testbed.srv6.messages import LinkEnd, Report, SliceInfo
 from testbed.srv6.sid import Adjacency, Kind, Sid, Structure
+from testbed.srv6.topology import Port
+from testbed.units import Duration
 
 DOMAIN = SrDomain(["fd00:5::/32"], ["fd00:6::/32", "fd00:c::/32"])
 STRUCTURE = Structure()
-VRF, TABLE = "dc", 100
-_END, _PFC, _DT4 = 0x1, 0x10, 0xD4
+FIRST_TABLE = 100
+_END, _PFC, _CROSS, _SLICED, _DT4 = 0x1, 0x10, 0x20, 0xA000, 0xD4
+_BACKUP_METRIC = 2048
 
 
 @dataclass(frozen=True)
@@ -30,77 +38,208 @@ class Wan:
     """Whose congestion goes into tunnels."""
 
 
-def locator(number: int) -> IPv6Network:
-    return IPv6Network(f"fd00:5:{number:x}::/48")
+@dataclass(frozen=True)
+class Leg:
+    """A link of the WAN, as one of its routers sees it."""
+
+    interface: str
+    neighbour: str
+    far_interface: str
+    cable: int
+    end: int
+    delay: Duration
+
+    @property
+    def address(self) -> IPv6Address:
+        return link_address(self.cable, self.end)
+
+    @property
+    def next_hop(self) -> IPv6Address:
+        return link_address(self.cable, 3 - self.end)
 
 
-def source(number: int) -> IPv6Address:
-    return IPv6Address(f"fd00:6:{number:x}::1")
+def number(router: str) -> int:
+    """Of a router's name, as in r3."""
+    digits = router.lstrip("abcdefghijklmnopqrstuvwxyz-")
+    if not digits.isdigit() or not 0 < int(digits) < 1 << 16:
+        raise UsageError(f"router {router!r} has no number to make addresses of; name it as in r3")
+    return int(digits)
+
+
+def locator(router: int) -> IPv6Network:
+    return IPv6Network(f"fd00:5:{router:x}::/48")
+
+
+def source(router: int) -> IPv6Address:
+    return IPv6Address(f"fd00:6:{router:x}::1")
 
 
 def link_address(cable: int, end: int) -> IPv6Address:
     return IPv6Address(f"fd00:c:{cable:x}::{end}")
 
 
-def end(node: str, number: int) -> Sid:
-    return Sid(node, STRUCTURE.sid(locator(number), _END), Kind.END)
+def end(router: str) -> Sid:
+    return _sid(router, _END, Kind.END)
 
 
-def pfc(node: str, number: int, place: int, interface: str, neighbour: IPv6Address) -> Sid:
+def cross(router: str, place: int, leg: Leg) -> Sid:
+    """End.X for the router's neighbour number `place`."""
+    return _sid(router, _CROSS + place, Kind.END_X, leg)
+
+
+def pfc(router: str, place: int, leg: Leg, slice_id: int | None = None) -> Sid:
     """End.X.PFC for the router's neighbour number `place`."""
-    address = STRUCTURE.sid(locator(number), _PFC + place)
-    return Sid(node, address, Kind.END_X_PFC, adjacencies=(Adjacency(interface, neighbour),))
+    function = _PFC + place if slice_id is None else _SLICED + 16 * slice_id + place
+    return _sid(router, function, Kind.END_X_PFC, leg, slice_id)
 
 
-def vpn(node: str, number: int) -> Sid:
-    return Sid(node, STRUCTURE.sid(locator(number), _DT4), Kind.END_DT4)
+def vpn(router: str, place: int = 0) -> Sid:
+    return _sid(router, _DT4 + 256 * place, Kind.END_DT4)
 
 
-def router_commands(
-    number: int,
-    addresses: Mapping[str, IPv6Address],
-    ways: Mapping[int, tuple[str, IPv6Address]],
-    sids: Sequence[Sid],
-    cables: Mapping[int, int],
-) -> list[str]:
-    """For every router: `addresses` of its WAN interfaces, `ways` to other routers (interface, neighbour), its SIDs,
-    and for cables that are not its own, by which router to reach them.
-    """
-    first = next(iter(addresses))
-    commands = ["sysctl -qw net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.all.forwarding=1"]
-    for interface, address in addresses.items():
-        commands.append(f"sysctl -qw net.ipv6.conf.{interface}.seg6_enabled=1")
-        commands.append(f"ip -6 address add {address}/64 dev {interface} nodad")
-        # Without one the kernel asks for no neighbour when it forwards.
-        commands.append(f"ip -6 address add fe80::{number:x}/64 dev {interface} nodad")
-    commands.append(f"ip -6 address add {source(number)}/128 dev lo nodad")
-    commands.append(f"ip sr tunsrc set {source(number)}")
-    for other, (interface, neighbour) in ways.items():
-        for prefix in (locator(other), f"{source(other)}/128"):
-            commands.append(f"ip -6 route add {prefix} via {neighbour} dev {interface}")
-    for cable, other in cables.items():
-        interface, neighbour = ways[other]
-        commands.append(f"ip -6 route add {link_address(cable, 0)}/64 via {neighbour} dev {interface}")
-    for sid in sids:
-        if sid.kind is Kind.END:
-            commands.append(f"ip -6 route add {sid.address}/128 encap seg6local action End dev {first}")
-        elif sid.kind.has_adjacencies:
-            one = sid.adjacencies[0]
+def _sid(router: str, function: int, kind: Kind, leg: Leg | None = None, slice_id: int | None = None) -> Sid:
+    adjacencies = (Adjacency(leg.interface, leg.next_hop),) if leg else ()
+    address = STRUCTURE.sid(locator(number(router)), function)
+    return Sid(router, address, kind, adjacencies=adjacencies, slice_id=slice_id)
+
+
+class WanGraph:
+    """The routers of a WAN and the cables between them."""
+
+    def __init__(self, spans: Sequence[tuple[str, str, Duration]], ports_before: Mapping[str, int]) -> None:
+        """`spans`: two routers and the delay in the lab. `ports_before`: how many ports a router has before these."""
+        self.legs: dict[str, list[Leg]] = {}
+        taken = dict(ports_before)
+        for cable, (one, other, delay) in enumerate(spans, 1):
+            names = []
+            for router in (one, other):
+                place = taken.get(router, 0)
+                taken[router] = place + 1
+                names.append(f"{router}-eth{place}")
+            self.legs.setdefault(one, []).append(Leg(names[0], other, names[1], cable, 1, delay))
+            self.legs.setdefault(other, []).append(Leg(names[1], one, names[0], cable, 2, delay))
+        self._distances = self._measure()
+
+    @property
+    def routers(self) -> list[str]:
+        return sorted(self.legs)
+
+    def path(self, start: str, goal: str) -> list[str]:
+        """The routers on the shortest way, with both ends."""
+        found = [start]
+        while found[-1] != goal:
+            found.append(self.ways(found[-1], goal)[0].neighbour)
+        return found
+
+    def ways(self, router: str, goal: str) -> list[Leg]:
+        """The shortest way, and after it those of the others that do not lead back here."""
+        direct = self._distances[router, goal]
+        loop_free = [
+            leg
+            for leg in self.legs[router]
+            if self._distances[leg.neighbour, goal] < self._distances[leg.neighbour, router] + direct
+        ]
+        return sorted(loop_free, key=lambda leg: (leg.delay.ps + self._distances[leg.neighbour, goal], leg.neighbour))
+
+    def leg(self, router: str, neighbour: str) -> tuple[int, Leg]:
+        """The link to a neighbour, with its place among the router's."""
+        return next((place, leg) for place, leg in enumerate(self.legs[router]) if leg.neighbour == neighbour)
+
+    def commands(self, router: str, sids: Iterable[Sid]) -> list[str]:
+        """For the router's shell: addresses, routes to all others, and these SIDs."""
+        legs, own = self.legs[router], number(router)
+        everywhere = "net.ipv6.conf.all"
+        commands = [
+            f"sysctl -qw {everywhere}.seg6_enabled=1 {everywhere}.forwarding=1 "
+            f"{everywhere}.ignore_routes_with_linkdown=1",
+            "sysctl -qw net.vrf.strict_mode=1",
+        ]
+        # A VPN's packets that are for a SID leave its table, and so does the search for the next hop of an End.X.
+        for prefix in (*DOMAIN.sids, *DOMAIN.routers):
+            commands.append(f"ip -6 rule add to {prefix} lookup main priority 999")
+        for leg in legs:
+            port = f"net.ipv6.conf.{leg.interface}"
+            # An interface without carrier keeps its address: it comes back as it was.
             commands.append(
-                f"ip -6 route add {sid.address}/128 encap seg6local action End.X nh6 {one.next_hop} dev {one.interface}"
+                f"sysctl -qw {port}.seg6_enabled=1 {port}.ignore_routes_with_linkdown=1 {port}.keep_addr_on_down=1"
             )
-    return commands
+            commands.append(f"ip -6 address add {leg.address}/64 dev {leg.interface} nodad")
+            # Without one the kernel asks for no neighbour when it forwards.
+            commands.append(f"ip -6 address add fe80::{own:x}/64 dev {leg.interface} nodad")
+        commands.append(f"ip -6 address add {source(own)}/128 dev lo nodad")
+        commands.append(f"ip sr tunsrc set {source(own)}")
+        for other in self.routers:
+            if other == router:
+                continue
+            for rank, leg in enumerate(self.ways(router, other)):
+                metric = f" metric {_BACKUP_METRIC + rank}" if rank else ""
+                for prefix in (locator(number(other)), f"{source(number(other))}/128"):
+                    commands.append(f"ip -6 route add {prefix} via {leg.next_hop} dev {leg.interface}{metric}")
+        for cable, owner in self._far_cables(router).items():
+            leg = self.ways(router, owner)[0]
+            commands.append(f"ip -6 route add {link_address(cable, 0)}/64 via {leg.next_hop} dev {leg.interface}")
+        commands += [_local(sid, legs[0].interface) for sid in sids if sid.kind is Kind.END or sid.kind.has_adjacencies]
+        return commands
+
+    def report(
+        self, router: str, sids: Sequence[Sid], can_pause: bool, slices: Sequence[SliceQueues], rate_bps: int
+    ) -> Report:
+        """What the router says of itself to the controller."""
+        ids = frozenset(one.id for one in slices)
+        links = tuple(
+            LinkEnd(leg.interface, Port(leg.neighbour, leg.far_interface), leg.delay.ns, pfc=can_pause, slices=ids)
+            for leg in self.legs[router]
+        )
+        known = tuple(SliceInfo(one.id, one.name, frozenset(one.queues), rate_bps) for one in slices)
+        return Report(router, tuple(sids), links, known)
+
+    def _far_cables(self, router: str) -> dict[int, str]:
+        """Cables that do not end at this router, and the nearest router at which they end."""
+        found: dict[int, str] = {}
+        for owner in sorted(self.routers, key=lambda other: self._distances[router, other]):
+            for leg in self.legs[owner]:
+                found.setdefault(leg.cable, owner)
+        return {cable: owner for cable, owner in found.items() if owner != router}
+
+    def _measure(self) -> dict[tuple[str, str], int]:
+        far = 1 << 62
+        found = {(a, b): 0 if a == b else far for a in self.legs for b in self.legs}
+        for router, legs in self.legs.items():
+            for leg in legs:
+                found[router, leg.neighbour] = min(found[router, leg.neighbour], leg.delay.ps)
+        for middle in self.legs:
+            for a in self.legs:
+                for b in self.legs:
+                    found[a, b] = min(found[a, b], found[a, middle] + found[middle, b])
+        if far in found.values():
+            raise UsageError("a WAN has to hang together, and this one has two parts")
+        return found
 
 
-def site_commands(interface: str, prefix: str, segments: Sequence[IPv6Address], out: str, service: Sid) -> list[str]:
-    """For an edge router: its site's interface goes into a VRF, and what is for `prefix` into the tunnel."""
-    listed = ",".join(map(str, segments))
-    return [
-        "sysctl -qw net.vrf.strict_mode=1",
-        f"ip link add {VRF} type vrf table {TABLE}",
-        f"ip link set {VRF} up",
-        f"ip link set {interface} master {VRF}",
-        f"ip -6 rule add to {DOMAIN.sids[0]} lookup main priority 999",
-        f"ip -6 route add {service.address}/128 encap seg6local action End.DT4 vrftable {TABLE} dev {VRF}",
-        f"ip route add {prefix} vrf {VRF} encap seg6 mode encap segs {listed} dev {out}",
-    ]
+@dataclass(frozen=True)
+class Site:
+    """A VPN's site at an edge router, set up without a controller."""
+
+    name: str
+    table: int
+    interface: str
+    service: Sid
+
+    def commands(self, prefix: str, segments: Sequence[IPv6Address], out: str) -> list[str]:
+        """The interface goes into a VRF, and what is for `prefix` into the tunnel."""
+        listed = ",".join(map(str, segments))
+        here = f"encap seg6local action End.DT4 vrftable {self.table} dev {self.name}"
+        return [
+            f"ip link add {self.name} type vrf table {self.table}",
+            f"ip link set {self.name} up",
+            f"ip link set {self.interface} master {self.name}",
+            f"ip -6 route add {self.service.address}/128 {here}",
+            f"ip route add {prefix} vrf {self.name} encap seg6 mode encap segs {listed} dev {out}",
+        ]
+
+
+def _local(sid: Sid, out: str) -> str:
+    if sid.kind is Kind.END:
+        return f"ip -6 route add {sid.address}/128 encap seg6local action End dev {out}"
+    one = sid.adjacencies[0]
+    return f"ip -6 route add {sid.address}/128 encap seg6local action End.X nh6 {one.next_hop} dev {one.interface}"

@@ -28,8 +28,9 @@ FRAME_OCTETS = (512, 1514)
 """Without FCS."""
 LOADS = (0, 25, 50, 75, 95)
 """Percent of the line that the link carries while it is measured."""
-TRIES = 3
-"""XOFFs of each link."""
+TRIES, MOST_TRIES = 3, 12
+"""XOFFs of each link. What it needs is the most of all of them, and depends on where in a frame each one meets the far
+end: if it seems to be much less than what was measured, it is looked for more often."""
 SAMPLES, INTERVAL = 4, Duration("50ms")
 """Fewer samples than a port takes by default, so the longest of them is less on the safe side."""
 STEP = Duration("50ms")
@@ -217,7 +218,8 @@ def _between_two(run: Run, links: list[Link]) -> list[Seen]:
             raise XoffError(f"under load ports asked {again} times")
         measured = fabric.snapshot("s1")["dcbx"]
         hold_s = max((link.below + 8) * link.frame_time.ns + 2 * link.round_trip.ns for link in links) / 1e9
-        for _ in range(TRIES):
+        found: list[Seen] = []
+        for count in range(1, MOST_TRIES + 1):
             with run.measuring():
                 receiver.send(PfcFrame.xoff(mac, [PRIORITY]).encode())
                 for number, link in enumerate(links):
@@ -228,14 +230,18 @@ def _between_two(run: Run, links: list[Link]) -> list[Seen]:
                     time.sleep(0.05)
             receiver.send(PfcFrame.xon(mac, [PRIORITY]).encode())
             time.sleep(2 * longest_s + hold_s)
-        found = []
-        for name, link in zip(names, links, strict=True):
-            group = fabric.group(name, PRIORITY)
-            if group.xoffs < TRIES or sum(group.dropped_frames) or sum(group.used):
-                raise XoffError(f"{name}, {link}: {group}")
-            trip_ns = measured[name]["measured"]["round_trip_ns"]
-            found.append(Seen(link, group.high_water[2], link.measured(trip_ns), trip_ns))
+            found = [_seen(fabric, name, link, measured, count) for name, link in zip(names, links, strict=True)]
+            if count >= TRIES and not any(one.is_too_much for one in found):
+                break
     return found
+
+
+def _seen(fabric: Any, name: str, link: Link, measured: Any, tries: int) -> Seen:
+    group = fabric.group(name, PRIORITY)
+    if group.xoffs < tries or sum(group.dropped_frames) or sum(group.used):
+        raise XoffError(f"{name}, {link}: {group}")
+    trip_ns = measured[name]["measured"]["round_trip_ns"]
+    return Seen(link, group.high_water[2], link.measured(trip_ns), trip_ns)
 
 
 def _due(run: Run, link: Link) -> int:

@@ -32,10 +32,11 @@ def at_the_sid(run: Run) -> None:
     from testbed.net.wire import capture
     from topologies.srv6_wan import Srv6Wan
 
-    with network(Srv6Wan(n=1, wan="1km"), run) as net:
+    topo = Srv6Wan(n=1, wan="1km")
+    with network(topo, run) as net:
         fabric, r3 = net.fabric, net["r3"]
-        sid, end2, end3 = srv6.pfc("r1", 1, 0, "r1-eth1", srv6.link_address(1, 2)).address, *(
-            srv6.end(f"r{number}", number).address for number in (2, 3))  # fmt: skip
+        place, leg = topo.graph.leg("r1", "r2")
+        sid, end2, end3 = (one.address for one in (srv6.pfc("r1", place, leg), srv6.end("r2"), srv6.end("r3")))
         pinged = r3.cmd(f"ping -6 -c 3 -i 0.2 -W 5 {sid}")
         run.claim("pings that were answered", pinged.count("bytes from"), equals=3)
         packets = Encapsulator(ReverseTunnel("r3", "r1", (end3, end2, sid)), srv6.source(3))

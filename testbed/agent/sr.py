@@ -1,0 +1,222 @@
+"""A router's side of the controller: the session's socket, and what is wished put into kernel and tunnels.
+
+It is part of the node's speaker. `testbed.srv6.router` has the protocol; here are the connection, which is made anew
+when it is lost, and who carries out what: policies and VPNs the kernel (`kernel_sr`), reverse tunnels the WAN agent.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from testbed.agent.kernel_sr import KernelSr
+from testbed.agent.log import Own
+from testbed.agent.plan import ControlPlan
+from testbed.errors import XoffError
+from testbed.pfc import NEVER
+from testbed.srv6.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
+from testbed.srv6.messages import Command, Install, OwnTunnel, Pause
+from testbed.srv6.reverse import ReverseTunnel
+from testbed.srv6.router import RECONNECT_NS, Router
+from testbed.srv6.session import NONCE_OCTETS
+from testbed.srv6.sid import Sid
+
+_COUNTING_NS = 5_000_000_000
+_AGAIN_NS = 5_000_000
+"""How soon what the socket did not take is tried again."""
+_LARGEST = 1 << 18
+
+
+@dataclass(frozen=True)
+class SrNotes:
+    """What a successor needs."""
+
+    installed: tuple[Item, ...]
+    tables: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class SrMeans:
+    """What others do for it."""
+
+    kernel: KernelSr
+    add_tunnel: Callable[[ReverseTunnel, int], None]
+    remove_tunnel: Callable[[ReverseTunnel, int], None]
+    count: Callable[[], Mapping[str, int]]
+    record: Callable[[int, Own, int], None]
+    changed: Callable[[], None]
+    """What a successor needs is another than before."""
+
+
+class SrAgent:
+    """Of one router, in the network namespace that the process is in."""
+
+    def __init__(self, node: str, plan: ControlPlan, means: SrMeans, left: SrNotes | None) -> None:
+        self._plan, self._means = plan, means
+        self._router = Router(node, plan.key)
+        self._router.know(plan.report, 0)
+        self._waiting = select.epoll()
+        self._socket: socket.socket | None = None
+        self._unsent = b""
+        self._write_ns = NEVER
+        self._connect_ns = 1  # at once
+        self._count_ns = NEVER
+        self.sessions = 0
+        if left:
+            self._router.installed = {item.identity: item for item in left.installed}
+            self._know_vpns(0)
+
+    @property
+    def fd(self) -> int:
+        """Readable when there is something to read."""
+        return self._waiting.fileno()
+
+    @property
+    def deadline_ns(self) -> int:
+        if self._socket is None:
+            return self._connect_ns
+        return min(self._router.deadline_ns or NEVER, self._count_ns, self._write_ns)
+
+    @property
+    def notes(self) -> SrNotes:
+        return SrNotes(tuple(self._router.installed.values()), dict(self._means.kernel.tables))
+
+    @property
+    def installed(self) -> Mapping[ItemKey, Item]:
+        return self._router.installed
+
+    @property
+    def directory(self) -> tuple[int, tuple[Sid, ...]]:
+        """What all routers advertise, with a number that changes when it does."""
+        return self._router.directory_revision, tuple(self._router.directory.values())
+
+    def snapshot(self) -> dict[str, object]:
+        session = self._router.session
+        return {
+            "connected": self._socket is not None and session is not None and session.is_open,
+            "sessions": self.sessions,
+            "installed": [str(item) for item in self._router.installed.values()],
+        }
+
+    def say(self, message: Pause | OwnTunnel, now_ns: int) -> None:
+        self._router.say(message, now_ns)
+        self._write(now_ns)
+
+    def link(self, interface: str, is_up: bool, now_ns: int) -> None:
+        """A link to another router works, or does no longer."""
+        known = self._router.known
+        links = tuple(replace(end, up=is_up) if end.interface == interface else end for end in known.links)
+        if links != known.links:
+            self._router.know(replace(known, links=links), now_ns)
+            self._write(now_ns)
+
+    def read(self, now_ns: int) -> None:
+        if self._socket is None:
+            return
+        try:
+            data = self._socket.recv(_LARGEST)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lose(now_ns)
+            return
+        for command in self._router.receive(data, now_ns):
+            self._obey(command)
+        self._write(time.monotonic_ns())
+        if self._router.ended is not None:
+            self._lose(now_ns)
+
+    def expire(self, now_ns: int) -> None:
+        if self._socket is None:
+            if self._connect_ns <= now_ns:
+                self._connect(now_ns)
+            return
+        if self._count_ns <= now_ns:
+            self._count_ns = now_ns + _COUNTING_NS
+            self._router.count(self._means.count(), now_ns)
+        self._router.poll(now_ns)
+        self._write(now_ns)
+        if self._router.ended is not None:
+            self._lose(now_ns)
+
+    def _obey(self, command: Command) -> None:
+        item, installs = command.item, isinstance(command, Install)
+        try:
+            self._do(item, installs)
+        except XoffError as error:
+            self._router.refuse(command, str(error), time.monotonic_ns())
+            return
+        now_ns = time.monotonic_ns()
+        self._router.done(command, now_ns)
+        self._means.record(now_ns, Own.SR_INSTALLED if installs else Own.SR_REMOVED, _KINDS.index(type(item)))
+        self._means.changed()
+        if isinstance(item, VpnItem):
+            self._know_vpns(now_ns)
+
+    def _do(self, item: Item, installs: bool) -> None:
+        if isinstance(item, TunnelItem):
+            act = self._means.add_tunnel if installs else self._means.remove_tunnel
+            act(item.tunnel, time.monotonic_ns())
+        elif installs:
+            self._means.kernel.install(item, self._router.installed)
+        else:
+            self._means.kernel.remove(item, self._router.installed)
+
+    def _know_vpns(self, now_ns: int) -> None:
+        """A VPN has a SID of its own."""
+        own = self._router.name
+        sids = list(self._plan.report.sids)
+        for item in self._router.installed.values():
+            if isinstance(item, VpnItem) and (site := item.wish.site(own)) is not None and site.sid is not None:
+                sids.append(Sid(own, site.sid, item.wish.behaviour))
+        self._router.know(replace(self._router.known, sids=tuple(sids)), now_ns)
+
+    def _connect(self, now_ns: int) -> None:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.setblocking(False)
+        try:
+            connection.connect(self._plan.path)
+        except OSError:  # nobody is there, or too many are
+            connection.close()
+            self._connect_ns = now_ns + RECONNECT_NS
+            return
+        self._socket, self._unsent = connection, b""
+        self._waiting.register(connection, select.EPOLLIN)
+        self._router.connect(os.urandom(NONCE_OCTETS), now_ns)
+        self._count_ns = now_ns + _COUNTING_NS
+        self.sessions += 1
+        self._write(now_ns)
+
+    def _write(self, now_ns: int) -> None:
+        if self._socket is None:
+            return
+        self._unsent += self._router.data_to_send()
+        self._write_ns = NEVER
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            self._write_ns = now_ns + _AGAIN_NS
+        except OSError:
+            self._lose(now_ns)
+
+    def _lose(self, now_ns: int) -> None:
+        """The connection is over; what is installed stays."""
+        if self._socket is not None:
+            with suppress(OSError):
+                self._waiting.unregister(self._socket)
+            self._socket.close()
+            self._socket, self._unsent = None, b""
+            self._router.disconnected(now_ns)
+        self._connect_ns = now_ns + RECONNECT_NS
+
+
+_KINDS: tuple[type[Item], ...] = (PolicyItem, TunnelItem, VpnItem)
+"""In the order of `log.SR_ITEMS`."""

@@ -1,0 +1,87 @@
+"""Requests for SRv6 in the kernel: VRFs, behaviours behind SIDs, and routes that put packets into a list of segments.
+
+All of them can be repeated: what is there already is replaced.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
+
+from testbed.linux.netlink import Message, attribute, text, u32
+
+_NEW_LINK, _NEW_ROUTE, _DELETE_ROUTE = 16, 24, 25
+_AF_INET, _AF_INET6 = 2, 10
+_MAIN, _STATIC, _UNIVERSE, _LINK, _UNICAST, _UNREACHABLE = 254, 4, 0, 253, 1, 7
+_DESTINATION, _OUT, _METRIC, _TABLE, _ENCAP_TYPE, _ENCAP = 1, 4, 6, 15, 21, 22
+_NAME, _MASTER, _LINK_INFO = 3, 10, 18
+_NESTED = 0x8000
+_SEG6, _SEG6_LOCAL = 5, 7
+_MODE_ENCAP, _ROUTING_TYPE = 1, 4
+_ACTION, _VRF_TABLE = 1, 9
+_DT = {"End.DT4": 8, "End.DT6": 7, "End.DT46": 16}
+_LAST_RESORT = 4278198272
+"""The metric that the kernel's documentation of VRFs has for a table's last route."""
+
+Prefix = IPv4Network | IPv6Network
+
+
+def vrf(name: str, index: int, table: int) -> list[Message]:
+    """A VRF. What it has no route for goes nowhere: not into the main table."""
+    info = text(1, "vrf") + attribute(2 | _NESTED, u32(1, table))
+    body = struct.pack("=BxHiII", 0, 0, index, 1, 1) + text(_NAME, name) + attribute(_LINK_INFO | _NESTED, info)
+    everything = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+    return [
+        Message(_NEW_LINK, body, f"making the VRF {name}", create=True),
+        *(unreachable(prefix, table, metric=_LAST_RESORT) for prefix in everything),
+    ]
+
+
+def join(index: int, vrf_index: int) -> Message:
+    """Have an interface belong to a VRF; 0: to none."""
+    body = struct.pack("=BxHiII", 0, 0, index, 0, 0) + u32(_MASTER, vrf_index)
+    return Message(_NEW_LINK, body, f"moving interface {index} to VRF {vrf_index}", may_be_gone=not vrf_index)
+
+
+def decapsulates(sid: IPv6Address, behaviour: str, table: int, vrf_index: int) -> Message:
+    """End.DT4, End.DT6 or End.DT46: what comes to this SID is unpacked and routed by a VRF's table."""
+    number = _DT[behaviour]
+    what = u32(_ACTION, number) + u32(_VRF_TABLE, table)
+    return _local(sid, what, vrf_index, f"{behaviour} at {sid}")
+
+
+def encapsulates(prefix: Prefix, table: int, segments: Sequence[IPv6Address], out: int) -> Message:
+    """A route of a VRF's table: into IPv6 with these segments, in order of travel."""
+    count = len(segments)
+    listed = b"".join(segment.packed for segment in reversed(segments))
+    header = struct.pack("=BBBBBBH", 0, 2 * count, _ROUTING_TYPE, count - 1, count - 1, 0, 0) + listed
+    way = attribute(1, struct.pack("=i", _MODE_ENCAP) + header)
+    more = attribute(_ENCAP_TYPE, struct.pack("=H", _SEG6)) + attribute(_ENCAP | _NESTED, way)
+    return _route(prefix, table, _UNICAST, u32(_OUT, out) + more, f"the route to {prefix} by {count} segments")
+
+
+def unreachable(prefix: Prefix, table: int, metric: int = 0) -> Message:
+    """A route of a VRF's table that tells whoever sends there that there is no way."""
+    more = u32(_METRIC, metric) if metric else b""
+    return _route(prefix, table, _UNREACHABLE, more, f"the route to {prefix}, which leads nowhere")
+
+
+def remove_route(prefix: Prefix, table: int = _MAIN) -> Message:
+    family = _AF_INET if prefix.version == 4 else _AF_INET6
+    body = struct.pack("=BBBBBBBBI", family, prefix.prefixlen, 0, 0, 0, 0, 255, 0, 0)
+    body += attribute(_DESTINATION, prefix.network_address.packed) + u32(_TABLE, table)
+    return Message(_DELETE_ROUTE, body, f"removing the route to {prefix}", may_be_gone=True)
+
+
+def _local(sid: IPv6Address, action: bytes, out: int, what: str) -> Message:
+    more = u32(_OUT, out) + attribute(_ENCAP_TYPE, struct.pack("=H", _SEG6_LOCAL)) + attribute(_ENCAP | _NESTED, action)
+    return _route(IPv6Network(sid), _MAIN, _UNICAST, more, what)
+
+
+def _route(prefix: Prefix, table: int, kind: int, more: bytes, what: str) -> Message:
+    family = _AF_INET if prefix.version == 4 else _AF_INET6
+    scope = _LINK if family == _AF_INET and kind == _UNICAST else _UNIVERSE
+    body = struct.pack("=BBBBBBBBI", family, prefix.prefixlen, 0, 0, 0, _STATIC, scope, kind, 0)
+    body += attribute(_DESTINATION, prefix.network_address.packed) + u32(_TABLE, table) + more
+    return Message(_NEW_ROUTE, body, what, create=True, replace=True)

@@ -1,0 +1,137 @@
+"""The SR policy controller as a process beside a lab's network, and who asks it.
+
+with SrController() as controller, network(Srv6Wan(back="controlled", control=controller.session), run) as net:
+    ...
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import XoffError
+from testbed.rest import Client
+
+_PATIENCE_S = 30
+_REST = "127.0.0.1:8181"
+
+
+class ControllerFailed(XoffError):
+    """The controller does not start, or did not do in time what it should."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Session:
+    """How routers' agents reach the controller: its Unix socket, and the key that they share."""
+
+    path: str
+    key: bytes
+
+
+class SrController:
+    """A controller of its own for one network, with secrets of its own. Routers may be there before it, or after."""
+
+    def __init__(self, library: str = "os-ken") -> None:
+        self._library = library
+        self._folder = tempfile.TemporaryDirectory(prefix="xoff-sr-")
+        folder = Path(self._folder.name)
+        key, token = secrets.token_hex(32), secrets.token_hex(32)
+        self._environment = dict(os.environ)
+        for name, secret in (("KEY", key), ("TOKEN", token)):
+            file = folder / name.lower()
+            file.touch(0o600)
+            file.write_text(secret)
+            self._environment[f"XOFF_SR_{name}_FILE"] = str(file)
+        self._environment["PYTHONPATH"] = str(Path(sys.modules["testbed"].__path__[0]).parent)
+        self._log = folder / "log"
+        self.session = Session(str(folder / "agents"), key.encode())
+        self.client = Client(f"http://{_REST}", token)
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> SrController:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+    def start(self) -> None:
+        """Start it, again if it was stopped, and wait until it listens."""
+        command = [sys.executable, "-m", "controllers", "--library", self._library]
+        command += ["--agents", f"unix:{self.session.path}", "--rest", _REST]
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environment
+            )
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as ready:
+            ready.register(self._process.stdout, selectors.EVENT_READ)
+            if not ready.select(_PATIENCE_S) or not self._process.stdout.readline():
+                self.kill()
+                raise ControllerFailed(f"the controller does not start: {self.log()[-2000:] or 'it says nothing'}")
+
+    def stop(self) -> None:
+        """Let it end in order; what is installed on routers stays."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._close()
+
+    def kill(self) -> None:
+        """As if it crashed."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._close()
+
+    def log(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON of its answer; an error if it refuses."""
+        return self.client.ask(method, path, body)
+
+    def wish(self, vpns: list[dict[str, Any]], policies: list[dict[str, Any]]) -> None:
+        """Ask for these, once all routers have reported."""
+        self.wait(lambda: self.ask("GET", "/topology")["settled"], "all routers have reported")
+        for vpn in vpns:
+            self.ask("POST", "/vpns", vpn)
+        for policy in policies:
+            self.ask("POST", "/policies", policy)
+
+    def wait(self, until: Callable[[], Any], what: str, seconds: float = 30) -> None:
+        """Until something is so; ControllerFailed, with what it is, if that takes too long."""
+        deadline = time.monotonic() + seconds
+        while not until():
+            if time.monotonic() > deadline:
+                raise ControllerFailed(f"after {seconds:g} s it is not so that {what}: {self.log()[-2000:]}")
+            time.sleep(0.02)
+
+    def settled(self) -> bool:
+        """Whether every policy is active and each of its tunnels is there."""
+        policies = self.ask("GET", "/policies")["policies"]
+        if any(policy["status"] != "active" for policy in policies):
+            return False
+        reverse = [self.ask("GET", f"/policies/{policy['id']}/reverse")["tunnels"] for policy in policies]
+        return all(tunnel["state"] == "installed" for tunnels in reverse for tunnel in tunnels)
+
+    def _close(self) -> None:
+        assert self._process is not None and self._process.stdout is not None
+        self._process.stdout.close()
+        self._process = None

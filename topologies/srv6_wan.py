@@ -21,10 +21,10 @@ from testbed.srv6.sid import Sid
 from testbed.units import Duration
 
 FIGURES: Mapping[int, Sequence[tuple[str, str, int]]] = {
-    3: (("r1", "r2", 1), ("r2", "r3", 1)),
-    2: (("r1", "r2", 1), ("r2", "r5", 1), ("r2", "r3", 1), ("r3", "r4", 1), ("r4", "r5", 1)),
+    3: (("r1", "r2", 10), ("r2", "r3", 10)),
+    2: (("r1", "r2", 10), ("r2", "r5", 10), ("r2", "r3", 6), ("r3", "r4", 6), ("r4", "r5", 6)),
 }
-"""The draft's figures: links between routers, and how many lengths of the WAN's cable each has."""
+"""The draft's figures: links between routers, and how long they are, in tenths of the WAN's cable."""
 TENANTS = ("red", "blue", "green", "grey")
 HOSTS = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
 """The letters of a tenant's hosts in data centre 1 and 2."""
@@ -70,7 +70,7 @@ class Srv6Wan(LosslessTopo):
         cable = Cable(self.cable.rate, wan)
         self.delay, self.rate = cable.in_lab(self.scale).delay, cable.in_lab(self.scale).rate
         self.edges = ("r1", "r3" if figure == 3 else "r5")
-        spans = [(one, other, self.delay * lengths) for one, other, lengths in FIGURES[figure]]
+        spans = [(one, other, _tenths(self.delay, length)) for one, other, length in FIGURES[figure]]
         self.graph = srv6.WanGraph(spans, dict.fromkeys(self.edges, tenants))
         sliced = tenants > 1 and not blind
         self.slices = tuple(
@@ -89,9 +89,9 @@ class Srv6Wan(LosslessTopo):
             self._add_edge(router, commands, sids[router], directory, headroom)
         self._add_data_centres()
         silent, obeys = Port().with_pfc(), Port().with_pfc(*self.queues)
-        for one, other, lengths in FIGURES[figure]:
+        for one, other, length in FIGURES[figure]:
             ends = [obeys if router in self.edges else silent for router in (one, other)]
-            long = Cable(self.cable.rate, delay=cable.delay * lengths)
+            long = Cable(self.cable.rate, delay=_tenths(cable.delay, length))
             self.addLink(one, other, cable=long, settings1=ends[0], settings2=ends[1])
 
     def wishes(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -160,8 +160,9 @@ class Srv6Wan(LosslessTopo):
             fastest=self.rate,
             control=self._control(edge, sids),
         )
-        # One way, twice; and what a frame takes in each router.
-        cells = headroom or self._cells(delay * 2 + Duration("5ms") * (2 * len(way) - 4))
+        # The longest way, there and back; and what a frame takes in each router.
+        longest = self.graph.longest(edge, far)
+        cells = headroom or self._cells(longest * 2 + Duration("5ms") * (2 * len(self.graph.routers) - 4))
         waiting = GroupSettings(lossless=True, threshold=Static(100), xon_offset=32, headroom=cells)
         wan_ports = [self.tenants + place for place in range(len(self.graph.legs[edge]))]
         groups = {(port, queue): waiting for port in wan_ports for queue in self.queues}
@@ -200,6 +201,10 @@ class Srv6Wan(LosslessTopo):
                     address = f"10.{net}.{host >> 8}.{host & 255}/16"
                     name = self.addHost(f"{letter}{host}", ip=address, defaultRoute=f"via {gateway}")
                     self.addLink(name, switch)
+
+
+def _tenths(whole: Duration, tenths: int) -> Duration:
+    return Duration.from_ps(whole.ps * tenths // 10)
 
 
 topos = {"srv6-wan": Srv6Wan}

@@ -316,6 +316,26 @@ class Fabric:
             self._cable_socket.send(qdiscs.netem(end, qdiscs.handle(1), delay, loss=loss, seed=end) for end in ends)
         state.cable = far.cable = state.cable.with_delay(delay)
 
+    def pull(self, port: str) -> None:
+        """Take the cable at a port out: both ends lose their carrier, and what is in the cable is lost. The ports stay
+        as they are, with addresses and routes. A cable that was laid without any delay cannot be taken out.
+        """
+        self._plug(port, False)
+
+    def plug(self, port: str) -> None:
+        """Put the cable at a port in again."""
+        self._plug(port, True)
+
+    def _plug(self, port: str, is_in: bool) -> None:
+        state = self.port(port)
+        if self._cable_socket is None or not (state.cable.delay.ps or state.cable.loss):
+            raise FabricError(
+                f"the cable of {port} was laid without a delay, so it cannot be pulled; set the link down"
+            )
+        ends = [_CABLES + slot for slot in (state.slot, self.far_end(state).slot)]
+        with kernel.urgently(_URGENCY):
+            self._cable_socket.send(links.up(end, is_in) for end in ends)
+
     def story(self) -> list[dict[str, Any]]:
         """What was said and decided in DCBX so far: one entry for each frame and each change, with the port's name."""
         return self.agents.story() if self.agents else self._story

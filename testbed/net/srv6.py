@@ -141,6 +141,11 @@ class WanGraph:
         ]
         return sorted(loop_free, key=lambda leg: (leg.delay.ps + self._distances[leg.neighbour, goal], leg.neighbour))
 
+    def longest(self, router: str, goal: str) -> Duration:
+        """The delay of the longest of the ways."""
+        ways = self.ways(router, goal)
+        return Duration.from_ps(max(leg.delay.ps + self._distances[leg.neighbour, goal] for leg in ways))
+
     def leg(self, router: str, neighbour: str) -> tuple[int, Leg]:
         """The link to a neighbour, with its place among the router's."""
         return next((place, leg) for place, leg in enumerate(self.legs[router]) if leg.neighbour == neighbour)
@@ -155,8 +160,8 @@ class WanGraph:
             "sysctl -qw net.vrf.strict_mode=1",
         ]
         # A VPN's packets that are for a SID leave its table, and so does the search for the next hop of an End.X.
-        for prefix in (*DOMAIN.sids, *DOMAIN.routers):
-            commands.append(f"ip -6 rule add to {prefix} lookup main priority 999")
+        for inside in (*DOMAIN.sids, *DOMAIN.routers):
+            commands.append(f"ip -6 rule add to {inside} lookup main priority 999")
         for leg in legs:
             port = f"net.ipv6.conf.{leg.interface}"
             # An interface without carrier keeps its address: it comes back as it was.

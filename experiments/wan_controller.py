@@ -1,0 +1,122 @@
+"""A WAN that its controller sets up: how long that takes, a crash of the controller, and a cable cut in a pause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Size
+
+LOSSLESS = 3
+CABLE = "10km"
+CUT = "r2-eth1"
+"""r2's port to r5, on the way between the edges; the way round is by r3 and r4."""
+
+
+@experiment(timeout="300s")
+def wan_controller(run: Run, library: str = "os-ken") -> None:
+    """Figure 2 of the draft, under the SR policy controller: a1 sends to b1 over r1, r2 and r5; b2 overloads b1's port.
+
+    The controller learns the routers, and of a wish for a VPN and two policies it makes lists of segments and the
+    reverse tunnels for PFC. It is killed while a pause lasts, and another one takes its place: nothing is lost and
+    nothing changes. Then the cable between r2 and r5 is pulled while a pause lasts. What is in it is lost; the policy
+    goes by r3 and r4 within half a second, its tunnels too, and from then on nothing is lost, though the way is longer.
+    When the cable is back so is the path. In the end no queue is stopped.
+    """
+    import time
+
+    from testbed.net.controller import SrController
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.traffic import ping
+    from topologies.srv6_wan import Srv6Wan
+
+    with SrController(library) as controller:
+        topo = Srv6Wan(figure=2, wan=CABLE, back="controlled", control=controller.session)
+        with network(topo, run) as net:
+            begun_ns = run.now_ns
+            controller.wish(*topo.wishes())
+            controller.wait(controller.settled, "every policy and tunnel is installed")
+            run.claim("ns from the last router to the last tunnel", run.now_ns - begun_ns, at_most=2 * 10**9)
+            fabric = net.fabric
+            for source in ("a1", "b2"):
+                ping(net[source], net["b1"])
+            # The headers of five segments, 128 octets, have to fit into the WAN's frames as well.
+            flows = Flows([Flow(net[source], net["b1"], LOSSLESS, Size("1300B")) for source in ("a1", "b2")])
+            with flows:
+                with run.measuring():
+                    time.sleep(1)
+                changes = _changes(fabric)
+                run.claim("a crash: XOFF into the tunnel before", _count(fabric, "tunnel_xoff"), at_least=1)
+                _wait_for_pause(fabric, "r5-eth1", "r5-eth2")
+                controller.kill()
+                with run.measuring():
+                    time.sleep(1)
+                controller.start()
+                controller.wait(lambda: controller.ask("GET", "/topology")["settled"], "it has learned all anew")
+                controller.wait(controller.settled, "it knows every policy and tunnel")
+                run.claim("a crash: what routers had to change", _changes(fabric) - changes, equals=0)
+                run.claim("a crash: dropped", fabric.dropped(), equals=0)
+                run.claim("a crash: path", _path(controller), equals=["r1", "r2", "r5"])
+
+                _wait_for_pause(fabric, "r5-eth1", "r5-eth2")
+                cut_ns = run.now_ns
+                fabric.pull(CUT)
+                controller.wait(lambda: _path(controller) == ["r1", "r2", "r3", "r4", "r5"], "the path is another one")
+                controller.wait(controller.settled, "it is installed")
+                run.claim("a cut: ns until the last new list", run.now_ns - cut_ns, at_most=500_000_000)
+                run.figure("a cut: segments", controller.ask("GET", "/policies/r1:100:r5")["active"]["segments"])
+                xoffs, sent = _count(fabric, "tunnel_xoff"), flows.sent()
+                with run.measuring():
+                    time.sleep(2)
+                run.claim("a cut: XOFF over the way round", _count(fabric, "tunnel_xoff") - xoffs, at_least=1)
+                run.claim("a cut: frames that a1 has sent over it", flows.sent() - sent, at_least=200)
+                run.claim("a cut: dropped by the edges", _dropped(fabric, "r1", "r5"), equals=0)
+
+                fabric.plug(CUT)
+                controller.wait(lambda: _path(controller) == ["r1", "r2", "r5"], "the path is back")
+                controller.wait(controller.settled, "it is installed")
+                with run.measuring():
+                    time.sleep(1)
+                flows.stop_sending()
+            lost = [report.lost for report in flows.reports]
+            run.figure("frames sent", [report.sent for report in flows.reports])
+            run.figure("dropped by each router", {name: _dropped(fabric, name) for name in topo.graph.routers})
+            run.claim("lost with the cable, and no more than it and r2's queue held", lost[0], at_least=1, at_most=120)
+            run.claim("lost of the flow inside the data centre", lost[1], equals=0)
+            fabric_used = sum(sum(fabric.buffer(name).used) for name in ("r1", "r5"))
+            run.claim("cells in use at the edges in the end", fabric_used, equals=0)
+            stopped = [tunnel["stopped"] for name in ("r1", "r5") for tunnel in fabric.wan(name)["tunnels"]]
+            run.claim("tunnels that still stop something in the end", sum(map(bool, stopped)), equals=0)
+            run.claim("J is paused in the end", bool(fabric.pfc("r1-eth1", LOSSLESS)["paused_until_ns"]), equals=False)
+
+
+def _path(controller: Any) -> list[str]:
+    """The routers that the policy goes by; none while it has no path."""
+    policy = controller.ask("GET", "/policies/r1:100:r5")
+    found: list[str] = policy["active"]["routers"] if policy["active"] else []
+    return found
+
+
+def _count(fabric: Any, kind: str) -> int:
+    return sum(event.kind == kind for event in fabric.events())
+
+
+def _changes(fabric: Any) -> int:
+    return _count(fabric, "sr_installed") + _count(fabric, "sr_removed")
+
+
+def _dropped(fabric: Any, *routers: str) -> int:
+    ports = [port.name for port in fabric.ports.values() if port.node.name in routers]
+    return sum(sum(fabric.group(port, priority).dropped_frames) for port in ports for priority in range(8))
+
+
+def _wait_for_pause(fabric: Any, *ports: str) -> None:
+    """Until the far edge's buffer is over its threshold for what comes in by one of these ports."""
+    import time
+
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if any(fabric.program.is_congested(fabric.port(port).slot, LOSSLESS) for port in ports):
+            return
+        time.sleep(Duration("2ms").ns / 1e9)

@@ -18,7 +18,8 @@ from testbed.linux import kernel
 _HOME = Path("/xoff")
 OUT_PORT = "xoff.out"
 COMMAND_PORT = "xoff.commands"
-_RCU_URGENCY = 60
+_KERNEL_URGENCY = {"rcu_": 60, "ksoftirqd": 46}
+"""Real-time priorities, by the beginning of a thread's name. Agents have 50, speakers 30."""
 
 
 def main(checkpoint_ns: int) -> None:
@@ -26,7 +27,7 @@ def main(checkpoint_ns: int) -> None:
     job = Job.decode((_HOME / "job.json").read_text())
     out = os.open(_port(OUT_PORT), os.O_WRONLY)
     commands = PortCommands(_port(COMMAND_PORT))
-    _hurry_rcu()
+    _hurry_kernel()
     _forbid_turns()
     if job.reproducible:
         kernel.reseed_random(hashlib.sha256(f"xoff seed {job.seed}".encode()).digest())
@@ -37,15 +38,17 @@ def main(checkpoint_ns: int) -> None:
     supervisor.run(commands)
 
 
-def _hurry_rcu() -> None:
-    """Put the kernel's threads that end RCU's waits before all of Xoff's own processes.
+def _hurry_kernel() -> None:
+    """Put the kernel's own threads before all of Xoff's processes that might keep them from their work.
 
-    Whoever changes a link waits for them, and holds the lock meanwhile that an agent needs to stop a queue.
+    Whoever changes a link waits for RCU's threads, and holds the lock meanwhile that an agent needs to stop a queue.
+    And what interrupts leave of frames to be forwarded is done by ksoftirqd: wires do not wait for a DCBX speaker.
     """
     for name in Path("/proc").glob("[0-9]*/comm"):
-        if name.read_text().startswith("rcu_"):
-            with suppress(OSError):  # there are some that the kernel lets nobody touch
-                os.sched_setscheduler(int(name.parent.name), os.SCHED_FIFO, os.sched_param(_RCU_URGENCY))
+        for prefix, urgency in _KERNEL_URGENCY.items():
+            if name.read_text().startswith(prefix):
+                with suppress(OSError):  # there are some that the kernel lets nobody touch
+                    os.sched_setscheduler(int(name.parent.name), os.SCHED_FIFO, os.sched_param(urgency))
 
 
 def _forbid_turns() -> None:

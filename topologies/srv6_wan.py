@@ -25,6 +25,8 @@ FIGURES: Mapping[int, Sequence[tuple[str, str, int]]] = {
     2: (("r1", "r2", 10), ("r2", "r5", 10), ("r2", "r3", 6), ("r3", "r4", 6), ("r4", "r5", 6)),
 }
 """The draft's figures: links between routers, and how long they are, in tenths of the WAN's cable."""
+SHORTEST = 1000
+"""Octets of the shortest frame that headroom is measured for."""
 TENANTS = ("red", "blue", "green", "grey")
 HOSTS = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
 """The letters of a tenant's hosts in data centre 1 and 2."""
@@ -40,7 +42,7 @@ class Srv6Wan(LosslessTopo):
     r2 knows plain SRv6 and no PFC. With figure=2 the far edge is r5, and there is a way round by r3 and r4. `back` says
     how back-pressure crosses the WAN: "planned" (tunnels that somebody has set up, scenario 1), "learned" (scenario 2),
     "controlled" (VPN, policies and tunnels are the controller's, whose session is `control`), or "none". `headroom`
-    cells at an edge are for what is on its way.
+    cells at an edge are for what is on its way; with `measure` they are until it is measured through the tunnels.
 
     More `tenants` have hosts of their own (c and d, e and f, g and h), switches and VPNs, and lossless traffic in a
     slice each, with its own queue at the edges; `blind`: they share one.
@@ -58,6 +60,7 @@ class Srv6Wan(LosslessTopo):
         figure: int = 3,
         tenants: int = 1,
         blind: bool = False,
+        measure: bool = False,
         control: Session | None = None,
     ) -> None:
         self.require(1, n=n, tenants=tenants)
@@ -66,7 +69,7 @@ class Srv6Wan(LosslessTopo):
         self.choose(range(1, len(TENANTS) + 1), tenants=tenants)
         if (back == "controlled") != (control is not None):
             raise TopoError('Srv6Wan: back="controlled" and control, a session with a controller, go together')
-        self.n, self.back, self.control, self.tenants = n, back, control, tenants
+        self.n, self.back, self.control, self.tenants, self.measure = n, back, control, tenants, measure
         cable = Cable(self.cable.rate, wan)
         self.delay, self.rate = cable.in_lab(self.scale).delay, cable.in_lab(self.scale).rate
         self.edges = ("r1", "r3" if figure == 3 else "r5")
@@ -151,18 +154,22 @@ class Srv6Wan(LosslessTopo):
             tunnels.append(ReverseTunnel(edge, far, back, slice_id, out.interface, delay.ns))
         plan = WanPlan(
             source=srv6.source(srv6.number(edge)),
-            sids=tuple(LocalSid(sid, srv6.DOMAIN) for sid in sids if sid.kind is sid.kind.END_X_PFC),
+            sids=tuple(
+                LocalSid(sid, srv6.DOMAIN, measures=self.measure) for sid in sids if sid.kind is sid.kind.END_X_PFC
+            ),
             tunnels=tuple((tunnel, refresh) for tunnel in tunnels) if self.back == "planned" else (),
             learner=LearnerSettings(srv6.end(edge), srv6.DOMAIN) if self.back == "learned" else None,
             directory=directory,
             learned_refresh=refresh,
+            measures=self.measure,
             slices=self.slices,
             fastest=self.rate,
             control=self._control(edge, sids),
         )
         # The longest way, there and back; and what a frame takes in each router.
         longest = self.graph.longest(edge, far)
-        cells = headroom or self._cells(longest * 2 + Duration("5ms") * (2 * len(self.graph.routers) - 4))
+        needed = self._cells(longest * 2 + Duration("5ms") * (2 * len(self.graph.routers) - 4))
+        cells = headroom or needed
         waiting = GroupSettings(lossless=True, threshold=Static(100), xon_offset=32, headroom=cells)
         wan_ports = [self.tenants + place for place in range(len(self.graph.legs[edge]))]
         groups = {(port, queue): waiting for port in wan_ports for queue in self.queues}
@@ -171,7 +178,13 @@ class Srv6Wan(LosslessTopo):
             ip=None,
             commands=commands,
             wan=srv6.Wan(plan, tuple(leg.interface for leg in self.graph.legs[edge])) if self.back != "none" else None,
-            buffer=Buffer(total=cells * len(groups) + 1500, xoff=Static(100), xon_offset=32, groups=groups),
+            buffer=Buffer(
+                total=max(cells, needed * 5 // 4) * len(groups) + 1500,
+                xoff=Static(100),
+                xon_offset=32,
+                groups=groups,
+                shortest=SHORTEST,
+            ),
         )
 
     def _pausing(self, router: str, slice_id: int | None, far: str) -> Sid:

@@ -110,6 +110,8 @@ class WanPlan:
     """Also learn tunnels from the data (scenario 2): with this, what is announced, and the times of such a tunnel."""
     directory: tuple[Sid, ...] = ()
     learned_refresh: Refresh | None = None
+    measures: bool = False
+    """The headroom of ports whose congestion goes into tunnels is what is measured through these."""
     slices: tuple[SliceQueues, ...] = ()
     fastest: Rate | None = None
     """Of the ports that tunnels of the controller pause, the fastest; it decides how often a pause is said again."""
@@ -138,6 +140,8 @@ class PortPlan:
     arrange: Callable[[Ets | None], Arrangement]
     dcbx: DcbxPlan | None = None
     headroom: HeadroomPlan | None = None
+    cells_for: Callable[[Duration], int] | None = None
+    """The headroom, in cells, for a round trip that is measured through a tunnel."""
     tells: bool = False
     """Does the speaker want to hear when a priority becomes congested? It has a tunnel for PFC then."""
     obeys_after_ns: int = 0

@@ -23,6 +23,7 @@ from typing import Any
 
 from testbed.agent import talk
 from testbed.agent.log import RECORD, Own
+from testbed.agent.moments import at_its_moment
 from testbed.agent.notes import Notes
 from testbed.agent.orders import CAME, DONE, LARGEST_CAME, Came, Order, What
 from testbed.agent.plan import AgentPlan, Division
@@ -36,7 +37,7 @@ from testbed.dcbx.settings import DcbxSettings
 from testbed.errors import UsageError
 from testbed.frames.dcbx.values import Ets
 from testbed.frames.mac_control import LONGEST_PAUSE
-from testbed.headroom.measurement import Measurer, Phase, Status
+from testbed.headroom.measurement import Measurer, Output, Phase, Status
 from testbed.linux import kernel, netlink
 from testbed.linux.link_state import LinkWatch
 from testbed.linux.lldp_socket import LldpSocket
@@ -44,14 +45,11 @@ from testbed.linux.port_program import Entry, PortProgram
 from testbed.pfc import NEVER
 from testbed.pfc.wire import pause_ns
 from testbed.priority import applications
+from testbed.units import Duration
 
 URGENCY = 30
 """A speaker's real-time priority: below agents, above traffic."""
 _PATIENCE_S = 2.0
-_AHEAD_NS = (300_000, 600_000, 1_200_000, 2_400_000)
-"""How far ahead a measurement frame is stamped: what it takes to write it, and more each time that was not enough."""
-_LATE_NS = 10_000
-"""As late as a frame may be sent after the moment that is in it."""
 _AGAIN_NS = 1_000_000
 """How soon a buffer is asked again that has to drain before it can be divided anew."""
 
@@ -192,7 +190,7 @@ class Speaker:
                     self._put(slot, event)
             self._settle(slot, now_ns)
         if self._plan.wan:
-            means = Means(self._program, self._order, self._record, self._netlink.send, self._keep)
+            means = Means(self._program, self._order, self._record, self._netlink.send, self._keep, self._reserve)
             self._wan = WanAgent(self._plan, means, self._wan_left)
             self._wan.start(now_ns)
 
@@ -389,34 +387,32 @@ class Speaker:
                 self._measure(slot)
 
     def _measure(self, slot: int) -> None:
-        """Send what is due. The stamps in it are of a moment that is yet to come, and it is sent at that moment: so the
-        time that it takes to write a frame is in no stamp. If something more urgent took that time, it is written anew.
-        """
+        """Send what is due, at the moment that is in it."""
         measurer = self._measurers[slot]
         due_ns = measurer.deadline()
         if due_ns is None or due_ns > time.monotonic_ns():
             return
-        news: Status | None = None
-        for ahead_ns in _AHEAD_NS:
-            moment_ns = time.monotonic_ns() + ahead_ns
+        news: list[Status] = []
+
+        def write(moment_ns: int) -> tuple[Output, list[tuple[Callable[[bytes], None], bytes]]]:
             output = measurer.poll(moment_ns)
-            news = output.status or news
+            if output.status:
+                news.append(output.status)
             frames: list[tuple[Callable[[bytes], None], bytes]] = [
                 (self._sockets[slot].send, frame) for frame in output.answers
             ]
             if output.request:
-                order = Order(What.SEND, slot, frame=output.request)
-                frames.append((self._order_now, order.encode()))
-            if _was_awaited(moment_ns) or ahead_ns == _AHEAD_NS[-1]:
-                break
-            measurer.take_back(output)
+                frames.append((self._order_now, Order(What.SEND, slot, frame=output.request).encode()))
+            return output, frames
+
+        _, frames = at_its_moment(write, lambda written: measurer.take_back(written[0]))
         for send, frame in frames:
             try:
                 send(frame)
             except OSError as error:
                 self._record(time.monotonic_ns(), Own.SEND_FAILED, slot, 0, error.errno or errno.EIO)
         if news:
-            self._tell_status(slot, news, time.monotonic_ns())
+            self._tell_status(slot, news[-1], time.monotonic_ns())
 
     def _tell_status(self, slot: int, status: Status, now_ns: int) -> None:
         self._note(slot, {"t_ns": now_ns, "what": "headroom", "phase": str(status.phase), "text": status.text})
@@ -432,6 +428,17 @@ class Speaker:
             self._headroom[slot] = cells
             self._record(now_ns, Own.HEADROOM_MEASURED, slot, 0, found.needed.ns)
         self._divide(now_ns)
+
+    def _reserve(self, slot: int, round_trip: Duration) -> None:
+        """Headroom for a round trip through a tunnel."""
+        cells_for = self._ports[slot].cells_for
+        assert cells_for is not None
+        cells = cells_for(round_trip)
+        if cells != self._headroom.get(slot):
+            now_ns = time.monotonic_ns()
+            self._headroom[slot] = cells
+            self._record(now_ns, Own.HEADROOM_MEASURED, slot, 0, round_trip.ns)
+            self._divide(now_ns)
 
     # The rest
 
@@ -538,13 +545,6 @@ class Speaker:
 
     def _record(self, now_ns: int, kind: Own, slot: int, mask: int, value: int) -> None:
         os.write(self._log, RECORD.pack(now_ns, kind, slot, mask, value))
-
-
-def _was_awaited(moment_ns: int) -> bool:
-    """Wait for the moment; False if it has passed. Whoever slept meanwhile would find the CPU amid somebody's burst."""
-    while (now_ns := time.monotonic_ns()) < moment_ns:
-        pass
-    return now_ns <= moment_ns + _LATE_NS
 
 
 def main(plan: AgentPlan, equipment: SpeakerEquipment) -> None:

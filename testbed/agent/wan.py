@@ -19,6 +19,7 @@ from testbed.agent.log import Own
 from testbed.agent.orders import Order, What
 from testbed.agent.plan import AgentPlan, PortPlan
 from testbed.agent.sr import SrAgent, SrMeans, SrNotes
+from testbed.agent.tunnel_headroom import TunnelHeadroom
 from testbed.errors import UsageError
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux import packet_filter
@@ -26,7 +27,7 @@ from testbed.linux.netlink import Message
 from testbed.linux.port_program import PRIORITIES, PortProgram
 from testbed.pfc import NEVER, PRIORITIES_IN
 from testbed.pfc.wire import pause_ns
-from testbed.srv6.endx_pfc import EndXPfc, PauseJ, SendIcmp
+from testbed.srv6.endx_pfc import EndXPfc, Measure, PauseJ, SendIcmp
 from testbed.srv6.items import TunnelItem
 from testbed.srv6.learning import Learned, Learner
 from testbed.srv6.messages import OwnTunnel, Pause
@@ -63,6 +64,8 @@ class Means:
     """Of netlink requests."""
     changed: Callable[[], None]
     """What a successor needs is another than before."""
+    reserve: Callable[[int, Duration], None]
+    """Headroom at a port, for a round trip."""
 
 
 class WanAgent:
@@ -93,6 +96,9 @@ class WanAgent:
         self._directory_revision = 0
         self._listen_ns = NEVER
         self._control = self._new_control(node, left)
+        self._headroom: TunnelHeadroom | None = None
+        if self._plan.measures:
+            self._headroom = TunnelHeadroom(self._plan.source, self._mac, self._send_packet, self._reserve)
 
     def _new_control(self, node: AgentPlan, left: SrNotes | None) -> SrAgent | None:
         control = self._plan.control
@@ -111,6 +117,8 @@ class WanAgent:
                     for priority in range(PRIORITIES):
                         if self._means.program.is_congested(port.slot, priority):
                             self._congested[port.slot] = self._congested.get(port.slot, 0) | 1 << priority
+        if self._headroom is not None:
+            self._practise()
         for tunnel, refresh in self._plan.tunnels:
             self._add(tunnel, refresh, now_ns)
         if self._control is not None:
@@ -130,6 +138,8 @@ class WanAgent:
         found: dict[int, Callable[[int], None]] = {self._ending.fileno(): self._take, self._data.fileno(): self._learn}
         if self._control is not None:
             found[self._control.fd] = self._hear
+        if self._headroom is not None:
+            found[self._headroom.fd] = self._headroom.hear
         return found
 
     @property
@@ -139,6 +149,8 @@ class WanAgent:
             due.append(self._learner.deadline_ns or NEVER)
         if self._control is not None:
             due.append(self._control.deadline_ns)
+        if self._headroom is not None:
+            due.append(self._headroom.deadline_ns)
         return min([self._listen_ns, *due, *self._pausing.values()])
 
     def congested(self, slot: int, local: int, is_congested: bool, came_ns: int, now_ns: int) -> None:
@@ -172,6 +184,8 @@ class WanAgent:
             self._say(Pause(*what, stopped=False), now_ns)
         if self._control is not None and self._control.deadline_ns <= now_ns:
             self._control.expire(now_ns)
+        if self._headroom is not None and self._headroom.deadline_ns <= now_ns:
+            self._headroom.expire(now_ns)
         if self._learner is not None:
             for tunnel in self._learner.expire(now_ns):
                 self._forget(tunnel, "no packet has used it for long", now_ns)
@@ -196,6 +210,7 @@ class WanAgent:
             ],
             "learning": dict(self._learner.counters) if self._learner is not None else None,
             "send_errors": self.send_errors,
+            "headroom": self._headroom.snapshot() if self._headroom else None,
             "controller": self._control.snapshot() if self._control else None,
         }
 
@@ -211,6 +226,8 @@ class WanAgent:
             return
         one = _Tunnel(tunnel, PauseSender(self._mac, refresh), Encapsulator(tunnel, self._plan.source))
         self._tunnels[tunnel.identity] = one
+        if self._headroom is not None:
+            self._headroom.add(tunnel, one.packets, now_ns)
         for slot, mask in self._congested.items():
             for local in PRIORITIES_IN[mask]:
                 if one in self._of(slot, local):
@@ -229,6 +246,8 @@ class WanAgent:
         one = self._tunnels.pop(tunnel.identity, None)
         if one is None:
             return
+        if self._headroom is not None:
+            self._headroom.remove(tunnel)
         said = {
             priority
             for other in self._tunnels.values()
@@ -251,6 +270,8 @@ class WanAgent:
         if frame:
             kind = Own.TUNNEL_XOFF if is_congested else Own.TUNNEL_XON
             self._send(one, frame, slot, kind, (now_ns - came_ns) // 1000)
+            if self._headroom is not None:
+                self._headroom.reaction_ns = max(self._headroom.reaction_ns, time.monotonic_ns() - came_ns)
 
     def _port(self, one: _Tunnel) -> PortPlan | None:
         """The port whose congestion goes into this tunnel; None: any."""
@@ -274,6 +295,8 @@ class WanAgent:
             result = self._behaviour.receive(data)
             if isinstance(result, PauseJ):
                 self._pause(IPv6Address(data[24:40]), result, now_ns)
+            elif isinstance(result, Measure) and self._headroom is not None:
+                self._headroom.answer(result, now_ns)
             elif isinstance(result, SendIcmp):
                 self._send_packet(result.packet)
 
@@ -292,7 +315,7 @@ class WanAgent:
             port = self._ports.get(adjacency.interface)
             if port is None:
                 continue
-            self._means.order(Order(What.OBEY, port.slot, frame=frame))
+            self._obey(port, frame)
             self._means.record(now_ns, Own.TUNNEL_RECEIVED, port.slot, mask, 0)
             for priority, quanta in here.values():
                 what = (sid, port.name, priority, result.slice_id)
@@ -301,6 +324,25 @@ class WanAgent:
                 self._pausing.pop(what, None)
                 if quanta:
                     self._pausing[what] = now_ns + pause_ns(port.rate, quanta)
+
+    def _obey(self, port: PortPlan, frame: bytes) -> None:
+        before_ns = time.monotonic_ns()
+        self._means.order(Order(What.OBEY, port.slot, frame=frame))
+        if self._headroom is not None:
+            self._headroom.obeying_ns = max(self._headroom.obeying_ns, time.monotonic_ns() - before_ns)
+
+    def _practise(self) -> None:
+        """Have every port of J stop and go on while nobody sends yet, to know how long it takes."""
+        interfaces = sorted({adjacency.interface for sid in self._plan.sids for adjacency in sid.sid.adjacencies})
+        for port in (self._ports[name] for name in interfaces):
+            lossless = PRIORITIES_IN[port.pfc.mask]
+            for frame in (PfcFrame.xoff(self._mac, lossless, 1), PfcFrame.xon(self._mac, lossless)):
+                self._obey(port, frame.encode())
+
+    def _reserve(self, interface: str | None, round_trip: Duration) -> None:
+        for port in self._ports.values():
+            if port.cells_for is not None and interface in (port.name, None):
+                self._means.reserve(port.slot, round_trip)
 
     def _hear(self, now_ns: int) -> None:
         """The controller has said something."""

@@ -51,6 +51,7 @@ LONGEST_KEY = 32
 _REQUEST, _RESPONSE = 1, 2
 _ETHERNET = struct.Struct("!6s6sHH")
 _FIELDS = struct.Struct("!3sBBxHIQQQ")  # x: the reserved octet
+_BEGINS = struct.pack("!HH", ETHERTYPE, EXTENSION_OPCODE) + EXTENSION
 _TAG_OCTETS = 8
 _TAGGED = _ETHERNET.size + _FIELDS.size
 _PURPOSE = b"xoffhdrm"  # the same key in another protocol makes other tags
@@ -156,6 +157,11 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
     if kind == _REQUEST:
         return Request(Mac(source), session, sequence, stamps[0])
     return Response(Mac(source), session, sequence, *stamps)
+
+
+def is_measurement(frame: bytes) -> bool:
+    """Whether a frame may be one of these, by its first octets; `parse` says if it is."""
+    return len(frame) >= LENGTH and frame[:6] == DESTINATION.octets and frame[12:19] == _BEGINS
 
 
 def check_key(key: bytes) -> None:

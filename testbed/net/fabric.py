@@ -581,6 +581,11 @@ class Fabric:
             dcbx=dcbx,
             headroom=headroom,
             tells=bool(wan and port.name in wan.interfaces),
+            cells_for=partial(
+                (port.node.params.get("buffer") or Buffer()).measured_headroom, port.cable.rate, queues.mtu
+            )
+            if wan and wan.plan.measures and port.name in wan.interfaces
+            else None,
             obeys_after_ns=settings.obeys_after.ns,
         )
 

@@ -148,7 +148,8 @@ class Buffer:
     (of the shared pool: Static(cells), Dynamic(alpha), or None: an even part of what headroom leaves), `xon_offset` and
     `headroom`. Without `headroom` each port gets what its cable needs: one round trip, a frame each way, the PFC frame,
     and `response` at both ends. A port that measures its headroom gets what comes out of that instead, for frames of
-    `shortest` octets and more. `lossy` are the others. `groups`, by (port number, priority), go before all of this.
+    `shortest` octets and more. `lossy` are the others. `groups`, by (port number, priority), go before all of this, but
+    not before what was measured.
     """
 
     total: int = 5_000
@@ -180,12 +181,13 @@ class Buffer:
             for number, needs in ports.items()
             for priority in needs.lossless
         }
+        named = {key: _fitted(key, one, ports) for key, one in self.groups.items() if _applies(key, one, ports)}
         settings = BufferSettings(
             ports=tuple(ports),
             total=self.total,
             headroom_pool=self.headroom_pool,
             priorities=dict.fromkeys(range(8), self.lossy),
-            groups=groups | {key: group for key, group in self.groups.items() if _applies(key, group, ports)},
+            groups=groups | named,
             cell_bytes=self.cell,
             overbook_headroom=self.overbook_headroom,
         )
@@ -213,6 +215,14 @@ class Buffer:
         """Cells for a measured round trip, and for the frame that triggers PAUSE (decision 0115)."""
         port = calculation.Port(rate, mtu + 18, min(self.shortest, mtu + 18), self.cell, not_kept=_FCS)
         return calculation.adaptive(port, round_trip).cells + -(-(mtu + 14) // self.cell)
+
+
+def _fitted(key: tuple[int, int], group: GroupSettings, ports: Mapping[int, PortNeeds]) -> GroupSettings:
+    """What a port has measured goes before what was said of its headroom."""
+    needs = ports.get(key[0])
+    if needs is None or needs.measured is None or not group.lossless:
+        return group
+    return replace(group, headroom=needs.measured)
 
 
 def _applies(key: tuple[int, int], group: GroupSettings, ports: Mapping[int, PortNeeds]) -> bool:

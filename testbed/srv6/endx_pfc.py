@@ -36,7 +36,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-from testbed.frames import icmpv6, ipv6, ipv6_options, mac_control, srh
+from testbed.frames import headroom, icmpv6, ipv6, ipv6_options, mac_control, srh
 from testbed.frames.icmpv6 import Echo, EchoType, Error, ErrorType
 from testbed.frames.ipv6 import Header, Packet, PacketError
 from testbed.frames.ipv6_options import Option
@@ -103,6 +103,15 @@ class PauseJ:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """A frame that measures how long it takes to pause J from where it was sent (decision 0147)."""
+
+    frame: bytes
+    back: tuple[IPv6Address, ...]
+    """The way that it came, backwards, in order of travel: this SID first, the sender's address last."""
+
+
+@dataclass(frozen=True)
 class SendIcmp:
     """Send this packet, an error or an echo reply, by an ordinary route; the packet that came ends here."""
 
@@ -126,7 +135,7 @@ class Drop:
     reason: DropReason | ipv6.Reason | Cause
 
 
-Result = Forward | PauseJ | SendIcmp | Deliver | Drop
+Result = Forward | PauseJ | Measure | SendIcmp | Deliver | Drop
 
 
 @dataclass(frozen=True)
@@ -138,6 +147,7 @@ class LocalSid:
     ping: bool = True
     traceroute: bool = True
     allowed: frozenset[int] = frozenset()  # further upper-layer types, handed over (RFC 8986, 4.1.1)
+    measures: bool = False  # measurement frames of the headroom proposal's are handed over
     answer_from: IPv6Address | None = None  # source of ICMP errors; the SID itself if not given
     slice_option: int = ipv6_options.SLICE  # the option's type
 
@@ -220,6 +230,8 @@ def _upper_layer(
     """The upper-layer part of the draft, and section 4.1.1 of RFC 8986."""
     protocol, content = header.protocol, packet[header.start :]
     if protocol == ipv6.ETHERNET:
+        if local.measures and headroom.is_measurement(content):
+            return Measure(content, _way_back(packet, finished, local))
         return _ethernet(content, hop_by_hop, local)
     if protocol == ipv6.FRAGMENT:
         return Drop(DropReason.FRAGMENT)
@@ -245,6 +257,12 @@ def _ethernet(inner: bytes, hop_by_hop: list[Option], local: LocalSid) -> PauseJ
         return Drop(DropReason.INNER_PAUSE)
     named = ipv6_options.find_slice(hop_by_hop, local.slice_option)
     return PauseJ(frame, local.sid.adjacencies, named.slice_id if named else local.sid.slice_id)
+
+
+def _way_back(packet: bytes, finished: list[Header], local: LocalSid) -> tuple[IPv6Address, ...]:
+    source, _ = ipv6.addresses(packet)
+    visited = srh.Srh.parse(packet, finished[0].start).visited if finished else ()
+    return (local.sid.address, *visited[:-1], source)
 
 
 def _ping(packet: bytes, message: bytes) -> SendIcmp | Drop:
@@ -318,6 +336,8 @@ def _counter_name(result: Result) -> str:
             return "forwarded"
         case PauseJ():
             return "paused"
+        case Measure():
+            return "measured"
         case Deliver():
             return "delivered"
         case SendIcmp():

@@ -77,11 +77,15 @@ class Encapsulator:
 
     def packet(self, frame: PfcFrame) -> bytes:
         """The IPv6 packet, ready for the wire, that carries the frame."""
+        return self.carrying(frame.encode())
+
+    def carrying(self, frame: bytes) -> bytes:
+        """The same for any frame: one that measures how long the way is."""
         return Packet(
             self._source,
             self.tunnel.segments[1],
             self._first,
-            self._headers + frame.encode(),
+            self._headers + frame,
             traffic_class=self._traffic_class,
             flow_label=self._flow_label,
         ).encode()

@@ -1,0 +1,81 @@
+"""Headroom at the far edge of a WAN, measured through the reverse tunnel that PFC frames take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Size
+
+LOSSLESS = 3
+PORT = "r3-eth1"
+"""Where what r1 sends comes in."""
+TOO_FEW = 400
+"""Cells that the far edge is configured with: enough for its own cable, not for the way to r1 and back."""
+FACTOR = "3/2"
+
+
+@experiment(timeout="240s")
+def wan_headroom(run: Run, wan: str = "10km") -> None:
+    """r3 measures how long it takes to pause r1, two cables away, and its buffer is divided by what comes out.
+
+    Requests go where PFC frames go, into the reverse tunnel by r2, which knows neither; responses come back by the same
+    routers. The configured headroom is for r3's own cable only: it holds until the first measurement. Then the cable
+    between r2 and r3 is replaced by a longer one, and the next measurement finds that. Under an overload, as in
+    wan_read, nothing is lost. The control case keeps what is configured, and loses.
+    """
+    measured = _congest(run, wan, measure=True)
+    for name, delay in zip(("short cables", "a longer one"), measured["delays"], strict=True):
+        trip_ns, cells = measured["trips"].pop(0), measured["cells"].pop(0)
+        run.figure(f"{name}: cells of headroom", cells)
+        # How long it takes r1 to obey is a part of it, the longest that it ever took.
+        run.claim(
+            f"{name}: ns of the round trip beyond the cables'", trip_ns - 2 * delay, at_least=0, at_most=4_000_000
+        )
+        run.claim(f"{name}: cells", cells, at_least=2 * TOO_FEW)
+    run.figure("ns from a threshold that is passed until XOFF is sent, at most", measured["reaction"])
+    run.claim("measured: lost", measured["lost"], equals=[[0, 0], [0, 0]])
+    run.claim("measured: dropped by any buffer", measured["dropped"], equals=0)
+    run.claim(
+        "measured: cells of headroom that were used, more than was configured", measured["used"], at_least=TOO_FEW
+    )
+    configured = _congest(run, wan, measure=False)
+    run.claim("as configured: cells", configured["cells"], equals=[TOO_FEW, TOO_FEW])
+    run.claim("as configured: lost by a1", min(lost[0] for lost in configured["lost"]), at_least=10)
+    run.claim("as configured: all that was lost was dropped for want of headroom at r3",
+              sum(lost[0] for lost in configured["lost"]), equals=configured["dropped"])  # fmt: skip
+
+
+def _congest(run: Run, wan: str, measure: bool) -> dict[str, Any]:
+    import time
+    from fractions import Fraction
+
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.traffic import ping
+    from topologies.srv6_wan import Srv6Wan
+
+    topo = Srv6Wan(wan=wan, headroom=TOO_FEW, measure=measure)
+    longer = Duration.from_ns(int(topo.delay.ns * Fraction(FACTOR)))
+    found: dict[str, Any] = {"trips": [], "cells": [], "lost": []}
+    found["delays"] = [topo.delay.ns * 2, topo.delay.ns + longer.ns]
+    with network(topo, run) as net:
+        fabric = net.fabric
+        for source in ("a1", "b2"):
+            ping(net[source], net["b1"])
+        for cable in (topo.delay, longer):
+            if cable != topo.delay:
+                fabric.change_delay(PORT, cable)
+            if measure:
+                time.sleep(12)  # it is measured every ten seconds
+                found["trips"].append(fabric.wan("r3")["headroom"][0]["round_trip_ns"])
+            found["cells"].append(fabric.limits(PORT, LOSSLESS).headroom)
+            flows = Flows([Flow(net[source], net["b1"], LOSSLESS, Size("1400B")) for source in ("a1", "b2")])
+            with flows, run.measuring():
+                time.sleep(2)
+                flows.stop_sending()
+            found["lost"].append([report.lost for report in flows.reports])
+        found["reaction"] = fabric.wan("r3")["headroom"][0]["reaction_ns"] if measure else None
+        found["dropped"] = fabric.dropped()
+        found["used"] = fabric.group(PORT, LOSSLESS).high_water[2]
+    return found

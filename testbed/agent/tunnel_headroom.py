@@ -1,0 +1,184 @@
+"""The headroom that the far end of a reverse tunnel needs, measured through the tunnel (decision 0147).
+
+The headroom proposal's measurement, with requests that go where PFC frames go, inside the tunnel, and responses that
+come back by the same routers. T1 is when a request leaves; how long it takes from a threshold that is passed until an
+XOFF leaves is added. T2 is when a PFC frame in its place would have stopped J's queue; T4 is the kernel's stamp.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import IPv6Address
+from typing import Any
+
+from testbed.agent.moments import at_its_moment
+from testbed.frames import Mac, ipv6
+from testbed.frames.headroom import MeasurementFrameError, Request, parse
+from testbed.frames.ipv6 import Packet
+from testbed.frames.srh import Srh
+from testbed.headroom.exchange import Responder, Settings
+from testbed.headroom.measurement import Measurer
+from testbed.headroom.samples import Measurement
+from testbed.pfc import NEVER
+from testbed.srv6.endx_pfc import Measure
+from testbed.srv6.reverse import NETWORK_CONTROL, Encapsulator, ReverseTunnel
+from testbed.units import Duration
+
+_SO_TIMESTAMPNS = 35
+_TIME = struct.Struct("=qq")
+_LONGEST = 2048
+_MOST_PEERS = 64
+_SETTINGS = Settings(samples=8, enough=4, interval_ns=20_000_000, repeat_ns=10_000_000_000, stamp_lag_ns=100_000_000)
+_SPARE_NS = 1_000_000_000
+
+Send = Callable[[bytes], None]
+Found = Callable[[str | None, Duration], None]
+
+
+class TunnelHeadroom:
+    """Of one router."""
+
+    def __init__(
+        self, source: IPv6Address, mac: Mac, send: Send, found: Callable[[str | None, Duration], None]
+    ) -> None:
+        """`send` sends a packet; `found` hears the round trip for an interface, or None: for any."""
+        self._source, self._mac, self._send, self._found = source, mac, send, found
+        self._measurers: dict[object, tuple[Encapsulator, Measurer]] = {}
+        self._responders: dict[IPv6Address, Responder] = {}
+        self._seen: dict[object, Measurement] = {}
+        self._first: set[object] = set()
+        """Tunnels that have been measured once, which does not count."""
+        self._answers = socket.socket(socket.AF_INET6, socket.SOCK_RAW, ipv6.ETHERNET)
+        self._answers.setblocking(False)
+        self._answers.bind((str(source), 0))
+        self._answers.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self.reaction_ns = 0
+        """The longest from a threshold that was passed to the XOFF for it."""
+        self.obeying_ns = 0
+        """The longest from a PFC frame that came out of a tunnel until its queue was stopped."""
+
+    @property
+    def fd(self) -> int:
+        return self._answers.fileno()
+
+    @property
+    def deadline_ns(self) -> int:
+        due = [measurer.deadline() for _, measurer in self._measurers.values()]
+        return min((at for at in due if at is not None), default=NEVER)
+
+    def add(self, tunnel: ReverseTunnel, packets: Encapsulator, now_ns: int) -> None:
+        """Measure it, now and on schedule."""
+        timeout_ns = 4 * (tunnel.delay_ns or 0) + _SPARE_NS
+        seed = b"".join(segment.packed for segment in tunnel.segments)[-32:]
+        name = f"{tunnel.router} to {tunnel.pauses}"
+        measurer = Measurer(name, self._mac, seed, replace(_SETTINGS, timeout_ns=timeout_ns))
+        measurer.link(True, now_ns)
+        measurer.announced(True, True, now_ns)
+        self._measurers[tunnel.identity] = packets, measurer
+
+    def remove(self, tunnel: ReverseTunnel) -> None:
+        self._measurers.pop(tunnel.identity, None)
+        self._seen.pop(tunnel.identity, None)
+        self._first.discard(tunnel.identity)
+
+    def expire(self, now_ns: int) -> None:
+        """Send what is due, and tell what has been found."""
+        for packets, measurer in list(self._measurers.values()):
+            due_ns = measurer.deadline()
+            if due_ns is None or due_ns > now_ns:
+                continue
+
+            output = at_its_moment(measurer.poll, measurer.take_back)
+            if output.request is not None:
+                self._send(packets.carrying(output.request))
+            self._look(packets.tunnel, measurer)
+
+    def _look(self, tunnel: ReverseTunnel, measurer: Measurer) -> None:
+        """Tell what is new."""
+        found, before = measurer.status.measurement, self._seen.get(tunnel.identity)
+        if found is None or found is before:
+            return
+        self._seen[tunnel.identity] = found
+        if before is None:  # routers on the way had to find their neighbours
+            measurer.measure(time.monotonic_ns())
+            self._first.add(tunnel.identity)
+        else:
+            self._first.discard(tunnel.identity)
+            self._tell(tunnel)
+
+    def answer(self, asked: Measure, now_ns: int) -> None:
+        """A request has come out of a tunnel: answer it by the way that it came."""
+        sender = asked.back[-1]
+        responder = self._responders.get(sender)
+        if responder is None:
+            if len(self._responders) >= _MOST_PEERS:
+                return
+            responder = self._responders[sender] = Responder(self._mac, _SETTINGS, b"")
+        try:
+            request = parse(asked.frame)
+        except MeasurementFrameError:
+            return
+        if not isinstance(request, Request):
+            return
+        effective_ns = now_ns + self.obeying_ns
+        responder.accept(request, now_ns, effective_ns)
+        time.sleep(max(0, effective_ns - time.monotonic_ns()) / 1e9)  # T3 is not before T2
+
+        def write(moment_ns: int) -> list[bytes]:
+            return [self._backwards(asked, frame) for frame in responder.poll(moment_ns)]
+
+        for packet in at_its_moment(write, lambda _: responder.take_back()):
+            self._send(packet)
+
+    def hear(self, now_ns: int) -> None:
+        """A response has come."""
+        while True:
+            try:
+                frame, ancillary, _, _ = self._answers.recvmsg(_LONGEST, socket.CMSG_SPACE(_TIME.size))
+            except BlockingIOError:
+                return
+            now_ns = time.monotonic_ns()
+            arrived_ns = _arrived(ancillary, now_ns)
+            for _, measurer in self._measurers.values():
+                if measurer.receive(frame, now_ns, arrived_ns) is None:
+                    break
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "text": measurer.status.text,
+                "round_trip_ns": measurer.status.measurement and measurer.status.measurement.needed.ns,
+                "reaction_ns": self.reaction_ns,
+                **measurer.snapshot(),
+            }
+            for _, measurer in self._measurers.values()
+        ]
+
+    def _tell(self, tunnel: ReverseTunnel) -> None:
+        """The longest round trip of all tunnels of this interface."""
+        trips = [
+            found.needed.ns
+            for packets, measurer in self._measurers.values()
+            if packets.tunnel.interface == tunnel.interface and packets.tunnel.identity not in self._first
+            if (found := measurer.status.measurement) is not None
+        ]
+        self._found(tunnel.interface, Duration.from_ns(max(trips) + self.reaction_ns))
+
+    def _backwards(self, asked: Measure, frame: bytes) -> bytes:
+        headers = Srh.along(asked.back, ipv6.ETHERNET, done=1).encode()
+        return Packet(
+            self._source, asked.back[1], ipv6.ROUTING, headers + frame, traffic_class=NETWORK_CONTROL
+        ).encode()
+
+
+def _arrived(ancillary: list[tuple[int, int, bytes]], now_ns: int) -> int:
+    """The kernel's stamp, by the clock that all else here goes by."""
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS) and len(data) >= _TIME.size:
+            seconds, ns = _TIME.unpack_from(data)
+            return now_ns - max(0, time.time_ns() - (int(seconds) * 10**9 + int(ns)))
+    return now_ns

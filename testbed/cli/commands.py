@@ -115,15 +115,15 @@ def _completion_options(parser: argparse.ArgumentParser) -> None:
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Show what Xoff does: four hosts on a switch in a lab with its own time, the same on every machine."""
+    """Show what Xoff does: a lossless read across a WAN, from bare links on, the same on every machine."""
     from testbed.cli.ui import stdout
 
-    options.experiment, options.set = ["hello"], []
+    options.experiment, options.set = ["cross_dc"], []
     if not options.json:
         stdout.print(
-            "Four hosts on one switch, on a stock Linux kernel with a clock of its own.\n"
-            "Idle time is skipped and load cannot disturb it: the digest at the end is the same\n"
-            "wherever you run this.",
+            "Two data centres and a WAN on a stock Linux kernel with a clock of its own,\n"
+            "a thousand times slower than the hardware. Idle time is skipped and load cannot\n"
+            "disturb it: the digest at the end is the same wherever you run this.",
             style="bold",
         )
     return run(options)

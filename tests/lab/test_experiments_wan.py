@@ -11,7 +11,7 @@ from testbed.lab import definition
 from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Verdict
 
-EXPERIMENTS = ("wan_read", "wan_controller", "wan_headroom")
+EXPERIMENTS = ("wan_read", "wan_controller", "wan_headroom", "cross_dc")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

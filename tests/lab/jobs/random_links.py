@@ -1,7 +1,8 @@
 """Links of random rate, length, frame size and load: the headroom that each measures, and the one that it needs.
 
 What a link needs is seen, not computed: the far end sends at full rate, nothing leaves the switch, and headroom is so
-large that it is never full; the most that was in it, over several XOFFs, is what losslessness needs.
+large that it is never full. The other way is busy as well, so that an XOFF waits for a frame to end. The most that was
+in headroom, over several XOFFs, is what losslessness needs.
 """
 
 from __future__ import annotations
@@ -200,6 +201,10 @@ def _between_two(run: Run, links: list[Link]) -> list[Seen]:
         mac = fabric.port("r-eth0").mac
         ports = [stack.enter_context(RawPort(net["h"], f"h-eth{number}")) for number in range(len(links))]
         frames = [_frame(mac, fabric.port(f"h-eth{n}").mac, link.octets) for n, link in enumerate(links)]
+        against = [_frame(fabric.port(f"h-eth{n}").mac, mac, link.octets, 0) for n, link in enumerate(links)]
+        for number in range(len(links)):  # of several ways to a host the switch takes one for all its addresses
+            station, way = fabric.port(f"h-eth{number}").mac.octets, fabric.port(f"s1-eth{number + 1}").slot
+            fabric.program.set_station(fabric.nodes["s1"], station, way)
         names = [f"s1-eth{number}" for number in range(1, len(links) + 1)]
         if not wait_for(lambda: _all_measured(fabric, names), 60):
             raise XoffError("not all ports have measured their headroom")
@@ -223,6 +228,7 @@ def _between_two(run: Run, links: list[Link]) -> list[Seen]:
             with run.measuring():
                 receiver.send(PfcFrame.xoff(mac, [PRIORITY]).encode())
                 for number, link in enumerate(links):
+                    receiver.send_all([against[number]] * (link.below + 4))
                     ports[number].send_all([frames[number]] * (link.below + link.in_flight + 8))
                 until = time.monotonic() + hold_s
                 while time.monotonic() < until:
@@ -249,9 +255,9 @@ def _due(run: Run, link: Link) -> int:
     return int(STEP.ns * link.load / (100 * link.frame_time.ns) + run.rng.random())
 
 
-def _frame(target: Mac, source: Mac, octets: int) -> bytes:
-    """A frame of the lossless priority that goes to the receiver's port, and that nobody there answers."""
-    header = struct.pack(">BBHHHBBHII", 0x45, PRIORITY << 5, octets - 14, 0, 0, 64, 253, 0, 0x0A636363, 0x0A636364)
+def _frame(target: Mac, source: Mac, octets: int, priority: int = PRIORITY) -> bytes:
+    """A frame that goes to a port, and that nobody there answers."""
+    header = struct.pack(">BBHHHBBHII", 0x45, priority << 5, octets - 14, 0, 0, 64, 253, 0, 0x0A636363, 0x0A636364)
     return (target.octets + source.octets + b"\x08\x00" + header).ljust(octets, b"\0")
 
 

@@ -1,0 +1,130 @@
+"""Xoff's story in one run, for `xoff demo`: from bare links to a lossless read across a WAN, told as it happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate, Scale, Size
+
+LOSSLESS = 3
+SECONDS = 3
+CELL = 208
+
+
+@experiment(timeout="240s")
+def cross_dc(run: Run, wan: str = "10km", library: str = "os-ken") -> None:
+    """Two data centres over an SRv6 WAN that knows nothing of PFC: a1 sends to b1, and b2 overloads b1's port.
+
+    Links settle by DCBX and measure their headroom. A controller learns the routers and, of a wish for a VPN, makes
+    policies and reverse tunnels for PFC frames. Then the same overload is met without End.X.PFC and with it.
+    """
+    print("1  The WAN without End.X.PFC: a stock SRv6 network.")
+    without = _without(run, wan)
+    print(f"   a1 has lost {without['lost']} of {without['sent']} frames.\n")
+    found = _with(run, wan, library)
+    print("\n" + _table(without, found))
+    run.claim("without End.X.PFC: lost", without["lost"], at_least=100)
+    run.claim("with End.X.PFC: lost", found["lost"], equals=0)
+    run.claim("with End.X.PFC: pauses that crossed the WAN", found["pauses"], at_least=1)
+
+
+def _without(run: Run, wan: str) -> dict[str, Any]:
+    from testbed.net.network import network
+    from topologies.srv6_wan import Srv6Wan
+
+    with network(Srv6Wan(wan=wan, back="none"), run) as net:
+        return _overload(run, net)
+
+
+def _with(run: Run, wan: str, library: str) -> dict[str, Any]:
+    from dataclasses import replace
+
+    from experiments._headroom import wait_until_measured
+    from testbed.net.controller import SrController
+    from testbed.net.network import network
+    from testbed.net.port import Port
+    from topologies.srv6_wan import Srv6Wan
+
+    settings = replace(Port().measurement, samples=4, enough=4)
+    port = replace(Port(), measurement=settings).with_dcbx(headroom=True)
+    with SrController(library) as controller:
+        topo = Srv6Wan(wan=wan, back="controlled", measure=True, control=controller.session, port=port)
+        with network(topo, run) as net:
+            fabric = net.fabric
+            links = ["s1-eth2", "s1-eth3", "s2-eth2", "s2-eth3"]
+            print("2  Links settle by DCBX, and measure how much headroom each needs.")
+            wait_until_measured(fabric, links)
+            for name in links:
+                seen = fabric.dcbx(name)
+                trip, cells = Duration.from_ns(seen["measured"]["round_trip_ns"]), seen["measured"]["cells"]
+                print(f"   {name}: PFC agreed for priority {LOSSLESS}; round trip {trip}, headroom {cells} cells")
+            print("3  The controller learns the routers. It is asked for a VPN and a policy each way.")
+            begun_ns = run.now_ns
+            controller.wish(*topo.wishes())
+            controller.wait(controller.settled, "every policy and tunnel is installed")
+            took = Duration.from_ns((run.now_ns - begun_ns) // 10**6 * 10**6)
+            for policy in controller.ask("GET", "/policies")["policies"]:
+                print(f"   policy {policy['id']} by {', '.join(policy['active']['segments'])}")
+                for tunnel in controller.ask("GET", f"/policies/{policy['id']}/reverse")["tunnels"]:
+                    if tunnel["direction"] == "back":
+                        way = ", ".join(tunnel["segments"])
+                        print(f"   reverse tunnel: {tunnel['router']} pauses {tunnel['pauses']} by {way}")
+            print(f"   all of it {took} after the first router was here")
+            print("4  Headroom at the far edge is measured through the tunnel.")
+            before = fabric.limits("r3-eth1", LOSSLESS).headroom
+            controller.wait(lambda: fabric.limits("r3-eth1", LOSSLESS).headroom != before, "it is measured", 20)
+            print(f"   r3: {fabric.limits('r3-eth1', LOSSLESS).headroom} cells, for as long as r1 takes to stop")
+            print("5  The same overload, with End.X.PFC.")
+            found = _overload(run, net)
+            print(f"   a1 has lost {found['lost']} of {found['sent']} frames.")
+            return found
+
+
+def _overload(run: Run, net: Any) -> dict[str, Any]:
+    import time
+
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.traffic import ping
+
+    fabric = net.fabric
+    for source in ("a1", "b2"):
+        ping(net[source], net["b1"])
+    flows = Flows([Flow(net[source], net["b1"], LOSSLESS, Size("1400B")) for source in ("a1", "b2")])
+    with flows, run.measuring():
+        time.sleep(SECONDS)
+        flows.stop_sending()
+    report = flows.reports[0]
+    edge = fabric.group("r3-eth1", LOSSLESS).high_water
+    return {
+        "scale": fabric.port("r3-eth1").scale,
+        "sent": report.sent,
+        "lost": report.lost,
+        "goodput": report.goodput,
+        "pauses": sum(event.kind == "tunnel_received" for event in fabric.events()),
+        "edge": sum(edge) * CELL,
+        "pause": Duration.from_ns(fabric.pfc("r1-eth1", LOSSLESS)["paused_ns"] // 10**6 * 10**6),
+    }
+
+
+def _table(without: dict[str, Any], found: dict[str, Any]) -> str:
+    scale: Scale = found["scale"]
+
+    def rate(value: Rate) -> tuple[str, str]:
+        lab = Rate.from_bps(value.bps // 1000 * 1000)
+        return str(lab), str(scale.real(lab))
+
+    rows = [("", "without", "with End.X.PFC", "with it, in hardware")]
+    rows.append(("frames of a1 lost", str(without["lost"]), str(found["lost"]), str(found["lost"])))
+    goods = [rate(one["goodput"]) for one in (without, found)]
+    rows.append(("goodput of a1", goods[0][0], *goods[1]))
+    rows.append(("PFC frames through the WAN", str(without["pauses"]), str(found["pauses"]), str(found["pauses"])))
+    rows.append(
+        ("r1's port to the WAN was paused", str(without["pause"]), str(found["pause"]), str(scale.real(found["pause"])))
+    )
+    kilobytes = [f"{one['edge'] / 1000:.0f} kB" for one in (without, found)]
+    rows.append(("most in r3's buffer", *kilobytes, kilobytes[1]))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return "\n".join(
+        "   " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+    )

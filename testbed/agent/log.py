@@ -41,7 +41,7 @@ class Own(enum.IntEnum):
     TUNNEL_XOFF = 115  # sent through a reverse tunnel; value: microseconds since the threshold was passed
     TUNNEL_XON = 116
     TUNNEL_REFRESH = 117
-    TUNNEL_RECEIVED = 118  # a PFC frame for these priorities came through one, and this port obeys it
+    TUNNEL_RECEIVED = 118  # a PFC frame for these priorities came through one, and this port has obeyed it; value: ns
     TUNNEL_LEARNED = 119
     SR_INSTALLED = 120  # as the controller wished; value: a policy, a tunnel or a VPN
     SR_REMOVED = 121
@@ -97,7 +97,7 @@ def in_words(record: Record, ports: dict[int, str]) -> LoggedEvent:
     name = (Own(kind) if kind >= Own.DROP else Kind(kind)).name.lower()
     if kind == Own.DROP:
         detail = {"reason": DROP_REASONS[value >> 32 & 3], "octets": value & 0xFFFF_FFFF}
-    elif kind in (Own.QUEUE_STOPPED, Own.FRAME_SENT):
+    elif kind in (Own.QUEUE_STOPPED, Own.FRAME_SENT, Own.TUNNEL_RECEIVED):
         detail = {"reaction_ns": value}
     elif kind == Own.THRESHOLD:
         detail = {"shared_cells": value}

@@ -106,6 +106,9 @@ class Speaker:
         self._notes, self._log, self._story = equipment.notes, equipment.log, equipment.story
         self._control = socket.socket(fileno=os.dup(equipment.control))
         self._orders = socket.socket(fileno=os.dup(equipment.orders))
+        self._orders.settimeout(_PATIENCE_S)
+        self._unanswered = True
+        """Is there an order whose answer did not come in time, perhaps a predecessor's?"""
         self._news = socket.socket(fileno=os.dup(equipment.news))
         self._news.setblocking(False)
         kernel.enter_network_of(plan.pid)
@@ -190,7 +193,9 @@ class Speaker:
                     self._put(slot, event)
             self._settle(slot, now_ns)
         if self._plan.wan:
-            means = Means(self._program, self._order, self._record, self._netlink.send, self._keep, self._reserve)
+            means = Means(
+                self._program, self._order_prepared, self._record, self._netlink.send, self._keep, self._reserve
+            )
             self._wan = WanAgent(self._plan, means, self._wan_left)
             self._wan.start(now_ns)
 
@@ -512,20 +517,27 @@ class Speaker:
         return found
 
     def _order(self, order: Order) -> None:
+        self._order_prepared(order.encode())
+
+    def _order_prepared(self, order: bytes) -> None:
         """Have the agent do it, and wait until it has: it is there within a moment, or its successor is."""
         try:
-            self._order_now(order.encode())
+            self._order_now(order)
         except TimeoutError:  # it will be done when there is an agent again
-            self._record(time.monotonic_ns(), Own.SEND_FAILED, order.slot, order.mask, errno.ETIMEDOUT)
+            refused = Order.parse(order)
+            self._record(time.monotonic_ns(), Own.SEND_FAILED, refused.slot, refused.mask, errno.ETIMEDOUT)
 
     def _order_now(self, order: bytes) -> None:
-        self._orders.setblocking(False)
-        with suppress(BlockingIOError):
-            while self._orders.recv(len(DONE)):  # an answer that came too late is none to this order
-                pass
-        self._orders.settimeout(_PATIENCE_S)
+        if self._unanswered:  # an answer that came too late is none to this order
+            self._orders.setblocking(False)
+            with suppress(BlockingIOError):
+                while self._orders.recv(len(DONE)):
+                    pass
+            self._orders.settimeout(_PATIENCE_S)
+        self._unanswered = True
         self._orders.send(order)
         self._orders.recv(len(DONE))
+        self._unanswered = False
 
     def _keep(self) -> None:
         kept = {

@@ -8,7 +8,6 @@ XOFF leaves is added. T2 is when a PFC frame in its place would have stopped J's
 from __future__ import annotations
 
 import socket
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,13 +22,12 @@ from testbed.frames.srh import Srh
 from testbed.headroom.exchange import Responder, Settings
 from testbed.headroom.measurement import Measurer
 from testbed.headroom.samples import Measurement
+from testbed.linux import stamped
 from testbed.pfc import NEVER
 from testbed.srv6.endx_pfc import Measure
 from testbed.srv6.reverse import NETWORK_CONTROL, Encapsulator, ReverseTunnel
 from testbed.units import Duration
 
-_SO_TIMESTAMPNS = 35
-_TIME = struct.Struct("=qq")
 _LONGEST = 2048
 _MOST_PEERS = 64
 _SETTINGS = Settings(samples=8, enough=4, interval_ns=20_000_000, repeat_ns=10_000_000_000, stamp_lag_ns=100_000_000)
@@ -55,7 +53,7 @@ class TunnelHeadroom:
         self._answers = socket.socket(socket.AF_INET6, socket.SOCK_RAW, ipv6.ETHERNET)
         self._answers.setblocking(False)
         self._answers.bind((str(source), 0))
-        self._answers.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        stamped.enable(self._answers)
         self.reaction_ns = 0
         """The longest from a threshold that was passed to the XOFF for it."""
         self.obeying_ns = 0
@@ -138,11 +136,10 @@ class TunnelHeadroom:
         """A response has come."""
         while True:
             try:
-                frame, ancillary, _, _ = self._answers.recvmsg(_LONGEST, socket.CMSG_SPACE(_TIME.size))
+                frame, arrived_ns = stamped.receive(self._answers, _LONGEST)
             except BlockingIOError:
                 return
             now_ns = time.monotonic_ns()
-            arrived_ns = _arrived(ancillary, now_ns)
             for _, measurer in self._measurers.values():
                 if measurer.receive(frame, now_ns, arrived_ns) is None:
                     break
@@ -173,12 +170,3 @@ class TunnelHeadroom:
         return Packet(
             self._source, asked.back[1], ipv6.ROUTING, headers + frame, traffic_class=NETWORK_CONTROL
         ).encode()
-
-
-def _arrived(ancillary: list[tuple[int, int, bytes]], now_ns: int) -> int:
-    """The kernel's stamp, by the clock that all else here goes by."""
-    for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS) and len(data) >= _TIME.size:
-            seconds, ns = _TIME.unpack_from(data)
-            return now_ns - max(0, time.time_ns() - (int(seconds) * 10**9 + int(ns)))
-    return now_ns

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
@@ -22,12 +22,12 @@ from testbed.agent.sr import SrAgent, SrMeans, SrNotes
 from testbed.agent.tunnel_headroom import TunnelHeadroom
 from testbed.errors import UsageError
 from testbed.frames.mac_control import PfcFrame
-from testbed.linux import packet_filter
+from testbed.linux import packet_filter, stamped
 from testbed.linux.netlink import Message
 from testbed.linux.port_program import PRIORITIES, PortProgram
 from testbed.pfc import NEVER, PRIORITIES_IN
 from testbed.pfc.wire import pause_ns
-from testbed.srv6.endx_pfc import EndXPfc, Measure, PauseJ, SendIcmp
+from testbed.srv6.endx_pfc import EndXPfc, Measure, PauseJ, SendIcmp, process
 from testbed.srv6.items import TunnelItem
 from testbed.srv6.learning import Learned, Learner
 from testbed.srv6.messages import OwnTunnel, Pause
@@ -41,6 +41,8 @@ _LONGEST = 2048
 _LISTEN_AGAIN_NS = 50_000_000
 _VARIATION = Duration("5ms")
 """What a PFC frame in a tunnel may take beyond the links' delays: it waits for frames that are on the line."""
+_HOP_LIMIT_AT = 7
+_MOST_KNOWN = 256
 _SOL_PACKET, _IGNORE_OUTGOING = 263, 23
 
 
@@ -54,11 +56,24 @@ class _Tunnel:
 
 
 @dataclass(frozen=True)
+class _Pause:
+    """What a packet to a SID asks for, ready to be done."""
+
+    sid: IPv6Address
+    result: PauseJ
+    orders: tuple[tuple[PortPlan, bytes], ...]
+    mask: int
+    changes: tuple[tuple[int, int], ...]
+    """The slice's priorities, and quanta."""
+
+
+@dataclass(frozen=True)
 class Means:
     """What a speaker lends."""
 
     program: PortProgram
-    order: Callable[[Order], None]
+    order: Callable[[bytes], None]
+    """Have the agent do something, and wait until it has."""
     record: Callable[[int, Own, int, int, int], None]
     send: Callable[[Iterable[Message]], None]
     """Of netlink requests."""
@@ -84,6 +99,8 @@ class WanAgent:
         self._tunnels: dict[object, _Tunnel] = {}
         self._congested: dict[int, int] = {}
         """Congested local priorities of each slot, as a mask."""
+        self._known: dict[bytes, _Pause] = {}
+        """Packets that have come, but for their hop limits."""
         self._pausing: dict[tuple[IPv6Address, str, int, int | None], int] = {}
         """What has been reported as paused, and until when it is."""
         self.send_errors = 0
@@ -117,8 +134,7 @@ class WanAgent:
                     for priority in range(PRIORITIES):
                         if self._means.program.is_congested(port.slot, priority):
                             self._congested[port.slot] = self._congested.get(port.slot, 0) | 1 << priority
-        if self._headroom is not None:
-            self._practise()
+        self._practise()
         for tunnel, refresh in self._plan.tunnels:
             self._add(tunnel, refresh, now_ns)
         if self._control is not None:
@@ -291,53 +307,71 @@ class WanAgent:
 
     def _take(self, now_ns: int) -> None:
         """A packet has come to one of our End.X.PFC SIDs."""
-        for data in _packets(self._ending):
+        for data, came_ns in _packets(self._ending):
+            said = data[:_HOP_LIMIT_AT] + data[_HOP_LIMIT_AT + 1 :]
+            if (known := self._known.get(said)) is not None:
+                self._behaviour.repeat(known.sid, known.result)
+                self._pause(known, came_ns)
+                continue
             result = self._behaviour.receive(data)
             if isinstance(result, PauseJ):
-                self._pause(IPv6Address(data[24:40]), result, now_ns)
+                pause = self._prepared(IPv6Address(data[24:40]), result)
+                self._pause(pause, came_ns)
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[said] = pause
             elif isinstance(result, Measure) and self._headroom is not None:
                 self._headroom.answer(result, now_ns)
             elif isinstance(result, SendIcmp):
                 self._send_packet(result.packet)
 
-    def _pause(self, sid: IPv6Address, result: PauseJ, now_ns: int) -> None:
+    def _prepared(self, sid: IPv6Address, result: PauseJ) -> _Pause:
         """The queues of the slice stop at every port of J, or go on."""
         here = {
             local: (priority, quanta)
             for priority, quanta in result.frame.changes()
             if (local := self._local_of(result.slice_id, priority)) is not None
         }
-        if not here:
-            return
+        ports = [self._ports[one.interface] for one in result.adjacencies if one.interface in self._ports]
         frame = PfcFrame.of(self._mac, {local: quanta for local, (_, quanta) in here.items()}).encode()
-        mask = sum(1 << local for local in here)
-        for adjacency in result.adjacencies:
-            port = self._ports.get(adjacency.interface)
-            if port is None:
-                continue
-            self._obey(port, frame)
-            self._means.record(now_ns, Own.TUNNEL_RECEIVED, port.slot, mask, 0)
-            for priority, quanta in here.values():
-                what = (sid, port.name, priority, result.slice_id)
+        orders = [(port, Order(What.OBEY, port.slot, frame=frame).encode()) for port in ports if here]
+        return _Pause(sid, result, tuple(orders), sum(1 << local for local in here), tuple(here.values()))
+
+    def _pause(self, pause: _Pause, came_ns: int) -> None:
+        for port, order in pause.orders:
+            self._obey(order)
+            now_ns = time.monotonic_ns()
+            self._means.record(now_ns, Own.TUNNEL_RECEIVED, port.slot, pause.mask, now_ns - came_ns)
+            for priority, quanta in pause.changes:
+                what = (pause.sid, port.name, priority, pause.result.slice_id)
                 if (quanta > 0) != (what in self._pausing):
                     self._say(Pause(*what, stopped=quanta > 0), now_ns)
                 self._pausing.pop(what, None)
                 if quanta:
                     self._pausing[what] = now_ns + pause_ns(port.rate, quanta)
 
-    def _obey(self, port: PortPlan, frame: bytes) -> None:
+    def _obey(self, order: bytes) -> None:
         before_ns = time.monotonic_ns()
-        self._means.order(Order(What.OBEY, port.slot, frame=frame))
+        self._means.order(order)
         if self._headroom is not None:
             self._headroom.obeying_ns = max(self._headroom.obeying_ns, time.monotonic_ns() - before_ns)
 
     def _practise(self) -> None:
-        """Have every port of J stop and go on while nobody sends yet, to know how long it takes."""
-        interfaces = sorted({adjacency.interface for sid in self._plan.sids for adjacency in sid.sid.adjacencies})
-        for port in (self._ports[name] for name in interfaces):
-            lossless = PRIORITIES_IN[port.pfc.mask]
-            for frame in (PfcFrame.xoff(self._mac, lossless, 1), PfcFrame.xon(self._mac, lossless)):
-                self._obey(port, frame.encode())
+        """Do what a PFC frame out of a tunnel needs while nobody sends yet: the first time takes longest. Where it is
+        measured how long that takes, the queues at J stop for a moment.
+        """
+        for local in self._plan.sids:
+            frames = [PfcFrame.xon(self._mac, [0])]
+            if self._headroom is not None:
+                lossless = PRIORITIES_IN[self._ports[local.forwards_by.interface].pfc.mask]
+                frames = [PfcFrame.xoff(self._mac, lossless, 1), PfcFrame.xon(self._mac, lossless)]
+            address = local.sid.address
+            packets = Encapsulator(ReverseTunnel("here", "here", (address, address)), self._plan.source)
+            for frame in frames:
+                result = process(packets.packet(frame), local)
+                assert isinstance(result, PauseJ), result
+                for _, order in self._prepared(address, result).orders:
+                    self._obey(order)
 
     def _reserve(self, interface: str | None, round_trip: Duration) -> None:
         for port in self._ports.values():
@@ -364,11 +398,12 @@ class WanAgent:
         self._listen_ns = now_ns
 
     def _learn(self, now_ns: int) -> None:
-        """A data packet; one is enough for a while."""
+        """A data packet; one is enough for a while. PFC in a tunnel comes in here as well, and goes first."""
         assert self._learner is not None
+        self._take(now_ns)
         packet_filter.attach(self._data, packet_filter.nothing())
         self._listen_ns = now_ns + _LISTEN_AGAIN_NS
-        for data in _packets(self._data):
+        for data, _ in _packets(self._data):
             found = self._learner.data_packet(data, now_ns)
             if isinstance(found, Learned) and found.new and self._plan.learned_refresh:
                 if found.evicted:
@@ -405,15 +440,17 @@ def _tap(code: bytes) -> socket.socket:
     packets.setblocking(False)
     packet_filter.attach(packets, packet_filter.nothing())
     packets.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
-    _packets(packets)  # what came before the filter was there
+    stamped.enable(packets)
+    for _ in _packets(packets):
+        pass  # what came before the filter was there
     packet_filter.attach(packets, code)
     return packets
 
 
-def _packets(packets: socket.socket) -> list[bytes]:
-    found: list[bytes] = []
+def _packets(packets: socket.socket) -> Iterator[tuple[bytes, int]]:
+    """All that wait, with when they came in."""
     while True:
         try:
-            found.append(packets.recv(_LONGEST))
+            yield stamped.receive(packets, _LONGEST)
         except BlockingIOError:
-            return found
+            return

@@ -316,6 +316,10 @@ class EndXPfc:
         counter[_counter_name(result)] += 1
         return result
 
+    def repeat(self, sid: IPv6Address, result: Result) -> None:
+        """Count a packet like one that had this result: routers say the same again and again."""
+        self._counters[sid][_counter_name(result)] += 1
+
     def counters(self) -> dict[str, dict[str, int]]:
         """By SID, and under "other" for packets to no SID of these; what was never counted is left out."""
         counted = {str(address): dict(sorted(counter.items())) for address, counter in self._counters.items()}

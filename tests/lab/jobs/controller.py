@@ -96,6 +96,7 @@ def fifty(run: Run, library: str = "os-ken") -> None:
         wish_for_200(token, edges, fleet)
         wait(run, fleet, "200 policies are installed", lambda: len(lists(fleet)) == 200, 60)
         run.claim("with each wish by REST, one after the other", run.now_ns - begun_ns, at_most=20_000_000_000)
+        fleet.run(lambda: False, seconds=2)  # tunnels of lists that are no more go last
         fleet.close()
     # The next controller meets routers that have lost their tunnels, but not the wishes.
     tunnels = count_tunnels(fleet)

@@ -17,6 +17,33 @@ from testbed.net import srv6
 from testbed.srv6.reverse import Encapsulator, ReverseTunnel
 
 MAC = Mac.parse("02:00:00:00:00:99")
+_RECEIVE_ERRORS, _HOPS = 25, 16  # IPV6_RECVERR, IPV6_UNICAST_HOPS
+
+
+def _trace(node: Any, address: str) -> list[str]:
+    """Who answers a datagram that may go one hop, two hops and so on, up to the address itself."""
+    answered: list[str] = []
+    with kernel.in_network_of(node.pid):
+        probe = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    probe.settimeout(5)
+    probe.setsockopt(socket.IPPROTO_IPV6, _RECEIVE_ERRORS, 1)
+    while not answered or (answered[-1] != address and len(answered) < 8):
+        probe.setsockopt(socket.IPPROTO_IPV6, _HOPS, len(answered) + 1)
+        probe.sendto(b"where", (address, 33434 + len(answered)))
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            try:
+                _, ancillary, _, _ = probe.recvmsg(512, 512, socket.MSG_ERRQUEUE)
+            except BlockingIOError:
+                time.sleep(0.01)
+                continue
+            (offender,) = (data for level, kind, data in ancillary if kind == _RECEIVE_ERRORS)
+            answered.append(socket.inet_ntop(socket.AF_INET6, offender[24:40]))
+            break
+        else:
+            answered.append("nobody")
+    probe.close()
+    return answered
 
 
 def counters(fabric: Any) -> dict[str, int]:
@@ -39,6 +66,9 @@ def at_the_sid(run: Run) -> None:
         sid, end2, end3 = (one.address for one in (srv6.pfc("r1", place, leg), srv6.end("r2"), srv6.end("r3")))
         pinged = r3.cmd(f"ping -6 -c 3 -i 0.2 -W 5 {sid}")
         run.claim("pings that were answered", pinged.count("bytes from"), equals=3)
+        run.claim(
+            "a trace to the SID", _trace(r3, str(sid)), equals=[str(topo.graph.leg("r2", "r3")[1].address), str(sid)]
+        )
         packets = Encapsulator(ReverseTunnel("r3", "r1", (end3, end2, sid)), srv6.source(3))
         with kernel.in_network_of(r3.pid):
             raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
@@ -60,6 +90,12 @@ def at_the_sid(run: Run) -> None:
         run.claim("pauses", state["xoff_received"], equals=1)
         # 5000 quanta of 512 bits at 10 Mb/s; and until the agent was awake.
         run.claim("ns paused", state["paused_ns"], at_least=256_000_000, at_most=256_500_000)
-        wanted = {"paused": 1, "answered ping": 3, "dropped inner_other_mac": 1, "dropped inner_pause": 1}
+        wanted = {
+            "paused": 1,
+            "answered ping": 3,
+            "answered traceroute": 1,
+            "dropped inner_other_mac": 1,
+            "dropped inner_pause": 1,
+        }
         run.claim("by what became of them", wanted.items() <= counted.items(), equals=True)
         run.claim("from outside the domain", counted.get("dropped outside_domain", 0), equals=1)

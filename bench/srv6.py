@@ -1,0 +1,125 @@
+"""How fast the SRv6 WAN is: PFC out of a tunnel, from a wish to tunnels, after a failure, and paths for 1000 routers.
+
+    python bench/srv6.py
+
+Times inside the lab are virtual and the same everywhere. Paths are computed on this machine, in its CPU time.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from ipaddress import IPv6Address
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from testbed import lab
+from testbed.lab import definition, engine
+from testbed.lab.engine import Ready
+from testbed.lab.result import Status
+from testbed.srv6.paths import Paths
+from testbed.srv6.policy import Dynamic, Key, Policy, compute
+from testbed.srv6.sid import Adjacency, Kind, Sid
+from testbed.srv6.topology import Link, Port, Topology
+
+ROOT = Path(__file__).parents[1]
+ROUTERS, POLICIES = 1000, 200
+
+
+def main() -> int:
+    ready = engine.prepare(engine.Kind.VM, print)
+    found = figures(ready, ROOT / "bench" / "jobs" / "srv6.py", "tunnelled")
+    rows = [("PFC frame out of a tunnel -> queue stopped: samples", found["samples"], "", None)]
+    rows += [
+        (f"   {part}", found[part], "us", 300.0 if part == "p99" else None) for part in ("p50", "p90", "p99", "worst")
+    ]
+    found = figures(ready, ROOT / "experiments" / "wan_controller.py", "wan_controller")
+    names = {
+        "figure 2, real routers: from the last router to the last tunnel": (
+            "ns from the last router to the last tunnel",
+            2000.0,
+        ),
+        "   from a cut cable to the last new list": ("a cut: ns until the last new list", 500.0),
+    }
+    rows += [(said, found[name] / 1e6, "ms", limit) for said, (name, limit) in names.items()]
+    found = figures(ready, ROOT / "tests" / "lab" / "jobs" / "controller.py", "fifty")
+    for said, name, limit in (
+        (
+            "50 routers, 200 policies: from connect to the last tunnel",
+            "from connect to the last reverse tunnel, 50 routers",
+            10_000.0,
+        ),
+        ("   from a failure to the last new list", "from a failure to the last new list, 50 routers", 500.0),
+    ):
+        rows.append((said, found[name] / 1e6, "ms", limit))
+    rows += [(said, seconds * 1000, "ms", None) for said, seconds in computation().items()]
+    width = max(len(name) for name, *_ in rows)
+    for name, value, unit, limit in rows:
+        mark = " " if limit is None else "✓" if value <= limit else "✗"
+        wanted = "" if limit is None else f"at most {limit:g} {unit}"
+        print(f"{mark} {name:<{width}}  {f'{value:.1f} {unit}':>12}  {wanted}")
+    return 0 if all(limit is None or value <= limit for _, value, _, limit in rows) else 1
+
+
+def figures(ready: Ready, file: Path, name: str) -> Mapping[str, float]:
+    """Numbers of a run: figures, and what claims measured."""
+    with tempfile.TemporaryDirectory() as out:
+        result = lab.run(definition.load_file(file, name), on=ready, out=out)
+    if result.status is not Status.OK:
+        sys.exit(f"{name}: {result.reason}")
+    found = {figure.name: figure.value for figure in result.figures}
+    found |= {claim.name: claim.measured for claim in result.claims}
+    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
+
+
+def computation() -> Mapping[str, float]:
+    """CPU seconds, for a WAN of random links."""
+    rng = random.Random(1)
+    topology = Topology()
+    names = [f"r{number}" for number in range(ROUTERS)]
+    edges = names[::20]
+    for name in names:
+        topology.add_router(name)
+    pairs = {tuple(sorted((number, rng.randrange(number)))) for number in range(1, ROUTERS)}
+    while len(pairs) < 2 * ROUTERS:
+        pairs.add(tuple(sorted(rng.sample(range(ROUTERS), 2))))
+    ports: dict[str, list[str]] = {name: [] for name in names}
+    for one, other in sorted(pairs):
+        delay = rng.randrange(1_000_000, 10_000_000)
+        ends = Port(names[one], f"to{other}"), Port(names[other], f"to{one}")
+        topology.put_link(Link(ends, (delay, delay)))
+        for end in ends:
+            ports[end.router].append(end.interface)
+    for number, name in enumerate(names):
+        sids = [Sid(name, IPv6Address(f"fd00:a:{number + 1:x}:1::"), Kind.END)]
+        for place, interface in enumerate(ports[name]):
+            kinds = [(Kind.END_X, 0x20), (Kind.END_X_PFC, 0x1000)] if name in edges else [(Kind.END_X, 0x20)]
+            for kind, first in kinds:
+                adjacency = Adjacency(interface, IPv6Address("fd00:b::ff"))
+                address = IPv6Address(f"fd00:a:{number + 1:x}:{first + place:x}::")
+                sids.append(Sid(name, address, kind, adjacencies=(adjacency,)))
+        if name in edges:
+            sids.append(Sid(name, IPv6Address(f"fd00:a:{number + 1:x}:d4::"), Kind.END_DT46))
+        topology.put_sids(name, sids)
+    begun = time.process_time()
+    paths = Paths(topology)
+    paths.shortest(names[0], names[-1])
+    one = time.process_time() - begun
+    ends = [(a, b) for a in edges for b in edges if a != b][:POLICIES]
+    policies = [Policy(Key(a, 100, b), (Dynamic(pfc_ends=True),)) for a, b in ends]
+    begun = time.process_time()
+    outcomes = compute(topology, policies)
+    all_of_them = time.process_time() - begun
+    active = sum(outcome.active is not None for outcome in outcomes)
+    return {
+        f"{ROUTERS} routers, {2 * ROUTERS} links: a first path": one,
+        f"   {active} policies with their tunnels": all_of_them,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -22,7 +22,7 @@ _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _REQUEST, _ACK, _REPLACE, _EXCL, _CREATE, _DUMP = 0x1, 0x4, 0x100, 0x200, 0x400, 0x300
 _SOL_NETLINK, _EXT_ACK, _CAP_ACK = 270, 11, 10
 _ATTRIBUTE_TEXT = 1  # NLMSGERR_ATTR_MSG
-_GONE = (errno.ENOENT, errno.ENODEV, errno.EINVAL, errno.EADDRNOTAVAIL)
+_GONE = (errno.ENOENT, errno.ENODEV, errno.ESRCH, errno.EINVAL, errno.EADDRNOTAVAIL)
 _BATCH = 64
 """Messages a batch: their answers have to fit into the socket's buffer together."""
 
@@ -99,7 +99,8 @@ class Socket:
         pending = list(messages)
         refused: NetlinkError | None = None
         for start in range(0, len(pending), _BATCH):
-            refused = self._send_batch(pending[start : start + _BATCH]) or refused
+            later = self._send_batch(pending[start : start + _BATCH])
+            refused = refused or later
         if refused:
             raise refused
 

@@ -73,3 +73,8 @@ def test_a_list_that_the_kernel_does_not_have_is_an_error_and_the_socket_stays_g
     with pytest.raises(NetlinkError, match=r"^listing: Operation not supported$"):
         netlink.dump(9999, bytes(8))
     netlink.send([links.up(LOOPBACK)])
+
+
+def test_the_first_refusal_is_raised_also_if_a_later_batch_has_another(netlink: Socket) -> None:
+    with pytest.raises(NetlinkError, match=r"^setting interface 98 up"):
+        netlink.send([links.up(98), *(address(number) for number in range(100)), links.up(99)])

@@ -1,6 +1,6 @@
 """Requests for SRv6 in the kernel: VRFs, behaviours behind SIDs, and routes that put packets into a list of segments.
 
-All of them can be repeated: what is there already is replaced.
+All of them can be repeated, for what is there already is replaced; but a VRF is made once.
 """
 
 from __future__ import annotations
@@ -24,18 +24,25 @@ _DT = {"End.DT4": 8, "End.DT6": 7, "End.DT46": 16}
 _LAST_RESORT = 4278198272
 """The metric that the kernel's documentation of VRFs has for a table's last route."""
 
+_EVERYTHING = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+
 Prefix = IPv4Network | IPv6Network
 
 
-def vrf(name: str, index: int, table: int) -> list[Message]:
-    """A VRF. What it has no route for goes nowhere: not into the main table."""
+def vrf(name: str, index: int, table: int) -> Message:
     info = text(1, "vrf") + attribute(2 | _NESTED, u32(1, table))
     body = struct.pack("=BxHiII", 0, 0, index, 1, 1) + text(_NAME, name) + attribute(_LINK_INFO | _NESTED, info)
-    everything = (ip_network("0.0.0.0/0"), ip_network("::/0"))
-    return [
-        Message(_NEW_LINK, body, f"making the VRF {name}", create=True),
-        *(unreachable(prefix, table, metric=_LAST_RESORT) for prefix in everything),
-    ]
+    return Message(_NEW_LINK, body, f"making the VRF {name}", create=True)
+
+
+def last_resort(table: int) -> list[Message]:
+    """What a VRF has no route for goes nowhere: not into the main table."""
+    return [unreachable(prefix, table, metric=_LAST_RESORT) for prefix in _EVERYTHING]
+
+
+def remove_last_resort(table: int) -> list[Message]:
+    """The table of a VRF outlives it, with its routes: they are removed, or who has the table next has them too."""
+    return [remove_route(prefix, table, metric=_LAST_RESORT) for prefix in _EVERYTHING]
 
 
 def join(index: int, vrf_index: int) -> Message:
@@ -67,10 +74,12 @@ def unreachable(prefix: Prefix, table: int, metric: int = 0) -> Message:
     return _route(prefix, table, _UNREACHABLE, more, f"the route to {prefix}, which leads nowhere")
 
 
-def remove_route(prefix: Prefix, table: int = _MAIN) -> Message:
+def remove_route(prefix: Prefix, table: int = _MAIN, metric: int = 0) -> Message:
+    """Without a metric, of several routes the one that counts."""
     family = _AF_INET if prefix.version == 4 else _AF_INET6
     body = struct.pack("=BBBBBBBBI", family, prefix.prefixlen, 0, 0, 0, 0, 255, 0, 0)
     body += attribute(_DESTINATION, prefix.network_address.packed) + u32(_TABLE, table)
+    body += u32(_METRIC, metric) if metric else b""
     return Message(_DELETE_ROUTE, body, f"removing the route to {prefix}", may_be_gone=True)
 
 

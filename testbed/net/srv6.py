@@ -27,6 +27,7 @@ STRUCTURE = Structure()
 FIRST_TABLE = 100
 _END, _PFC, _CROSS, _SLICED, _DT4 = 0x1, 0x10, 0x20, 0xA000, 0xD4
 _BACKUP_METRIC = 2048
+MOST_LEGS = _CROSS - _PFC
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Leg:
 def number(router: str) -> int:
     """Of a router's name, as in r3."""
     digits = router.lstrip("abcdefghijklmnopqrstuvwxyz-")
-    if not digits.isdigit() or not 0 < int(digits) < 1 << 16:
+    if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits) < 1 << 16:
         raise UsageError(f"router {router!r} has no number to make addresses of; name it as in r3")
     return int(digits)
 
@@ -111,6 +112,9 @@ class WanGraph:
         self.legs: dict[str, list[Leg]] = {}
         taken = dict(ports_before)
         for cable, (one, other, delay) in enumerate(spans, 1):
+            if one == other or delay.ps < 1:
+                wrong = "ends where it starts" if one == other else "has no delay, by which ways are found"
+                raise UsageError(f"cable {cable} of the WAN, from {one} to {other}, {wrong}")
             names = []
             for router in (one, other):
                 place = taken.get(router, 0)
@@ -118,6 +122,7 @@ class WanGraph:
                 names.append(f"{router}-eth{place}")
             self.legs.setdefault(one, []).append(Leg(names[0], other, names[1], cable, 1, delay))
             self.legs.setdefault(other, []).append(Leg(names[1], one, names[0], cable, 2, delay))
+        self._check_numbers()
         self._distances = self._measure()
 
     @property
@@ -147,8 +152,9 @@ class WanGraph:
         return Duration.from_ps(max(leg.delay.ps + self._distances[leg.neighbour, goal] for leg in ways))
 
     def leg(self, router: str, neighbour: str) -> tuple[int, Leg]:
-        """The link to a neighbour, with its place among the router's."""
-        return next((place, leg) for place, leg in enumerate(self.legs[router]) if leg.neighbour == neighbour)
+        """The link to a neighbour, of several the shortest, with its place among the router's."""
+        found = [(place, leg) for place, leg in enumerate(self.legs[router]) if leg.neighbour == neighbour]
+        return min(found, key=lambda one: one[1].delay.ps)
 
     def commands(self, router: str, sids: Iterable[Sid]) -> list[str]:
         """For the router's shell: addresses, routes to all others, and these SIDs."""
@@ -205,6 +211,15 @@ class WanGraph:
             for leg in self.legs[owner]:
                 found.setdefault(leg.cable, owner)
         return {cable: owner for cable, owner in found.items() if owner != router}
+
+    def _check_numbers(self) -> None:
+        """Addresses are made of them."""
+        routers: dict[int, str] = {}
+        for router, legs in self.legs.items():
+            if (other := routers.setdefault(number(router), router)) != router:
+                raise UsageError(f"routers {other} and {router} have the same number, and so the same addresses")
+            if len(legs) > MOST_LEGS:
+                raise UsageError(f"router {router} has {len(legs)} cables of the WAN; there are SIDs for {MOST_LEGS}")
 
     def _measure(self) -> dict[tuple[str, str], int]:
         far = 1 << 62

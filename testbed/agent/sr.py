@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from testbed.agent.kernel_sr import KernelSr
 from testbed.agent.log import Own
 from testbed.agent.plan import ControlPlan
-from testbed.errors import XoffError
+from testbed.errors import UsageError, XoffError
 from testbed.pfc import NEVER
 from testbed.srv6.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.messages import Command, Install, OwnTunnel, Pause
@@ -165,9 +165,19 @@ class SrAgent:
             act = self._means.add_tunnel if installs else self._means.remove_tunnel
             act(item.tunnel, time.monotonic_ns())
         elif installs:
+            if isinstance(item, VpnItem):
+                self._check_interfaces(item)
             self._means.kernel.install(item, self._router.installed)
         else:
             self._means.kernel.remove(item, self._router.installed)
+
+    def _check_interfaces(self, item: VpnItem) -> None:
+        """A link to another router would be gone for all others."""
+        site = item.wish.site(self._router.name)
+        for end in self._router.known.links:
+            if site is not None and end.interface in site.interfaces:
+                where = f"{end.interface} leads to {end.neighbour.router}"
+                raise UsageError(f"VPN {item.wish.name}: {where}; a VPN has interfaces towards its tenant")
 
     def _know_vpns(self, now_ns: int) -> None:
         """A VPN has a SID of its own."""

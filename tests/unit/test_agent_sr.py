@@ -1,0 +1,421 @@
+"""A router's agent and a controller over a real Unix socket: what is wished for is done, told, and kept.
+
+The agent is R1's. The other routers of the draft's Figure 3 are made up, the controller is the real one, and the kernel
+is the one of `srv6_kernel`. Time is set by hand.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from srv6_control import FIGURE_3, MS, SHARED_KEY, S, World, report
+from srv6_kernel import Encap, Kernel, wanted
+
+from testbed.agent import sr
+from testbed.agent.kernel_sr import KernelSr
+from testbed.agent.log import SR_ITEMS, Own
+from testbed.agent.plan import ControlPlan
+from testbed.agent.sr import SrAgent, SrMeans, SrNotes
+from testbed.errors import UsageError
+from testbed.linux.netlink import Message
+from testbed.srv6.items import PolicyItem, TunnelItem
+from testbed.srv6.messages import OwnTunnel, Pause
+from testbed.srv6.policy import Key
+from testbed.srv6.reverse import ReverseTunnel
+from testbed.srv6.router import RECONNECT_NS
+from testbed.srv6.session import SessionSettings
+
+INTERFACES = {"red0": 11, "blue0": 12, "to2": 13}
+R1_TO_R3 = Key("R1", 100, "R3")
+FORTH = "R1 to R3 (fd00:a:1:1::, fd00:a:2:1::, fd00:a:3:f02::)"
+
+
+class Controller(World):
+    """The controller, with R2 and R3 in memory and a Unix socket for R1."""
+
+    def __init__(self, path: Path, clock: SimpleNamespace) -> None:
+        self.path, self.clock = path, clock
+        self.agents: list[SrAgent] = []
+        self.door: socket.socket | None = None
+        self.lines: dict[int, socket.socket] = {}
+        self.reads = True
+        super().__init__()
+        self.open()
+
+    def open(self) -> None:
+        """Be there, with a memory that is empty."""
+        self.door = socket.socket(socket.AF_UNIX)
+        self.door.bind(str(self.path))
+        self.door.listen()
+        self.door.setblocking(False)
+
+    def crash(self) -> None:
+        for line in (*self.lines.values(), self.door):
+            if line is not None:
+                line.close()
+        self.lines.clear()
+        self.door = None
+        self.path.unlink()
+        self.restart()
+        self._deliver()
+
+    def _carry(self) -> None:
+        self.clock.now_ns = self.now_ns
+        while self._deliver():
+            pass
+
+    def _deliver(self) -> bool:
+        """Have everybody read what has come; whether anything had."""
+        busy = False
+        while self.door is not None:
+            try:
+                line, _ = self.door.accept()
+            except BlockingIOError:
+                break
+            line.setblocking(False)
+            number = self.south.connect(self.now_ns)
+            assert number is not None
+            self.lines[number], busy = line, True
+        for number, line in list(self.lines.items()) if self.reads else ():
+            with suppress(BlockingIOError):
+                while True:
+                    data, busy = line.recv(1 << 16), True
+                    if not data:
+                        self.south.disconnected(number, self.now_ns)
+                        self.lines.pop(number).close()
+                        break
+                    self.south.receive(number, data, self.now_ns)
+        for number, fake in list(self._at.items()):
+            if data := fake.router.data_to_send():
+                self.south.receive(number, data, self.now_ns)
+                busy = True
+        self.south.advance(self.now_ns)
+        for number, data, is_over in self.south.output():
+            busy = True
+            if (line := self.lines.get(number)) is not None:
+                line.sendall(data)
+                if is_over:
+                    self.lines.pop(number).close()
+            elif number in self._at:
+                self._at[number].obey(self._at[number].router.receive(data, self.now_ns), self.now_ns)
+        for agent in self.agents:
+            while select.select([agent.fd], [], [], 0)[0]:
+                agent.read(self.now_ns)
+                busy = True
+            if agent.deadline_ns <= self.now_ns:
+                agent.expire(self.now_ns)
+                assert agent.deadline_ns > self.now_ns, "it would be called again at once, and for ever"
+                busy = True
+        return busy
+
+
+@dataclass
+class R1:
+    """A router: its kernel, and what its agent has others do."""
+
+    controller: Controller
+    kernel: Kernel = field(default_factory=lambda: Kernel(INTERFACES))
+    tunnels: list[str] = field(default_factory=list)
+    records: list[str] = field(default_factory=list)
+    changes: int = 0
+    refuses: str = ""
+    """Why tunnels are refused."""
+    key: bytes = SHARED_KEY
+
+    def start(self, left: SrNotes | None = None) -> SrAgent:
+        """An agent, in place of the one before."""
+        plan = ControlPlan(str(self.controller.path), self.key, report("R1", FIGURE_3, ("R1", "R3")), "to2")
+        kernel = KernelSr("R1", INTERFACES, INTERFACES["to2"], self.kernel.send, left.tables if left else {})
+        means = SrMeans(kernel, self.add, self.drop, lambda: {"fd00:a:1:f02:: paused": 7}, self.record, self.change)
+        self.agent = SrAgent("R1", plan, means, left)
+        self.controller.agents = [self.agent]
+        return self.agent
+
+    def add(self, tunnel: ReverseTunnel, now_ns: int) -> None:
+        if self.refuses:
+            raise UsageError(self.refuses)
+        self.tunnels.append(f"+ {tunnel.pauses}")
+
+    def drop(self, tunnel: ReverseTunnel, now_ns: int) -> None:
+        self.tunnels.append(f"- {tunnel.pauses}")
+
+    def record(self, now_ns: int, kind: Own, value: int) -> None:
+        self.records.append(f"{kind.name} {SR_ITEMS[value]}")
+
+    def change(self) -> None:
+        self.changes += 1
+
+    def check(self) -> None:
+        assert self.kernel.state() == wanted("R1", INTERFACES, INTERFACES["to2"], self.agent.installed)
+
+
+@pytest.fixture
+def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Controller]:
+    clock = SimpleNamespace(now_ns=S)
+    monkeypatch.setattr(sr, "time", SimpleNamespace(monotonic_ns=lambda: clock.now_ns))
+    made = Controller(tmp_path / "agents", clock)
+    made.now_ns = S
+    yield made
+    for line in (*made.lines.values(), made.door):
+        if line is not None:
+            line.close()
+
+
+@pytest.fixture
+def r1(controller: Controller) -> R1:
+    """It is there, and so are the others."""
+    router = R1(controller)
+    router.start()
+    controller.connect("R2", "R3")
+    return router
+
+
+@pytest.fixture
+def red(r1: R1) -> R1:
+    """With a VPN, and a policy from R1 to R3."""
+    r1.controller.vpn()
+    r1.controller.policy("R1", "R3")
+    return r1
+
+
+def segments(r1: R1) -> tuple[str, ...]:
+    item = r1.agent.installed.get(("policy", R1_TO_R3))
+    return tuple(map(str, item.segments)) if isinstance(item, PolicyItem) else ()
+
+
+def test_it_connects_at_once_and_the_controller_knows_its_router(r1: R1) -> None:
+    known = r1.controller.manager.reports["R1"]
+    assert known == report("R1", FIGURE_3, ("R1", "R3"))
+    assert r1.agent.snapshot() == {"connected": True, "sessions": 1, "installed": []}
+    assert r1.agent.deadline_ns <= r1.controller.now_ns + 1 * S
+
+
+def test_a_vpn_a_tunnel_and_a_policy_are_done_noted_and_answered(red: R1) -> None:
+    assert segments(red) == ("fd00:a:1:f02::", "fd00:a:2:1::", "fd00:a:3:d000::")
+    red.check()
+    assert red.kernel.state()["red"]["routes"] == {
+        "10.3.100.0/24": Encap(tuple(red.agent.installed["policy", R1_TO_R3].segments), 13)  # type: ignore[union-attr]
+    }
+    assert red.tunnels == ["+ R3"]
+    assert red.records == ["SR_INSTALLED VPN", "SR_INSTALLED tunnel", "SR_INSTALLED policy"]
+    assert red.changes == 3
+    assert red.controller.manager.deployment.pending == 0
+    assert red.agent.snapshot()["installed"] == ["VPN red at R1", f"tunnel {FORTH}", "policy R1:100:R3"]
+
+
+def test_a_vpns_sid_is_advertised_while_it_is_there(red: R1) -> None:
+    site = red.controller.manager.vpns["red"].site("R1")
+    assert site is not None and site.sid is not None
+    assert site.sid in [sid.address for sid in red.controller.manager.reports["R1"].sids]
+    red.controller.manager.remove_policy(R1_TO_R3, red.controller.now_ns)
+    red.controller.run()
+    red.controller.manager.remove_vpn("red", red.controller.now_ns)
+    red.controller.run(2 * S)
+    assert site.sid not in [sid.address for sid in red.controller.manager.reports["R1"].sids]
+    assert red.kernel.state() == {} and red.kernel.routes == {}
+    assert red.records[3:] == ["SR_REMOVED policy", "SR_REMOVED tunnel", "SR_REMOVED VPN"]
+    assert red.tunnels == ["+ R3", "- R3"]
+    assert red.agent.notes == SrNotes((), {})
+
+
+def test_what_the_kernel_refuses_is_told_in_its_words_and_leaves_what_was_there(red: R1) -> None:
+    before, noted = red.kernel.state(), red.changes
+    red.kernel.refuses = lambda message: message.what.startswith("making the VRF")
+    red.controller.vpn("blue", colour=200)
+    assert red.kernel.state() == before and red.agent.notes.tables.keys() == {"red"}
+    refused = red.controller.manager.deployment
+    assert refused.has_refused("R1", ("vpn", "blue"))
+    (said,) = red.controller.events("vpn_refused")
+    assert said == "R1 has not installed VPN blue at R1: making the VRF blue: Operation not permitted"
+    assert red.changes == noted
+
+
+def test_a_tunnel_that_cannot_be_is_refused(r1: R1) -> None:
+    r1.refuses = "there is no interface to9"
+    r1.controller.vpn()
+    r1.controller.policy("R1", "R3")
+    said = r1.controller.events("tunnel_refused")
+    assert said == [f"R1 has not installed tunnel {FORTH}: there is no interface to9"]
+    assert not [item for item in r1.agent.installed.values() if isinstance(item, TunnelItem)]
+
+
+def test_a_link_between_routers_does_not_become_a_tenants(r1: R1) -> None:
+    wish = r1.controller.vpn()
+    moved = wish.as_json()
+    moved["sites"][0]["interfaces"] = ["red0", "to2"]
+    before = r1.kernel.state()
+    r1.controller.manager.put_vpn(type(wish).from_json(moved), r1.controller.now_ns)
+    r1.controller.run()
+    assert r1.kernel.state() == before
+    (said,) = r1.controller.events("vpn_refused")
+    assert said.endswith(": VPN red: to2 leads to R2; a VPN has interfaces towards its tenant")
+
+
+def test_a_session_lasts_and_counters_are_reported_while_nothing_happens(red: R1) -> None:
+    said = len(red.kernel.said)
+    red.controller.run(60 * S)
+    assert red.agent.sessions == 1 and red.agent.snapshot()["connected"]
+    assert red.controller.manager.reports["R1"].counters == (("fd00:a:1:f02:: paused", 7),)
+    assert len(red.kernel.said) == said
+
+
+def test_without_a_controller_it_tries_again_and_everything_stays(red: R1) -> None:
+    before, said = red.kernel.state(), len(red.kernel.said)
+    installed = dict(red.agent.installed)
+    red.controller.crash()
+    assert not red.agent.snapshot()["connected"]
+    for _ in range(5):
+        assert red.agent.deadline_ns == red.controller.now_ns + RECONNECT_NS
+        red.controller.run(RECONNECT_NS)
+    red.controller.open()
+    red.controller.run(RECONNECT_NS)
+    assert red.agent.snapshot()["connected"] and red.agent.sessions == 2
+    assert red.controller.manager.policies.keys() == {R1_TO_R3}, "the wishes are learned from the network"
+    red.controller.connect("R2", "R3")
+    red.controller.run(10 * S)
+    assert (red.kernel.state(), len(red.kernel.said), dict(red.agent.installed)) == (before, said, installed)
+    assert red.tunnels == ["+ R3"]
+
+
+def test_an_agent_may_be_there_before_any_controller(tmp_path: Path, controller: Controller) -> None:
+    controller.crash()
+    router = R1(controller)
+    agent = router.start()
+    agent.expire(controller.now_ns)
+    assert agent.deadline_ns == controller.now_ns + RECONNECT_NS
+    controller.open()
+    controller.run(S)
+    assert agent.snapshot()["connected"]
+
+
+def test_a_successor_reports_what_is_installed_and_does_nothing_again(red: R1) -> None:
+    notes, said = red.agent.notes, len(red.kernel.said)
+    successor = red.start(notes)
+    assert successor.notes == notes
+    red.controller.run(10 * S)
+    assert successor.snapshot() == {
+        "connected": True, "sessions": 1, "installed": ["VPN red at R1", f"tunnel {FORTH}", "policy R1:100:R3"]
+    }  # fmt: skip
+    assert (len(red.kernel.said), red.tunnels) == (said, ["+ R3"])
+    red.controller.policy("R1", "R3", *red.controller.manager.policies[R1_TO_R3].candidates)
+    red.controller.vpn("blue", colour=200)
+    red.check()
+
+
+def test_a_link_that_fails_and_comes_back_is_told(red: R1) -> None:
+    red.agent.link("to2", False, red.controller.now_ns)
+    red.controller.run()
+    assert [end.up for end in red.controller.manager.reports["R1"].links] == [False]
+    assert segments(red) == ()
+    assert red.kernel.state()["red"]["routes"] == {"10.3.100.0/24": None}, "nothing goes without back-pressure"
+    red.agent.link("to2", True, red.controller.now_ns)
+    red.controller.run()
+    assert segments(red) != ()
+    red.check()
+
+
+def test_a_link_that_is_no_link_to_a_router_is_nobodys_business(red: R1) -> None:
+    before = red.controller.manager.reports["R1"]
+    red.agent.link("red0", False, red.controller.now_ns)
+    red.controller.run()
+    assert red.controller.manager.reports["R1"] == before
+
+
+def test_pauses_and_own_tunnels_are_passed_on(red: R1) -> None:
+    sid = report("R1", FIGURE_3, ("R1",)).sids[2].address
+    red.agent.say(Pause(sid, "to2", 3, None, True), red.controller.now_ns)
+    item = next(item for item in red.agent.installed.values() if isinstance(item, TunnelItem))
+    red.agent.say(OwnTunnel(item.tunnel, True, "a data packet has come by it"), red.controller.now_ns)
+    red.controller.run()
+    assert len(red.controller.events("pause")) == 1
+    assert red.agent.snapshot()["connected"]
+
+
+def test_a_controller_that_falls_silent_is_given_up(red: R1) -> None:
+    red.controller.reads = False
+    red.controller.south.advance = lambda now_ns: None  # type: ignore[method-assign]
+    start = red.controller.now_ns
+    timeout = SessionSettings().timeout_ns
+    while red.agent.snapshot()["connected"]:
+        red.controller.now_ns = red.controller.clock.now_ns = red.agent.deadline_ns
+        red.agent.expire(red.controller.now_ns)
+        assert red.agent.deadline_ns > red.controller.now_ns
+        assert red.controller.now_ns <= start + timeout
+    assert red.controller.now_ns == start + timeout
+    red.check()
+
+
+def test_who_has_another_key_is_no_controller(controller: Controller) -> None:
+    router = R1(controller, key=b"another key, which does not fit")
+    agent = router.start()
+    controller.run(3 * S)
+    assert agent.sessions > 2 and not agent.snapshot()["connected"]
+    assert controller.manager.reports == {}
+
+
+def test_a_socket_that_takes_nothing_is_tried_again_later_and_nothing_is_lost(red: R1) -> None:
+    red.controller.reads = False
+    sid = report("R1", FIGURE_3, ("R1",)).sids[2].address
+    now_ns = red.controller.now_ns
+    count = 0
+    while red.agent.deadline_ns > now_ns + 5 * MS:
+        red.agent.say(Pause(sid, "to2", count % 8, None, True), now_ns)
+        count += 1
+        assert count < 100_000
+    for _ in range(20):
+        assert now_ns < red.agent.deadline_ns <= now_ns + 5 * MS
+        now_ns = red.agent.deadline_ns
+        red.agent.expire(now_ns)
+    heard: list[object] = []
+    hear = red.controller.manager.hear
+
+    def listen(node: str, message: object, at_ns: int) -> None:
+        heard.append(message)
+        hear(node, message, at_ns)  # type: ignore[arg-type]
+
+    red.controller.manager.hear = listen  # type: ignore[method-assign]
+    red.controller.reads, red.controller.now_ns = True, now_ns
+    for _ in range(10):
+        red.controller.run(5 * MS)
+    said = [message.priority for message in heard if isinstance(message, Pause)]
+    assert said == [number % 8 for number in range(count)]
+    assert red.agent.deadline_ns > red.controller.now_ns + 5 * MS
+    assert red.agent.sessions == 1
+
+
+def test_a_command_that_comes_with_the_end_of_the_session_is_done_and_reported_in_the_next(red: R1) -> None:
+    """Octets of the last moment: the router has done it, and the next controller learns so."""
+    line = next(iter(red.controller.lines.values()))
+    red.controller.agents = []
+    red.controller.vpn("blue", colour=200)
+    line.shutdown(socket.SHUT_RDWR)
+    red.controller.agents = [red.agent]
+    red.controller.run(2 * S)
+    assert ("vpn", "blue") in red.agent.installed
+    red.check()
+    assert red.controller.manager.deployment.installed("R1", ("vpn", "blue")) is not None
+
+
+def test_a_policy_whose_route_is_refused_leaves_the_route_before(red: R1) -> None:
+    before = red.kernel.state()
+    tries = 0
+
+    def refuses(message: Message) -> bool:
+        nonlocal tries
+        tries += 1
+        return tries == 1
+
+    red.kernel.refuses = refuses
+    red.agent.link("to2", False, red.controller.now_ns)
+    red.controller.run()
+    assert red.kernel.state() == before
+    (said,) = red.controller.events("policy_refused")
+    assert "which leads nowhere: Operation not permitted" in said
+    red.check()

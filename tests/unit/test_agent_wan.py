@@ -1,0 +1,402 @@
+"""What a router decides about End.X.PFC: what it says into its tunnels, and what it does with what comes out of them.
+
+The agent is the real one, with sockets in a network namespace where nothing is; packets are caught before they go, and
+handed in by a socket in the place of the one that reads them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address
+from typing import Any
+
+import pytest
+
+from testbed.agent.log import Own
+from testbed.agent.orders import Order, What
+from testbed.agent.plan import AgentPlan, Arrangement, ControlPlan, PortPlan, SliceQueues, WanPlan
+from testbed.agent.sr import SrNotes
+from testbed.agent.wan import Means, WanAgent
+from testbed.errors import UsageError
+from testbed.frames import Mac, ipv6, mac_control
+from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
+from testbed.linux import kernel
+from testbed.net import srv6
+from testbed.net.srv6 import WanGraph
+from testbed.pfc import NEVER
+from testbed.pfc.settings import PfcSettings
+from testbed.srv6.endx_pfc import LocalSid
+from testbed.srv6.items import TunnelItem
+from testbed.srv6.messages import OwnTunnel, Pause, Report
+from testbed.srv6.refresh import Refresh
+from testbed.srv6.reverse import Encapsulator, ReverseTunnel
+from testbed.units import Duration, Rate
+
+MS = 10**6
+RATE = Rate("10Mb/s")
+QUIET = Refresh.of(RATE, Duration("1ms"), Duration("1ms"))
+GRAPH = WanGraph([("r1", "r2", Duration("1ms")), ("r2", "r3", Duration("1ms"))], {"r1": 1, "r3": 1})
+TENANT, WAN = 0, 1
+"""Slots of a router's two ports; one leads to its data centre, the other to r2."""
+RED, BLUE = SliceQueues(10, "red", {3: 4, 5: 6}), SliceQueues(20, "blue", {3: 5})
+
+
+def sid(router: str, slice_id: int | None = None) -> IPv6Address:
+    return srv6.pfc(router, 0, GRAPH.legs[router][0], slice_id).address
+
+
+def back(slice_id: int | None = None, interface: str | None = "r3-eth1", last: IPv6Address | None = None,
+         **more: Any) -> ReverseTunnel:  # fmt: skip
+    """r3's to r1."""
+    first = more.pop("first", srv6.end("r3").address)
+    return ReverseTunnel("r3", "r1", (first, last or sid("r1", slice_id)), slice_id, interface, **more)
+
+
+def port(slot: int, name: str, rate: Rate = RATE) -> PortPlan:
+    def arrange(_: object) -> Arrangement:
+        raise AssertionError
+
+    mac = Mac.parse(f"02:00:00:00:00:{slot:02x}")
+    return PortPlan(slot, name, 10 + slot, mac, rate, PfcSettings(), True, (), (), (), tuple(range(8)), arrange,
+                    tells=slot == WAN)  # fmt: skip
+
+
+class Buffer:
+    """The port program, as far as it is asked."""
+
+    def __init__(self) -> None:
+        self.congested: set[tuple[int, int]] = set()
+        self.has_room: set[tuple[int, int]] = set()
+
+    def is_congested(self, slot: int, priority: int) -> bool:
+        return (slot, priority) in self.congested
+
+    def recheck(self, slot: int, priority: int) -> bool:
+        """Whether it says XON now."""
+        return (slot, priority) in self.has_room
+
+
+@dataclass
+class Edge:
+    """A router's agent, and what it did."""
+
+    agent: WanAgent
+    inside: socket.socket
+    sent: list[bytes]
+    orders: list[Order]
+    records: list[tuple[Own, int, int]]
+    told: list[Pause | OwnTunnel]
+    buffer: Buffer = field(default_factory=Buffer)
+
+    def said(self) -> list[str]:
+        """What went into tunnels since the last call, as in "xoff 3 to fd00:5:1:10::"."""
+        lines = []
+        for packet in self.sent:
+            found, slice_id = opened(packet)
+            words = ["xoff" if quanta else "xon" for _, quanta in found.changes()]
+            priorities = ",".join(str(priority) for priority, _ in found.changes())
+            inside = f" in {slice_id}" if slice_id is not None else ""
+            lines.append(f"{words[0]} {priorities} to {IPv6Address(packet[24:40])}{inside}")
+        self.sent.clear()
+        return lines
+
+    def receive(self, packet: bytes, now_ns: int) -> None:
+        self.inside.send(packet)
+        self.agent._take(now_ns)
+
+    def obeyed(self) -> list[tuple[int, dict[int, int]]]:
+        """Slot and the times in quanta of each order since the last call."""
+        found = []
+        for order in self.orders:
+            assert order.what is What.OBEY
+            frame = mac_control.parse(order.frame)
+            assert isinstance(frame, PfcFrame)
+            found.append((order.slot, dict(frame.changes())))
+        self.orders.clear()
+        return found
+
+    def told_of(self) -> list[str]:
+        lines = []
+        for message in self.told:
+            assert isinstance(message, Pause)
+            assert message.interface.endswith("-eth1")
+            inside = f" in {message.slice_id}" if message.slice_id is not None else ""
+            lines.append(f"{'stopped' if message.stopped else 'on'} {message.priority}{inside}")
+        self.told.clear()
+        return lines
+
+
+def opened(packet: bytes) -> tuple[PfcFrame, int | None]:
+    """The frame in a tunnel's packet, and the slice."""
+    slice_id = None
+    for header in ipv6.headers(packet):
+        if header.protocol == ipv6.HOP_BY_HOP:
+            slice_id = int.from_bytes(packet[header.end - 8 : header.end - 4])
+        if header.protocol == ipv6.ETHERNET:
+            frame = mac_control.parse(packet[header.start :])
+            assert isinstance(frame, PfcFrame)
+            return frame, slice_id
+    raise AssertionError("there is no frame in the packet")
+
+
+def pfc(changes: dict[int, int], slice_id: int | None = None) -> bytes:
+    """A packet for r1's SID as r3 sends it, with these times in quanta."""
+    frame = PfcFrame.of(Mac.parse("02:00:00:00:00:03"), changes)
+    return Encapsulator(back(slice_id), srv6.source(3)).packet(frame)
+
+
+Make = Callable[..., Edge]
+
+
+@pytest.fixture
+def make(tmp_path: Any) -> Iterator[Make]:
+    """Makes r1 or r3; with `control`, as one that has a session with a controller."""
+    try:
+        namespace = kernel.new_network()
+    except PermissionError:
+        pytest.skip("making a network namespace takes root")
+    with kernel.in_network(namespace):
+        kernel.set_up("lo")
+    opened_sockets: list[socket.socket] = []
+
+    def one(
+        router: str = "r3",
+        *,
+        tunnels: Sequence[ReverseTunnel] = (),
+        slices: Sequence[SliceQueues] = (),
+        congested: Sequence[tuple[int, int]] = (),
+        control: bool = False,
+        left: SrNotes | None = None,
+    ) -> Edge:
+        leg = GRAPH.legs[router][0]
+        sids = [srv6.pfc(router, 0, leg, slice_id) for slice_id in [one.id for one in slices] or [None]]
+        session = ControlPlan(str(tmp_path / "nobody"), bytes(32), Report(router), f"{router}-eth1")
+        plan = WanPlan(
+            srv6.source(srv6.number(router)),
+            tuple(LocalSid(sid, srv6.DOMAIN) for sid in sids),
+            tuple((tunnel, QUIET) for tunnel in tunnels),
+            slices=tuple(slices),
+            fastest=RATE,
+            control=session if control else None,
+        )
+        buffer, orders, records = Buffer(), list[Order](), list[tuple[Own, int, int]]()
+        buffer.congested.update(congested)
+        means = Means(
+            buffer,  # type: ignore[arg-type]
+            orders.append,
+            lambda now_ns, kind, slot, mask, value: records.append((kind, slot, mask)),
+            lambda messages: None,
+            lambda: None,
+        )
+        ports = (port(TENANT, f"{router}-eth0"), port(WAN, f"{router}-eth1"))
+        with kernel.in_network(namespace):
+            agent = WanAgent(AgentPlan(router, 1, os.getpid(), ports, plan), means, left)
+        opened_sockets.extend([agent._raw, agent._ending, agent._data])
+        agent._ending, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        agent._ending.setblocking(False)
+        opened_sockets.extend([agent._ending, inside])
+        sent, told = list[bytes](), list[Pause | OwnTunnel]()
+        agent._send_packet = sent.append  # type: ignore[method-assign]
+        agent._say = lambda message, now_ns: told.append(message)  # type: ignore[method-assign]
+        made = Edge(agent, inside, sent, orders, records, told, buffer)
+        agent.start(0)
+        return made
+
+    yield one
+    for other in opened_sockets:
+        other.close()
+    os.close(namespace)
+
+
+# What goes into tunnels
+
+
+def test_congestion_of_a_port_goes_into_its_tunnel_and_so_does_its_end(make: Make) -> None:
+    edge = make(tunnels=[back()])
+    edge.agent.congested(WAN, 3, True, 0, 0)
+    edge.agent.congested(WAN, 3, True, 0, 0)
+    edge.agent.congested(TENANT, 3, True, 0, 0)
+    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+    edge.agent.congested(WAN, 3, False, 0, 0)
+    assert edge.said() == ["xon 3 to fd00:5:1:10::"]
+    assert edge.records == [(Own.TUNNEL_XOFF, WAN, 8), (Own.TUNNEL_XON, WAN, 8)]
+    assert edge.agent.deadline_ns == NEVER
+
+
+def test_what_is_congested_is_said_again_until_there_is_room(make: Make) -> None:
+    edge = make(tunnels=[back()])
+    edge.agent.congested(WAN, 3, True, 0, 0)
+    edge.agent.congested(WAN, 4, True, 0, 0)
+    edge.said()
+    due_ns = edge.agent.deadline_ns
+    assert due_ns == QUIET.interval_ns
+    edge.agent.expire(due_ns - 1)
+    assert edge.said() == []
+    edge.agent.expire(due_ns)
+    assert edge.said() == ["xoff 3,4 to fd00:5:1:10::"]
+    edge.buffer.has_room.add((WAN, 3))
+    edge.agent.expire(edge.agent.deadline_ns)
+    assert edge.said() == ["xon 3 to fd00:5:1:10::", "xoff 4 to fd00:5:1:10::"]
+
+
+def test_a_tunnel_that_comes_while_its_port_is_congested_says_so_at_once(make: Make) -> None:
+    edge = make(control=True)
+    edge.agent.congested(WAN, 3, True, 0, 0)
+    assert edge.said() == []
+    edge.agent._install(back(), 5 * MS)
+    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+    edge.agent._install(back(delay_ns=7), 6 * MS)  # the same, with another delay
+    assert edge.said() == []
+    assert len(edge.agent.snapshot()["tunnels"]) == 1
+
+
+def test_a_successor_says_what_is_congested_by_then_into_planned_tunnels_and_the_controllers(make: Make) -> None:
+    assert make(tunnels=[back()], congested=[(WAN, 3), (WAN, 5)]).said() == [
+        "xoff 3 to fd00:5:1:10::",
+        "xoff 3,5 to fd00:5:1:10::",
+    ]
+    left = SrNotes((TunnelItem(back()),), {})
+    assert make(control=True, left=left, congested=[(WAN, 3)]).said() == ["xoff 3 to fd00:5:1:10::"]
+
+
+def test_a_tunnel_that_goes_lets_go_what_it_had_stopped(make: Make) -> None:
+    edge = make(tunnels=[back()])
+    edge.agent.congested(WAN, 3, True, 0, 0)
+    edge.agent.congested(WAN, 5, True, 0, 0)
+    edge.said()
+    edge.agent._remove(back(), 0)
+    assert edge.said() == ["xon 3 to fd00:5:1:10::", "xon 5 to fd00:5:1:10::"]
+    edge.agent.congested(WAN, 3, False, 0, 0)
+    edge.agent._remove(back(), 0)
+    assert edge.said() == [] and edge.agent.deadline_ns == NEVER
+
+
+def test_a_tunnel_that_goes_does_not_let_go_what_another_to_the_same_sid_has_stopped(make: Make) -> None:
+    other = back(first=srv6.cross("r3", 0, GRAPH.legs["r3"][0]).address)
+    edge = make(tunnels=[back(), other])
+    edge.agent.congested(WAN, 3, True, 0, 0)
+    assert len(edge.said()) == 2
+    edge.agent._remove(back(), 0)
+    assert edge.said() == []
+    edge.agent.congested(WAN, 3, False, 0, 0)
+    assert edge.said() == ["xon 3 to fd00:5:1:10::"]
+
+
+def test_a_tunnel_of_another_slice_to_the_same_sid_stops_nothing_for_this_one(make: Make) -> None:
+    shared = sid("r1")
+    edge = make(slices=[RED, BLUE], tunnels=[back(10, last=shared), back(20, last=shared)])
+    edge.agent.congested(WAN, 4, True, 0, 0)
+    edge.agent.congested(WAN, 5, True, 0, 0)
+    assert edge.said() == ["xoff 3 to fd00:5:1:10:: in 10", "xoff 3 to fd00:5:1:10:: in 20"]
+    edge.agent._remove(back(10, last=shared), 0)
+    assert edge.said() == ["xon 3 to fd00:5:1:10:: in 10"]
+
+
+def test_a_tunnel_without_an_interface_is_for_every_port(make: Make) -> None:
+    edge = make(tunnels=[back(interface=None)])
+    edge.agent.congested(TENANT, 3, True, 0, 0)
+    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+
+
+def test_a_tunnel_by_an_interface_that_is_not_there_is_refused(make: Make) -> None:
+    edge = make(control=True)
+    with pytest.raises(UsageError, match="there is no interface r3-eth7"):
+        edge.agent._install(back(interface="r3-eth7"), 0)
+    assert edge.agent.snapshot()["tunnels"] == []
+
+
+def test_a_local_priority_is_the_slices_own_in_its_tunnel_and_goes_into_no_other(make: Make) -> None:
+    edge = make(slices=[RED, BLUE], tunnels=[back(10), back(20)])
+    edge.agent.congested(WAN, 6, True, 0, 0)
+    assert edge.said() == [f"xoff 5 to {sid('r1', 10)} in 10"]
+    edge.agent.congested(WAN, 5, True, 0, 0)
+    assert edge.said() == [f"xoff 3 to {sid('r1', 20)} in 20"]
+    edge.agent.congested(WAN, 3, True, 0, 0)  # of no slice
+    assert edge.said() == []
+    edge.agent.congested(WAN, 6, False, 0, 0)
+    assert edge.said() == [f"xon 5 to {sid('r1', 10)} in 10"]
+
+
+# What comes out of them
+
+
+def test_a_pause_is_obeyed_at_j_and_reported_once_until_it_ends(make: Make) -> None:
+    edge = make("r1")
+    edge.receive(pfc({3: LONGEST_PAUSE}), 0)
+    edge.receive(pfc({3: LONGEST_PAUSE}), 10 * MS)
+    assert edge.obeyed() == [(WAN, {3: LONGEST_PAUSE})] * 2
+    assert edge.told_of() == ["stopped 3"]
+    edge.receive(pfc({3: 0}), 20 * MS)
+    edge.receive(pfc({3: 0}), 21 * MS)
+    assert edge.obeyed() == [(WAN, {3: 0})] * 2
+    assert edge.told_of() == ["on 3"]
+    assert edge.agent.deadline_ns == NEVER
+    assert {kind for kind, _, _ in edge.records} == {Own.TUNNEL_RECEIVED}
+
+
+def test_a_pause_that_is_not_said_again_ends_by_itself_at_js_own_rate(make: Make) -> None:
+    edge = make("r1")
+    edge.receive(pfc({3: 1000, 4: 2000}), 5 * MS)
+    ends = [5 * MS + 1000 * 512 * 100, 5 * MS + 2000 * 512 * 100]  # a bit takes 100 ns
+    assert edge.told_of() == ["stopped 3", "stopped 4"]
+    assert edge.agent.deadline_ns == ends[0]
+    edge.agent.expire(ends[0] - 1)
+    assert edge.told_of() == []
+    edge.agent.expire(ends[0])
+    assert edge.told_of() == ["on 3"]
+    edge.receive(pfc({4: 2000}), ends[1] - 1)
+    edge.agent.expire(ends[1])
+    assert edge.told_of() == []
+    edge.agent.expire(edge.agent.deadline_ns)
+    assert edge.told_of() == ["on 4"] and edge.agent.deadline_ns == NEVER
+    assert len(edge.obeyed()) == 2, "the agent that obeys has its own clock; nothing is ordered for an end"
+
+
+def test_a_slices_priority_stops_its_own_queue_and_no_other(make: Make) -> None:
+    edge = make("r1", slices=[RED, BLUE])
+    edge.receive(pfc({3: LONGEST_PAUSE}, 10), 0)
+    assert (edge.obeyed(), edge.told_of()) == ([(WAN, {4: LONGEST_PAUSE})], ["stopped 3 in 10"])
+    edge.receive(pfc({3: LONGEST_PAUSE}, 20), 0)
+    assert (edge.obeyed(), edge.told_of()) == ([(WAN, {5: LONGEST_PAUSE})], ["stopped 3 in 20"])
+    edge.receive(pfc({3: 0}, 10), 0)
+    assert (edge.obeyed(), edge.told_of()) == ([(WAN, {4: 0})], ["on 3 in 10"])
+
+
+def test_priorities_that_the_slice_does_not_have_here_stop_nothing(make: Make) -> None:
+    edge = make("r1", slices=[RED, BLUE])
+    edge.receive(pfc({2: LONGEST_PAUSE, 5: LONGEST_PAUSE}, 20), 0)
+    edge.receive(pfc({1: LONGEST_PAUSE}, 10), 0)
+    assert (edge.obeyed(), edge.told_of(), edge.records) == ([], [], [])
+    edge.receive(pfc({2: LONGEST_PAUSE, 5: LONGEST_PAUSE}, 10), 0)
+    assert edge.obeyed() == [(WAN, {6: LONGEST_PAUSE})]
+
+
+def test_what_one_edge_says_the_other_does(make: Make) -> None:
+    r3, r1 = make("r3", slices=[RED], tunnels=[back(10)]), make("r1", slices=[RED])
+    for is_congested in (True, False):
+        r3.agent.congested(WAN, 4, is_congested, 0, 0)
+        (packet,) = r3.sent
+        r3.sent.clear()
+        r1.receive(packet, 0)
+        assert r1.obeyed() == [(WAN, {4: LONGEST_PAUSE if is_congested else 0})]
+    assert r1.told_of() == ["stopped 3 in 10", "on 3 in 10"]
+
+
+def test_what_comes_to_a_sid_is_counted_for_the_controller(make: Make) -> None:
+    edge = make("r1")
+    edge.receive(pfc({3: 1}), 0)
+    edge.receive(pfc({3: 1})[:-60], 0)
+    counted = {name: count for name, count in edge.agent._counted().items() if count}
+    assert sum(counted.values()) == 2 and len(counted) == 2
+    assert all(name.startswith(f"{sid('r1')} ") for name in counted)
+
+
+def test_a_packet_that_cannot_go_is_counted_and_nothing_else(make: Make) -> None:
+    edge = make(tunnels=[back()])
+    del edge.agent._send_packet  # the real one again
+    edge.agent.congested(WAN, 3, True, 0, 0)
+    assert edge.agent.send_errors == 1, "there is no way to anywhere in an empty namespace"
+    assert edge.agent.snapshot()["tunnels"][0]["stopped"] == [3]

@@ -31,6 +31,7 @@ from testbed.srv6.policy import Key
 from testbed.srv6.reverse import ReverseTunnel
 from testbed.srv6.router import RECONNECT_NS
 from testbed.srv6.session import SessionSettings
+from testbed.srv6.sid import Kind
 
 INTERFACES = {"red0": 11, "blue0": 12, "to2": 13}
 R1_TO_R3 = Key("R1", 100, "R3")
@@ -195,6 +196,19 @@ def test_it_connects_at_once_and_the_controller_knows_its_router(r1: R1) -> None
     assert known == report("R1", FIGURE_3, ("R1", "R3"))
     assert r1.agent.snapshot() == {"connected": True, "sessions": 1, "installed": []}
     assert r1.agent.deadline_ns <= r1.controller.now_ns + 1 * S
+
+
+def test_end_x_pfc_sids_are_announced_beside_end_x_and_every_router_that_learns_is_told(r1: R1) -> None:
+    topology = r1.controller.manager.network.topology
+    announced = [(str(sid.address), sid.kind) for sid in topology.sids("R1")]
+    assert announced == [
+        ("fd00:a:1:1::", Kind.END),
+        ("fd00:a:1:e02::", Kind.END_X),
+        ("fd00:a:1:f02::", Kind.END_X_PFC),
+    ]
+    revision, told = r1.agent.directory
+    assert revision > 0 and {sid.address for sid in told} == {sid.address for sid in topology.sids()}
+    assert [str(sid.address) for sid in told if sid.kind is Kind.END_X_PFC and sid.node == "R3"] == ["fd00:a:3:f02::"]
 
 
 def test_a_vpn_a_tunnel_and_a_policy_are_done_noted_and_answered(red: R1) -> None:
@@ -369,6 +383,9 @@ def test_a_socket_that_takes_nothing_is_tried_again_later_and_nothing_is_lost(re
         red.agent.say(Pause(sid, "to2", count % 8, None, True), now_ns)
         count += 1
         assert count < 100_000
+    for _ in range(5000):  # more than the socket takes at once
+        red.agent.say(Pause(sid, "to2", count % 8, None, True), now_ns)
+        count += 1
     for _ in range(20):
         assert now_ns < red.agent.deadline_ns <= now_ns + 5 * MS
         now_ns = red.agent.deadline_ns

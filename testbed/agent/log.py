@@ -108,7 +108,7 @@ def in_words(record: Record, ports: dict[int, str]) -> LoggedEvent:
     elif kind == Own.TUNNEL_XOFF:
         detail = {"after_us": value}
     elif kind in (Own.SR_INSTALLED, Own.SR_REMOVED):
-        detail = {"what": SR_ITEMS[value]}
+        detail = {"what": SR_ITEMS[value] if value < len(SR_ITEMS) else value}
     elif kind == Own.APPLICATIONS_SET:
         detail = {"entries": value}
     elif kind == Own.SEND_FAILED:

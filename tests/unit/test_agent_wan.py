@@ -190,6 +190,7 @@ def make(tmp_path: Any) -> Iterator[Make]:
             lambda now_ns, kind, slot, mask, value: records.append((kind, slot, mask)),
             lambda messages: None,
             lambda: None,
+            lambda slot, round_trip: None,
         )
         ports = (port(TENANT, f"{router}-eth0"), port(WAN, f"{router}-eth1"))
         with kernel.in_network(namespace):

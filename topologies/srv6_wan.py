@@ -1,16 +1,15 @@
 """Two data centres over an SRv6 wide area network with End.X.PFC at its edges: srv6-wan,HOSTS"""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from testbed.agent.plan import ControlPlan, SliceQueues, WanPlan
-from testbed.buffer.settings import GroupSettings, Static
 from testbed.net import srv6
 from testbed.net.cable import Cable
 from testbed.net.controller import Session
 from testbed.net.fabric import Mismatch
-from testbed.net.port import ROCE, Buffer, Port
+from testbed.net.port import ROCE, Port
 from testbed.net.topo import LosslessTopo, TopoError
 from testbed.priority.settings import PriorityMap, Trust
 from testbed.srv6.endx_pfc import LocalSid
@@ -25,8 +24,6 @@ FIGURES: Mapping[int, Sequence[tuple[str, str, int]]] = {
     2: (("r1", "r2", 10), ("r2", "r5", 10), ("r2", "r3", 6), ("r3", "r4", 6), ("r4", "r5", 6)),
 }
 """The draft's figures: links between routers, and how long they are, in tenths of the WAN's cable."""
-SHORTEST = 1000
-"""Octets of the shortest frame that headroom is measured for."""
 TENANTS = ("red", "blue", "green", "grey")
 HOSTS = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
 """The letters of a tenant's hosts in data centre 1 and 2."""
@@ -45,7 +42,8 @@ class Srv6Wan(LosslessTopo):
     cells at an edge are for what is on its way; with `measure` they are until it is measured through the tunnels.
 
     More `tenants` have hosts of their own (c and d, e and f, g and h), switches and VPNs, and lossless traffic in a
-    slice each, with its own queue at the edges; `blind`: they share one.
+    slice each, with its own queue at the edges; `blind`: they share one. `shares` are the slices' parts, in percent, of
+    the edges' ports to the WAN; by default equal ones.
     """
 
     mismatch = Mismatch.IGNORE  # an edge router differs from one side to the other on purpose
@@ -61,6 +59,7 @@ class Srv6Wan(LosslessTopo):
         tenants: int = 1,
         blind: bool = False,
         measure: bool = False,
+        shares: Sequence[int] = (),
         control: Session | None = None,
     ) -> None:
         self.require(1, n=n, tenants=tenants)
@@ -81,6 +80,8 @@ class Srv6Wan(LosslessTopo):
             for place in range(tenants if sliced else 0)
         )
         self.queues = tuple(ROCE + place for place in range(tenants)) if sliced else (ROCE,)
+        if shares and len(shares) != len(self.slices):
+            raise TopoError(f"Srv6Wan: shares is {shares!r}; there are {len(self.slices)} slices, and each has one")
         sids = {router: self._sids(router) for router in self.graph.routers}
         directory = tuple(sid for own in sids.values() for sid in own)
         for router in self.graph.routers:
@@ -91,7 +92,8 @@ class Srv6Wan(LosslessTopo):
                 continue
             self._add_edge(router, commands, sids[router], directory, headroom)
         self._add_data_centres()
-        silent, obeys = Port().with_pfc(), Port().with_pfc(*self.queues)
+        parts = dict(zip(self.queues, shares, strict=True)) if shares else {}
+        silent, obeys = Port().with_pfc(), Port(shares=parts).with_pfc(*self.queues)
         for one, other, length in FIGURES[figure]:
             ends = [obeys if router in self.edges else silent for router in (one, other)]
             long = Cable(self.cable.rate, delay=_tenths(cable.delay, length))
@@ -147,7 +149,7 @@ class Srv6Wan(LosslessTopo):
                 site = srv6.Site(TENANTS[place], srv6.FIRST_TABLE + place, f"{edge}-eth{place}", srv6.vpn(edge, place))
                 segments = [sid.address for sid in (near, *between, srv6.vpn(far, place))]
                 prefix = self._prefix(place, 2 if edge == self.edges[0] else 1)
-                commands += site.commands(prefix, segments, out.interface)
+                commands += [*site.commands(), site.route(prefix, segments, out.interface)]
             if place and slice_id is None:
                 continue  # one for all
             back = tuple(sid.address for sid in (srv6.end(edge), *between, other))
@@ -166,34 +168,22 @@ class Srv6Wan(LosslessTopo):
             fastest=self.rate,
             control=self._control(edge, sids),
         )
-        # The longest way, there and back; and what a frame takes in each router.
-        longest = self.graph.longest(edge, far)
-        needed = self._cells(longest * 2 + Duration("5ms") * (2 * len(self.graph.routers) - 4))
-        cells = headroom or needed
-        waiting = GroupSettings(lossless=True, threshold=Static(100), xon_offset=32, headroom=cells)
         wan_ports = [self.tenants + place for place in range(len(self.graph.legs[edge]))]
-        groups = {(port, queue): waiting for port in wan_ports for queue in self.queues}
+        # The longest way, there and back; and what a frame waits for in each router.
+        needed = srv6.headroom(self.rate, self.graph.longest(edge, far), len(self.graph.routers) - 2)
+        cells = headroom or needed
         self.addRouter(
             edge,
             ip=None,
             commands=commands,
             wan=srv6.Wan(plan, tuple(leg.interface for leg in self.graph.legs[edge])) if self.back != "none" else None,
-            buffer=Buffer(
-                total=max(cells, needed * 5 // 4) * len(groups) + 1500,
-                xoff=Static(100),
-                xon_offset=32,
-                groups=groups,
-                shortest=SHORTEST,
-            ),
+            buffer=srv6.edge_buffer(product(wan_ports, self.queues), cells, needed * 5 // 4),
         )
 
     def _pausing(self, router: str, slice_id: int | None, far: str) -> Sid:
         """The SID that pauses a router's port on the way to the other edge."""
         place, leg = self.graph.leg(router, self.graph.path(router, far)[1])
         return srv6.pfc(router, place, leg, slice_id)
-
-    def _cells(self, round_trip: Duration) -> int:
-        return -(-self.rate.size_in(round_trip).bytes // 1000) * 5 + 100
 
     def _prefix(self, place: int, centre: int) -> str:
         return f"10.{2 * place + centre}.0.0/16"

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 
 from testbed.agent.plan import SliceQueues, WanPlan
+from testbed.buffer.settings import GroupSettings, Static
 from testbed.errors import UsageError
+from testbed.net.port import Buffer
 from testbed.srv6.domain import SrDomain
 from testbed.srv6.messages import LinkEnd, Report, SliceInfo
 from testbed.srv6.sid import Adjacency, Kind, Sid, Structure
 from testbed.srv6.topology import Port
-from testbed.units import Duration
+from testbed.units import Duration, Rate
 
 DOMAIN = SrDomain(["fd00:5::/32"], ["fd00:6::/32", "fd00:c::/32"])
 STRUCTURE = Structure()
@@ -28,6 +30,12 @@ FIRST_TABLE = 100
 _END, _PFC, _CROSS, _SLICED, _DT4 = 0x1, 0x10, 0x20, 0xA000, 0xD4
 _BACKUP_METRIC = 2048
 MOST_LEGS = _CROSS - _PFC
+_IN_A_ROUTER = Duration("5ms")
+"""What a frame waits for in a router at most, behind those that are on the line."""
+_CELLS_OF_A_KILOBYTE, _CELLS_AT_THE_ENDS = 5, 100
+_XOFF, _XON_OFFSET = Static(100), 32
+_SHORTEST = 1000
+"""Octets of the shortest frame that headroom is measured for."""
 
 
 @dataclass(frozen=True)
@@ -184,8 +192,8 @@ class WanGraph:
                 continue
             for rank, leg in enumerate(self.ways(router, other)):
                 metric = f" metric {_BACKUP_METRIC + rank}" if rank else ""
-                for prefix in (locator(number(other)), f"{source(number(other))}/128"):
-                    commands.append(f"ip -6 route add {prefix} via {leg.next_hop} dev {leg.interface}{metric}")
+                for reached in (locator(number(other)), f"{source(number(other))}/128"):
+                    commands.append(f"ip -6 route add {reached} via {leg.next_hop} dev {leg.interface}{metric}")
         for cable, owner in self._far_cables(router).items():
             leg = self.ways(router, owner)[0]
             commands.append(f"ip -6 route add {link_address(cable, 0)}/64 via {leg.next_hop} dev {leg.interface}")
@@ -245,17 +253,39 @@ class Site:
     interface: str
     service: Sid
 
-    def commands(self, prefix: str, segments: Sequence[IPv6Address], out: str) -> list[str]:
-        """The interface goes into a VRF, and what is for `prefix` into the tunnel."""
-        listed = ",".join(map(str, segments))
+    def commands(self) -> list[str]:
+        """The interface goes into a VRF, and packets to the VPN's SID too."""
         here = f"encap seg6local action End.DT4 vrftable {self.table} dev {self.name}"
         return [
             f"ip link add {self.name} type vrf table {self.table}",
             f"ip link set {self.name} up",
             f"ip link set {self.interface} master {self.name}",
             f"ip -6 route add {self.service.address}/128 {here}",
-            f"ip route add {prefix} vrf {self.name} encap seg6 mode encap segs {listed} dev {out}",
         ]
+
+    def route(self, prefix: str, segments: Sequence[IPv6Address], out: str) -> str:
+        """What is for `prefix` goes into the tunnel."""
+        listed = ",".join(map(str, segments))
+        return f"ip route add {prefix} vrf {self.name} encap seg6 mode encap segs {listed} dev {out}"
+
+
+def headroom(rate: Rate, delay: Duration, routers: int) -> int:
+    """Cells at an edge for what still comes from another one that it pauses: one way and back.
+
+    `delay` is one way, and so many `routers` are between. Cells hold 208 octets, and frames fill most of theirs.
+    """
+    on_its_way = rate.size_in(delay * 2 + _IN_A_ROUTER * (2 * routers)).bytes
+    return -(-on_its_way // 1000) * _CELLS_OF_A_KILOBYTE + _CELLS_AT_THE_ENDS
+
+
+def edge_buffer(groups: Iterable[tuple[int, int]], headroom: int, most: int = 0) -> Buffer:
+    """Of an edge router whose ports to the WAN have this headroom: by port's number and local priority. There is room
+    for `most` cells each, if headroom is measured.
+    """
+    waiting = GroupSettings(lossless=True, threshold=_XOFF, xon_offset=_XON_OFFSET, headroom=headroom)
+    settings = dict.fromkeys(groups, waiting)
+    total = max(headroom, most) * len(settings) + 1500
+    return Buffer(total=total, xoff=_XOFF, xon_offset=_XON_OFFSET, groups=settings, shortest=_SHORTEST)
 
 
 def _local(sid: Sid, out: str) -> str:

@@ -33,6 +33,8 @@ MOST_LEGS = _CROSS - _PFC
 _IN_A_ROUTER = Duration("5ms")
 """What a frame waits for in a router at most, behind those that are on the line."""
 _CELLS_OF_A_KILOBYTE, _CELLS_AT_THE_ENDS = 5, 100
+_PATIENCE_MS = 1000
+"""The kernel asks a neighbour for its address three times, so long one after the other."""
 _XOFF, _XON_OFFSET = Static(100), 32
 _SHORTEST = 1000
 """Octets of the shortest frame that headroom is measured for."""
@@ -182,6 +184,8 @@ class WanGraph:
             commands.append(
                 f"sysctl -qw {port}.seg6_enabled=1 {port}.ignore_routes_with_linkdown=1 {port}.keep_addr_on_down=1"
             )
+            if (patience := 4 * leg.delay.ns // 1_000_000) > _PATIENCE_MS:
+                commands.append(f"sysctl -qw net.ipv6.neigh.{leg.interface}.retrans_time_ms={patience}")
             commands.append(f"ip -6 address add {leg.address}/64 dev {leg.interface} nodad")
             # Without one the kernel asks for no neighbour when it forwards.
             commands.append(f"ip -6 address add fe80::{own:x}/64 dev {leg.interface} nodad")

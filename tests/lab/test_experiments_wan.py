@@ -10,8 +10,10 @@ from testbed import lab
 from testbed.lab import definition
 from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Verdict
+from testbed.lab.result import Status
+from tests.lab.conftest import Runner
 
-EXPERIMENTS = ("wan_read", "wan_controller", "wan_headroom", "cross_dc")
+EXPERIMENTS = ("wan_read", "wan_controller", "wan_headroom", "cross_dc", "wan_tenants")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -19,3 +21,15 @@ def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path:
     result = lab.run(definition.find(name), on=ready, out=tmp_path).check()
     assert result.claims
     assert result.fidelity.verdict is Verdict.KEPT
+
+
+def failing(run: Runner, fault: str) -> set[str]:
+    result = run(f"wan_faults:{fault}")
+    assert result.status is Status.OK, result.reason
+    return {claim.name for claim in result.claims if not claim.passed}
+
+
+def test_a_pause_of_one_slice_that_stops_the_other_is_seen_at_blue(run: Runner) -> None:
+    found = failing(run, "a_pause_of_all_slices")
+    assert {"slices: queues that stopped at J", "slices: blue's goodput, part of what it had before"} <= found
+    assert "slices: lost" not in found

@@ -1,0 +1,135 @@
+"""Two tenants over one SRv6 WAN: what is congested at one tenant's far end holds up nobody but this tenant.
+
+Red reads from a1 to b1, whose port red's own b2 and b3 want too: red is congested in the far data centre. Blue
+sends from c1 to d1 at a steady rate over the same routers and cables, and has done nothing wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate, Size
+
+if TYPE_CHECKING:  # only the lab can import it
+    from testbed.net.flows import Flow, Report
+
+LOSSLESS = 3
+"""To both tenants; in the WAN the queue of red's slice is 3 and that of blue's is 4."""
+FRAME = Size("1400B")
+"""The headers of the tunnel, 96 octets, have to fit into the WAN's frames as well."""
+BLUE_RATE = Rate("4Mb/s")
+"""Less than blue's share of the WAN's 10 Mb/s."""
+SHARES = (20, 60)
+"""Of red's and blue's slice: a quarter and three quarters, if both want more."""
+CROWD = ("b2", "b3")
+RED = (("a1", "b1"), *((host, "b1") for host in CROWD))
+SETTLED = Duration("500ms")
+J = "r1-eth2"
+"""The port that End.X.PFC of r1 pauses."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Blue sends at its rate, and red as much as it can."""
+
+    lost: dict[str, int]
+    blue: Rate
+    """What arrived at d1."""
+
+
+@experiment(timeout="240s")
+def wan_tenants(run: Run, wan: str = "10km", seconds: int = 3) -> None:
+    """With a slice each, red is paused alone; in one queue blue is held up as well; without pauses red loses.
+
+    What blue gets is compared with what it had before red sent anything. Then both tenants want more of r1's port to
+    the WAN than it has, and nothing else is congested: each slice gets its share of the line.
+    """
+    from testbed.net.network import network
+    from topologies.srv6_wan import Srv6Wan
+
+    many = 1 + len(CROWD)
+    with network(Srv6Wan(n=many, tenants=2, wan=wan, shares=SHARES), run) as net:
+        before = _blue_and(run, net, "before red sends", (), seconds)
+        slices = _blue_and(run, net, "slices", RED, seconds)
+        at_j = [event for event in net.fabric.events() if event.port == J]
+        told = [event for event in at_j if event.kind == "tunnel_received"]
+        run.claim("slices: lost", slices.lost, equals={"red": 0, "blue": 0})
+        run.claim("slices: dropped by any buffer", net.fabric.dropped(), equals=0)
+        run.claim("slices: pauses and resumes that reached J through the tunnel", len(told), at_least=4)
+        run.claim("slices: queues that they were for", _queues(told), equals=[3])
+        stopped = [event for event in at_j if event.kind == "queue_stopped"]
+        run.claim("slices: queues that stopped at J", _queues(stopped), equals=[3])
+        part = _part(slices, before)
+        run.claim("slices: blue's goodput, part of what it had before", part, at_least=0.99, at_most=1.01)
+        quarter = _division(run, net, "slices")
+        run.claim("slices, both want the WAN: red's part of it", quarter, at_least=0.24, at_most=0.26)
+
+    with network(Srv6Wan(n=many, tenants=2, wan=wan, blind=True), run) as net:
+        blind = _blue_and(run, net, "one queue", RED, seconds)
+        run.claim("one queue: lost", blind.lost, equals={"red": 0, "blue": 0})
+        run.claim("one queue: blue's goodput, part of what it had before", _part(blind, before), at_most=0.8)
+        half = _division(run, net, "one queue")
+        run.claim("one queue, both want the WAN: red's part of it", half, at_least=0.4, at_most=0.6)
+
+    with network(Srv6Wan(n=many, tenants=2, wan=wan, back="none"), run) as net:
+        none = _blue_and(run, net, "no back-pressure", RED, seconds)
+        run.claim("no back-pressure: lost of red", none.lost["red"], at_least=100)
+        run.claim("no back-pressure: lost of blue", none.lost["blue"], equals=0)
+        run.claim("no back-pressure: all of it was dropped by a buffer", net.fabric.dropped(), equals=none.lost["red"])
+
+
+def _part(one: Seen, other: Seen) -> float:
+    return round(float(one.blue / other.blue), 4)
+
+
+def _queues(events: list[Any]) -> list[int]:
+    return sorted({priority for event in events for priority in event.priorities})
+
+
+def _blue_and(run: Run, net: Any, name: str, others: Sequence[tuple[str, str]], seconds: int) -> Seen:
+    """Blue at its rate, and these as fast as they can."""
+    from testbed.net.flows import Flow
+
+    flows = [Flow(net["c1"], net["d1"], LOSSLESS, FRAME, BLUE_RATE)]
+    flows += [Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in others]
+    reports, begin_ns = _sent(run, flows, seconds)
+    blue, *red = reports
+    lasts = Duration(f"{seconds}s") - SETTLED * 2
+    lost = {"red": sum(report.lost for report in red), "blue": blue.lost}
+    found = Seen(lost, blue.goodput_over(begin_ns + SETTLED.ns, lasts))
+    run.figure(f"{name}: blue sent, and red by sender", [report.sent for report in reports])
+    run.figure(f"{name}: lost", found.lost)
+    run.figure(f"{name}: blue's goodput", found.blue)
+    run.figure(f"{name}: blue's longest way, in ms", blue.worst_delay_ns // 1_000_000)
+    return found
+
+
+def _division(run: Run, net: Any, name: str) -> float:
+    """Red's part of what crosses the WAN if both tenants send there as fast as they can."""
+    from testbed.net.flows import Flow
+
+    flows = [Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in (("a1", "b1"), ("c1", "d1"))]
+    reports, begin_ns = _sent(run, flows, 2)
+    red, blue = (report.goodput_over(begin_ns + SETTLED.ns, Duration("1s")) for report in reports)
+    run.figure(f"{name}, both want the WAN: goodput of red and blue", [red, blue])
+    run.figure(f"{name}, both want the WAN: lost", [report.lost for report in reports])
+    return round(float(red / (red + blue)), 4)
+
+
+def _sent(run: Run, wanted: Sequence[Flow], seconds: int) -> tuple[list[Report], int]:
+    """What became of flows, and when they began."""
+    import time
+
+    from testbed.net.flows import Flows
+    from testbed.net.traffic import ping
+
+    for flow in wanted:
+        ping(flow.source, flow.target)
+    with Flows(wanted) as flows, run.measuring():
+        begin_ns = time.monotonic_ns()
+        time.sleep(seconds)
+        flows.stop_sending()
+    return flows.reports, begin_ns

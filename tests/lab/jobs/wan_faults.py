@@ -1,0 +1,23 @@
+"""Experiments about the WAN with one fault in what they test, so that a claim has to fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments import wan_tenants
+from testbed.frames.mac_control import PfcFrame
+from testbed.lab import Run, experiment
+
+
+@experiment(timeout="240s")
+def a_pause_of_all_slices(run: Run) -> None:
+    """What comes out of one slice's tunnel stops the queues of both."""
+    from testbed.agent import wan
+
+    class Wide:
+        @staticmethod
+        def of(source: Any, quanta: dict[int, int]) -> PfcFrame:
+            return PfcFrame.of(source, dict.fromkeys((3, 4), *quanta.values()))
+
+    wan.PfcFrame = Wide  # type: ignore[misc, assignment]
+    wan_tenants.wan_tenants.body(run)

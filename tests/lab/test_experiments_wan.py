@@ -13,7 +13,7 @@ from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Status
 from tests.lab.conftest import Runner
 
-EXPERIMENTS = ("wan_read", "wan_controller", "wan_headroom", "cross_dc", "wan_tenants")
+EXPERIMENTS = ("wan_read", "wan_controller", "wan_headroom", "cross_dc", "wan_tenants", "wan_distance")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -33,3 +33,8 @@ def test_a_pause_of_one_slice_that_stops_the_other_is_seen_at_blue(run: Runner) 
     found = failing(run, "a_pause_of_all_slices")
     assert {"slices: queues that stopped at J", "slices: blue's goodput, part of what it had before"} <= found
     assert "slices: lost" not in found
+
+
+def test_headroom_for_one_way_is_seen_as_loss(run: Runner) -> None:
+    found = failing(run, "headroom_for_one_way")
+    assert {f"{distance}: lost" for distance in ("100km", "1000km")} <= found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments import wan_tenants
+from experiments import wan_distance, wan_tenants
 from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment
 
@@ -21,3 +21,13 @@ def a_pause_of_all_slices(run: Run) -> None:
 
     wan.PfcFrame = Wide  # type: ignore[misc, assignment]
     wan_tenants.wan_tenants.body(run)
+
+
+@experiment(timeout="600s")
+def headroom_for_one_way(run: Run) -> None:
+    """Headroom for the way there, and not for the way back."""
+    from testbed.net import srv6
+
+    whole = srv6.headroom
+    srv6.headroom = lambda rate, delay, routers: whole(rate, delay, routers) // 2
+    wan_distance.wan_distance.body(run)

@@ -13,7 +13,7 @@ from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Status
 from tests.lab.conftest import Runner
 
-EXPERIMENTS = ("wan_read", "wan_controller", "wan_headroom", "cross_dc", "wan_tenants", "wan_distance")
+EXPERIMENTS = ("wan_read", "wan_controller", "wan_headroom", "cross_dc", "wan_tenants", "wan_distance", "wan_ring")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -38,3 +38,10 @@ def test_a_pause_of_one_slice_that_stops_the_other_is_seen_at_blue(run: Runner) 
 def test_headroom_for_one_way_is_seen_as_loss(run: Runner) -> None:
     found = failing(run, "headroom_for_one_way")
     assert {f"{distance}: lost" for distance in ("100km", "1000km")} <= found
+
+
+def test_an_end_of_congestion_that_is_not_told_is_seen_as_a_standstill(run: Runner) -> None:
+    found = failing(run, "tunnels_that_never_say_go_on")
+    assert "all overloaded: frames from a1 to b1 in the worst 500ms" in found
+    assert "in the end: what is stopped" in found
+    assert "dropped by any buffer" not in found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments import wan_distance, wan_tenants
+from experiments import wan_distance, wan_ring, wan_tenants
 from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment
 
@@ -31,3 +31,12 @@ def headroom_for_one_way(run: Run) -> None:
     whole = srv6.headroom
     srv6.headroom = lambda rate, delay, routers: whole(rate, delay, routers) // 2
     wan_distance.wan_distance.body(run)
+
+
+@experiment(timeout="240s")
+def tunnels_that_never_say_go_on(run: Run) -> None:
+    """XON does not go into a tunnel, and XOFF is said again for ever."""
+    from testbed.srv6.refresh import PauseSender
+
+    PauseSender.xon = lambda *_: None  # type: ignore[method-assign]
+    wan_ring.wan_ring.body(run)

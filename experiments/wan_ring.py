@@ -1,0 +1,149 @@
+"""Three data centres round an SRv6 ring, all congested at once: back-pressure in a circle, and no deadlock.
+
+Each data centre sends to the next one, to a host that is overloaded from inside its data centre. So each edge router
+presses back on the one before it, while it is pressed itself. PFC from switch to switch round such a circle can stand
+still for ever (experiment `deadlock`). Here a tunnel stops what enters the WAN at its far end, and nothing that leaves
+it there, so no buffer waits for the next one in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate, Size
+
+if TYPE_CHECKING:  # only the lab can import it
+    from testbed.net.flows import Report
+
+LOSSLESS = 3
+FRAME = Size("1400B")
+"""The headers of the tunnel, 96 octets, have to fit into the WAN's frames as well."""
+ROUND = (("a1", "b1"), ("b1", "c1"), ("c1", "a1"))
+OVERLOAD = (("b2", "b1"), ("c2", "c1"), ("a2", "a1"))
+"""From inside each data centre to the host that the ring's traffic is for."""
+SETTLED = Duration("500ms")
+WINDOW = Duration("500ms")
+EDGES = ["r1", "r3", "r5"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of some flows that began and ended together."""
+
+    lost: int
+    goodput: list[Rate]
+    """Of each, in the time in which all goes as it will go on."""
+    least: list[int]
+    """Frames of each that arrived in the worst window."""
+    pressing: list[str]
+    """Edges that sent XOFF into a tunnel."""
+    pressed: list[str]
+    """Edges that obeyed what came out of one."""
+
+
+@experiment(timeout="240s")
+def wan_ring(run: Run, wan: str = "10km", rate: Rate = Rate("5Gb/s"), seconds: int = 3) -> None:
+    """Three overloaded destinations: nothing is lost, and everybody goes on. One: the other flows see nothing of it.
+
+    First the flows round the ring are alone, which is what the next case is compared with: one destination overloaded.
+    Then all are. In the end every buffer is empty and nothing is stopped. Without End.X.PFC each edge drops.
+    """
+    from testbed.net.network import network
+    from testbed.net.traffic import ping
+    from topologies.srv6_ring import Srv6Ring
+
+    with network(Srv6Ring(wan=wan, rate=rate), run) as net:
+        answers = [ping(net[source], net[target]) for source, target in ROUND * 2]  # the first ones take long
+        run.claim("pairs of data centres that reach each other", len(ROUND) - answers[3:].count(None), equals=3)
+        alone = _case(run, net, "alone", ROUND, seconds)
+        one = _case(run, net, "one overloaded", ROUND + OVERLOAD[:1], seconds)
+        every = _case(run, net, "all overloaded", ROUND + OVERLOAD, seconds)
+        dropped, cells, stopped = net.fabric.dropped(), *_left(net.fabric)
+    run.claim("alone: edges that press back", alone.pressing, equals=[])
+    run.claim("one overloaded: edges that press back", one.pressing, equals=["r3"])
+    run.claim("one overloaded: edges that are pressed", one.pressed, equals=["r1"])
+    run.claim("one overloaded: lost", one.lost, equals=0)
+    for place in (1, 2):
+        part = round(float(one.goodput[place] / alone.goodput[place]), 4)
+        name = f"one overloaded: goodput {_name(ROUND[place])}, part of what it has alone"
+        run.claim(name, part, at_least=0.99, at_most=1.01)
+    part = round(float(one.goodput[0] / alone.goodput[0]), 4)
+    run.claim(f"one overloaded: goodput {_name(ROUND[0])}, part of what it has alone", part, at_most=0.8)
+    run.claim("all overloaded: edges that press back", every.pressing, equals=EDGES)
+    run.claim("all overloaded: edges that are pressed", every.pressed, equals=EDGES)
+    run.claim("all overloaded: lost", every.lost, equals=0)
+    for place, pair in enumerate(ROUND + OVERLOAD):
+        run.claim(f"all overloaded: frames {_name(pair)} in the worst {WINDOW}", every.least[place], at_least=1)
+    run.claim("dropped by any buffer", dropped, equals=0)
+    run.claim("in the end: cells in use", cells, equals=0)
+    run.claim("in the end: what is stopped", stopped, equals=[])
+    with network(Srv6Ring(wan=wan, rate=rate, back="none"), run) as net:
+        none = _case(run, net, "no back-pressure", ROUND + OVERLOAD, seconds)
+        drops = [sum(net.fabric.group(port, LOSSLESS).dropped_frames) for port in ("r1-eth2", "r3-eth1", "r5-eth1")]
+    for edge, dropped in zip(EDGES, drops, strict=True):
+        run.claim(f"no back-pressure: dropped at {edge}", dropped, at_least=100)
+    run.claim("no back-pressure: all that was lost was dropped there", none.lost, equals=sum(drops))
+
+
+def _name(pair: tuple[str, str]) -> str:
+    return "from {} to {}".format(*pair)
+
+
+def _case(run: Run, net: Any, name: str, pairs: Sequence[tuple[str, str]], seconds: int) -> Seen:
+    """All of these as fast as they can."""
+    import time
+
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.traffic import ping
+
+    for source, target in pairs:
+        ping(net[source], net[target])  # finds the neighbours' addresses
+    wanted = [Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in pairs]
+    with Flows(wanted) as flows, run.measuring():
+        begin_ns = time.monotonic_ns()
+        time.sleep(seconds)
+        end_ns = time.monotonic_ns()
+        flows.stop_sending()
+    events = [event for event in net.fabric.events() if event.t_ns >= begin_ns]
+    lasts = Duration(f"{seconds}s") - SETTLED * 2
+    found = Seen(
+        lost=sum(report.lost for report in flows.reports),
+        goodput=[report.goodput_over(begin_ns + SETTLED.ns, lasts) for report in flows.reports],
+        least=[_least(report, end_ns) for report in flows.reports],
+        pressing=_nodes(events, "tunnel_xoff"),
+        pressed=_nodes(events, "tunnel_received"),
+    )
+    run.figure(f"{name}: sent", [report.sent for report in flows.reports])
+    run.figure(f"{name}: lost", found.lost)
+    run.figure(f"{name}: goodput", found.goodput)
+    run.figure(f"{name}: frames in the worst {WINDOW}", found.least)
+    return found
+
+
+def _nodes(events: Sequence[Any], kind: str) -> list[str]:
+    return sorted({event.port.partition("-")[0] for event in events if event.kind == kind})
+
+
+def _least(report: Report, end_ns: int) -> int:
+    """Frames in the window that had the fewest, from the first frame to the end of sending."""
+    from testbed.net.flows import WINDOW_NS
+
+    each = WINDOW.ns // WINDOW_NS
+    whole = (end_ns - report.first_ns) // WINDOW.ns
+    return min(sum(report.windows[number * each : (number + 1) * each]) for number in range(whole))
+
+
+def _left(fabric: Any) -> tuple[int, list[str]]:
+    """What the buffers hold, and which ports and tunnels are stopped, when the last XON had the time to come."""
+    import time
+
+    time.sleep(1)
+    cells = sum(sum(fabric.buffer(node).used) for node in fabric.buffers)
+    ports = [name for name in fabric.names() if fabric.pfc(name, LOSSLESS)["paused_until_ns"] is not None]
+    tunnels = [
+        f"{edge} to {tunnel['to']}" for edge in EDGES for tunnel in fabric.wan(edge)["tunnels"] if tunnel["stopped"]
+    ]
+    return cells, ports + tunnels

@@ -1,0 +1,128 @@
+"""Three data centres round an SRv6 ring with End.X.PFC at its edges: srv6-ring,HOSTS"""
+
+from itertools import pairwise
+
+from testbed.agent.plan import WanPlan
+from testbed.net import srv6
+from testbed.net.cable import Cable
+from testbed.net.fabric import Mismatch
+from testbed.net.port import ROCE, Port
+from testbed.net.topo import LosslessTopo
+from testbed.srv6.endx_pfc import LocalSid
+from testbed.srv6.refresh import Refresh
+from testbed.srv6.reverse import ReverseTunnel
+from testbed.srv6.sid import Sid
+from testbed.units import Duration
+
+EDGES = {"r1": "a", "r3": "b", "r5": "c"}
+"""The edge routers, and the letter of the hosts behind each."""
+ROUND = ("r1", "r2", "r3", "r4", "r5", "r6", "r1")
+VPN = "ring"
+INSIDE = "eth0"
+"""An edge's port to its data centre."""
+
+
+class Srv6Ring(LosslessTopo):
+    """`n` hosts in each of three data centres, a1..an, b1..bn and c1..cn, in one VPN over a ring of six routers:
+
+             a1..an
+               |
+               s1
+               |
+    r6 ------- r1 ------- r2
+    |                     |
+    r5 ------- r4 ------- r3
+    |                     |
+    s3                    s2
+    |                     |
+    c1..cn                b1..bn
+
+    r1, r3 and r5 have End.X.PFC, and each of them a reverse tunnel to both others ("planned"; "none": no tunnels). The
+    routers between know plain SRv6 and no PFC. Each way from one edge to another is the short one: over the one router
+    between. `headroom` cells at an edge are for what is on its way.
+    """
+
+    mismatch = Mismatch.IGNORE  # an edge router differs from one side to the other on purpose
+
+    def build(self, n: int = 2, *, wan: str = "10km", back: str = "planned", headroom: int = 0) -> None:
+        self.require(1, n=n)
+        self.choose(("planned", "none"), back=back)
+        self.n, self.back, self.headroom = n, back, headroom
+        cable = Cable(self.cable.rate, wan)
+        self.delay, self.rate = cable.in_lab(self.scale).delay, cable.in_lab(self.scale).rate
+        spans = [(one, other, self.delay) for one, other in pairwise(ROUND)]
+        self.graph = srv6.WanGraph(spans, dict.fromkeys(EDGES, 1))
+        sids = {router: self._sids(router) for router in self.graph.routers}
+        directory = tuple(sid for own in sids.values() for sid in own)
+        for router in self.graph.routers:
+            commands = self.graph.commands(router, sids[router])
+            if router in EDGES:
+                self._add_edge(router, commands, sids[router], directory)
+            else:
+                self.addRouter(router, ip=None, commands=commands)
+        for edge in EDGES:
+            self._add_data_centre(edge)
+        silent, obeys = Port().with_pfc(), Port().with_pfc(ROCE)
+        for one, other in pairwise(ROUND):
+            ends = [obeys if router in EDGES else silent for router in (one, other)]
+            self.addLink(one, other, cable=cable, settings1=ends[0], settings2=ends[1])
+
+    def _sids(self, router: str) -> tuple[Sid, ...]:
+        legs = self.graph.legs[router]
+        found = [srv6.end(router), *(srv6.cross(router, place, leg) for place, leg in enumerate(legs))]
+        if router in EDGES:
+            found += [srv6.pfc(router, place, leg) for place, leg in enumerate(legs)]
+            found.append(srv6.vpn(router))
+        return tuple(found)
+
+    def _add_edge(self, edge: str, commands: list[str], sids: tuple[Sid, ...], directory: tuple[Sid, ...]) -> None:
+        site = srv6.Site(VPN, srv6.FIRST_TABLE, f"{edge}-{INSIDE}", srv6.vpn(edge))
+        commands += site.commands()
+        refresh = Refresh.of(self.rate, self.delay * 2, Duration("5ms"))
+        tunnels = []
+        for far in EDGES:
+            if far == edge:
+                continue
+            (_, middle, _) = self.graph.path(edge, far)
+            place, out = self.graph.leg(edge, middle)
+            there = [srv6.pfc(edge, place, out), srv6.end(middle), srv6.vpn(far)]
+            commands.append(site.route(self._prefix(far), [sid.address for sid in there], out.interface))
+            # The frame comes to the far edge by the port that it is to pause.
+            back = [srv6.end(edge), srv6.end(middle), srv6.pfc(far, *self.graph.leg(far, middle))]
+            segments = tuple(sid.address for sid in back)
+            tunnels.append((ReverseTunnel(edge, far, segments, None, out.interface, self.delay.ns * 2), refresh))
+        plan = WanPlan(
+            source=srv6.source(srv6.number(edge)),
+            sids=tuple(LocalSid(sid, srv6.DOMAIN) for sid in sids if sid.kind is sid.kind.END_X_PFC),
+            tunnels=tuple(tunnels),
+            directory=directory,
+            fastest=self.rate,
+        )
+        interfaces = tuple(leg.interface for leg in self.graph.legs[edge])
+        cells = self.headroom or srv6.headroom(self.rate, self.delay * 2, 1)
+        self.addRouter(
+            edge,
+            ip=None,
+            commands=commands,
+            wan=srv6.Wan(plan, interfaces) if self.back == "planned" else None,
+            buffer=srv6.edge_buffer([(number, ROCE) for number in range(1, 1 + len(interfaces))], cells),
+        )
+
+    def _prefix(self, edge: str) -> str:
+        return f"10.{self._number(edge)}.0.0/16"
+
+    def _number(self, edge: str) -> int:
+        return list(EDGES).index(edge) + 1
+
+    def _add_data_centre(self, edge: str) -> None:
+        net, switch = self._number(edge), f"s{self._number(edge)}"
+        self.addSwitch(switch)
+        gateway = f"10.{net}.255.254"
+        self.addLink(edge, switch, params1={"ip": f"{gateway}/16"}, settings1=Port().with_pfc(ROCE))
+        for host in range(1, self.n + 1):
+            address = f"10.{net}.{host >> 8}.{host & 255}/16"
+            name = self.addHost(f"{EDGES[edge]}{host}", ip=address, defaultRoute=f"via {gateway}")
+            self.addLink(name, switch)
+
+
+topos = {"srv6-ring": Srv6Ring}

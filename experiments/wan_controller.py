@@ -15,7 +15,7 @@ CUT = "r2-eth1"
 
 @experiment(timeout="300s")
 def wan_controller(run: Run, library: str = "os-ken") -> None:
-    """Figure 2 of the draft, under the SR policy controller: a1 sends to b1 over r1, r2 and r5; b2 overloads b1's port.
+    """Under the SR policy controller a1 sends to b1 over r1, r2 and r5 of the draft's figure 2; b2 overloads b1.
 
     The controller learns the routers, and of a wish for a VPN and two policies it makes lists of segments and the
     reverse tunnels for PFC. It is killed while a pause lasts, and another one takes its place: nothing is lost and

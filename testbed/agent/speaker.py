@@ -198,6 +198,8 @@ class Speaker:
             )
             self._wan = WanAgent(self._plan, means, self._wan_left)
             self._wan.start(now_ns)
+            for index, can_talk in up.items():
+                self._wan.link(index, can_talk, now_ns)
 
     @property
     def deadline_ns(self) -> int:

@@ -6,7 +6,6 @@ the kernel drops: packets that end at the SID. What became of each is counted by
 
 from __future__ import annotations
 
-import errno
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -311,12 +310,12 @@ class WanAgent:
             said = data[:_HOP_LIMIT_AT] + data[_HOP_LIMIT_AT + 1 :]
             if (known := self._known.get(said)) is not None:
                 self._behaviour.repeat(known.sid, known.result)
-                self._pause(known, came_ns)
+                self._pause(known, came_ns, now_ns)
                 continue
             result = self._behaviour.receive(data)
             if isinstance(result, PauseJ):
                 pause = self._prepared(IPv6Address(data[24:40]), result)
-                self._pause(pause, came_ns)
+                self._pause(pause, came_ns, now_ns)
                 if len(self._known) >= _MOST_KNOWN:
                     self._known.clear()
                 self._known[said] = pause
@@ -332,16 +331,18 @@ class WanAgent:
             for priority, quanta in result.frame.changes()
             if (local := self._local_of(result.slice_id, priority)) is not None
         }
+        if not here:  # of another slice's priorities, or of none that is known here
+            return _Pause(sid, result, (), 0, ())
         ports = [self._ports[one.interface] for one in result.adjacencies if one.interface in self._ports]
         frame = PfcFrame.of(self._mac, {local: quanta for local, (_, quanta) in here.items()}).encode()
-        orders = [(port, Order(What.OBEY, port.slot, frame=frame).encode()) for port in ports if here]
+        orders = [(port, Order(What.OBEY, port.slot, frame=frame).encode()) for port in ports]
         return _Pause(sid, result, tuple(orders), sum(1 << local for local in here), tuple(here.values()))
 
-    def _pause(self, pause: _Pause, came_ns: int) -> None:
+    def _pause(self, pause: _Pause, came_ns: int, now_ns: int) -> None:
         for port, order in pause.orders:
             self._obey(order)
-            now_ns = time.monotonic_ns()
-            self._means.record(now_ns, Own.TUNNEL_RECEIVED, port.slot, pause.mask, now_ns - came_ns)
+            obeyed_ns = time.monotonic_ns()
+            self._means.record(obeyed_ns, Own.TUNNEL_RECEIVED, port.slot, pause.mask, obeyed_ns - came_ns)
             for priority, quanta in pause.changes:
                 what = (pause.sid, port.name, priority, pause.result.slice_id)
                 if (quanta > 0) != (what in self._pausing):
@@ -361,10 +362,12 @@ class WanAgent:
         measured how long that takes, the queues at J stop for a moment.
         """
         for local in self._plan.sids:
-            frames = [PfcFrame.xon(self._mac, [0])]
-            if self._headroom is not None:
-                lossless = PRIORITIES_IN[self._ports[local.forwards_by.interface].pfc.mask]
-                frames = [PfcFrame.xoff(self._mac, lossless, 1), PfcFrame.xon(self._mac, lossless)]
+            mask = self._ports[local.forwards_by.interface].pfc.mask
+            own = [self._local_of(local.sid.slice_id, priority) for priority in range(PRIORITIES)]
+            lossless = [priority for priority, inside in enumerate(own) if inside is not None and mask >> inside & 1]
+            frames = [PfcFrame.xon(self._mac, lossless)] if lossless else []
+            if self._headroom is not None and lossless:
+                frames.insert(0, PfcFrame.xoff(self._mac, lossless, 1))
             address = local.sid.address
             packets = Encapsulator(ReverseTunnel("here", "here", (address, address)), self._plan.source)
             for frame in frames:
@@ -428,9 +431,7 @@ class WanAgent:
         destination = socket.inet_ntop(socket.AF_INET6, packet[24:40])
         try:
             self._raw.sendto(packet, (destination, 0))
-        except OSError as error:
-            if error.errno not in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOBUFS, errno.EAGAIN, errno.ENETDOWN):
-                raise
+        except OSError:  # no way there, no room, no address: the next repetition may find one
             self.send_errors += 1
 
 

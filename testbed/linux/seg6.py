@@ -21,6 +21,8 @@ _SEG6, _SEG6_LOCAL = 5, 7
 _MODE_ENCAP, _ROUTING_TYPE = 1, 4
 _ACTION, _VRF_TABLE = 1, 9
 _DT = {"End.DT4": 8, "End.DT6": 7, "End.DT46": 16}
+_ORDINARY = 1024
+"""The metric of all other routes: what the kernel gives IPv6's by itself."""
 _LAST_RESORT = 4278198272
 """The metric that the kernel's documentation of VRFs has for a table's last route."""
 
@@ -68,18 +70,17 @@ def encapsulates(prefix: Prefix, table: int, segments: Sequence[IPv6Address], ou
     return _route(prefix, table, _UNICAST, u32(_OUT, out) + more, f"the route to {prefix} by {count} segments")
 
 
-def unreachable(prefix: Prefix, table: int, metric: int = 0) -> Message:
+def unreachable(prefix: Prefix, table: int, metric: int = _ORDINARY) -> Message:
     """A route of a VRF's table that tells whoever sends there that there is no way."""
-    more = u32(_METRIC, metric) if metric else b""
-    return _route(prefix, table, _UNREACHABLE, more, f"the route to {prefix}, which leads nowhere")
+    return _route(prefix, table, _UNREACHABLE, b"", f"the route to {prefix}, which leads nowhere", metric=metric)
 
 
-def remove_route(prefix: Prefix, table: int = _MAIN, metric: int = 0) -> Message:
-    """Without a metric, of several routes the one that counts."""
+def remove_route(prefix: Prefix, table: int = _MAIN, metric: int = _ORDINARY) -> Message:
+    """Without its metric it might be the last resort that goes."""
     family = _AF_INET if prefix.version == 4 else _AF_INET6
     body = struct.pack("=BBBBBBBBI", family, prefix.prefixlen, 0, 0, 0, 0, 255, 0, 0)
     body += attribute(_DESTINATION, prefix.network_address.packed) + u32(_TABLE, table)
-    body += u32(_METRIC, metric) if metric else b""
+    body += u32(_METRIC, metric)
     return Message(_DELETE_ROUTE, body, f"removing the route to {prefix}", may_be_gone=True)
 
 
@@ -88,9 +89,9 @@ def _local(sid: IPv6Address, action: bytes, out: int, what: str) -> Message:
     return _route(IPv6Network(sid), _MAIN, _UNICAST, more, what)
 
 
-def _route(prefix: Prefix, table: int, kind: int, more: bytes, what: str) -> Message:
+def _route(prefix: Prefix, table: int, kind: int, more: bytes, what: str, *, metric: int = _ORDINARY) -> Message:
     family = _AF_INET if prefix.version == 4 else _AF_INET6
     scope = _LINK if family == _AF_INET and kind == _UNICAST else _UNIVERSE
     body = struct.pack("=BBBBBBBBI", family, prefix.prefixlen, 0, 0, 0, _STATIC, scope, kind, 0)
-    body += attribute(_DESTINATION, prefix.network_address.packed) + u32(_TABLE, table) + more
+    body += attribute(_DESTINATION, prefix.network_address.packed) + u32(_TABLE, table) + u32(_METRIC, metric) + more
     return Message(_NEW_ROUTE, body, what, create=True, replace=True)

@@ -186,7 +186,7 @@ def make(tmp_path: Any) -> Iterator[Make]:
         buffer.congested.update(congested)
         means = Means(
             buffer,  # type: ignore[arg-type]
-            orders.append,
+            lambda order: orders.append(Order.parse(order)),
             lambda now_ns, kind, slot, mask, value: records.append((kind, slot, mask)),
             lambda messages: None,
             lambda: None,

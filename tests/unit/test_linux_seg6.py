@@ -34,7 +34,7 @@ def test_a_route_into_segments_has_them_reversed_and_starts_with_the_first(
 ) -> None:
     message = seg6.encapsulates(prefix, table, segments, out)
     found = route(message)
-    assert (found.prefix, found.table, found.metric) == (prefix, table, 0)
+    assert (found.prefix, found.table, found.metric) == (prefix, table, 1024)
     assert found.what == Encap(tuple(segments), out)
     way = attributes(attributes(message.body[12:])[22])[1]
     header = IPv6ExtHdrSegmentRouting(way[4:])
@@ -49,6 +49,7 @@ def test_a_route_into_segments_has_these_octets() -> None:
         "02 10 00 00 00 04 fd 01 00000000"  # IPv4, /16, static, scope link, unicast
         "0800 0100 0a030000"  # RTA_DST
         "0800 0f00 e8030000"  # RTA_TABLE
+        "0800 0600 00040000"  # RTA_PRIORITY
         "0800 0400 05000000"  # RTA_OIF
         "0600 1500 0500 0000"  # RTA_ENCAP_TYPE: LWTUNNEL_ENCAP_SEG6
         "3400 1680"  # RTA_ENCAP, nested
@@ -143,14 +144,16 @@ def test_the_kernel_has_the_routes_and_replaces_and_removes_them(netlink: tuple[
     way = "encap seg6 mode encap segs 3 [ fd00:5:1:1:: fd00:5:2:1:: fd00:5:3:1:: ] dev lo"
     shown = _routes(namespace)
     assert [line for line in shown if "seg6" in line] == [
-        f"10.3.0.0/16 {way} proto static scope link",
+        f"10.3.0.0/16 {way} proto static scope link metric 1024",
         f"fd00:33::/32 {way} proto static metric 1024 pref medium",
     ]
     assert len([line for line in shown if line.startswith("unreachable default") and "4278198272" in line]) == 2
 
     sockets.send([seg6.encapsulates(prefixes[0], 1000, SIDS[2:], 1), seg6.unreachable(prefixes[1], 1000)])
     shown = _routes(namespace)
-    assert "10.3.0.0/16 encap seg6 mode encap segs 1 [ fd00:5:3:1:: ] dev lo proto static scope link" in shown
+    assert (
+        "10.3.0.0/16 encap seg6 mode encap segs 1 [ fd00:5:3:1:: ] dev lo proto static scope link metric 1024" in shown
+    )
     assert [line for line in shown if "fd00:33::/32" in line] == [
         "unreachable fd00:33::/32 dev lo proto static metric 1024 pref medium"
     ]

@@ -298,7 +298,7 @@ def test_sids_without_a_vpn_are_put_behind_their_behaviours() -> None:
 def test_a_site_without_a_controller_is_a_vrf_with_a_route_into_the_tunnel() -> None:
     site = srv6.Site("red", 100, "r1-eth0", srv6.vpn("r1"))
     segments = [IPv6Address("fd00:5:1:10::"), ip_address("fd00:5:3:d4::")]
-    assert site.commands("10.2.0.0/16", segments, "r1-eth1") == [
+    assert [*site.commands(), site.route("10.2.0.0/16", segments, "r1-eth1")] == [
         "ip link add red type vrf table 100",
         "ip link set red up",
         "ip link set r1-eth0 master red",

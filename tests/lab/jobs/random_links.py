@@ -32,8 +32,9 @@ LOADS = (0, 25, 50, 75, 95)
 TRIES, MOST_TRIES = 3, 12
 """XOFFs of each link. What it needs is the most of all of them, and depends on where in a frame each one meets the far
 end: if it seems to be much less than what was measured, it is looked for more often."""
-SAMPLES, INTERVAL = 4, Duration("50ms")
-"""Fewer samples than a port takes by default, so the longest of them is less on the safe side."""
+SAMPLES, INTERVAL = 4, Duration("45ms")
+"""Fewer samples than a port takes by default, so the longest of them is less on the safe side; and an interval by which
+ports that began one STEP after the other do not ask at the same moment."""
 STEP = Duration("50ms")
 """One port after the other measures, so that speakers, which are more urgent than anything but agents, leave the CPU
 idle: else they measure how busy they are."""

@@ -29,7 +29,7 @@ from testbed.srv6.reverse import NETWORK_CONTROL, Encapsulator, ReverseTunnel
 from testbed.units import Duration
 
 _LONGEST = 2048
-_MOST_PEERS = 64
+_MOST_WAYS = 64
 _SETTINGS = Settings(samples=8, enough=4, interval_ns=20_000_000, repeat_ns=10_000_000_000, stamp_lag_ns=100_000_000)
 _SPARE_NS = 1_000_000_000
 
@@ -40,13 +40,12 @@ Found = Callable[[str | None, Duration], None]
 class TunnelHeadroom:
     """Of one router."""
 
-    def __init__(
-        self, source: IPv6Address, mac: Mac, send: Send, found: Callable[[str | None, Duration], None]
-    ) -> None:
+    def __init__(self, source: IPv6Address, mac: Mac, send: Send, found: Found) -> None:
         """`send` sends a packet; `found` hears the round trip for an interface, or None: for any."""
         self._source, self._mac, self._send, self._found = source, mac, send, found
         self._measurers: dict[object, tuple[Encapsulator, Measurer]] = {}
-        self._responders: dict[IPv6Address, Responder] = {}
+        self._responders: dict[tuple[IPv6Address, ...], Responder] = {}
+        """By the way back: each tunnel has series of its own."""
         self._seen: dict[object, Measurement] = {}
         self._first: set[object] = set()
         """Tunnels that have been measured once, which does not count."""
@@ -89,7 +88,6 @@ class TunnelHeadroom:
             due_ns = measurer.deadline()
             if due_ns is None or due_ns > now_ns:
                 continue
-
             output = at_its_moment(measurer.poll, measurer.take_back)
             if output.request is not None:
                 self._send(packets.carrying(output.request))
@@ -110,12 +108,11 @@ class TunnelHeadroom:
 
     def answer(self, asked: Measure, now_ns: int) -> None:
         """A request has come out of a tunnel: answer it by the way that it came."""
-        sender = asked.back[-1]
-        responder = self._responders.get(sender)
+        responder = self._responders.get(asked.back)
         if responder is None:
-            if len(self._responders) >= _MOST_PEERS:
+            if len(self._responders) >= _MOST_WAYS:
                 return
-            responder = self._responders[sender] = Responder(self._mac, _SETTINGS, b"")
+            responder = self._responders[asked.back] = Responder(self._mac, _SETTINGS, b"")
         try:
             request = parse(asked.frame)
         except MeasurementFrameError:
@@ -123,7 +120,8 @@ class TunnelHeadroom:
         if not isinstance(request, Request):
             return
         effective_ns = now_ns + self.obeying_ns
-        responder.accept(request, now_ns, effective_ns)
+        if responder.accept(request, now_ns, effective_ns) is not None:
+            return  # asked before, or too often
         time.sleep(max(0, effective_ns - time.monotonic_ns()) / 1e9)  # T3 is not before T2
 
         def write(moment_ns: int) -> list[bytes]:

@@ -110,14 +110,17 @@ def computation() -> Mapping[str, float]:
     paths.shortest(names[0], names[-1])
     one = time.process_time() - begun
     ends = [(a, b) for a in edges for b in edges if a != b][:POLICIES]
-    policies = [Policy(Key(a, 100, b), (Dynamic(pfc_ends=True),)) for a, b in ends]
+    services = {name: IPv6Address(f"fd00:a:{number + 1:x}:d4::") for number, name in enumerate(names)}
+    policies = [Policy(Key(a, 100, b), (Dynamic(pfc_ends=True),), services[b]) for a, b in ends]
     begun = time.process_time()
     outcomes = compute(topology, policies)
     all_of_them = time.process_time() - begun
     active = sum(outcome.active is not None for outcome in outcomes)
+    if active < len(policies):
+        sys.exit(f"{len(policies) - active} of {len(policies)} policies have no path: {outcomes[0].refused}")
     return {
         f"{ROUTERS} routers, {2 * ROUTERS} links: a first path": one,
-        f"   {active} policies with their tunnels": all_of_them,
+        f"   {POLICIES} policies with their tunnels": all_of_them,
     }
 
 

@@ -286,6 +286,7 @@ class Speaker:
                     "round_trip_ns": status.measurement and status.measurement.needed.ns,
                     "longest_ns": status.measurement and status.measurement.longest.ns,
                     "shortest_ns": status.measurement and status.measurement.shortest.ns,
+                    "tx_propagation_delay_ns": status.measurement and status.measurement.tx_propagation_delay_ns,
                     "median_ns": status.measurement and status.measurement.percentile(50).ns,
                     "peer_response_ns": status.measurement and status.measurement.response().ns,
                     "cells": self._headroom.get(slot),

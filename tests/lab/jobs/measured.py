@@ -59,6 +59,10 @@ def exactness(run: Run) -> None:
             run.figure(f"{port}, {cable}: excess of the shortest, median and longest round trip, in ns",
                        [found[name] - true_ns for name in ("shortest_ns", "median_ns", "round_trip_ns")])  # fmt: skip
             run.claim(f"{port}, {cable}: excess in ns", excess_ns, at_least=0, at_most=120_000)
+            propagation_ns = found["tx_propagation_delay_ns"]
+            run.claim(
+                f"{port}, {cable}: txPropagationDelay in ns", propagation_ns, equals=-(-found["shortest_ns"] // 2)
+            )
             if cable.delay >= Duration("5ms"):
                 error = (found["shortest_ns"] - true_ns) * 100 / true_ns
                 run.claim(f"{port}, {cable}: error of the shortest, in percent", error, at_least=0, at_most=1)

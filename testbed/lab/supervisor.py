@@ -46,8 +46,9 @@ class Commands(Protocol):
 
 
 _PIECE = 1 << 16
-# Looking at the CPU takes most of a millisecond: agents (`agent/loop.py`) go first, or we make them as late as we say.
-_SAMPLING = 40
+# Agents (`agent/loop.py`) go first, or we make them as late as we say. Looking at the CPU takes most of a millisecond:
+# then speakers (`agent/speaker.py`) go first too.
+_SAMPLING, _LOOKING = 40, 20
 _CHUNK = wire.LARGEST >> 1
 _LONGEST_WAIT_S = 3600.0  # epoll takes no more than some weeks
 
@@ -267,7 +268,10 @@ def _sample_forever(start_ns: int, writer: int) -> None:
         if (early := due - time.monotonic_ns()) > 0:
             time.sleep(early / 1e9)
         now = time.monotonic_ns()
-        os.write(writer, Sample(now - start_ns, now - due, idle_ns()).encode())
+        kernel.real_time(_LOOKING)
+        idle = idle_ns()  # none is added while somebody more urgent runs, so it does not matter how long this takes
+        kernel.real_time(_SAMPLING)
+        os.write(writer, Sample(now - start_ns, now - due, idle).encode())
         due += WINDOW_NS * (1 + (now - due) // WINDOW_NS)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from experiments import wan_distance, wan_ring, wan_tenants
+from testbed.frames import Mac
 from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment
 
@@ -14,12 +15,12 @@ def a_pause_of_all_slices(run: Run) -> None:
     """What comes out of one slice's tunnel stops the queues of both."""
     from testbed.agent import wan
 
-    class Wide:
-        @staticmethod
-        def of(source: Any, quanta: dict[int, int]) -> PfcFrame:
-            return PfcFrame.of(source, dict.fromkeys((3, 4), *quanta.values()))
+    class Wide(PfcFrame):
+        @classmethod
+        def of(cls, source: Mac, changes: Mapping[int, int]) -> PfcFrame:
+            return PfcFrame.of(source, dict.fromkeys((3, 4), next(iter(changes.values()))))
 
-    wan.PfcFrame = Wide  # type: ignore[misc, assignment]
+    wan.PfcFrame = Wide  # type: ignore[misc]
     wan_tenants.wan_tenants.body(run)
 
 

@@ -1,8 +1,8 @@
 """Links of random rate, length, frame size and load: the headroom that each measures, and the one that it needs.
 
 What a link needs is seen, not computed: the far end sends at full rate, nothing leaves the switch, and headroom is so
-large that it is never full. The other way is busy as well, so that an XOFF waits for a frame to end. The most that was
-in headroom, over several XOFFs, is what losslessness needs.
+large that it is never full. The other way is busy as well. The most that was in headroom, over several XOFFs, is what
+losslessness needs.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class Seen:
 
     @property
     def is_too_much(self) -> bool:
-        return self.measured * 100 > self.needed * 115 + 2 * self.link.cells * 100
+        """By more than 1.15 times what is needed and two frames, which is rounded up to cells as headroom itself is."""
+        return self.measured > -(-(self.needed * 115 + 2 * self.link.cells * 100) // 100)
 
     @property
     def beyond(self) -> float:

@@ -11,7 +11,9 @@ import pytest
 from testbed import lab
 from testbed.lab import definition, engine
 from testbed.lab.engine import Ready
+from testbed.lab.fidelity import Verdict
 from testbed.lab.job import Limits
+from testbed.lab.result import Status
 
 JOBS = Path(__file__).parent / "jobs"
 
@@ -62,3 +64,17 @@ def run(ready: Ready, tmp_path: Path, output: Output) -> Runner:
         )
 
     return one
+
+
+def kept(name: str, on: Ready, out: Path) -> lab.Result:
+    """A shipped experiment's result: every claim holds, there is one at least, and the lab kept its promises."""
+    result = lab.run(definition.find(name), on=on, out=out).check()
+    assert result.claims
+    assert result.fidelity.verdict is Verdict.KEPT
+    return result
+
+
+def failed_claims(result: lab.Result) -> set[str]:
+    """The names of the claims that do not hold, of a run that came to its end."""
+    assert result.status is Status.OK, result.reason
+    return {claim.name for claim in result.claims if not claim.passed}

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed import lab
 from testbed.cli import main
-from testbed.lab import definition
 from testbed.lab.engine import Ready
-from testbed.lab.fidelity import Verdict
-from testbed.lab.result import Status
-from tests.lab.conftest import Runner
+from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = ("dcbx_negotiation", "dcbx_mismatch", "dcbx_willing", "dcbx_ets", "dcbx_applications")
 
@@ -22,9 +18,7 @@ EXPERIMENTS = ("dcbx_negotiation", "dcbx_mismatch", "dcbx_willing", "dcbx_ets", 
 def test_every_claim_holds_and_the_lab_kept_its_promises(
     ready: Ready, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = lab.run(definition.find(name), on=ready, out=tmp_path).check()
-    assert result.claims
-    assert result.fidelity.verdict is Verdict.KEPT
+    result = kept(name, ready, tmp_path)
     if name == "dcbx_negotiation":
         shows_both_ladders(result.folder, capsys)
 
@@ -59,9 +53,7 @@ def ladder_from_the_goodbye_on(result: Path, left: str, right: str, capsys: pyte
 
 
 def failing(run: Runner, fault: str) -> set[str]:
-    result = run(f"dcbx_faults:{fault}")
-    assert result.status is Status.OK, result.reason
-    return {claim.name for claim in result.claims if not claim.passed}
+    return failed_claims(run(f"dcbx_faults:{fault}"))
 
 
 def test_an_agent_that_does_not_do_what_is_negotiated_is_seen(run: Runner) -> None:

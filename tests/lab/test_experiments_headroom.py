@@ -7,13 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from testbed import lab
-from testbed.lab import definition
 from testbed.lab.engine import Ready
-from testbed.lab.fidelity import Verdict
 from testbed.lab.job import Limits
-from testbed.lab.result import Status
-from tests.lab.conftest import Runner
+from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = (
     "headroom_short",
@@ -26,14 +22,11 @@ EXPERIMENTS = (
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
-    result = lab.run(definition.find(name), on=ready, out=tmp_path).check()
-    assert result.claims
-    assert result.fidelity.verdict is Verdict.KEPT
+    kept(name, ready, tmp_path)
 
 
 def test_the_three_links_come_out_as_the_proposal_draws_them(ready: Ready, tmp_path: Path) -> None:
-    result = lab.run(definition.find("three_links"), on=ready, out=tmp_path).check()
-    assert result.fidelity.verdict is Verdict.KEPT
+    result = kept("three_links", ready, tmp_path)
     assert result.folder is not None
     drawn = ElementTree.parse(result.folder / "three-links.svg").iter("{http://www.w3.org/2000/svg}rect")
     bars = [(bar.get("class"), float(bar.get("x", 0))) for bar in drawn if bar.get("width") != "12"]
@@ -43,9 +36,7 @@ def test_the_three_links_come_out_as_the_proposal_draws_them(ready: Ready, tmp_p
 
 
 def failing(run: Runner, fault: str) -> set[str]:
-    result = run(f"faults:{fault}")
-    assert result.status is Status.OK, result.reason
-    return {claim.name for claim in result.claims if not claim.passed}
+    return failed_claims(run(f"faults:{fault}"))
 
 
 def test_headroom_of_one_frame_less_is_seen_in_both_directions(run: Runner) -> None:

@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import lab
-from testbed.lab import definition
 from testbed.lab.engine import Ready
-from testbed.lab.fidelity import Verdict
-from testbed.lab.result import Status
-from tests.lab.conftest import Runner
+from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = (
     "not_enabled",
@@ -27,15 +23,11 @@ EXPERIMENTS = (
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
-    result = lab.run(definition.find(name), on=ready, out=tmp_path).check()
-    assert result.claims
-    assert result.fidelity.verdict is Verdict.KEPT
+    kept(name, ready, tmp_path)
 
 
 def failing(run: Runner, fault: str) -> set[str]:
-    result = run(f"faults:{fault}")
-    assert result.status is Status.OK, result.reason
-    return {claim.name for claim in result.claims if not claim.passed}
+    return failed_claims(run(f"faults:{fault}"))
 
 
 def test_a_marking_threshold_of_one_frame_more_is_seen(run: Runner) -> None:

@@ -6,24 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from testbed import lab
-from testbed.lab import definition
 from testbed.lab.engine import Ready
-from testbed.lab.fidelity import Verdict
-from tests.lab.conftest import Runner
+from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = ("incast", "thresholds", "hysteresis", "mixed", "victim", "parking_lot", "conservation")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
-    result = lab.run(definition.find(name), on=ready, out=tmp_path).check()
-    assert result.claims
-    assert result.fidelity.verdict is Verdict.KEPT
+    kept(name, ready, tmp_path)
 
 
 def failing(run: Runner, fault: str) -> set[str]:
-    return {claim.name for claim in run(f"broken:{fault}").claims if not claim.passed}
+    return failed_claims(run(f"broken:{fault}"))
 
 
 def test_a_threshold_of_one_cell_more_is_seen_with_frames_that_take_one(run: Runner) -> None:

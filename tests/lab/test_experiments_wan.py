@@ -6,27 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from testbed import lab
-from testbed.lab import definition
 from testbed.lab.engine import Ready
-from testbed.lab.fidelity import Verdict
-from testbed.lab.result import Status
-from tests.lab.conftest import Runner
+from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = ("wan_read", "wan_controller", "wan_headroom", "cross_dc", "wan_tenants", "wan_distance", "wan_ring")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
-    result = lab.run(definition.find(name), on=ready, out=tmp_path).check()
-    assert result.claims
-    assert result.fidelity.verdict is Verdict.KEPT
+    kept(name, ready, tmp_path)
 
 
 def failing(run: Runner, fault: str) -> set[str]:
-    result = run(f"wan_faults:{fault}")
-    assert result.status is Status.OK, result.reason
-    return {claim.name for claim in result.claims if not claim.passed}
+    return failed_claims(run(f"wan_faults:{fault}"))
 
 
 def test_a_pause_of_one_slice_that_stops_the_other_is_seen_at_blue(run: Runner) -> None:

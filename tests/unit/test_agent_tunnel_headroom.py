@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pytest
 
@@ -43,12 +42,8 @@ class Edge:
 
 
 @pytest.fixture
-def edges() -> Iterator[tuple[Edge, Edge]]:
+def edges(namespace: int) -> Iterator[tuple[Edge, Edge]]:
     """r1, which answers, and r3, which asks."""
-    try:
-        namespace = kernel.new_network()
-    except PermissionError:
-        pytest.skip("making a network namespace takes root")
     made = []
     with kernel.in_network(namespace):
         kernel.set_up("lo")
@@ -69,7 +64,6 @@ def edges() -> Iterator[tuple[Edge, Edge]]:
     for edge in made:
         edge.machine._answers.close()
         edge.inside.close()
-    os.close(namespace)
 
 
 def ask(one: Edge, other: Edge) -> None:
@@ -89,6 +83,15 @@ def ask(one: Edge, other: Edge) -> None:
         one.sent.clear()
         other.sent.clear()
     raise AssertionError("it asks without end")
+
+
+def asked(edge: Edge) -> Measure:
+    """The first request of an edge that has a tunnel, as it comes out of it."""
+    edge.machine.add(TUNNEL, PACKETS, time.monotonic_ns())
+    edge.machine.expire(time.monotonic_ns())
+    result = process(_passed_on(edge.sent.pop()), LocalSid(SID, srv6.DOMAIN, measures=True))
+    assert isinstance(result, Measure)
+    return result
 
 
 def _passed_on(packet: bytes) -> bytes:
@@ -116,10 +119,7 @@ def test_the_first_series_does_not_count_and_the_second_is_told_with_the_own_rea
 
 def test_an_answer_comes_back_by_the_same_routers(edges: tuple[Edge, Edge]) -> None:
     far, near = edges
-    near.machine.add(TUNNEL, PACKETS, time.monotonic_ns())
-    near.machine.expire(time.monotonic_ns())
-    result = process(_passed_on(near.sent.pop()), LocalSid(SID, srv6.DOMAIN, measures=True))
-    assert isinstance(result, Measure)
+    result = asked(near)
     assert result.back == (SID.address, srv6.end("r2").address, srv6.source(3))
     far.machine.answer(result, time.monotonic_ns())
     (answer,) = far.sent
@@ -145,10 +145,7 @@ def test_a_tunnel_that_is_gone_is_not_measured(edges: tuple[Edge, Edge]) -> None
 
 def test_a_request_that_comes_twice_is_answered_once(edges: tuple[Edge, Edge]) -> None:
     far, near = edges
-    near.machine.add(TUNNEL, PACKETS, time.monotonic_ns())
-    near.machine.expire(time.monotonic_ns())
-    result = process(_passed_on(near.sent.pop()), LocalSid(SID, srv6.DOMAIN, measures=True))
-    assert isinstance(result, Measure)
+    result = asked(near)
     for _ in range(2):
         far.machine.answer(result, time.monotonic_ns())
     assert len(far.sent) == 1
@@ -156,9 +153,7 @@ def test_a_request_that_comes_twice_is_answered_once(edges: tuple[Edge, Edge]) -
 
 def test_nonsense_and_too_many_peers_change_nothing(edges: tuple[Edge, Edge]) -> None:
     far, near = edges
-    near.machine.add(TUNNEL, PACKETS, time.monotonic_ns())
-    near.machine.expire(time.monotonic_ns())
-    result: Any = process(_passed_on(near.sent.pop()), LocalSid(SID, srv6.DOMAIN, measures=True))
+    result = asked(near)
     far.machine.answer(replace(result, frame=bytes(60)), time.monotonic_ns())
     assert not far.sent
     for number in range(100):

@@ -152,12 +152,8 @@ Make = Callable[..., Edge]
 
 
 @pytest.fixture
-def make(tmp_path: Any) -> Iterator[Make]:
+def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
     """Makes r1 or r3; with `control`, as one that has a session with a controller."""
-    try:
-        namespace = kernel.new_network()
-    except PermissionError:
-        pytest.skip("making a network namespace takes root")
     with kernel.in_network(namespace):
         kernel.set_up("lo")
     opened_sockets: list[socket.socket] = []
@@ -209,7 +205,6 @@ def make(tmp_path: Any) -> Iterator[Make]:
     yield one
     for other in opened_sockets:
         other.close()
-    os.close(namespace)
 
 
 # What goes into tunnels

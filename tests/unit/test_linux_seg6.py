@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import struct
 import subprocess
@@ -101,20 +100,13 @@ def test_an_interface_joins_a_vrf_or_leaves_whichever_it_is_in() -> None:
 
 
 @pytest.fixture
-def netlink() -> Iterator[tuple[Socket, int]]:
+def netlink(namespace: int) -> Iterator[tuple[Socket, int]]:
     """A socket in a namespace of its own, with loopback up, and the namespace."""
-    try:
-        namespace = kernel.new_network()
-    except PermissionError:
-        pytest.skip("making a network namespace takes root")
-    try:
-        with kernel.in_network(namespace):
-            kernel.set_up("lo")
-            made = Socket()
-        yield made, namespace
-        made.close()
-    finally:
-        os.close(namespace)
+    with kernel.in_network(namespace):
+        kernel.set_up("lo")
+        made = Socket()
+    yield made, namespace
+    made.close()
 
 
 def _shown(namespace: int, *question: str) -> list[str]:

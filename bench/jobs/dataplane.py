@@ -114,6 +114,9 @@ def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False) -> N
                 host.cmd("ip", "link", "set", host.defaultIntf().name, "gso_max_segs", "64")
         flow = iperf3(*net.hosts, Duration("1s") * seconds)
         # What goes into a queue: data and acknowledgements, each at its host's port and at the switch's.
-        run.figure("packet-hops", sum(sum(net.fabric.sent(port).sent_frames) for port in net.fabric.names()))
+        sent = [net.fabric.sent(port) for port in net.fabric.names()]
+        queued = [(sum(port.sent_frames), sum(port.sent_bytes)) for port in sent]
+        run.figure("packet-hops", sum(frames for frames, _ in queued))
+        run.figure("frames on lines", sum(max(frames, (octets - 66 * frames) // 1448) for frames, octets in queued))
         run.figure("goodput", flow.goodput.bps / 1e6, "Mb/s")
         run.figure("retransmits", flow.retransmits)

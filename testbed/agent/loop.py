@@ -85,6 +85,8 @@ class Loop:
             )
             for port in plan.ports
         }
+        self._touched = dict(self._ports)
+        """By slot, ports whose deadlines may be new, and which may have something for the log."""
 
     def run(self) -> None:
         """Until the control socket is closed or says so."""
@@ -92,15 +94,16 @@ class Loop:
         gc.disable()  # and the loop makes no cycles
         kernel.real_time(URGENCY)
         self._take_over()
-        timer, waiting, ports = kernel.Timer(), select.epoll(), list(self._ports.values())
+        timer, waiting, touched = kernel.Timer(), select.epoll(), self._touched
         control, orders = self._control.fileno(), self._orders.fileno()
         for file in (self._ring.fd, control, orders, timer.fd):
             waiting.register(file, select.EPOLLIN)
         set_ns = NEVER
         while True:
-            due_ns = min(port.pfc.deadline_ns or NEVER for port in ports)
-            if self._later:
-                due_ns = min(due_ns, self._later[0][0])
+            due_ns = self._later[0][0] if self._later else NEVER
+            for port in touched.values():
+                due_ns = min(due_ns, port.pfc.deadline_ns or NEVER)
+            touched.clear()
             if due_ns < set_ns:  # a timer that is early wakes us for nothing, which is cheaper than to set it each time
                 timer.set(due_ns)
                 self._alarm.set(due_ns + GRACE_NS)
@@ -111,6 +114,7 @@ class Loop:
                 if file == timer.fd:
                     timer.clear()
                     set_ns = NEVER
+                    touched.update(self._ports)
                     self._expire_all(time.monotonic_ns())
                     self._alarm.set(NEVER)
                 elif file == orders:
@@ -145,12 +149,13 @@ class Loop:
 
     def _read_ring(self) -> None:
         memory, unpack, ports = self._ring.memory, EVENT.unpack_from, self._ports
-        header = EVENT.size
+        header, touched = EVENT.size, self._touched
         for at in self._ring.records():
             time_ns, kind, slot, priority, reason, length, shared_cells, _ = unpack(memory, at)
             port = ports.get(slot)
             if port is None:
                 continue
+            touched[slot] = port
             if kind == _FRAME:
                 start = at + header
                 octets = bytes(memory[start : start + (length if length < FRAME_OCTETS else FRAME_OCTETS)])
@@ -251,6 +256,7 @@ class Loop:
     def _obey(self, order: Order, now_ns: int) -> None:
         """Do what the speaker orders; the same once more does no harm."""
         port, slot = self._ports[order.slot], order.slot
+        self._touched[slot] = port
         if order.what is What.PFC and order.mask != port.pfc.settings.mask:
             change = port.enable(order.mask, now_ns)
             self._let_go(port, change.resume)
@@ -298,10 +304,10 @@ class Loop:
 
     def _write_log(self) -> None:
         """What happened since the last time goes into the log."""
-        records = self._records
-        for slot, port in self._ports.items():
+        records, pack = self._records, RECORD.pack
+        for slot, port in self._touched.items():
             for now_ns, kind, mask, value in port.pfc.drain():
-                records.append(RECORD.pack(now_ns, kind, slot, mask, value))
+                records.append(pack(now_ns, kind, slot, mask, value))
         if records:
             os.write(self._log_file, b"".join(records))
             records.clear()

@@ -10,8 +10,10 @@ import ctypes
 import errno
 import os
 import socket
-import struct
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import add, mul
 
 SO_TIMESTAMPNS = 35
 _DONTWAIT = 0x40
@@ -19,7 +21,10 @@ _HEAD_OCTETS = 64
 _CONTROL_OCTETS = 64
 _MOST = 1024
 """Messages that the kernel takes in one call."""
-_STAMP = struct.Struct("=16xqq32x")  # one control message, and room for another
+_WORD = 8
+"""Octets of what is written to and read from all datagrams of a batch together."""
+_SECONDS, _NANOSECONDS = 2, 3
+"""Words of the first control message that have the time stamp."""
 _DS_FIELD = 48
 """Where the second control message has its octet: IP_TOS comes after the time stamp."""
 
@@ -45,16 +50,21 @@ class _Message(ctypes.Structure):
 
 
 class Sender:
-    """Sends up to `most` datagrams of `size` octets on a connected socket; `octets` holds them, `stride` apart."""
+    """Sends up to `most` datagrams of `size` octets on a connected socket."""
 
     def __init__(self, udp: socket.socket, size: int, most: int) -> None:
         self.most = most
-        self.stride = size
-        self.octets = bytearray(size * most)
+        self._stride = -(-size // _WORD)
+        self._words = memoryview(bytearray(self._stride * _WORD * most)).cast("Q")
         self._file = udp.fileno()
-        base = ctypes.addressof(ctypes.c_char.from_buffer(self.octets))
-        self._vectors = (_Vector * most)(*[_Vector(base + place * size, size) for place in range(most)])
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._words))
+        places = range(base, base + self._words.nbytes, self._stride * _WORD)
+        self._vectors = (_Vector * most)(*[_Vector(place, size) for place in places])
         self._messages = _messages(self._vectors)
+
+    def write(self, word: int, values: Iterable[int], many: int) -> None:
+        """Put a value into this word of each of the first `many`: word 0 is their octets 0 to 7."""
+        self._words[word : many * self._stride : self._stride] = array("Q", values)
 
     def send(self, many: int) -> int:
         """Send the first `many`; how many went before the socket's time was up, 0 if none."""
@@ -84,8 +94,9 @@ class Receiver:
     def __init__(self, udp: socket.socket, most: int) -> None:
         self._most = most
         self._file = udp.fileno()
-        self._heads = bytearray(_HEAD_OCTETS * most)
-        self._controls = bytearray(_CONTROL_OCTETS * most)
+        self._heads = memoryview(bytearray(_HEAD_OCTETS * most)).cast("Q")
+        self._octets = bytearray(_CONTROL_OCTETS * most)
+        self._controls = memoryview(self._octets).cast("q")
         heads = ctypes.addressof(ctypes.c_char.from_buffer(self._heads))
         controls = ctypes.addressof(ctypes.c_char.from_buffer(self._controls))
         vectors = [_Vector(heads + place * _HEAD_OCTETS, _HEAD_OCTETS) for place in range(most)]
@@ -102,17 +113,19 @@ class Receiver:
         done: int = _libc.recvmmsg(self._file, self._messages, self._most, _DONTWAIT, None)
         return _count(done, (errno.EAGAIN, errno.EINTR))
 
-    def headers(self, layout: struct.Struct, many: int) -> list[tuple[int, ...]]:
-        """What the first 64 octets of each say, all of which `layout` has to describe."""
-        return list(layout.iter_unpack(memoryview(self._heads)[: many * _HEAD_OCTETS]))
+    def words(self, word: int, many: int) -> list[int]:
+        """This word of each, word 0 being their octets 0 to 7, out of the first 64 octets."""
+        return self._heads[word : many * _HEAD_OCTETS // _WORD : _HEAD_OCTETS // _WORD].tolist()
 
-    def arrivals(self, many: int) -> Iterator[tuple[int, ...]]:
-        """Seconds and nanoseconds of the time of day at which each came."""
-        return _STAMP.iter_unpack(memoryview(self._controls)[: many * _CONTROL_OCTETS])
+    def arrivals(self, many: int) -> list[int]:
+        """When each came, in nanoseconds of the time of day."""
+        end, step = many * _CONTROL_OCTETS // _WORD, _CONTROL_OCTETS // _WORD
+        seconds, nanoseconds = (self._controls[word:end:step].tolist() for word in (_SECONDS, _NANOSECONDS))
+        return list(map(add, nanoseconds, map(mul, seconds, repeat(10**9))))
 
     def ds_fields(self, many: int) -> bytes:
         """The DS field of each, where the socket asked for it."""
-        return bytes(self._controls[_DS_FIELD : many * _CONTROL_OCTETS : _CONTROL_OCTETS])
+        return bytes(self._octets[_DS_FIELD : many * _CONTROL_OCTETS : _CONTROL_OCTETS])
 
 
 def _messages(vectors: ctypes.Array[_Vector]) -> ctypes.Array[_Message]:

@@ -16,19 +16,21 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import repeat
 from operator import sub
 from typing import Any
 
 from testbed.ecn.field import Ecn
-from testbed.errors import XoffError
+from testbed.errors import UsageError, XoffError
 from testbed.linux import kernel, mmsg
 from testbed.units import Duration, Rate, Size
 
-_HEADER = struct.Struct("=IQq")  # flow, number, when it was sent
-_RECEIVED = struct.Struct("=IQq44x")
+_NUMBER, _SENT_NS = 0, 1
+"""Words of a datagram: its number, and when it was sent."""
 _HEADERS = 42
 """Octets of Ethernet, IPv4 and UDP headers in a frame."""
 _WIRE = 24
+_SHORTEST = Size("60B")
 _FIRST_PORT = 20_000
 _SO_PRIORITY, _SO_SNDTIMEO, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 12, 21, 32, 33
 _RECEIVE_BUFFER = 256 << 20
@@ -64,6 +66,12 @@ class Flow:
     """DSCP of the datagrams; by default 8 x priority. -1: none, only the socket's priority says it."""
     buffer: Size = field(default_factory=lambda: Size("256kB"))
     """What the sender's socket holds before it waits."""
+
+    def __post_init__(self) -> None:
+        if self.frame < _SHORTEST:
+            raise UsageError(
+                f"a flow's frames are {self.frame} long; they need {_SHORTEST}, without FCS, to be numbered"
+            )
 
     @property
     def payload(self) -> int:
@@ -257,8 +265,8 @@ class Flows:
             batch = mmsg.Sender(udp, flow.payload, 1 if flow.rate else _BATCH)
             most = flow.count if flow.count is not None else 2**62
             gap_ps = flow.rate.time_for(flow.frame + Size.from_bytes(_WIRE)).ps if flow.rate else 0
-            number, pack, clock, octets, stride = 0, _HEADER.pack_into, time.monotonic_ns, batch.octets, batch.stride
-            pack(octets, 0, index, 0, clock())
+            number, clock = 0, time.monotonic_ns
+            self._number(batch, 0, 1, clock())
             batch.send(0)  # what runs for the first time takes long: the first datagram would be late
             go[ready] = 1
             while not go[2]:
@@ -280,11 +288,15 @@ class Flows:
                         time.sleep((due_ns - now_ns) / 1e9)
                         now_ns = clock()
                 many = min(batch.most, most - number)
-                for place in range(many):
-                    pack(octets, place * stride, index, number + place, now_ns)
+                self._number(batch, number, many, now_ns)
                 number += batch.send(many)
                 sent_so_far[index] = number
             return number
+
+    @staticmethod
+    def _number(batch: mmsg.Sender, first: int, many: int, now_ns: int) -> None:
+        batch.write(_NUMBER, range(first, first + many), many)
+        batch.write(_SENT_NS, repeat(now_ns, many), many)
 
     # In the receiver's process
 
@@ -326,15 +338,14 @@ class _Count:
         """Read and count everything that waits; datagrams in order, which most are, are looked at together."""
         while many := batch.receive():
             self.received += many
-            heads = batch.headers(_RECEIVED, many)
-            numbers, first = [head[1] for head in heads], self._highest + 1
+            numbers, first = batch.words(_NUMBER, many), self._highest + 1
             if numbers == list(range(first, first + many)):
                 self._highest += many
             else:
                 for number in numbers:
                     self._count(number)
-            arrivals = [seconds * 1_000_000_000 + ns - self._offset_ns for seconds, ns in batch.arrivals(many)]
-            self.worst_delay_ns = max(self.worst_delay_ns, *map(sub, arrivals, (head[2] for head in heads)))
+            arrivals = list(map(sub, batch.arrivals(many), repeat(self._offset_ns)))
+            self.worst_delay_ns = max(self.worst_delay_ns, *map(sub, arrivals, batch.words(_SENT_NS, many)))
             self.last_ns = arrivals[-1]
             if self.last_ns < self._window_end_ns:
                 self.windows[-1] += many

@@ -47,6 +47,7 @@ class Ignored(enum.IntEnum):
     STORM = 6
 
 
+_IGNORED = int(Kind.IGNORED)
 _OF_PRIORITIES = (Ignored.NOT_ENABLED, Ignored.STORM)
 _STARTS = frozenset({Kind.XOFF_RECEIVED, Kind.PAUSE_RESTORED})
 _ENDS = frozenset({Kind.XON_RECEIVED, Kind.PAUSE_EXPIRED, Kind.PAUSE_CANCELLED, Kind.STORM_DETECTED})
@@ -58,7 +59,7 @@ class PfcCounters:
     __slots__ = ("_counts", "_frames_ignored", "_ignored", "_paused_ns", "_paused_since")
 
     def __init__(self) -> None:
-        self._counts: dict[Kind, list[int]] = {kind: [0] * 8 for kind in Kind if kind is not Kind.IGNORED}
+        self._counts = [[0] * 8 for _ in Kind]  # by Kind; the one of IGNORED stays 0
         self._frames_ignored = {reason: 0 for reason in Ignored if reason not in _OF_PRIORITIES}
         self._ignored = {reason: [0] * 8 for reason in _OF_PRIORITIES}
         self._paused_ns = [0] * 8
@@ -66,9 +67,8 @@ class PfcCounters:
 
     def add(self, events: Iterable[Event]) -> None:
         """Count these events, which come after all that were counted before."""
-        for now_ns, number, mask, value in events:
-            kind = Kind(number)
-            if kind is Kind.IGNORED:
+        for now_ns, kind, mask, value in events:
+            if kind == _IGNORED:
                 self._add_ignored(Ignored(value), mask)
                 continue
             count = self._counts[kind]
@@ -97,7 +97,7 @@ class PfcCounters:
 
     def priority(self, priority: int, now_ns: int) -> dict[str, Any]:
         """All counters of a priority, as plain data."""
-        counts = {kind.name.lower(): count[priority] for kind, count in self._counts.items()}
+        counts = {kind.name.lower(): self._counts[kind][priority] for kind in Kind if kind is not Kind.IGNORED}
         ignored = {reason.name.lower(): count[priority] for reason, count in self._ignored.items()}
         return {**counts, "ignored": ignored, "paused_ns": self.paused_ns(priority, now_ns)}
 

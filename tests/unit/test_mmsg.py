@@ -1,0 +1,46 @@
+"""Datagrams by the batch, over a pair of sockets of this machine."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.linux import mmsg
+
+Pair = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with one, other:
+        yield one, other
+
+
+@pytest.mark.parametrize("size", [16, 18, 22, 1472])
+def test_each_datagram_of_a_batch_has_its_own_words(pair: Pair, size: int) -> None:
+    sender, receiver = mmsg.Sender(pair[0], size, 4), mmsg.Receiver(pair[1], 4)
+    for first in (7, 2**63):
+        sender.write(0, range(first, first + 3), 3)
+        sender.write(1, [99] * 3, 3)
+        assert sender.send(3) == 3
+        assert receiver.receive() == 3
+        assert receiver.words(0, 3) == list(range(first, first + 3))
+        assert receiver.words(1, 3) == [99] * 3
+    assert receiver.receive() == 0
+
+
+def test_a_datagram_is_as_long_as_asked_for(pair: Pair) -> None:
+    sender = mmsg.Sender(pair[0], 21, 2)
+    sender.write(0, [1, 2], 2)
+    sender.send(2)
+    assert [pair[1].recv(100) for _ in range(2)] == [bytes([number]) + bytes(20) for number in (1, 2)]
+
+
+@pytest.mark.parametrize("values", [[1], [1, 2, 3]])
+def test_a_word_wants_as_many_values_as_there_are_datagrams(pair: Pair, values: list[int]) -> None:
+    sender = mmsg.Sender(pair[0], 16, 4)
+    with pytest.raises(ValueError, match="different structures"):
+        sender.write(0, values, 2)

@@ -3,6 +3,7 @@
     settings     what an administrator decides: features, willingness, tie-break, timers
     machines     the draft's state machines, as equations: informational, symmetric, asymmetric, defense
     negotiation  settings and the peer's TLVs to the state of every feature; pure
+    doubts       two willing ports that follow each other, and how they come to rest
     events       what an agent is told, and has to apply to its port
     transmit     when LLDP sends (802.1AB 9.2): interval, fast start, credit, reinitialisation
     neighbours   whom LLDP hears, and for how long

@@ -46,20 +46,24 @@ def symmetric(
     remote_willing: bool | None,
     wins: bool | None,
     absent: str,
-    undecided: str = "there is no tie-break",
+    doubted: bool = False,
 ) -> Outcome[T]:
     """PFC, and in the draft Application Priority and CN.
 
-    `wins` counts only if both ports are willing. For the sentence: `absent` says why there is no remote value, and
-    `undecided` why `wins` is None.
+    `wins` counts only if both ports are willing. `doubted`: for now this port does not believe that the peer wins, and
+    stands by its own value. For the sentence: `absent` says why there is no remote value.
     """
     if remote is None:
         return Outcome(admin, True, f"local setting: {absent}")
     if local_willing and remote_willing:
         if wins is None:
-            return Outcome(admin, False, f"local setting: both ports are willing, and {undecided}")
+            return Outcome(admin, False, "local setting: both ports are willing, and there is no tie-break")
         if wins:
             return Outcome(admin, admin != remote, "local setting: both ports are willing, and the tie-break is for us")
+        if doubted:
+            return Outcome(
+                admin, admin != remote, "local setting: both ports are willing, and the peer followed us too"
+            )
         return Outcome(remote, False, "the peer's: both ports are willing, and the tie-break is for the peer")
     if local_willing:
         return Outcome(remote, False, "the peer's: this port is willing and the peer is not")

@@ -84,11 +84,11 @@ def negotiate(
     mac: Mac,
     peer: Peer | None,
     absent: str = "no peer has been heard",
-    contradicted: bool = False,
+    doubted: frozenset[str] = frozenset(),
 ) -> PortState:
-    """`mac` is this port's; `absent` says why there is no peer, for the sentences; `contradicted`: the peer's tie-break
-    has been found to be the opposite of ours, so neither counts."""
-    view = _View(settings, mac, peer, absent, contradicted)
+    """`mac` is this port's; `absent` says why there is no peer, for the sentences; `doubted`: the features of which it
+    is doubted, for now, that the peer's configuration wins (decision 0102)."""
+    view = _View(settings, mac, peer, absent, doubted)
     ets, recommendation, pfc = view.ets(), view.recommendation(), view.pfc()
     applications, cn = view.applications(), view.cn()
     return PortState(
@@ -113,12 +113,14 @@ def negotiate(
 class _View:
     """One port's settings and what it knows of its peer: the variables of the machines."""
 
-    def __init__(self, settings: DcbxSettings, mac: Mac, peer: Peer | None, absent: str, contradicted: bool) -> None:
+    def __init__(
+        self, settings: DcbxSettings, mac: Mac, peer: Peer | None, absent: str, doubted: frozenset[str]
+    ) -> None:
         self._settings = settings
         self._known = peer is not None
         self._remote = DcbxTlvs() if peer is None else peer.tlvs
-        self._wins = None if peer is None or contradicted else winner(settings.breaks_tie_by, mac, peer.mac)
-        self._undecided = "their tie-breaks contradict each other" if contradicted else "there is no tie-break"
+        self._wins = None if peer is None else winner(settings.breaks_tie_by, mac, peer.mac)
+        self._doubted = doubted
         self._absent = absent
 
     def _lacking(self, tlv: str) -> str:
@@ -166,7 +168,7 @@ class _View:
         remote, remote_willing, remote_defended = (tlv.enabled, tlv.willing, tlv.defended) if tlv else (None,) * 3
         if admin is None:
             return Feature(None, None, remote, "this port does not run PFC", remote_willing=remote_willing)
-        outcome = self._symmetric(admin.enabled, remote, admin.willing, remote_willing, "PFC TLV")
+        outcome = self._symmetric("pfc", admin.enabled, remote, admin.willing, remote_willing)
         defended = defense(admin.defense, outcome.oper, remote)
         return Feature(
             admin.enabled,
@@ -195,7 +197,7 @@ class _View:
         if admin is None:
             return Feature(None, None, remote, "this port has no application table", remote_willing=remote_willing)
         if self._settings.is_draft:
-            outcome = self._symmetric(admin.entries, remote, admin.willing, remote_willing, "Application Priority")
+            outcome = self._symmetric("applications", admin.entries, remote, admin.willing, remote_willing)
             state = admin.willing, remote_willing, outcome.pending
             return Feature(admin.entries, outcome.oper, remote, outcome.why, *state)
         oper, why = admin.entries, "local setting: this port is not willing"
@@ -212,7 +214,7 @@ class _View:
         if admin is None:
             return Feature(None, None, remote, "this port does not run congestion notification")
         if self._settings.is_draft:
-            outcome = self._symmetric(admin.enabled, remote, admin.willing, remote_willing, "Congestion Notification")
+            outcome = self._symmetric("cn", admin.enabled, remote, admin.willing, remote_willing)
             willing: bool | None = admin.willing
         else:
             outcome = Outcome(admin.enabled, remote is None, "local setting: this format does not negotiate it")
@@ -231,18 +233,21 @@ class _View:
         )
 
     def _symmetric(
-        self, admin: T, remote: T | None, willing: bool, remote_willing: bool | None, tlv: str
+        self, name: str, admin: T, remote: T | None, willing: bool, remote_willing: bool | None
     ) -> Outcome[T]:
-        absent = self._lacking(tlv)
         return symmetric(
             admin,
             remote,
             local_willing=willing,
             remote_willing=remote_willing,
             wins=self._wins,
-            absent=absent,
-            undecided=self._undecided,
+            absent=self._lacking(SYMMETRIC[name]),
+            doubted=name in self._doubted,
         )
+
+
+SYMMETRIC = {"pfc": "PFC TLV", "applications": "Application Priority", "cn": "Congestion Notification"}
+"""The features that are passed on symmetrically, and the TLV of each."""
 
 
 # What the next frame says

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from testbed.dcbx.changes import changes
+from testbed.dcbx.doubts import Doubts
 from testbed.dcbx.events import (
     CrowdChanged,
     Event,
@@ -65,9 +66,7 @@ class DcbxPort:
         self._state = negotiate(settings, identity.mac, None, _NOT_RUNNING)
         self._told: PortState | None = None
         self._peer: Peer | None = None
-        self._swaps: list[int] = []  # when this port and its peer took over each other's values
-        self._contradicted = False
-        self._swap_window_ns = _SWAP_WINDOW_NS * scale.k
+        self._doubts = Doubts(identity.mac, scale)
         self._crowded = False
         self._mismatch = False
         self._frame: bytes | None = None  # what is sent, while that does not change
@@ -108,7 +107,7 @@ class DcbxPort:
     @property
     def deadline_ns(self) -> int | None:
         """When `expire` has something to do, if no frame comes before."""
-        times = [self._transmitter.deadline_ns(), self._neighbours.deadline_ns()]
+        times = [self._transmitter.deadline_ns(), self._neighbours.deadline_ns(), self._doubts.deadline_ns()]
         return min((time for time in times if time is not None), default=None)
 
     def take_frames(self) -> list[bytes]:
@@ -152,7 +151,7 @@ class DcbxPort:
         if settings.version is not self._settings.version:
             self._neighbours.read_again(settings.version)
         self._settings = settings
-        self._swaps, self._contradicted = [], False
+        self._doubts.forget()
         self._settle()
 
     def receive(self, octets: bytes, now_ns: int) -> None:
@@ -173,7 +172,8 @@ class DcbxPort:
         self._advance(now_ns)
         lost = self._neighbours.expire(now_ns)
         self._lose(lost, Loss.EXPIRED)
-        if lost or self._crowded:
+        doubted_ns = self._doubts.deadline_ns()
+        if lost or self._crowded or (doubted_ns is not None and doubted_ns <= now_ns):
             self._settle()
         self._send()
 
@@ -224,10 +224,12 @@ class DcbxPort:
         """Something may have changed: negotiate anew, tell what is new, and send it."""
         peer, absent, speaks = self._look()
         if peer is None:
-            self._swaps, self._contradicted = [], False
-        state = negotiate(self._settings, self._identity.mac, peer, absent, self._contradicted)
-        if self._swaps_again(state):
-            state = negotiate(self._settings, self._identity.mac, peer, absent, self._contradicted)
+            self._doubts.forget()
+        state = negotiate(self._settings, self._identity.mac, peer, absent, self._doubts.at(self._now_ns))
+        swapped = self._doubts.notice(self._state, state, peer.mac, self._now_ns) if peer else []
+        if swapped:
+            self._counters.update(f"swapped.{name}" for name in swapped)
+            state = negotiate(self._settings, self._identity.mac, peer, absent, self._doubts.at(self._now_ns))
         crowded = self._neighbours.are_too_many
         if crowded != self._crowded:
             self._crowded = crowded
@@ -250,20 +252,6 @@ class DcbxPort:
             self._transmitter.local_change(self._now_ns)
         self._state = state
         self._send()
-
-    def _swaps_again(self, state: PortState) -> bool:
-        """Have two willing ports taken over each other's values again and again? Each then thinks that the other's
-        configuration wins: their tie-breaks are opposite settings, and from now on neither counts (decision 0102)."""
-        for name in ("pfc", "applications", "cn"):
-            now, before = getattr(state, name), getattr(self._state, name)
-            both = now.willing and now.remote_willing
-            if both and before.oper not in (None, now.admin) and now.oper == now.remote == now.admin:
-                self._swaps = [at for at in self._swaps if self._now_ns - at < self._swap_window_ns] + [self._now_ns]
-        if self._contradicted or len(self._swaps) < _MOST_SWAPS:
-            return False
-        self._contradicted = True
-        self._counters["tie_breaks_contradict"] += 1
-        return True
 
     def _look(self) -> tuple[Peer | None, str, DcbxVersion | None]:
         """The peer; else why there is none, and the format that it speaks if that is why."""
@@ -293,8 +281,4 @@ class DcbxPort:
         self._counters["frames_out"] += 1
 
 
-_MOST_SWAPS = 3
-_SWAP_WINDOW_NS = 60 * 10**9
-"""So many in so much protocol time are no coincidence. Frames that follow each other at once are limited to five, and
-one more in each second."""
 _NOT_RUNNING = "DCBX is not running on this port"

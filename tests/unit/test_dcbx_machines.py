@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
-from testbed.dcbx.machines import asymmetric, defense, symmetric, winner
+from testbed.dcbx.machines import Outcome, asymmetric, defense, symmetric, winner
 from testbed.dcbx.settings import TieBreak
 from testbed.frames import Mac
 
@@ -104,6 +105,27 @@ def test_symmetric_machine(row: list[str], admin: int, remote: int) -> None:
     assert outcome.pending == (not known or (pending == "T" and outcome.oper != remote))
     pair = f"{willing} {remote_willing}"
     assert outcome.why == (WHY[pair if pair in WHY else f"{pair} {tie}"] if known else f"local setting: {ABSENT}")
+
+
+@pytest.mark.parametrize("row", rows(SYMMETRIC, "T F", "T F -", "- us peer"), ids=" ".join)
+@pytest.mark.parametrize("remote", [0x00, 0x08])
+def test_a_doubt_counts_only_where_a_tie_break_is_for_the_peer(row: list[str], remote: int) -> None:
+    def outcome(tie: str, doubted: bool) -> Outcome[int]:
+        return symmetric(
+            0x08,
+            None if row[1] == "-" else remote,
+            local_willing=row[0] == "T",
+            remote_willing=BOOL[row[1]],
+            wins={"us": True, "peer": False, "-": None}[tie],
+            absent=ABSENT,
+            doubted=doubted,
+        )
+
+    if row[:3] == ["T", "T", "peer"]:
+        why = "local setting: both ports are willing, and the peer followed us too"
+        assert outcome("peer", True) == replace(outcome("us", False), why=why)
+    else:
+        assert outcome(row[2], True) == outcome(row[2], False)
 
 
 def test_pending_is_the_equation_of_the_draft_wherever_no_tie_is_broken() -> None:

@@ -6,16 +6,17 @@ features it is also worked out here, from the settings alone. So the past leaves
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TypeVar
 
 import pytest
 from dcbx_link import HIGH, LOW, Link, S, make_port
 from dcbx_strategies import algorithms, classes, draft_groups, entries, masks, percents
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from testbed.dcbx.port import DcbxPort
+from testbed.dcbx.events import PfcChanged
 from testbed.dcbx.settings import (
     ApplicationAdmin,
     CnAdmin,
@@ -31,8 +32,9 @@ from testbed.frames.dcbx.values import DcbxVersion, Ets, EtsRecommendation, Sele
 
 DRAFT, PUBLISHED = DcbxVersion.DRAFT, DcbxVersion.PUBLISHED
 LONGEST_DELAY = 5 * S
-BOUND = LONGEST_DELAY + 30 * S + 2 * S + 3 * S
-"""The last late frame, an interval, reinit_delay, and a second of credit for each of three transfers."""
+LONGEST_DOUBT = 10 * S
+BOUND = LONGEST_DELAY + 30 * S + 2 * S + 3 * S + LONGEST_DOUBT
+"""The last late frame, an interval, reinit_delay, a second of credit for each of three transfers, and a doubt."""
 
 T = TypeVar("T")
 
@@ -85,15 +87,18 @@ class Story:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> Story:
+def stories(draw: st.DrawFn, contradiction: bool = False) -> Story:
+    """With a contradiction, each of two willing ports follows the other."""
     version, tie_break = draw(st.sampled_from(DcbxVersion)), draw(st.sampled_from([None, *TieBreak]))
-    willing = draw(st.sampled_from([booleans, st.just(True)]))  # two willing ports are what could chase each other
-    pair = st.tuples(any_settings(version, tie_break, willing), any_settings(version, tie_break, willing))
+    # Two willing ports are what could chase each other.
+    willing = st.just(True) if contradiction else draw(st.sampled_from([booleans, st.just(True)]))
+    of_a, of_b = (TieBreak.HIGHER, TieBreak.LOWER) if contradiction else (tie_break, tie_break)
+    pair = st.tuples(any_settings(version, of_a, willing), any_settings(version, of_b, willing))
     other = draw(st.sampled_from(DcbxVersion))
-    before = st.tuples(any_settings(other, None), any_settings(version, tie_break))
-    steps = st.tuples(
-        st.integers(0, 40 * S), st.sampled_from(["settings", "stop", "start", "down", "crash"]), st.sampled_from("ab")
-    )
+    before = st.tuples(any_settings(other, None), any_settings(version, of_b))
+    whats = ["settings", "settings before", "stop", "start", "down", "crash"]
+    waits = st.integers(0, 40 * S) | st.integers(0, 2 * S)
+    steps = st.tuples(waits, st.sampled_from(whats), st.sampled_from("ab"))
     delays = st.lists(st.integers(0, LONGEST_DELAY), max_size=3)
     return Story(
         draw(pair | before),
@@ -116,6 +121,8 @@ def after(story: Story) -> Link:
         match what:
             case "settings":
                 port.configure(story.after[number], link.now)
+            case "settings before":
+                port.configure(story.before[number], link.now)
             case "stop":
                 port.stop(link.now)
             case "start":
@@ -147,7 +154,18 @@ def passed(own: tuple[object, bool], far: tuple[object, bool], wins: bool | None
     return far[0] if adopts else own[0]
 
 
+def old_values_that_come_twice() -> Story:
+    """Every second frame late by a little, while both settings change: the follower hears its own value in between."""
+
+    def port(pfc: int | None, cn: int) -> DcbxSettings:
+        enabled = None if pfc is None else PfcAdmin(pfc, willing=True)
+        return DcbxSettings(DRAFT, TieBreak.HIGHER, pfc=enabled, cn=CnAdmin(cn, willing=True))
+
+    return Story((port(None, 0), port(0, 0)), [], [[0, S // 1000 + 1]], (port(1, 0), port(1, 1)))
+
+
 @settings(max_examples=50)
+@example(old_values_that_come_twice())
 @given(stories())
 def test_after_any_disturbance_two_ports_come_to_the_same_state_as_two_new_ones(story: Story) -> None:
     link = after(story)
@@ -224,24 +242,58 @@ def test_strangers_on_the_cable_turn_dcbx_off_while_they_last_and_leave_no_trace
     assert (link.a.state, link.b.state) == kept
 
 
-@pytest.mark.parametrize("version", DcbxVersion)
-def test_opposite_tie_breaks_stop_swapping_and_say_so(version: DcbxVersion) -> None:
-    def port(mac: Mac, tie_break: TieBreak, priorities: int) -> DcbxPort:
-        return make_port(mac, DcbxSettings(version, tie_break=tie_break, pfc=PfcAdmin(priorities, willing=True)))
+# Opposite tie-breaks: each port follows the other (decision 0102)
 
-    link = Link(port(LOW, TieBreak.HIGHER, 0b1000), port(HIGH, TieBreak.LOWER, 0b10000))
+
+def followers(version: DcbxVersion = PUBLISHED) -> Link:
+    """Ports of which each thinks that the other's configuration wins, on a cable that is plugged in at once."""
+    low = DcbxSettings(version, tie_break=TieBreak.HIGHER, pfc=PfcAdmin(0b1000, willing=True))
+    high = DcbxSettings(version, tie_break=TieBreak.LOWER, pfc=PfcAdmin(0b10000, willing=True))
+    link = Link(make_port(LOW, low), make_port(HIGH, high))
     link.a.start(0)
     link.b.start(0)
+    return link
+
+
+@pytest.mark.parametrize("version", DcbxVersion)
+def test_opposite_tie_breaks_swap_once_and_come_to_rest_on_the_higher_addresss_value(version: DcbxVersion) -> None:
+    link = followers(version)
     link.run_until(60 * S)
-    states = [(one.state.pfc.oper, one.state.pfc.why) for one in (link.a, link.b)]
-    why = "local setting: both ports are willing, and their tie-breaks contradict each other"
-    assert states == [(0b1000, why), (0b10000, why)]
+    changes = {name: [(e.at_ns, e.enabled) for e in link.events[name] if isinstance(e, PfcChanged)] for name in "ab"}
+    enabled = {name: [now for now, _ in itertools.groupby(now for _, now in told)] for name, told in changes.items()}
+    assert enabled == {"a": [0b1000, 0b10000, 0b1000, 0b10000], "b": [0b10000, 0b1000, 0b10000]}
+    assert changes["a"][-1] == (5 * S, 0b10000), "the lower address follows first, when its doubt is over"
+    why = "the peer's: both ports are willing, and the tie-break is for the peer"
+    assert [(one.state.pfc.oper, one.state.pfc.why) for one in (link.a, link.b)] == [(0b10000, why)] * 2
     sent = len(link.sent)
     link.run_until(600 * S)
-    assert len(link.sent) - sent <= 2 * (540 // 30 + 1), "nothing but the regular frames"
-    assert [one.counters["tie_breaks_contradict"] for one in (link.a, link.b)] == [1, 1]
-    # Who agrees with the peer again is followed again.
-    link.b.configure(DcbxSettings(version, tie_break=TieBreak.HIGHER, pfc=PfcAdmin(0b10000, willing=True)), link.now)
-    link.a.configure(DcbxSettings(version, tie_break=TieBreak.HIGHER, pfc=PfcAdmin(0b1000, willing=True)), link.now)
-    link.run_until(700 * S)
-    assert link.a.state.pfc.oper == link.b.state.pfc.oper == 0b10000
+    assert len(link.sent) - sent == 2 * 540 // 30, "nothing but the regular frames"
+    assert [one.counters["swapped.pfc"] for one in (link.a, link.b)] == [1, 1]
+
+
+def test_opposite_tie_breaks_come_to_rest_whatever_becomes_of_the_first_frames() -> None:
+    """Lost, in time, late, or twice: in every combination, for the first frames of both."""
+    for fates in itertools.product([[], [0], [3 * S], [0, 3 * S]], repeat=4):
+        link, left = followers(), list(fates)
+        link.fate = lambda _, left=left: left.pop() if left else [0]  # type: ignore[misc]
+        link.run_until(BOUND)
+        assert link.a.state.pfc.oper == link.b.state.pfc.oper == link.a.state.pfc.remote == link.b.state.pfc.remote
+        sent = len(link.sent)
+        link.run_until(BOUND + 600 * S)
+        assert len(link.sent) - sent == 2 * 20
+
+
+@settings(max_examples=60)
+@given(stories(contradiction=True))
+def test_opposite_tie_breaks_come_to_rest_on_one_value_after_any_disturbance(story: Story) -> None:
+    link = after(story)
+    link.run_until(link.now + 2 * LONGEST_DOUBT)
+    begin, sent = link.now, len(link.sent)
+    for name in ("pfc", "applications", "cn"):
+        here, there = getattr(link.a.state, name), getattr(link.b.state, name)
+        if here.remote_willing and there.remote_willing:
+            assert here.oper == there.oper
+    link.events = {"a": [], "b": []}
+    link.run_until(begin + 600 * S)
+    assert link.events == {"a": [], "b": []}
+    assert len(link.sent) - sent == 2 * 20

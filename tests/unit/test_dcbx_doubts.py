@@ -1,0 +1,171 @@
+"""A port that sees its peer take over its values stands by them for a while, and then follows again: decision 0102."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from dcbx_link import HIGH, LOW, S, make_port, said
+
+from testbed.dcbx.port import DcbxPort
+from testbed.dcbx.settings import CnAdmin, DcbxSettings, PfcAdmin, TieBreak
+from testbed.frames import Mac
+from testbed.frames.dcbx import encode
+from testbed.frames.dcbx.values import CongestionNotification, DcbxTlvs, DcbxVersion, Pfc
+from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
+
+OWN, FIRST, SECOND = 0x08, 0x10, 0x20
+FOLLOWS = "the peer's: both ports are willing, and the tie-break is for the peer"
+STANDS = "local setting: both ports are willing, and the peer followed us too"
+
+
+def settings(mac: Mac, own: int = OWN) -> DcbxSettings:
+    """Of a port that follows a willing peer with the other of the two addresses."""
+    rule = TieBreak.HIGHER if mac == LOW else TieBreak.LOWER
+    return DcbxSettings(DcbxVersion.DRAFT, rule, pfc=PfcAdmin(own, willing=True), cn=CnAdmin(own, willing=True))
+
+
+def follower(mac: Mac = LOW, k: int = 1) -> DcbxPort:
+    port = make_port(mac, settings(mac), k)
+    port.start(0)
+    return port
+
+
+def hear(port: DcbxPort, at_ns: int, pfc: int, cn: int = FIRST, *, willing: bool = True, ttl: int = 121) -> None:
+    mac = HIGH if port.identity.mac == LOW else LOW
+    tlvs = DcbxTlvs(8, pfc=Pfc(pfc, willing, defended=0), cn=CongestionNotification(cn, 0, willing))
+    optional = tuple(encode(DcbxVersion.DRAFT, tlvs))
+    port.receive(LldpFrame(mac, Lldpdu(ChassisId.of_mac(mac), PortId.interface("p"), ttl, optional)).encode(), at_ns)
+
+
+def in_doubt(mac: Mac = LOW, k: int = 1) -> DcbxPort:
+    """Since 2 s, because of PFC."""
+    port = follower(mac, k)
+    hear(port, 1 * S * k, FIRST)
+    assert (port.state.pfc.oper, port.state.pfc.why) == (FIRST, FOLLOWS)
+    hear(port, 2 * S * k, OWN)
+    return port
+
+
+def is_in_doubt(port: DcbxPort) -> bool:
+    return port.state.pfc.why == STANDS
+
+
+@pytest.mark.parametrize("k", [1, 1000])
+@pytest.mark.parametrize(("mac", "seconds"), [(LOW, 5), (HIGH, 10)])
+def test_after_a_swap_a_port_stands_by_its_own_value_for_a_time_and_then_follows(
+    mac: Mac, seconds: int, k: int
+) -> None:
+    port = in_doubt(mac, k)
+    pfc = port.state.pfc
+    assert (pfc.oper, pfc.why, pfc.pending) == (OWN, STANDS, False)
+    assert port.counters["swapped.pfc"] == 1
+    hear(port, 3 * S * k, SECOND)
+    pfc = port.state.pfc
+    assert (pfc.oper, pfc.remote, pfc.why, pfc.pending) == (OWN, SECOND, STANDS, True)
+    port.take_frames()
+    now = 3 * S * k
+    while port.state.pfc.why == STANDS:
+        assert port.deadline_ns is not None
+        now = port.deadline_ns
+        port.expire(now)
+    assert now == (2 + seconds) * S * k
+    assert (port.state.pfc.oper, port.state.pfc.why, port.state.pfc.pending) == (SECOND, FOLLOWS, False)
+    assert said(port, port.take_frames()[-1]).pfc == Pfc(SECOND, willing=True, defended=0)
+    assert port.counters["swapped.pfc"] == 1
+
+
+def test_a_frame_that_comes_after_the_doubt_counts_though_the_deadline_was_missed() -> None:
+    port = in_doubt()
+    hear(port, 8 * S, SECOND)
+    assert (port.state.pfc.oper, port.state.pfc.why) == (SECOND, FOLLOWS)
+
+
+def test_what_was_not_swapped_is_not_doubted() -> None:
+    port = in_doubt()
+    assert (port.state.cn.oper, port.state.cn.why) == (FIRST, FOLLOWS)
+    assert "swapped.cn" not in port.counters
+    hear(port, 3 * S, OWN, cn=OWN)
+    assert [port.state.pfc.why, port.state.cn.why] == [STANDS, STANDS]
+    hear(port, 7 * S, SECOND, cn=SECOND)
+    assert [port.state.pfc.oper, port.state.cn.oper] == [SECOND, OWN], "each doubt has its own end"
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        pytest.param([(FIRST, True), (SECOND, True), (FIRST, True)], id="the peer changes, to nothing of ours"),
+        pytest.param([(OWN, True), (FIRST, True), (FIRST, True)], id="the peer leaves our value"),
+        pytest.param([(FIRST, False), (OWN, True)], id="the peer was not willing, so we followed for another reason"),
+        pytest.param([(FIRST, True), (OWN, False)], id="the peer is not willing any more"),
+    ],
+)
+def test_what_is_no_swap_makes_no_doubt(story: list[tuple[int, bool]]) -> None:
+    port = follower()
+    for second, (value, willing) in enumerate(story):
+        hear(port, second * S, value, willing=willing)
+        assert port.state.pfc.oper == value
+    assert not any(name.startswith("swapped") for name in port.counters)
+
+
+def test_a_peer_that_is_not_willing_is_followed_in_spite_of_a_doubt() -> None:
+    port = in_doubt()
+    hear(port, 3 * S, SECOND, willing=False)
+    assert port.state.pfc.oper == SECOND
+
+
+def test_an_administrators_change_is_no_swap_and_ends_a_doubt() -> None:
+    port = in_doubt()
+    port.configure(settings(LOW, own=SECOND), 3 * S)
+    assert (port.state.pfc.oper, port.state.pfc.why) == (OWN, FOLLOWS)
+    hear(port, 4 * S, FIRST)
+    port.configure(settings(LOW, own=FIRST), 5 * S)
+    assert not is_in_doubt(port)
+    assert port.counters["swapped.pfc"] == 1
+
+
+def test_a_doubt_does_not_outlive_the_peer() -> None:
+    for lose in ("link", "stop", "goodbye"):
+        port = in_doubt()
+        assert is_in_doubt(port)
+        match lose:
+            case "link":
+                port.link_down(3 * S)
+                port.start(3 * S)
+            case "stop":
+                port.stop(3 * S)
+                port.start(3 * S)
+            case "goodbye":
+                hear(port, 3 * S, OWN, ttl=0)
+        hear(port, 4 * S, SECOND)
+        assert (port.state.pfc.oper, port.state.pfc.why) == (SECOND, FOLLOWS)
+
+
+@pytest.mark.parametrize("mac", [LOW, HIGH])
+def test_a_peer_that_follows_at_once_and_never_doubts_comes_to_rest_on_our_value(mac: Mac) -> None:
+    """So may the peer be that somebody else has made. Each frame takes a tenth of a second."""
+    port, theirs, heard = follower(mac), FIRST, []
+    under_way = port.take_frames()
+    for tenth in range(300):
+        hear(port, tenth * S // 10, theirs, theirs)
+        port.expire(tenth * S // 10)
+        heard.append(theirs)
+        for frame in under_way:
+            enabled = said(port, frame).pfc
+            assert enabled is not None
+            theirs = enabled.enabled
+        under_way = port.take_frames()
+    values = [value for value, _ in itertools.groupby(heard)]
+    assert values == [FIRST, OWN, FIRST, OWN]
+    assert heard[-1] == port.state.pfc.oper == port.state.cn.oper == OWN
+
+
+def test_doubts_are_only_those_of_a_port_that_follows() -> None:
+    """The one whose configuration wins may be told its own value as often as the peer likes."""
+    port = make_port(HIGH, replace(settings(HIGH), tie_break=TieBreak.HIGHER))
+    port.start(0)
+    for second in range(20):
+        hear(port, second * S, (OWN, FIRST)[second % 2])
+        assert port.state.pfc.oper == OWN
+    assert not any(name.startswith("swapped") for name in port.counters)

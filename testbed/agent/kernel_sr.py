@@ -2,12 +2,15 @@
 
 A route of a VPN goes by the policy of the VPN's colour to the router that the prefix is behind. Where there is no such
 policy, or it has no path now, the route says so to whoever uses it (decision 0153): nothing goes without back-pressure.
+
+Behind a policy's binding SID is End.B6.Encaps with the policy's list. While it has no path the SID is kept, and drops
+(RFC 9256, section 8.2): there is a route for it that leads nowhere.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv6Address, IPv6Network
 
@@ -31,21 +34,22 @@ class KernelSr:
         self,
         node: str,
         interfaces: Mapping[str, int],
-        out: int,
+        ways: Sequence[int],
         send: Callable[[Iterable[Message]], None],
         tables: Mapping[str, int] = {},
     ) -> None:
-        """`interfaces` by their names; `out`, one that is in no VPN; `tables` by VPN, as a predecessor had them."""
-        self._node, self._interfaces, self._out, self._send = node, interfaces, out, send
+        """`interfaces` by their names; `ways`, those to other routers; `tables` by VPN, as a predecessor had them."""
+        self._node, self._interfaces, self._ways, self._send = node, interfaces, ways, send
         self.tables = dict(tables)
 
     def install(self, item: PolicyItem | VpnItem, installed: Mapping[ItemKey, Item]) -> None:
         """In place of what has the same key. UsageError or NetlinkError: it cannot be, and all is as it was."""
         after = {**installed, item.identity: item}
-        if isinstance(item, PolicyItem):
-            self._change(self._routes(item.wish.key, after), self._routes(item.wish.key, installed))
-            return
         old = installed.get(item.identity)
+        if isinstance(item, PolicyItem):
+            forms = [item, old] if isinstance(old, PolicyItem) else [item]
+            self._change(self._policy(forms, after), self._policy(forms, installed))
+            return
         if isinstance(old, VpnItem):
             self._change(self._vpn(item, old, after), self._vpn(old, item, installed))
             return
@@ -61,8 +65,8 @@ class KernelSr:
         """NetlinkError: it cannot be, and all is as it was."""
         there = installed.get(item.identity)
         after = {key: one for key, one in installed.items() if key != item.identity}
-        if isinstance(item, PolicyItem):
-            self._change(self._routes(item.wish.key, after), self._routes(item.wish.key, installed))
+        if isinstance(there, PolicyItem):
+            self._change(self._policy([there], after), self._policy([there], installed))
         elif isinstance(there, VpnItem):
             as_it_was = self._vpn(there, None, installed)
             self._change(self._nothing_of(there, after), as_it_was)
@@ -85,32 +89,56 @@ class KernelSr:
         """Everything but the VRF itself goes, the routes too: tables are used again."""
         site, table = item.wish.site(self._node), self.tables[item.wish.name]
         assert site is not None and site.sid is not None
-        requests = [self._give_up_sid(item, site.sid, others), *self._leave(item, site.interfaces, others)]
+        requests = [*self._behind(site.sid, others), *self._leave(item, site.interfaces, others)]
         requests += [seg6.remove_route(prefix, table) for prefix, _ in item.wish.routes(self._node)]
         return requests + seg6.remove_last_resort(table)
 
     def _leave(self, item: VpnItem, names: Iterable[str], others: Mapping[ItemKey, Item]) -> list[Message]:
         """Interfaces leave a VPN, for no other, or for one that has been given them meanwhile."""
-        owner = {name: table for site, _, table in self._others(item, others) for name in site.interfaces}
+        owner: dict[str, int] = {}
+        for other in others.values():
+            if isinstance(other, VpnItem) and other.wish.name != item.wish.name and (site := self._site(other)):
+                owner |= dict.fromkeys(site.interfaces, self.tables[other.wish.name])
         return [
             seg6.join(self._interfaces[name], _index(owner[name]) if name in owner else 0)
             for name in names
             if name in self._interfaces
         ]
 
-    def _give_up_sid(self, item: VpnItem, sid: IPv6Address, others: Mapping[ItemKey, Item]) -> Message:
-        for site, behaviour, table in self._others(item, others):
-            if site.sid == sid:
-                return seg6.decapsulates(sid, behaviour, table, _index(table))
-        return seg6.remove_route(IPv6Network(sid))
+    def _behind(self, sid: IPv6Address, items: Mapping[ItemKey, Item]) -> list[Message]:
+        """What is behind a SID with these items here. A controller may install the next one that has it before it
+        removes the last one: the newest counts.
+        """
+        owners = [item for item in items.values() if self._sid(item) == sid]
+        owner = owners[-1] if owners else None
+        if isinstance(owner, PolicyItem) and owner.segments:
+            return [seg6.binds(sid, owner.segments, way, seg6.ORDINARY + rank) for rank, way in enumerate(self._ways)]
+        network = IPv6Network(sid)
+        first = seg6.remove_route(network)
+        if isinstance(owner, PolicyItem):
+            first = seg6.unreachable(network)
+        elif isinstance(owner, VpnItem):
+            table = self.tables[owner.wish.name]
+            first = seg6.decapsulates(sid, str(owner.wish.behaviour), table, _index(table))
+        others = range(seg6.ORDINARY + 1, seg6.ORDINARY + len(self._ways))
+        return [first, *(seg6.remove_route(network, metric=metric) for metric in others)]
 
-    def _others(self, item: VpnItem, items: Mapping[ItemKey, Item]) -> Iterator[tuple[Site, str, int]]:
-        """Other VPNs: their site here, behaviour and table."""
-        for other in items.values():
-            if isinstance(other, VpnItem) and other.wish.name != item.wish.name and other.wish.name in self.tables:
-                site = other.wish.site(self._node)
-                assert site is not None
-                yield site, str(other.wish.behaviour), self.tables[other.wish.name]
+    def _sid(self, item: Item) -> IPv6Address | None:
+        """The SID that an item has here, if it has one."""
+        if isinstance(item, PolicyItem):
+            return item.wish.binding_sid
+        site = self._site(item)
+        return site.sid if site else None
+
+    def _site(self, item: Item) -> Site | None:
+        """Of a VPN that is in the kernel."""
+        return item.wish.site(self._node) if isinstance(item, VpnItem) and item.wish.name in self.tables else None
+
+    def _policy(self, forms: Sequence[PolicyItem], after: Mapping[ItemKey, Item]) -> list[Message]:
+        """Of a policy that has one form or another: its binding SIDs, and the routes of all VPNs that go by it."""
+        sids = dict.fromkeys(form.wish.binding_sid for form in forms)
+        requests = [request for sid in sids if sid is not None for request in self._behind(sid, after)]
+        return requests + self._routes(forms[0].wish.key, after)
 
     def _vpn(self, item: VpnItem, old: VpnItem | None, after: Mapping[ItemKey, Item]) -> list[Message]:
         """A VPN in place of what it was before."""
@@ -129,10 +157,10 @@ class KernelSr:
             gone = [name for name in before.interfaces if name not in site.interfaces]
             requests += self._leave(old, gone, after)
             if before.sid and before.sid != site.sid:
-                requests.append(self._give_up_sid(old, before.sid, after))
+                requests += self._behind(before.sid, after)
         joined = before.interfaces if before else ()
         requests += [seg6.join(self._interfaces[name], _index(table)) for name in site.interfaces if name not in joined]
-        requests.append(seg6.decapsulates(site.sid, str(item.wish.behaviour), table, _index(table)))
+        requests += self._behind(site.sid, after)
         routes = dict(item.wish.routes(self._node))
         if old:
             obsolete = [prefix for prefix, _ in old.wish.routes(self._node) if prefix not in routes]
@@ -155,7 +183,7 @@ class KernelSr:
         table = self.tables[vpn.wish.name]
         policy = after.get(("policy", Key(self._node, vpn.wish.colour, far)))
         if isinstance(policy, PolicyItem) and policy.segments and policy.wish.vpn in (None, vpn.wish.name):
-            return seg6.encapsulates(prefix, table, policy.segments, self._out)
+            return seg6.encapsulates(prefix, table, policy.segments, self._ways[0])
         return seg6.unreachable(prefix, table)
 
     def _make(self, vpn: str) -> list[Message]:

@@ -29,8 +29,8 @@ from testbed.linux.port_program import SLOTS, PortProgram
 from testbed.pfc.port import TIMERS
 
 _TRIES = 5
-_WAN = 16
-"""A router's policies, tunnels and VPNs take as much of the notes as so many ports."""
+_WAN = 80
+"""A router's policies, tunnels and VPNs take as much of the notes as so many ports: `sr_notes.MOST_OCTETS` and more."""
 _LONGEST_END_S = 2.0
 
 

@@ -27,7 +27,7 @@ from testbed.agent.moments import at_its_moment
 from testbed.agent.notes import Notes
 from testbed.agent.orders import CAME, DONE, LARGEST_CAME, Came, Order, What
 from testbed.agent.plan import AgentPlan, Division
-from testbed.agent.sr import SrNotes
+from testbed.agent.sr_notes import SrNotes
 from testbed.agent.wan import Means, WanAgent
 from testbed.dcbx import show
 from testbed.dcbx.changes import changes

@@ -10,34 +10,29 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from testbed.agent.kernel_sr import KernelSr
 from testbed.agent.log import Own
 from testbed.agent.plan import ControlPlan
+from testbed.agent.sr_notes import Noted, SrNotes
 from testbed.errors import UsageError, XoffError
 from testbed.pfc import NEVER
 from testbed.srv6.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.messages import Command, Install, OwnTunnel, Pause
 from testbed.srv6.reverse import ReverseTunnel
 from testbed.srv6.router import RECONNECT_NS, Router
-from testbed.srv6.session import NONCE_OCTETS
-from testbed.srv6.sid import Sid
+from testbed.srv6.session import NONCE_OCTETS, SessionSettings
+from testbed.srv6.sid import Kind, Sid
 
 _COUNTING_NS = 5_000_000_000
 _AGAIN_NS = 5_000_000
 """How soon what the socket did not take is tried again."""
 _LARGEST = 1 << 18
-
-
-@dataclass(frozen=True)
-class SrNotes:
-    """What a successor needs."""
-
-    installed: tuple[Item, ...]
-    tables: Mapping[str, int]
+MOST_UNSENT = 2 * SessionSettings().longest_message
+"""Octets for a controller that does not read. With more it is given up, and told all anew when it reads again."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +57,15 @@ class SrAgent:
         self._router.know(plan.report, 0)
         self._waiting = select.epoll()
         self._socket: socket.socket | None = None
-        self._unsent = b""
+        self._unsent = bytearray()
         self._write_ns = NEVER
         self._connect_ns = 1  # at once
         self._count_ns = NEVER
         self.sessions = 0
-        if left:
-            self._router.installed = {item.identity: item for item in left.installed}
-            self._know_vpns(0)
+        items = left.items if left else []
+        self._noted = Noted(node, items)
+        self._router.installed = {item.identity: item for item in items}
+        self._know_sids(0)
 
     @property
     def fd(self) -> int:
@@ -84,7 +80,7 @@ class SrAgent:
 
     @property
     def notes(self) -> SrNotes:
-        return SrNotes(tuple(self._router.installed.values()), dict(self._means.kernel.tables))
+        return SrNotes(self._noted.octets, dict(self._means.kernel.tables))
 
     @property
     def installed(self) -> Mapping[ItemKey, Item]:
@@ -101,6 +97,11 @@ class SrAgent:
             "connected": self._socket is not None and session is not None and session.is_open,
             "sessions": self.sessions,
             "installed": [str(item) for item in self._router.installed.values()],
+            "binding_sids": {
+                str(item.wish.binding_sid): list(map(str, item.segments))
+                for item in self._router.installed.values()
+                if isinstance(item, PolicyItem) and item.wish.binding_sid is not None
+            },
         }
 
     def say(self, message: Pause | OwnTunnel, now_ns: int) -> None:
@@ -127,8 +128,9 @@ class SrAgent:
         if not data:
             self._lose(now_ns)
             return
-        for command in self._router.receive(data, now_ns):
-            self._obey(command)
+        if self._obey(self._router.receive(data, now_ns)):
+            self._means.changed()
+            self._know_sids(time.monotonic_ns())
         self._write(time.monotonic_ns())
         if self._router.ended is not None:
             self._lose(now_ns)
@@ -146,19 +148,26 @@ class SrAgent:
         if self._router.ended is not None:
             self._lose(now_ns)
 
-    def _obey(self, command: Command) -> None:
-        item, installs = command.item, isinstance(command, Install)
-        try:
-            self._do(item, installs)
-        except XoffError as error:
-            self._router.refuse(command, str(error), time.monotonic_ns())
-            return
-        now_ns = time.monotonic_ns()
-        self._router.done(command, now_ns)
-        self._means.record(now_ns, Own.SR_INSTALLED if installs else Own.SR_REMOVED, _KINDS.index(type(item)))
-        self._means.changed()
-        if isinstance(item, VpnItem):
-            self._know_vpns(now_ns)
+    def _obey(self, commands: Iterable[Command]) -> int:
+        """Carry them out; how many of them something has come of. The answers go out when that is noted."""
+        done = 0
+        for command in commands:
+            item, installs = command.item, isinstance(command, Install)
+            try:
+                octets = self._noted.weigh(item) if installs else b""
+                self._do(item, installs)
+            except XoffError as error:
+                self._router.refuse(command, str(error), time.monotonic_ns())
+                continue
+            now_ns = time.monotonic_ns()
+            self._router.done(command, now_ns)
+            if installs:
+                self._noted.put(item.identity, octets)
+            else:
+                self._noted.drop(item.identity)
+            self._means.record(now_ns, Own.SR_INSTALLED if installs else Own.SR_REMOVED, _KINDS.index(type(item)))
+            done += 1
+        return done
 
     def _do(self, item: Item, installs: bool) -> None:
         if isinstance(item, TunnelItem):
@@ -167,6 +176,7 @@ class SrAgent:
         elif installs:
             if isinstance(item, VpnItem):
                 self._check_interfaces(item)
+            self._check_sid(item)
             self._means.kernel.install(item, self._router.installed)
         else:
             self._means.kernel.remove(item, self._router.installed)
@@ -179,14 +189,29 @@ class SrAgent:
                 where = f"{end.interface} leads to {end.neighbour.router}"
                 raise UsageError(f"VPN {item.wish.name}: {where}; a VPN has interfaces towards its tenant")
 
-    def _know_vpns(self, now_ns: int) -> None:
-        """A VPN has a SID of its own."""
-        own = self._router.name
-        sids = list(self._plan.report.sids)
+    def _check_sid(self, item: VpnItem | PolicyItem) -> None:
+        """In the kernel it would be put in place of one of the router's own."""
+        sid = self._sid(item)
+        for own in self._plan.report.sids:
+            if sid is not None and sid.address == own.address:
+                raise UsageError(f"{item}: {sid.address} is {own.name}; choose another SID")
+
+    def _know_sids(self, now_ns: int) -> None:
+        """VPNs have SIDs of their own, and policies binding SIDs."""
+        sids = {sid.address: sid for sid in self._plan.report.sids}
         for item in self._router.installed.values():
-            if isinstance(item, VpnItem) and (site := item.wish.site(own)) is not None and site.sid is not None:
-                sids.append(Sid(own, site.sid, item.wish.behaviour))
-        self._router.know(replace(self._router.known, sids=tuple(sids)), now_ns)
+            if (sid := self._sid(item)) is not None:
+                sids[sid.address] = sid
+        self._router.know(replace(self._router.known, sids=tuple(sids.values())), now_ns)
+
+    def _sid(self, item: Item) -> Sid | None:
+        """That comes and goes with an item."""
+        own = self._router.name
+        if isinstance(item, PolicyItem) and item.wish.binding_sid is not None:
+            return Sid(own, item.wish.binding_sid, Kind.END_B6_ENCAPS)
+        if isinstance(item, VpnItem) and (site := item.wish.site(own)) is not None and site.sid is not None:
+            return Sid(own, site.sid, item.wish.behaviour)
+        return None
 
     def _connect(self, now_ns: int) -> None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -197,7 +222,7 @@ class SrAgent:
             connection.close()
             self._connect_ns = now_ns + RECONNECT_NS
             return
-        self._socket, self._unsent = connection, b""
+        self._socket = connection
         self._waiting.register(connection, select.EPOLLIN)
         self._router.connect(os.urandom(NONCE_OCTETS), now_ns)
         self._count_ns = now_ns + _COUNTING_NS
@@ -211,9 +236,11 @@ class SrAgent:
         self._write_ns = NEVER
         try:
             while self._unsent:
-                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+                del self._unsent[: self._socket.send(self._unsent)]
         except BlockingIOError:
             self._write_ns = now_ns + _AGAIN_NS
+            if len(self._unsent) > MOST_UNSENT:
+                self._lose(now_ns)
         except OSError:
             self._lose(now_ns)
 
@@ -223,7 +250,8 @@ class SrAgent:
             with suppress(OSError):
                 self._waiting.unregister(self._socket)
             self._socket.close()
-            self._socket, self._unsent = None, b""
+            self._socket = None
+            self._unsent.clear()
             self._router.disconnected(now_ns)
         self._connect_ns = now_ns + RECONNECT_NS
 

@@ -17,7 +17,8 @@ from testbed.agent.kernel_sr import KernelSr
 from testbed.agent.log import Own
 from testbed.agent.orders import Order, What
 from testbed.agent.plan import AgentPlan, PortPlan
-from testbed.agent.sr import SrAgent, SrMeans, SrNotes
+from testbed.agent.sr import SrAgent, SrMeans
+from testbed.agent.sr_notes import SrNotes
 from testbed.agent.tunnel_headroom import TunnelHeadroom
 from testbed.errors import UsageError
 from testbed.frames.mac_control import PfcFrame
@@ -121,7 +122,8 @@ class WanAgent:
         if control is None:
             return None
         indices = {port.name: port.interface for port in node.ports}
-        kernel = KernelSr(node.node, indices, indices[control.out], self._means.send, left.tables if left else {})
+        ways = dict.fromkeys(indices[name] for name in (control.out, *(end.interface for end in control.report.links)))
+        kernel = KernelSr(node.node, indices, tuple(ways), self._means.send, left.tables if left else {})
         means = SrMeans(kernel, self._install, self._remove, self._counted, self._record_sr, self._means.changed)
         return SrAgent(node.node, control, means, left)
 

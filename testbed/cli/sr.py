@@ -261,7 +261,7 @@ def _sids(said: dict[str, Any]) -> None:
 
 def _policies(said: dict[str, Any]) -> None:
     _table(
-        ("policy", "status", "path", "delay", "slice", "segments, or why not"),
+        ("policy", "status", "path", "delay", "slice", "binding SID", "segments, or why not"),
         [
             (
                 policy["id"],
@@ -269,6 +269,7 @@ def _policies(said: dict[str, Any]) -> None:
                 "-".join((policy["active"] or {}).get("routers", ())),
                 _ms((policy["active"] or {}).get("delay_ns")),
                 "" if policy["slice"] is None else str(policy["slice"]),
+                policy["wish"]["binding_sid"] or "",
                 policy["why"] or ", ".join((policy["active"] or {}).get("segments", ())),
             )
             for policy in said["policies"]

@@ -1,5 +1,8 @@
 """Requests for SRv6 in the kernel: VRFs, behaviours behind SIDs, and routes that put packets into a list of segments.
 
+What is behind a SID is a route by an interface that plays no part in it. But while that has no carrier the kernel
+passes the route over; by other interfaces there can be more of them, with other metrics.
+
 All of them can be repeated, for what is there already is replaced; but a VRF is made once.
 """
 
@@ -13,16 +16,18 @@ from testbed.linux.netlink import Message, attribute, text, u32
 
 _NEW_LINK, _NEW_ROUTE, _DELETE_ROUTE = 16, 24, 25
 _AF_INET, _AF_INET6 = 2, 10
-_MAIN, _STATIC, _UNIVERSE, _LINK, _UNICAST, _UNREACHABLE = 254, 4, 0, 253, 1, 7
+_STATIC, _UNIVERSE, _LINK, _UNICAST, _UNREACHABLE = 4, 0, 253, 1, 7
 _DESTINATION, _OUT, _METRIC, _TABLE, _ENCAP_TYPE, _ENCAP = 1, 4, 6, 15, 21, 22
 _NAME, _MASTER, _LINK_INFO = 3, 10, 18
 _NESTED = 0x8000
 _SEG6, _SEG6_LOCAL = 5, 7
 _MODE_ENCAP, _ROUTING_TYPE = 1, 4
-_ACTION, _VRF_TABLE = 1, 9
+_ACTION, _SEGMENTS, _VRF_TABLE = 1, 2, 9
+_B6_ENCAPS = 10
 _DT = {"End.DT4": 8, "End.DT6": 7, "End.DT46": 16}
-_ORDINARY = 1024
-"""The metric of all other routes: what the kernel gives IPv6's by itself."""
+ORDINARY = 1024
+"""The metric of most other routes: what the kernel gives IPv6's by itself."""
+MAIN = 254
 _LAST_RESORT = 4278198272
 """The metric that the kernel's documentation of VRFs has for a table's last route."""
 
@@ -60,22 +65,27 @@ def decapsulates(sid: IPv6Address, behaviour: str, table: int, vrf_index: int) -
     return _local(sid, what, vrf_index, f"{behaviour} at {sid}")
 
 
+def binds(sid: IPv6Address, segments: Sequence[IPv6Address], out: int, metric: int = ORDINARY) -> Message:
+    """End.B6.Encaps (RFC 8986, section 4.13): a packet that comes to this SID and has segments left goes on to its
+    next one inside another IPv6 header, with these segments, in order of travel. The kernel drops all others.
+    """
+    what = u32(_ACTION, _B6_ENCAPS) + attribute(_SEGMENTS, _routing_header(segments))
+    return _local(sid, what, out, f"End.B6.Encaps at {sid} by {len(segments)} segments", metric)
+
+
 def encapsulates(prefix: Prefix, table: int, segments: Sequence[IPv6Address], out: int) -> Message:
     """A route of a VRF's table: into IPv6 with these segments, in order of travel."""
-    count = len(segments)
-    listed = b"".join(segment.packed for segment in reversed(segments))
-    header = struct.pack("=BBBBBBH", 0, 2 * count, _ROUTING_TYPE, count - 1, count - 1, 0, 0) + listed
-    way = attribute(1, struct.pack("=i", _MODE_ENCAP) + header)
+    way = attribute(1, struct.pack("=i", _MODE_ENCAP) + _routing_header(segments))
     more = attribute(_ENCAP_TYPE, struct.pack("=H", _SEG6)) + attribute(_ENCAP | _NESTED, way)
-    return _route(prefix, table, _UNICAST, u32(_OUT, out) + more, f"the route to {prefix} by {count} segments")
+    return _route(prefix, table, _UNICAST, u32(_OUT, out) + more, f"the route to {prefix} by {len(segments)} segments")
 
 
-def unreachable(prefix: Prefix, table: int, metric: int = _ORDINARY) -> Message:
-    """A route of a VRF's table that tells whoever sends there that there is no way."""
+def unreachable(prefix: Prefix, table: int = MAIN, metric: int = ORDINARY) -> Message:
+    """A route that tells whoever sends there that there is no way."""
     return _route(prefix, table, _UNREACHABLE, b"", f"the route to {prefix}, which leads nowhere", metric=metric)
 
 
-def remove_route(prefix: Prefix, table: int = _MAIN, metric: int = _ORDINARY) -> Message:
+def remove_route(prefix: Prefix, table: int = MAIN, metric: int = ORDINARY) -> Message:
     """Without its metric it might be the last resort that goes."""
     family = _AF_INET if prefix.version == 4 else _AF_INET6
     body = struct.pack("=BBBBBBBBI", family, prefix.prefixlen, 0, 0, 0, 0, 255, 0, 0)
@@ -84,12 +94,18 @@ def remove_route(prefix: Prefix, table: int = _MAIN, metric: int = _ORDINARY) ->
     return Message(_DELETE_ROUTE, body, f"removing the route to {prefix}", may_be_gone=True)
 
 
-def _local(sid: IPv6Address, action: bytes, out: int, what: str) -> Message:
+def _routing_header(segments: Sequence[IPv6Address]) -> bytes:
+    count = len(segments)
+    listed = b"".join(segment.packed for segment in reversed(segments))
+    return struct.pack("=BBBBBBH", 0, 2 * count, _ROUTING_TYPE, count - 1, count - 1, 0, 0) + listed
+
+
+def _local(sid: IPv6Address, action: bytes, out: int, what: str, metric: int = ORDINARY) -> Message:
     more = u32(_OUT, out) + attribute(_ENCAP_TYPE, struct.pack("=H", _SEG6_LOCAL)) + attribute(_ENCAP | _NESTED, action)
-    return _route(IPv6Network(sid), _MAIN, _UNICAST, more, what)
+    return _route(IPv6Network(sid), MAIN, _UNICAST, more, what, metric=metric)
 
 
-def _route(prefix: Prefix, table: int, kind: int, more: bytes, what: str, *, metric: int = _ORDINARY) -> Message:
+def _route(prefix: Prefix, table: int, kind: int, more: bytes, what: str, *, metric: int = ORDINARY) -> Message:
     family = _AF_INET if prefix.version == 4 else _AF_INET6
     scope = _LINK if family == _AF_INET and kind == _UNICAST else _UNIVERSE
     body = struct.pack("=BBBBBBBBI", family, prefix.prefixlen, 0, 0, 0, _STATIC, scope, kind, 0)

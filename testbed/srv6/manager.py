@@ -156,6 +156,11 @@ class Manager:
                     f"policy {id_of(user)} carries VPN {wish.name}, which would have "
                     f"{f'no site at {missing[0]}' if missing else f'colour {complete.colour}'}; remove the policy first"
                 )
+            if complete.behaviour is Kind.END_DT4 and (bound := self.policies[user].binding_sid) is not None:
+                raise ConflictError(
+                    f"policy {id_of(user)} carries VPN {wish.name} and has binding SID {bound}; what comes by that is "
+                    "IPv6, which End.DT4 does not take out: change the policy first"
+                )
         self.vpns[wish.name] = complete
         self._forgotten.pop(wish.name, None)
         self._wishes_changed = True

@@ -164,6 +164,8 @@ def trace(topology: Topology, paths: Paths, headend: str, segments: Sequence[IPv
         sid = topology.sid(address)
         if sid is None:
             raise UnusableError(f"{address} is a SID of no router")
+        if sid.kind is Kind.END_B6_ENCAPS:
+            raise UnusableError(f"{sid.name} is a policy's binding SID; a list says its whole way itself")
         if not topology.is_up(sid.node):
             raise UnusableError(f"{sid.node} is down, which {address} belongs to")
         way = paths.shortest(at, sid.node)
@@ -196,6 +198,8 @@ def check(topology: Topology, policies: Iterable[Policy]) -> None:
             raise Srv6Error(f"policy {key}: {wrong}")
         if policy.binding_sid is not None:
             taken = topology.sid(policy.binding_sid)
+            if taken is not None and (taken.kind, taken.node) == (Kind.END_B6_ENCAPS, key.headend):
+                taken = None  # it is there already: this policy's, or of one that goes
             other = bindings.setdefault(policy.binding_sid, key)
             if taken is not None or other is not key:
                 raise Srv6Error(
@@ -254,6 +258,11 @@ def _explicit(topology: Topology, paths: Paths, policy: Policy, candidate: Expli
             raise UnusableError(
                 f"the list ends with {last.name if last else 'no SID'}, which does not take a VPN's packets out at "
                 f"{policy.key.endpoint}: they would be lost; end it with a DT4, DT6 or DT46 SID, or mark it literal"
+            )
+        if policy.binding_sid is not None and last.kind is Kind.END_DT4:
+            raise UnusableError(
+                f"the list ends with {last.name}, which takes out IPv4 only, and what comes by the binding SID "
+                f"{policy.binding_sid} is IPv6: it would be lost; end it with a DT6 or DT46 SID, or mark it literal"
             )
         early = next((sid for sid in known[:-1] if sid and sid.kind.decapsulates), None)
         if early is not None:

@@ -33,6 +33,7 @@ class Kind(enum.StrEnum):
     END_DT4 = "End.DT4"
     END_DT6 = "End.DT6"
     END_DT46 = "End.DT46"
+    END_B6_ENCAPS = "End.B6.Encaps"  # a policy's binding SID
 
     @property
     def has_adjacencies(self) -> bool:
@@ -42,6 +43,10 @@ class Kind(enum.StrEnum):
     def decapsulates(self) -> bool:
         """Whether a VPN's packets come out of the tunnel here."""
         return self in (Kind.END_DT4, Kind.END_DT6, Kind.END_DT46)
+
+    @property
+    def has_flavours(self) -> bool:
+        return self is Kind.END or self.has_adjacencies
 
 
 class Flavours(enum.Flag):
@@ -62,6 +67,7 @@ _ASSIGNED = MappingProxyType(
     {
         **{(Kind.END, flavours): number for number, flavours in enumerate(FLAVOURS, 1)},
         **{(Kind.END_X, flavours): number for number, flavours in enumerate(FLAVOURS, 5)},
+        (Kind.END_B6_ENCAPS, Flavours.NONE): 14,
         (Kind.END_DT6, Flavours.NONE): 18,
         (Kind.END_DT4, Flavours.NONE): 19,
         (Kind.END_DT46, Flavours.NONE): 20,
@@ -186,7 +192,7 @@ class Sid:
             raise Srv6Error(f"{self.name} cannot have a weight; only End.X and End.X.PFC do")
         if len(set(self.interfaces)) != len(self.interfaces):
             raise Srv6Error(f"{self.name} names an interface twice; a PFC frame acts once on each")
-        if self.flavours and self.kind.decapsulates:
+        if self.flavours and not self.kind.has_flavours:
             raise Srv6Error(f"{self.name} cannot have {self.flavours}; {self.kind} comes without flavours")
         if self.structure.rest_of(self.address):
             raise Srv6Error(f"{self.name} has bits behind its argument; they have to be 0 in this structure")

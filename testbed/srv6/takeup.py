@@ -58,13 +58,35 @@ def check_policy(
             raise InvalidError(
                 "colour", wish.key.colour, f"the routes of VPN {vpn.name} ask for colour {vpn.colour}; use this one"
             )
-    for vpn in vpns.values():
-        if wish.binding_sid is not None and wish.binding_sid in (site.sid for site in vpn.sites):
-            raise InvalidError("binding_sid", str(wish.binding_sid), f"it is taken: VPN {vpn.name}; choose another")
     policies = [resolve(other, vpns) for other in others if other.key != wish.key]
     new = resolve(wish, vpns)
+    if wish.binding_sid is not None:
+        _check_binding(wish.binding_sid, new, wish.vpn, topology, vpns)
     # A VPN's SID is advertised when its router has installed the VPN, which may be a moment later.
     check(topology, [*(replace(policy, service=None) for policy in policies), _without_vpn_service(new, wish)])
+
+
+def _check_binding(
+    sid: IPv6Address, policy: Policy, vpn: str | None, topology: Topology, vpns: Mapping[str, VpnWish]
+) -> None:
+    """Packets have to come to the headend by it, and out of the list's end: they are IPv6 (RFC 8986, section 4.13)."""
+    headend, endpoint, text = policy.key.headend, policy.key.endpoint, str(sid)
+    for other in vpns.values():
+        if sid in (site.sid for site in other.sites):
+            raise InvalidError("binding_sid", text, f"it is taken: VPN {other.name}; choose another")
+    near = [own.structure for own in topology.sids(headend) if sid in own.locator]
+    if not near:
+        raise InvalidError("binding_sid", text, f"no packet comes to {headend} by it; take one of its locator")
+    if near[0].rest_of(sid):
+        raise InvalidError("binding_sid", text, "it has bits behind its argument; they have to be 0")
+    service = topology.sid(policy.service) if policy.service is not None else None
+    kind = vpns[vpn].behaviour if vpn is not None else service.kind if service else None
+    if kind is Kind.END_DT4:
+        raise InvalidError(
+            "binding_sid", text,
+            f"what comes by it is IPv6, and the End.DT4 of {endpoint} takes out IPv4 only: it would be lost; have an "
+            "End.DT46 there, or leave the binding SID out",
+        )  # fmt: skip
 
 
 def with_sids(

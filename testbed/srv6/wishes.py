@@ -86,7 +86,11 @@ SCHEMAS: dict[str, Schema] = {
                 "description": "Without a VPN: the endpoint's VPN SID",
             },
             "slice": SLICE,
-            "binding_sid": {**ADDRESS, "type": ["string", "null"]},
+            "binding_sid": {
+                **ADDRESS,
+                "type": ["string", "null"],
+                "description": "Of the headend's locator; what comes to it goes into the policy's list",
+            },
             "candidates": {
                 "type": "array",
                 "items": {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
@@ -23,6 +23,7 @@ MAIN, UNICAST, UNREACHABLE = 254, 1, 7
 LAST_RESORT = 4278198272
 SEG6, SEG6_LOCAL = 5, 7
 ACTIONS = {7: "End.DT6", 8: "End.DT4", 16: "End.DT46"}
+B6_ENCAPS = 10
 
 _ROUTE = struct.Struct("=BBBBBBBBI")
 
@@ -64,11 +65,20 @@ class Local:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """End.B6.Encaps behind a SID."""
+
+    segments: tuple[IPv6Address, ...]
+    """In order of travel."""
+    out: int
+
+
+@dataclass(frozen=True)
 class Route:
     prefix: Prefix
     table: int
     metric: int
-    what: Encap | Local | None
+    what: Encap | Local | Bound | None
     """None: unreachable."""
 
 
@@ -91,18 +101,28 @@ def route(message: Message) -> Route:
     return Route(prefix, number(parts[15]), metric, what)
 
 
-def _what(parts: Mapping[int, bytes]) -> Encap | Local:
+def _what(parts: Mapping[int, bytes]) -> Encap | Local | Bound:
     way = attributes(parts[22])
     kind = int.from_bytes(parts[21], "little")
+    out = number(parts[4])
+    if kind == SEG6_LOCAL and number(way[1]) == B6_ENCAPS:
+        assert list(way) == [1, 2]
+        return Bound(_segments(way[2]), out)
     if kind == SEG6_LOCAL:
-        return Local(ACTIONS[number(way[1])], number(way[9]), number(parts[4]))
+        return Local(ACTIONS[number(way[1])], number(way[9]), out)
     assert kind == SEG6 and list(way) == [1]
-    mode, (after, length, routing, left, last) = number(way[1][:4]), way[1][4:9]
-    assert (mode, after, routing) == (1, 0, 4), "encapsulation; the kernel fills in what comes after"
-    flags_and_tag, listed = way[1][9:12], way[1][12:]
+    assert number(way[1][:4]) == 1, "encapsulation"
+    return Encap(_segments(way[1][4:]), out)
+
+
+def _segments(header: bytes) -> tuple[IPv6Address, ...]:
+    """Of a segment routing header."""
+    after, length, routing, left, last = header[:5]
+    assert (after, routing) == (0, 4), "the kernel fills in what comes after"
+    flags_and_tag, listed = header[5:8], header[8:]
     assert flags_and_tag == bytes(3) and len(listed) == 8 * length == 16 * (last + 1) and left == last
     addresses = [IPv6Address(listed[at : at + 16]) for at in range(0, len(listed), 16)]
-    return Encap(tuple(addresses[::-1]), number(parts[4]))
+    return tuple(addresses[::-1])
 
 
 def link(message: Message) -> tuple[int, dict[int, bytes]]:
@@ -124,7 +144,7 @@ class Kernel:
     vrfs: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Their names and tables."""
     masters: dict[int, int] = field(default_factory=dict)
-    routes: dict[tuple[Prefix, int, int], Encap | Local | None] = field(default_factory=dict)
+    routes: dict[tuple[Prefix, int, int], Encap | Local | Bound | None] = field(default_factory=dict)
 
     def send(self, messages: Iterable[Message]) -> None:
         """As `netlink.Socket` does: all are tried, and the first that is refused is raised."""
@@ -147,6 +167,11 @@ class Kernel:
             if isinstance(what, Local):
                 assert table == MAIN and what.out == next(i for i, vrf in self.vrfs.items() if vrf[1] == what.table)
                 found[str(prefix.network_address)] = (what.action, names[what.table])
+            elif table == MAIN:
+                assert prefix.prefixlen == 128 and (what is None or isinstance(what, Bound))
+                ways = found.setdefault(str(prefix.network_address), {})
+                assert isinstance(ways, dict), "something else is behind this SID too"
+                ways[metric] = what
             elif metric == LAST_RESORT:
                 assert what is None
                 found[names[table]]["last"].add(str(prefix))
@@ -205,12 +230,18 @@ class Kernel:
         return 0
 
 
-def wanted(node: str, interfaces: Mapping[str, int], out: int, installed: Mapping[ItemKey, Item]) -> dict[str, Any]:
+def wanted(
+    node: str, interfaces: Mapping[str, int], ways: Sequence[int], installed: Mapping[ItemKey, Item]
+) -> dict[str, Any]:
     """What a kernel's `state` has to be with these items, thought out anew."""
     found: dict[str, Any] = {}
-    for vpn in installed.values():
-        if not isinstance(vpn, VpnItem):
+    for item in installed.values():
+        if isinstance(item, PolicyItem) and item.wish.binding_sid is not None:
+            bound = {1024 + place: Bound(item.segments, way) for place, way in enumerate(ways)}
+            found[str(item.wish.binding_sid)] = bound if item.segments else {1024: None}
+        if not isinstance(item, VpnItem):
             continue
+        vpn = item
         own = vpn.wish.site(node)
         assert own is not None
         routes: dict[str, Encap | None] = {}
@@ -218,7 +249,7 @@ def wanted(node: str, interfaces: Mapping[str, int], out: int, installed: Mappin
             policy = installed.get(("policy", Key(node, vpn.wish.colour, site.router)))
             usable = isinstance(policy, PolicyItem) and policy.wish.vpn in (None, vpn.wish.name) and policy.segments
             for prefix in site.prefixes if site.router != node else ():
-                routes[str(prefix)] = Encap(policy.segments, out) if usable else None  # type: ignore[union-attr]
+                routes[str(prefix)] = Encap(policy.segments, ways[0]) if usable else None  # type: ignore[union-attr]
         members = {interfaces[name] for name in own.interfaces}
         found[vpn.wish.name] = {"members": members, "routes": routes, "last": {"0.0.0.0/0", "::/0"}}
         found[str(own.sid)] = (str(vpn.wish.behaviour), vpn.wish.name)

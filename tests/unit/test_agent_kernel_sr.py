@@ -10,7 +10,7 @@ from ipaddress import IPv6Address, ip_network
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from srv6_kernel import DELETE_LINK, DELETE_ROUTE, NEW_LINK, Encap, Kernel, wanted
+from srv6_kernel import DELETE_LINK, DELETE_ROUTE, NEW_LINK, Bound, Encap, Kernel, wanted
 
 from testbed.agent import kernel_sr
 from testbed.agent.kernel_sr import KernelSr
@@ -21,11 +21,13 @@ from testbed.srv6.policy import Key
 from testbed.srv6.sid import Kind
 from testbed.srv6.wishes import PolicyWish, Site, VpnWish
 
-INTERFACES = {"eth0": 11, "eth1": 12, "eth2": 13, "eth3": 14, "wan": 15}
+INTERFACES = {"eth0": 11, "eth1": 12, "eth2": 13, "eth3": 14, "wan": 15, "wan2": 16}
 OUT = INTERFACES["wan"]
+WAYS = (OUT, INTERFACES["wan2"])
 TO_R3 = Key("R1", 100, "R3")
 SEGMENTS = tuple(IPv6Address(f"fd00:a:{n}:1::") for n in range(1, 4))
 SID = {"red": IPv6Address("fd00:a:1:d1::"), "blue": IPv6Address("fd00:a:1:d2::")}
+BINDING = IPv6Address("fd00:a:1:b1::")
 
 
 @dataclass
@@ -36,7 +38,7 @@ class Router:
     installed: dict[ItemKey, Item] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.sr = KernelSr("R1", INTERFACES, OUT, self.kernel.send)
+        self.sr = KernelSr("R1", INTERFACES, WAYS, self.kernel.send)
 
     def install(self, *items: PolicyItem | VpnItem) -> None:
         for item in items:
@@ -49,7 +51,7 @@ class Router:
             self.installed.pop(item.identity, None)
 
     def check(self) -> None:
-        assert self.kernel.state() == wanted("R1", INTERFACES, OUT, self.installed)
+        assert self.kernel.state() == wanted("R1", INTERFACES, WAYS, self.installed)
         assert set(self.sr.tables) == {vpn.wish.name for vpn in self.installed.values() if isinstance(vpn, VpnItem)}
 
 
@@ -63,8 +65,13 @@ def vpn(name: str = "red", *interfaces: str, prefixes: tuple[str, ...] = ("10.3.
     return VpnItem(VpnWish(name, **{"colour": 100, "sites": sites, **more}), "R1")  # type: ignore[arg-type]
 
 
-def policy(key: Key = TO_R3, segments: tuple[IPv6Address, ...] = SEGMENTS, name: str | None = None) -> PolicyItem:
-    return PolicyItem(PolicyWish(key, vpn=name), segments)
+def policy(
+    key: Key = TO_R3,
+    segments: tuple[IPv6Address, ...] = SEGMENTS,
+    name: str | None = None,
+    binding: IPv6Address | None = None,
+) -> PolicyItem:
+    return PolicyItem(PolicyWish(key, vpn=name, binding_sid=binding), segments)
 
 
 def test_a_vpn_is_a_vrf_and_its_routes_go_by_the_policies_of_its_colour() -> None:
@@ -92,6 +99,55 @@ def test_a_policy_of_one_vpn_carries_no_other_of_its_colour() -> None:
     state = router.kernel.state()
     assert state["red"]["routes"]["10.3.0.0/16"] is None
     assert state["blue"]["routes"]["10.3.0.0/16"] == Encap(SEGMENTS, OUT)
+
+
+def test_a_binding_sid_follows_its_policy_and_drops_while_there_is_no_path() -> None:
+    """By each interface to another router: while one has no carrier, the kernel passes its routes over."""
+    router = Router()
+    for segments in (SEGMENTS, SEGMENTS[:1], (), SEGMENTS):
+        router.install(policy(segments=segments, binding=BINDING))
+        bound = {1024: Bound(segments, 15), 1025: Bound(segments, 16)} if segments else {1024: None}
+        assert router.kernel.state() == {str(BINDING): bound}
+    other = IPv6Address("fd00:a:1:b2::")
+    router.install(policy(binding=other))
+    assert list(router.kernel.state()) == [str(other)]
+    router.remove(policy(binding=other))
+    assert router.kernel.routes == {}
+
+
+def test_a_binding_sid_that_another_policy_or_vpn_has_by_now_stays_with_it() -> None:
+    """A controller may install the one before it removes the other."""
+    for later in (policy(Key("R1", 200, "R4"), SEGMENTS[1:], binding=BINDING), vpn("red", "eth0", sid=BINDING)):
+        router, first = Router(), policy(binding=BINDING)
+        router.install(first, later)
+        router.check()
+        router.remove(first)
+        router.check()
+        router.install(first)
+        router.remove(later)
+        router.check()
+
+
+@pytest.mark.parametrize("segments", [SEGMENTS[1:], SEGMENTS[:1], ()])
+def test_a_binding_sid_that_the_kernel_refuses_leaves_the_one_before(segments: tuple[IPv6Address, ...]) -> None:
+    router, refused = Router(), list[str]()
+    router.install(policy(binding=BINDING))
+
+    def refuses(message: Message) -> bool:
+        if not refused and str(BINDING) in message.what:
+            refused.append(message.what)
+            return True
+        return False
+
+    router.kernel.refuses = refuses
+    with pytest.raises(NetlinkError) as error:
+        router.install(policy(segments=segments, binding=BINDING))
+    assert str(error.value) == f"{refused[0]}: Operation not permitted"
+    router.check()
+    refused.clear()
+    with pytest.raises(NetlinkError, match=f"removing the route to {BINDING}/128: Operation not permitted"):
+        router.remove(policy(binding=BINDING))
+    router.check()
 
 
 def test_a_table_that_is_used_again_has_no_route_of_its_last_vpn() -> None:
@@ -136,7 +192,7 @@ def test_what_another_vpn_would_have_taken_over_goes_back_if_it_is_refused() -> 
 def test_a_successor_goes_on_with_the_tables_of_its_predecessor() -> None:
     router = Router()
     router.install(vpn("red", "eth0"), vpn("blue", "eth1"))
-    router.sr = KernelSr("R1", INTERFACES, OUT, router.kernel.send, router.sr.tables)
+    router.sr = KernelSr("R1", INTERFACES, WAYS, router.kernel.send, router.sr.tables)
     router.install(policy())
     router.remove(vpn("red", "eth0"))
     router.install(vpn("blue", "eth1", "eth2"), vpn("green", "eth3"))
@@ -148,7 +204,7 @@ def test_a_vrf_of_a_predecessor_that_died_before_it_noted_it_is_made_anew(monkey
     router.install(vpn("blue", "eth0"))
     router.sr.install(vpn("red", "eth1"), router.installed)
     red = next(index for index, (name, _) in router.kernel.vrfs.items() if name == "red")
-    router.sr = KernelSr("R1", INTERFACES, OUT, router.kernel.send, {"blue": router.sr.tables["blue"]})
+    router.sr = KernelSr("R1", INTERFACES, WAYS, router.kernel.send, {"blue": router.sr.tables["blue"]})
     monkeypatch.setattr(kernel_sr, "_interface", lambda name: red if name == "red" else 0)
     router.install(vpn("red", "eth2"))
     router.check()
@@ -162,7 +218,7 @@ def test_a_vrf_of_a_predecessor_that_died_before_it_noted_it_is_made_anew(monkey
             "VPN a-name-of-16-cha cannot be a VRF of Linux, whose name has at most 15 characters",
         ),
         (lambda: vpn("lo", "eth0"), "VPN lo cannot be a VRF of R1, which has an interface of that name"),
-        (lambda: vpn("red", "eth9"), "R1 has no interface eth9; it has eth0, eth1, eth2, eth3, wan"),
+        (lambda: vpn("red", "eth9"), "R1 has no interface eth9; it has eth0, eth1, eth2, eth3, wan, wan2"),
         (lambda: vpn("red", "eth0", sid=None), "VPN red has no SID at R1"),
     ],
     ids=["long name", "taken name", "unknown interface", "no SID"],
@@ -228,6 +284,7 @@ _policies = st.builds(
     st.builds(Key, st.just("R1"), st.sampled_from([100, 200]), st.sampled_from(["R3", "R4"])),
     _segments,
     st.sampled_from([None, "red", "blue"]),
+    st.sampled_from([None, BINDING, SID["red"]]),
 )
 _steps = st.lists(
     st.tuples(st.one_of(_vpns(), _policies), st.booleans(), st.one_of(st.none(), st.integers(0, 12))), max_size=12

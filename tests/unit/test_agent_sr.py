@@ -10,7 +10,8 @@ import select
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv6Address
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,19 +23,22 @@ from testbed.agent import sr
 from testbed.agent.kernel_sr import KernelSr
 from testbed.agent.log import SR_ITEMS, Own
 from testbed.agent.plan import ControlPlan
-from testbed.agent.sr import SrAgent, SrMeans, SrNotes
+from testbed.agent.sr import SrAgent, SrMeans
+from testbed.agent.sr_notes import SrNotes
 from testbed.errors import UsageError
 from testbed.linux.netlink import Message
 from testbed.srv6.items import PolicyItem, TunnelItem
-from testbed.srv6.messages import OwnTunnel, Pause
-from testbed.srv6.policy import Key
+from testbed.srv6.messages import Install, OwnTunnel, Pause
+from testbed.srv6.policy import Candidate, Dynamic, Explicit, Key
 from testbed.srv6.reverse import ReverseTunnel
 from testbed.srv6.router import RECONNECT_NS
 from testbed.srv6.session import SessionSettings
 from testbed.srv6.sid import Kind
+from testbed.srv6.wishes import PolicyWish
 
 INTERFACES = {"red0": 11, "blue0": 12, "to2": 13}
 R1_TO_R3 = Key("R1", 100, "R3")
+BINDING = IPv6Address("fd00:a:1:b::")
 FORTH = "R1 to R3 (fd00:a:1:1::, fd00:a:2:1::, fd00:a:3:f02::)"
 
 
@@ -133,7 +137,7 @@ class R1:
     def start(self, left: SrNotes | None = None) -> SrAgent:
         """An agent, in place of the one before."""
         plan = ControlPlan(str(self.controller.path), self.key, report("R1", FIGURE_3, ("R1", "R3")), "to2")
-        kernel = KernelSr("R1", INTERFACES, INTERFACES["to2"], self.kernel.send, left.tables if left else {})
+        kernel = KernelSr("R1", INTERFACES, (INTERFACES["to2"],), self.kernel.send, left.tables if left else {})
         means = SrMeans(kernel, self.add, self.drop, lambda: {"fd00:a:1:f02:: paused": 7}, self.record, self.change)
         self.agent = SrAgent("R1", plan, means, left)
         self.controller.agents = [self.agent]
@@ -154,7 +158,7 @@ class R1:
         self.changes += 1
 
     def check(self) -> None:
-        assert self.kernel.state() == wanted("R1", INTERFACES, INTERFACES["to2"], self.agent.installed)
+        assert self.kernel.state() == wanted("R1", INTERFACES, (INTERFACES["to2"],), self.agent.installed)
 
 
 @pytest.fixture
@@ -191,10 +195,17 @@ def segments(r1: R1) -> tuple[str, ...]:
     return tuple(map(str, item.segments)) if isinstance(item, PolicyItem) else ()
 
 
+def bind(r1: R1, *candidates: Candidate, sid: IPv6Address = BINDING) -> None:
+    """Have the policy from R1 to R3 a binding SID."""
+    wish = PolicyWish(R1_TO_R3, candidates or (Dynamic(pfc_ends=True),), "red", binding_sid=sid)
+    r1.controller.manager.put_policy(wish, r1.controller.now_ns)
+    r1.controller.run()
+
+
 def test_it_connects_at_once_and_the_controller_knows_its_router(r1: R1) -> None:
     known = r1.controller.manager.reports["R1"]
     assert known == report("R1", FIGURE_3, ("R1", "R3"))
-    assert r1.agent.snapshot() == {"connected": True, "sessions": 1, "installed": []}
+    assert r1.agent.snapshot() == {"connected": True, "sessions": 1, "installed": [], "binding_sids": {}}
     assert r1.agent.deadline_ns <= r1.controller.now_ns + 1 * S
 
 
@@ -237,6 +248,79 @@ def test_a_vpns_sid_is_advertised_while_it_is_there(red: R1) -> None:
     assert red.records[3:] == ["SR_REMOVED policy", "SR_REMOVED tunnel", "SR_REMOVED VPN"]
     assert red.tunnels == ["+ R3", "- R3"]
     assert red.agent.notes == SrNotes((), {})
+
+
+def test_a_binding_sid_follows_its_policys_list_and_is_advertised(red: R1) -> None:
+    loose, strict = Dynamic(), Explicit((IPv6Address("fd00:a:1:e02::"), IPv6Address("fd00:a:2:1::")), preference=200)
+    lists = []
+    for candidates in ((loose,), (loose, strict), (replace(loose, preference=300), strict)):
+        bind(red, *candidates)
+        red.check()
+        bound = red.agent.snapshot()["binding_sids"]
+        assert bound == {str(BINDING): list(segments(red))}
+        lists.append(segments(red)[0])
+    assert lists == ["fd00:a:1:f02::", "fd00:a:1:e02::", "fd00:a:1:f02::"]
+    advertised = red.controller.manager.network.topology.sid(BINDING)
+    assert advertised is not None and (advertised.node, advertised.kind) == ("R1", Kind.END_B6_ENCAPS)
+
+
+def test_the_binding_sid_of_a_policy_that_has_no_path_drops_until_it_has_one(red: R1) -> None:
+    bind(red)
+    for is_up in (False, True):
+        red.agent.link("to2", is_up, red.controller.now_ns)
+        red.controller.run()
+        assert (red.kernel.state()[str(BINDING)] == {1024: None}) == (not is_up)
+        assert red.controller.manager.network.topology.sid(BINDING) is not None, "it stays a SID of the router"
+        red.check()
+
+
+def test_a_binding_sid_that_changes_or_goes_is_advertised_no_more(red: R1) -> None:
+    bind(red)
+    bind(red, sid=IPv6Address("fd00:a:1:b1::"))
+    red.check()
+    assert red.controller.manager.network.topology.sid(BINDING) is None
+    red.controller.manager.remove_policy(R1_TO_R3, red.controller.now_ns)
+    red.controller.run()
+    red.check()
+    assert red.controller.manager.reports["R1"].sids[3:] == red.controller.manager.reports["R1"].sids[-1:]
+
+
+def test_a_binding_sid_that_the_kernel_refuses_is_told_and_what_was_there_stays(red: R1) -> None:
+    before, advertised = red.kernel.state(), red.controller.manager.reports["R1"].sids
+    red.kernel.refuses = lambda message: message.what.startswith("End.B6.Encaps")
+    bind(red)
+    assert (red.kernel.state(), red.controller.manager.reports["R1"].sids) == (before, advertised)
+    (said,) = red.controller.events("policy_refused")
+    assert said == (
+        "R1 has not installed policy R1:100:R3: End.B6.Encaps at fd00:a:1:b:: by 3 segments: Operation not permitted"
+    )
+
+
+def test_a_sid_of_the_routers_own_becomes_nobody_elses(red: R1) -> None:
+    """The controller sees to it too; an agent may meet another."""
+    end = red.agent.installed["policy", R1_TO_R3]
+    assert isinstance(end, PolicyItem)
+    taken = replace(end, wish=replace(end.wish, binding_sid=IPv6Address("fd00:a:1:1::")))
+    said = len(red.kernel.said)
+    assert red.agent._obey([Install(1, taken)]) == 0
+    assert len(red.kernel.said) == said and red.agent.installed["policy", R1_TO_R3] == end
+
+
+def test_a_binding_sid_outlives_agent_and_controller(red: R1) -> None:
+    bind(red)
+    before, said, sids = red.kernel.state(), len(red.kernel.said), red.controller.manager.reports["R1"].sids
+    red.start(red.agent.notes)
+    red.controller.run(S)
+    red.controller.crash()
+    red.controller.open()
+    red.controller.run(S)
+    red.controller.connect("R2", "R3")
+    red.controller.run(10 * S)
+    assert (red.kernel.state(), len(red.kernel.said)) == (before, said)
+    assert red.controller.manager.policies[R1_TO_R3].binding_sid == BINDING
+    assert red.controller.manager.reports["R1"].sids == sids
+    bind(red, replace(Dynamic(), preference=7))  # and it is not taken by itself
+    red.check()
 
 
 def test_what_the_kernel_refuses_is_told_in_its_words_and_leaves_what_was_there(red: R1) -> None:
@@ -315,7 +399,8 @@ def test_a_successor_reports_what_is_installed_and_does_nothing_again(red: R1) -
     assert successor.notes == notes
     red.controller.run(10 * S)
     assert successor.snapshot() == {
-        "connected": True, "sessions": 1, "installed": ["VPN red at R1", f"tunnel {FORTH}", "policy R1:100:R3"]
+        "connected": True, "sessions": 1, "installed": ["VPN red at R1", f"tunnel {FORTH}", "policy R1:100:R3"],
+        "binding_sids": {},
     }  # fmt: skip
     assert (len(red.kernel.said), red.tunnels) == (said, ["+ R3"])
     red.controller.policy("R1", "R3", *red.controller.manager.policies[R1_TO_R3].candidates)

@@ -18,7 +18,7 @@ import pytest
 from testbed.agent.log import Own
 from testbed.agent.orders import Order, What
 from testbed.agent.plan import AgentPlan, Arrangement, ControlPlan, PortPlan, SliceQueues, WanPlan
-from testbed.agent.sr import SrNotes
+from testbed.agent.sr_notes import Noted, SrNotes
 from testbed.agent.wan import Means, WanAgent
 from testbed.errors import UsageError
 from testbed.frames import Mac, ipv6, mac_control
@@ -254,7 +254,7 @@ def test_a_successor_says_what_is_congested_by_then_into_planned_tunnels_and_the
         "xoff 3 to fd00:5:1:10::",
         "xoff 3,5 to fd00:5:1:10::",
     ]
-    left = SrNotes((TunnelItem(back()),), {})
+    left = SrNotes(Noted("r3", [TunnelItem(back())]).octets, {})
     assert make(control=True, left=left, congested=[(WAN, 3)]).said() == ["xoff 3 to fd00:5:1:10::"]
 
 

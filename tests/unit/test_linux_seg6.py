@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet6 import IPv6ExtHdrSegmentRouting
-from srv6_kernel import Encap, Local, attributes, link, number, route
+from srv6_kernel import Bound, Encap, Local, attributes, link, number, route
 
 from testbed.linux import kernel, seg6
 from testbed.linux.netlink import Message, NetlinkError, Socket
@@ -64,6 +64,19 @@ def test_a_behaviour_is_a_route_of_the_main_table_to_one_address(sid: IPv6Addres
     found = route(seg6.decapsulates(sid, name, table, 10_000 + table))
     assert (found.prefix, found.table) == (ip_network(sid), 254)
     assert found.what == Local(name, table, 10_000 + table)
+
+
+@given(_addresses, st.lists(_addresses, min_size=1, max_size=127), st.integers(1, 65535), st.integers(1, 2**32 - 1))
+def test_a_binding_sid_is_a_route_of_the_main_table_with_the_list_reversed(
+    sid: IPv6Address, segments: list[IPv6Address], out: int, metric: int
+) -> None:
+    message = seg6.binds(sid, segments, out, metric)
+    found = route(message)
+    assert (found.prefix, found.table, found.metric) == (ip_network(sid), 254, metric)
+    assert found.what == Bound(tuple(segments), out)
+    header = IPv6ExtHdrSegmentRouting(attributes(attributes(message.body[12:])[22])[2])
+    assert [IPv6Address(address) for address in header.addresses] == segments[::-1]
+    assert (header.type, header.segleft, header.lastentry) == (4, len(segments) - 1, len(segments) - 1)
 
 
 @given(_prefixes, st.integers(1, 2**32 - 1), st.integers(0, 2**32 - 1))
@@ -157,6 +170,29 @@ def test_the_kernel_has_the_routes_and_replaces_and_removes_them(netlink: tuple[
     sockets.send(removals)  # what is gone already is no error
     with pytest.raises(NetlinkError, match="No such process"):
         sockets.send([Message(one.kind, one.body, one.what) for one in removals])
+
+
+def test_the_kernel_has_a_binding_sid_by_each_interface_and_replaces_and_removes_it(
+    netlink: tuple[Socket, int],
+) -> None:
+    sockets, namespace = netlink
+    sid, question = IPv6Address("fd00:5:1:b::"), ("-6", "route", "show", "fd00:5:1:b::")
+    try:
+        sockets.send([seg6.binds(sid, SIDS, 1, metric) for metric in (1024, 1025)])
+    except NetlinkError as error:
+        if error.code == errno.EOPNOTSUPP:
+            pytest.skip("this kernel has no SRv6")
+        raise
+    way = "encap seg6local action End.B6.Encaps segs 3 [ fd00:5:1:1:: fd00:5:2:1:: fd00:5:3:1:: ]"
+    assert _shown(namespace, *question) == [
+        f"fd00:5:1:b:: {way} dev lo proto static metric {metric} pref medium" for metric in (1024, 1025)
+    ]
+    sockets.send([seg6.binds(sid, SIDS[:1], 1)])
+    assert "segs 1 [ fd00:5:1:1:: ]" in _shown(namespace, *question)[0]
+    sockets.send([seg6.unreachable(ip_network(sid)), seg6.remove_route(ip_network(sid), metric=1025)])
+    assert _shown(namespace, *question) == ["unreachable fd00:5:1:b:: dev lo proto static metric 1024 pref medium"]
+    sockets.send([seg6.remove_route(ip_network(sid))])
+    assert _shown(namespace, *question) == []
 
 
 def test_a_default_route_of_a_vpn_goes_without_the_last_resort(netlink: tuple[Socket, int]) -> None:

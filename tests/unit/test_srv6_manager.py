@@ -20,6 +20,7 @@ from testbed.srv6.messages import LinkEnd, OwnTunnel, Pause
 from testbed.srv6.policy import Dynamic, Explicit, Key
 from testbed.srv6.reverse import ReverseTunnel
 from testbed.srv6.router import Router
+from testbed.srv6.sid import Kind, Sid
 from testbed.srv6.takeup import ConflictError, MissingError
 from testbed.srv6.topology import Port
 from testbed.srv6.validation import InvalidError
@@ -466,6 +467,9 @@ def test_candidates_fall_back_by_preference_and_a_binding_sid_goes_along(figure_
         ({"vpn": "green"}, InvalidError, "vpn is 'green'; there is no such VPN; there are red"),
         ({"vpn": None, "service": IPv6Address("fd00:a:1:d000::")}, Srv6Error, "has to be a DT4, DT6 or DT46 SID of R3"),
         ({"binding_sid": IPv6Address("fd00:a:1:1::")}, Srv6Error, "is taken by R1's End fd00:a:1:1::; choose another"),
+        ({"binding_sid": IPv6Address("fd00:a:2:b::")}, InvalidError,
+         "binding_sid is 'fd00:a:2:b::'; no packet comes to R1 by it; take one of its locator"),
+        ({"binding_sid": IPv6Address("fd00:a:1:b::1")}, InvalidError, "it has bits behind its argument; they have to"),
     ],
 )  # fmt: skip
 def test_a_policy_that_cannot_be_is_refused_and_nothing_changes(
@@ -478,6 +482,44 @@ def test_a_policy_that_cannot_be_is_refused_and_nothing_changes(
     assert message in str(caught.value)
     figure_3.run()
     assert figure_3.log() == [] and list(figure_3.manager.policies) == [R1_TO_R3]
+
+
+def test_a_binding_sid_needs_an_end_that_takes_out_ipv6(figure_3: World) -> None:
+    """What comes by it is IPv6 inside (RFC 8986, section 4.13), and End.DT4 drops that."""
+    manager, binding = figure_3.manager, IPv6Address("fd00:a:1:b::")
+    figure_3.vpn("blue", colour=200, behaviour=Kind.END_DT4)
+    wish = PolicyWish(Key("R1", 200, "R3"), vpn="blue", binding_sid=binding)
+    with pytest.raises(InvalidError, match="takes out IPv4 only: it would be lost; have an End"):
+        manager.put_policy(wish, 0)
+    service = manager.vpns["blue"].site("R3")
+    assert service is not None
+    with pytest.raises(InvalidError, match="of R3 takes out IPv4 only"):
+        manager.put_policy(replace(wish, vpn=None, service=service.sid), 0)
+    assert service.sid is not None
+    by_hand = Explicit((IPv6Address("fd00:a:1:e02::"), IPv6Address("fd00:a:2:1::"), service.sid), name="by hand")
+    manager.put_policy(PolicyWish(R1_TO_R3, (by_hand,), "red", binding_sid=binding), 0)
+    figure_3.run()
+    ((name, why),) = manager.outcomes[R1_TO_R3].refused
+    assert (name, "which takes out IPv4 only, and what comes by the binding SID fd00:a:1:b:: is IPv6" in why) == (
+        "by hand", True
+    )  # fmt: skip
+    manager.put_policy(PolicyWish(R1_TO_R3, vpn="red", binding_sid=binding), 0)
+    with pytest.raises(ConflictError, match="and has binding SID fd00:a:1:b::; what comes by that is IPv6"):
+        manager.put_vpn(replace(manager.vpns["red"], behaviour=Kind.END_DT4), 0)
+
+
+def test_a_list_over_a_binding_sid_is_refused(figure_3: World) -> None:
+    """Where it leads is the other policy's affair, and may lead back."""
+    bound = Sid("R1", IPv6Address("fd00:a:1:b::"), Kind.END_B6_ENCAPS)
+    router = figure_3.routers["R1"].router
+    router.know(replace(router.known, sids=(*router.known.sids, bound)), 0)
+    figure_3.run()
+    wish = PolicyWish(R1_TO_R3, (Explicit((bound.address,), name="nested"),), "red")
+    figure_3.manager.put_policy(wish, 0)
+    figure_3.run()
+    assert figure_3.manager.outcomes[R1_TO_R3].refused == (
+        ("nested", "R1's End.B6.Encaps fd00:a:1:b:: is a policy's binding SID; a list says its whole way itself"),
+    )
 
 
 def test_vpns_get_free_sids_and_keep_them(figure_3: World) -> None:

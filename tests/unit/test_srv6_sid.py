@@ -225,7 +225,7 @@ sids = st.builds(
         "R1",
         Structure().sid(IPv6Network("fd00:a:1::/48"), parts[0]),
         kind,
-        Flavours.NONE if kind.decapsulates else flavours,
+        flavours if kind.has_flavours else Flavours.NONE,
         tuple(Adjacency(f"wan{n}", address(f"fd00:b:{n}::2")) for n in range(parts[1])) if kind.has_adjacencies else (),
         more[0],
         algorithm=parts[2],

@@ -1,0 +1,251 @@
+"""Binding SIDs on real routers: packets that come by one go the policy's way, whatever becomes of policy and router."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import time
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any
+
+from looking import frames_in, wait_for
+
+from testbed.frames import ipv6
+from testbed.frames.ipv6 import Packet
+from testbed.frames.srh import Srh
+from testbed.lab import Run, experiment
+from testbed.linux import kernel
+from testbed.net import srv6
+
+BINDING = {"r1": IPv6Address("fd00:5:1:b::"), "r5": IPv6Address("fd00:5:5:b::")}
+CUT = "r2-eth1"
+"""r2's port to r5; the way round is by r3 and r4."""
+SHORT, ROUND = ["r1", "r2", "r5"], ["r1", "r2", "r3", "r4", "r5"]
+_PORT, _EACH = 5555, 5
+_IPV4_IN, _ETHERNET, _IPV6_HEADER = 4, 14, 40
+
+
+class Sender:
+    """A router of the domain that sends IPv4 datagrams through another one's binding SID into a VPN."""
+
+    def __init__(self, node: Any) -> None:
+        self._source = srv6.source(srv6.number(node.name))
+        with kernel.in_network_of(node.pid):
+            self._raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
+            self._errors = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+        self._errors.setblocking(False)
+
+    def send(self, segments: tuple[IPv6Address, ...], target: str, text: str) -> None:
+        header = Srh.along(segments, _IPV4_IN).encode()
+        for _ in range(_EACH):
+            packet = Packet(self._source, segments[0], ipv6.ROUTING, header + _datagram(target, text.encode()))
+            self._raw.sendto(packet.encode(), (str(segments[0]), 0))
+            time.sleep(0.005)
+
+    def unreachables(self) -> int:
+        """ICMPv6 errors of type 1 since the last call."""
+        found = 0
+        while True:
+            try:
+                found += self._errors.recv(2048)[0] == 1
+            except BlockingIOError:
+                return found
+
+
+def _datagram(target: str, payload: bytes) -> bytes:
+    udp = struct.pack("!HHHH", _PORT, _PORT, 8 + len(payload), 0) + payload
+    source, destination = socket.inet_aton("10.99.0.1"), socket.inet_aton(target)
+    fields = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, source, destination)
+    total = sum(struct.unpack("!10H", fields))
+    total = (total & 0xFFFF) + (total >> 16)
+    checksum = ~(total + (total >> 16)) & 0xFFFF
+    return fields[:10] + struct.pack("!H", checksum) + fields[12:] + udp
+
+
+class Receiver:
+    """A host, and what it has been sent."""
+
+    def __init__(self, node: Any) -> None:
+        with kernel.in_network_of(node.pid):
+            self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("0.0.0.0", _PORT))
+        self._socket.setblocking(False)
+        self.address: str = node.IP()
+        self._texts: list[str] = []
+
+    def count(self, text: str) -> int:
+        while True:
+            try:
+                self._texts.append(self._socket.recv(2048).decode())
+            except BlockingIOError:
+                return self._texts.count(text)
+
+
+def _outer_and_inner(octets: bytes) -> tuple[Srh, Srh]:
+    """The headers of a captured frame, and those of the packet in it."""
+    outer = Srh.parse(octets, _ETHERNET + _IPV6_HEADER)
+    inside = _ETHERNET + _IPV6_HEADER + 8 + 16 * len(outer.segments)
+    return outer, Srh.parse(octets, inside + _IPV6_HEADER)
+
+
+@experiment(timeout="240s", files=("looking.py",))
+def binding_sids(run: Run, library: str = "os-ken") -> None:
+    """r2 sends to b1 by r1's binding SID, and r4 to a1 by that of r5, while the policies change, a cable is pulled, the
+    policy has no path, the agent and the controller die, and the policy is removed.
+    """
+    from testbed.net.controller import SrController
+    from testbed.net.network import network
+    from testbed.net.traffic import ping
+    from testbed.net.wire import capture
+    from topologies.srv6_wan import Srv6Wan
+
+    with SrController(library) as controller:
+        topo = Srv6Wan(n=1, figure=2, wan="1km", back="controlled", control=controller.session)
+        with network(topo, run) as net:
+            fabric = net.fabric
+            vpns, policies = topo.wishes()
+            vpns[0]["behaviour"] = "End.DT46"
+            for policy in policies:
+                policy["binding_sid"] = str(BINDING[policy["headend"]])
+            controller.wish(vpns, policies)
+            controller.wait(controller.settled, "every policy and tunnel is installed")
+            services = {site["router"]: IPv6Address(site["sid"]) for site in _ask(controller, "/vpns/red")["sites"]}
+            for source, target in (("a1", "b1"), ("b1", "a1")):
+                ping(net[source], net[target])
+            senders = {name: Sender(net[name]) for name in ("r2", "r4")}
+            hosts = {name: Receiver(net[name]) for name in ("a1", "b1")}
+            expected: dict[str, tuple[str, list[str]]] = {}
+
+            def forth(text: str, port: str) -> None:
+                """By r1's binding SID to b1; it has to come to r5 by this port, with the policy's list."""
+                active = _ask(controller, "/policies/r1:100:r5")["active"]
+                expected[text] = port, active["segments"]
+                senders["r2"].send((BINDING["r1"], services["r5"]), hosts["b1"].address, f"forth, {text}")
+                wait_for(lambda: hosts["b1"].count(f"forth, {text}") >= _EACH, 1)
+                run.claim(f"{text}: arrived at b1", hosts["b1"].count(f"forth, {text}"), equals=_EACH)
+
+            def back(text: str) -> None:
+                """By r5's binding SID to a1."""
+                senders["r4"].send((BINDING["r5"], services["r1"]), hosts["a1"].address, f"back, {text}")
+                wait_for(lambda: hosts["a1"].count(f"back, {text}") >= _EACH, 1)
+                run.claim(f"back, {text}: arrived at a1", hosts["a1"].count(f"back, {text}"), equals=_EACH)
+
+            def wish(**more: Any) -> None:
+                controller.ask("PUT", "/policies/r1:100:r5", policies[0] | more)
+
+            def follow(path: list[str]) -> None:
+                controller.wait(lambda: _path(controller) == path, f"the path is {path}")
+                controller.wait(controller.settled, "it is installed")
+
+            with (
+                capture(net["r5"], "r5-eth1", Path("short.pcap"), "ip6"),
+                capture(net["r5"], "r5-eth2", Path("round.pcap"), "ip6"),
+            ):
+                run.claim("routers that say where their binding SID leads", _bound(fabric), equals=_listed(controller))
+                forth("the short way", "short.pcap")
+                back("the short way")
+
+                by_hand = [srv6.pfc("r1", *topo.graph.leg("r1", "r2")), srv6.end("r3"), srv6.end("r4")]
+                explicit = {"type": "explicit", "name": "round", "preference": 200}
+                explicit["segments"] = [str(sid.address) for sid in by_hand]
+                wish(candidates=[{"type": "dynamic", "pfc_ends": True}, explicit])
+                follow(ROUND)
+                forth("another candidate", "round.pcap")
+                wish()
+                follow(SHORT)
+
+                fabric.pull(CUT)
+                follow(ROUND)
+                forth("a cable is pulled", "round.pcap")
+                back("a cable is pulled")
+                fabric.plug(CUT)
+                follow(SHORT)
+                forth("it is back", "short.pcap")
+                back("it is back")
+
+                changes = _changes(fabric)
+                killed = fabric.agents.pid("r1", True)
+                os.kill(killed, signal.SIGKILL)
+                run.claim(
+                    "a successor", wait_for(lambda: fabric.agents.pid("r1", True) not in (0, killed)), equals=True
+                )
+                controller.kill()
+                senders["r2"].send((BINDING["r1"], services["r5"]), hosts["b1"].address, "nobody is there")
+                wait_for(lambda: hosts["b1"].count("nobody is there") >= _EACH, 1)
+                run.claim("with neither: arrived at b1", hosts["b1"].count("nobody is there"), equals=_EACH)
+                controller.start()
+                controller.wait(lambda: _ask(controller, "/topology")["settled"], "it has learned all anew")
+                controller.wait(controller.settled, "it knows every policy and tunnel")
+                run.claim("what routers had to change for the next two", _changes(fabric) - changes, equals=0)
+                run.claim("what their binding SIDs are to them", _bound(fabric), equals=_listed(controller))
+                forth("their successors", "short.pcap")
+
+                senders["r2"].unreachables()
+                wish(candidates=[{"type": "dynamic", "max_delay_ns": 0}])
+                controller.wait(lambda: _status(controller) == "no path", "there is no path")
+                wait_for(lambda: fabric.wan("r1")["controller"]["binding_sids"] == {str(BINDING["r1"]): []})
+                senders["r2"].send((BINDING["r1"], services["r5"]), hosts["b1"].address, "no path")
+                time.sleep(0.5)
+                run.claim("no path: arrived at b1", hosts["b1"].count("no path"), equals=0)
+                run.claim("no path: the sender is told", senders["r2"].unreachables(), at_least=1)
+                run.claim("no path: the SID is advertised", str(BINDING["r1"]) in _sids(controller), equals=True)
+                wish()
+                follow(SHORT)
+                forth("a path again", "short.pcap")
+
+                controller.ask("DELETE", "/policies/r1:100:r5")
+                run.claim("removed", wait_for(lambda: list(_bound(fabric)) == ["r5"]), equals=True)
+                senders["r2"].send((BINDING["r1"], services["r5"]), hosts["b1"].address, "removed")
+                time.sleep(0.5)
+                run.claim("removed: arrived at b1", hosts["b1"].count("removed"), equals=0)
+                run.claim("removed: the SID is advertised", str(BINDING["r1"]) in _sids(controller), equals=False)
+            within = [str(BINDING["r1"]), str(services["r5"])]
+            for text, (file, segments) in expected.items():
+                seen = {
+                    name: [
+                        one.octets for one in frames_in(Path(name)) if one.octets.endswith(f"forth, {text}".encode())
+                    ]
+                    for name in ("short.pcap", "round.pcap")
+                }
+                came_by = {name: len(found) for name, found in seen.items() if found}
+                run.claim(f"{text}: came by", came_by, equals={file: _EACH})
+                lists = [[list(map(str, header.path)) for header in _outer_and_inner(octets)] for octets in seen[file]]
+                run.claim(f"{text}: the lists outside and inside", lists, equals=[[segments, within]] * _EACH)
+
+
+def _ask(controller: Any, path: str) -> Any:
+    said = controller.ask("GET", path)
+    return said["wish"] if path.startswith("/vpns/") else said
+
+
+def _path(controller: Any) -> list[str]:
+    active = _ask(controller, "/policies/r1:100:r5")["active"]
+    return list(active["routers"]) if active else []
+
+
+def _status(controller: Any) -> str:
+    return str(_ask(controller, "/policies/r1:100:r5")["status"])
+
+
+def _sids(controller: Any) -> dict[str, str]:
+    """All that are advertised, and their behaviours."""
+    return {sid["nlri"]["sid"]: sid["endpoint_behavior"]["name"] for sid in _ask(controller, "/sids")["sids"]}
+
+
+def _bound(fabric: Any) -> dict[str, list[str]]:
+    """By headend, the list behind its binding SID."""
+    found = {name: fabric.wan(name)["controller"]["binding_sids"] for name in BINDING}
+    return {name: own[str(BINDING[name])] for name, own in found.items() if own}
+
+
+def _listed(controller: Any) -> dict[str, list[str]]:
+    """The same by the controller."""
+    policies = _ask(controller, "/policies")["policies"]
+    return {policy["wish"]["headend"]: policy["active"]["segments"] for policy in policies}
+
+
+def _changes(fabric: Any) -> int:
+    return sum(event.kind in ("sr_installed", "sr_removed") for event in fabric.events())

@@ -1,0 +1,9 @@
+"""Binding SIDs in the kernels of real routers."""
+
+from __future__ import annotations
+
+from .conftest import Runner
+
+
+def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whatever_dies(run: Runner) -> None:
+    run("binding:binding_sids").check()

@@ -96,7 +96,8 @@ class WanAgent:
         }
         """The slices' local priorities, and what they are to the slice."""
         self._local = {theirs: local for local, theirs in self._inside.items()}
-        self._tunnels: dict[object, _Tunnel] = {}
+        self._tunnels: dict[tuple[bool, object], _Tunnel] = {}
+        """By whether it was learned, and identity: a learned one may have the segments of one that is wished."""
         self._congested: dict[int, int] = {}
         """Congested local priorities of each slot, as a mask."""
         self._known: dict[bytes, _Pause] = {}
@@ -129,12 +130,11 @@ class WanAgent:
 
     def start(self, now_ns: int) -> None:
         """Begin, or go on where the predecessor stopped: what is congested by now is said to the other ends."""
-        if self._plan.tunnels or self._control:
-            for port in self._ports.values():
-                if port.tells:
-                    for priority in range(PRIORITIES):
-                        if self._means.program.is_congested(port.slot, priority):
-                            self._congested[port.slot] = self._congested.get(port.slot, 0) | 1 << priority
+        for port in self._ports.values():
+            if port.tells:
+                for priority in range(PRIORITIES):
+                    if self._means.program.is_congested(port.slot, priority):
+                        self._congested[port.slot] = self._congested.get(port.slot, 0) | 1 << priority
         self._practise()
         for tunnel, refresh in self._plan.tunnels:
             self._add(tunnel, refresh, now_ns)
@@ -236,14 +236,14 @@ class WanAgent:
         counters = self._behaviour.counters()
         return {f"{sid} {what}": count for sid, one in counters.items() for what, count in one.items()}
 
-    def _add(self, tunnel: ReverseTunnel, refresh: Refresh, now_ns: int) -> None:
+    def _add(self, tunnel: ReverseTunnel, refresh: Refresh, now_ns: int, *, learned: bool = False) -> None:
         """Use a tunnel from now on, and say in it what is congested already."""
-        if (known := self._tunnels.get(tunnel.identity)) is not None:
+        if (known := self._tunnels.get((learned, tunnel.identity))) is not None:
             known.tunnel = tunnel
             return
         one = _Tunnel(tunnel, PauseSender(self._mac, refresh), Encapsulator(tunnel, self._plan.source))
-        self._tunnels[tunnel.identity] = one
-        if self._headroom is not None:
+        self._tunnels[learned, tunnel.identity] = one
+        if self._headroom is not None and (not learned, tunnel.identity) not in self._tunnels:
             self._headroom.add(tunnel, one.packets, now_ns)
         for slot, mask in self._congested.items():
             for local in PRIORITIES_IN[mask]:
@@ -258,12 +258,12 @@ class WanAgent:
         refresh = Refresh.of(fastest, Duration.from_ns(tunnel.delay_ns or 0), _VARIATION)
         self._add(tunnel, refresh, now_ns)
 
-    def _remove(self, tunnel: ReverseTunnel, now_ns: int) -> None:
+    def _remove(self, tunnel: ReverseTunnel, now_ns: int, *, learned: bool = False) -> None:
         """Use a tunnel no longer. Nobody at its other end stays paused, unless another tunnel to it says so."""
-        one = self._tunnels.pop(tunnel.identity, None)
+        one = self._tunnels.pop((learned, tunnel.identity), None)
         if one is None:
             return
-        if self._headroom is not None:
+        if self._headroom is not None and (not learned, tunnel.identity) not in self._tunnels:
             self._headroom.remove(tunnel)
         said = {
             priority
@@ -278,7 +278,7 @@ class WanAgent:
 
     def _forget(self, tunnel: ReverseTunnel, why: str, now_ns: int) -> None:
         """A learned tunnel is no longer."""
-        self._remove(tunnel, now_ns)
+        self._remove(tunnel, now_ns, learned=True)
         self._say(OwnTunnel(tunnel, False, why), now_ns)
 
     def _press(self, one: _Tunnel, slot: int, local: int, is_congested: bool, now_ns: int, *, came_ns: int) -> None:
@@ -414,7 +414,7 @@ class WanAgent:
                 if found.evicted:
                     self._forget(found.evicted, "another one needed its place", now_ns)
                 self._means.record(now_ns, Own.TUNNEL_LEARNED, next(iter(self._ports.values())).slot, 0, 0)
-                self._add(found.tunnel, self._plan.learned_refresh, now_ns)
+                self._add(found.tunnel, self._plan.learned_refresh, now_ns, learned=True)
                 self._say(OwnTunnel(found.tunnel, True, "a data packet has come by it"), now_ns)
 
     def _say(self, message: Pause | OwnTunnel, now_ns: int) -> None:

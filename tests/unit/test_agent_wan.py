@@ -22,7 +22,9 @@ from testbed.agent.sr_notes import Noted, SrNotes
 from testbed.agent.wan import Means, WanAgent
 from testbed.errors import UsageError
 from testbed.frames import Mac, ipv6, mac_control
+from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
+from testbed.frames.srh import Srh
 from testbed.linux import kernel
 from testbed.net import srv6
 from testbed.net.srv6 import WanGraph
@@ -30,6 +32,7 @@ from testbed.pfc import NEVER
 from testbed.pfc.settings import PfcSettings
 from testbed.srv6.endx_pfc import LocalSid
 from testbed.srv6.items import TunnelItem
+from testbed.srv6.learning import LearnerSettings
 from testbed.srv6.messages import OwnTunnel, Pause, Report
 from testbed.srv6.refresh import Refresh
 from testbed.srv6.reverse import Encapsulator, ReverseTunnel
@@ -85,6 +88,7 @@ class Edge:
 
     agent: WanAgent
     inside: socket.socket
+    data: socket.socket
     sent: list[bytes]
     orders: list[Order]
     records: list[tuple[Own, int, int]]
@@ -106,6 +110,12 @@ class Edge:
     def receive(self, packet: bytes, now_ns: int) -> None:
         self.inside.send(packet)
         self.agent._take(now_ns)
+
+    def learn(self, now_ns: int) -> None:
+        """A data packet of r1's comes to r3, and teaches it the tunnel back."""
+        routing = Srh.along((sid("r1"), srv6.vpn("r3").address), 4, done=1).encode()
+        self.data.send(Packet(srv6.source(1), srv6.vpn("r3").address, ipv6.ROUTING, routing + bytes(20)).encode())
+        self.agent._learn(now_ns)
 
     def obeyed(self) -> list[tuple[int, dict[int, int]]]:
         """Slot and the times in quanta of each order since the last call."""
@@ -166,6 +176,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         congested: Sequence[tuple[int, int]] = (),
         control: bool = False,
         left: SrNotes | None = None,
+        learns: bool = False,
     ) -> Edge:
         leg = GRAPH.legs[router][0]
         sids = [srv6.pfc(router, 0, leg, slice_id) for slice_id in [one.id for one in slices] or [None]]
@@ -177,6 +188,9 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
             slices=tuple(slices),
             fastest=RATE,
             control=session if control else None,
+            learner=LearnerSettings(srv6.end(router), srv6.DOMAIN) if learns else None,
+            directory=(*sids, srv6.end(router), srv6.vpn("r3"), srv6.pfc("r1", 0, GRAPH.legs["r1"][0])),
+            learned_refresh=QUIET,
         )
         buffer, orders, records = Buffer(), list[Order](), list[tuple[Own, int, int]]()
         buffer.congested.update(congested)
@@ -195,10 +209,13 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         agent._ending, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         agent._ending.setblocking(False)
         opened_sockets.extend([agent._ending, inside])
+        agent._data, data = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        agent._data.setblocking(False)
+        opened_sockets.extend([agent._data, data])
         sent, told = list[bytes](), list[Pause | OwnTunnel]()
         agent._send_packet = sent.append  # type: ignore[method-assign]
         agent._say = lambda message, now_ns: told.append(message)  # type: ignore[method-assign]
-        made = Edge(agent, inside, sent, orders, records, told, buffer)
+        made = Edge(agent, inside, data, sent, orders, records, told, buffer)
         agent.start(0)
         return made
 
@@ -256,6 +273,35 @@ def test_a_successor_says_what_is_congested_by_then_into_planned_tunnels_and_the
     ]
     left = SrNotes(Noted("r3", [TunnelItem(back())]).octets, {})
     assert make(control=True, left=left, congested=[(WAN, 3)]).said() == ["xoff 3 to fd00:5:1:10::"]
+
+
+def test_a_successor_that_learns_its_tunnels_says_what_is_congested_by_then_when_it_has_learned_one(make: Make) -> None:
+    edge = make(learns=True, congested=[(WAN, 3)])
+    assert edge.said() == []
+    edge.learn(MS)
+    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+
+
+def test_a_learned_tunnel_that_is_forgotten_leaves_the_controllers_of_the_same_segments(make: Make) -> None:
+    edge = make(learns=True, control=True)
+    edge.agent._install(back(interface=None), 0)
+    edge.learn(MS)
+    edge.agent.congested(WAN, 3, True, MS, MS)
+    assert set(edge.said()) == {"xoff 3 to fd00:5:1:10::"}
+    edge.agent.expire(MS + LearnerSettings(srv6.end("r3"), srv6.DOMAIN).age_ns)
+    assert [said for said in edge.said() if "xon" in said] == [], "the controller's still stops it"
+    assert [tunnel["stopped"] for tunnel in edge.agent.snapshot()["tunnels"]] == [[3]]
+    edge.agent.congested(WAN, 3, False, MS, MS)
+    assert edge.said() == ["xon 3 to fd00:5:1:10::"]
+
+
+def test_a_tunnel_that_the_controller_removes_leaves_the_learned_one_of_the_same_segments(make: Make) -> None:
+    edge = make(learns=True, control=True)
+    edge.learn(MS)
+    edge.agent._install(back(), 2 * MS)
+    edge.agent._remove(back(), 3 * MS)
+    edge.agent.congested(WAN, 3, True, 4 * MS, 4 * MS)
+    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
 
 
 def test_a_tunnel_that_goes_lets_go_what_it_had_stopped(make: Make) -> None:

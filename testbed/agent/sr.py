@@ -128,9 +128,7 @@ class SrAgent:
         if not data:
             self._lose(now_ns)
             return
-        if self._obey(self._router.receive(data, now_ns)):
-            self._means.changed()
-            self._know_sids(time.monotonic_ns())
+        self._obey(self._router.receive(data, now_ns))
         self._write(time.monotonic_ns())
         if self._router.ended is not None:
             self._lose(now_ns)
@@ -148,16 +146,18 @@ class SrAgent:
         if self._router.ended is not None:
             self._lose(now_ns)
 
-    def _obey(self, commands: Iterable[Command]) -> int:
-        """Carry them out; how many of them something has come of. The answers go out when that is noted."""
-        done = 0
+    def _obey(self, commands: Iterable[Command]) -> None:
+        """Carry them out and note what has come of them, before the answers go out. What is refused is told last: after
+        a report the controller tries it again.
+        """
+        changed, refused = False, list[tuple[Command, str]]()
         for command in commands:
             item, installs = command.item, isinstance(command, Install)
             try:
                 octets = self._noted.weigh(item) if installs else b""
                 self._do(item, installs)
             except XoffError as error:
-                self._router.refuse(command, str(error), time.monotonic_ns())
+                refused.append((command, str(error)))
                 continue
             now_ns = time.monotonic_ns()
             self._router.done(command, now_ns)
@@ -166,8 +166,12 @@ class SrAgent:
             else:
                 self._noted.drop(item.identity)
             self._means.record(now_ns, Own.SR_INSTALLED if installs else Own.SR_REMOVED, _KINDS.index(type(item)))
-            done += 1
-        return done
+            changed = True
+        if changed:
+            self._means.changed()
+            self._know_sids(time.monotonic_ns())
+        for command, why in refused:
+            self._router.refuse(command, why, time.monotonic_ns())
 
     def _do(self, item: Item, installs: bool) -> None:
         if isinstance(item, TunnelItem):

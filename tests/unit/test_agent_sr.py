@@ -19,9 +19,10 @@ import pytest
 from srv6_control import FIGURE_3, MS, SHARED_KEY, S, World, report
 from srv6_kernel import Encap, Kernel, wanted
 
-from testbed.agent import sr
+from testbed.agent import parent, sr, sr_notes
 from testbed.agent.kernel_sr import KernelSr
 from testbed.agent.log import SR_ITEMS, Own
+from testbed.agent.notes import Notes
 from testbed.agent.plan import ControlPlan
 from testbed.agent.sr import SrAgent, SrMeans
 from testbed.agent.sr_notes import SrNotes
@@ -50,6 +51,8 @@ class Controller(World):
         self.agents: list[SrAgent] = []
         self.door: socket.socket | None = None
         self.lines: dict[int, socket.socket] = {}
+        self.unsent: dict[int, bytearray] = {}
+        self.ending = set[int]()
         self.reads = True
         super().__init__()
         self.open()
@@ -104,12 +107,20 @@ class Controller(World):
         self.south.advance(self.now_ns)
         for number, data, is_over in self.south.output():
             busy = True
-            if (line := self.lines.get(number)) is not None:
-                line.sendall(data)
+            if number in self.lines:
+                self.unsent.setdefault(number, bytearray()).extend(data)
                 if is_over:
-                    self.lines.pop(number).close()
+                    self.ending.add(number)
             elif number in self._at:
                 self._at[number].obey(self._at[number].router.receive(data, self.now_ns), self.now_ns)
+        for number, unsent in list(self.unsent.items()):
+            with suppress(BlockingIOError):
+                while unsent and number in self.lines:
+                    del unsent[: self.lines[number].send(unsent)]
+            if not unsent or number not in self.lines:
+                del self.unsent[number]
+                if number in self.ending & self.lines.keys():
+                    self.lines.pop(number).close()
         for agent in self.agents:
             while select.select([agent.fd], [], [], 0)[0]:
                 agent.read(self.now_ns)
@@ -133,6 +144,7 @@ class R1:
     refuses: str = ""
     """Why tunnels are refused."""
     key: bytes = SHARED_KEY
+    notes: Notes = field(default_factory=lambda: Notes(1 + parent._WAN))
 
     def start(self, left: SrNotes | None = None) -> SrAgent:
         """An agent, in place of the one before."""
@@ -156,6 +168,7 @@ class R1:
 
     def change(self) -> None:
         self.changes += 1
+        self.notes.write(self.agent.notes)
 
     def check(self) -> None:
         assert self.kernel.state() == wanted("R1", INTERFACES, (INTERFACES["to2"],), self.agent.installed)
@@ -302,7 +315,7 @@ def test_a_sid_of_the_routers_own_becomes_nobody_elses(red: R1) -> None:
     assert isinstance(end, PolicyItem)
     taken = replace(end, wish=replace(end.wish, binding_sid=IPv6Address("fd00:a:1:1::")))
     said = len(red.kernel.said)
-    assert red.agent._obey([Install(1, taken)]) == 0
+    red.agent._obey([Install(1, taken)])
     assert len(red.kernel.said) == said and red.agent.installed["policy", R1_TO_R3] == end
 
 
@@ -490,6 +503,54 @@ def test_a_socket_that_takes_nothing_is_tried_again_later_and_nothing_is_lost(re
     assert said == [number % 8 for number in range(count)]
     assert red.agent.deadline_ns > red.controller.now_ns + 5 * MS
     assert red.agent.sessions == 1
+
+
+def test_a_controller_that_reads_nothing_is_given_up_when_too_much_waits_and_told_all_later(
+    red: R1, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sr, "MOST_UNSENT", 100_000)
+    red.controller.reads = False
+    sid = report("R1", FIGURE_3, ("R1",)).sids[2].address
+    now_ns, said = red.controller.now_ns, 0
+    while red.agent.snapshot()["connected"]:
+        red.agent.say(Pause(sid, "to2", said % 8, None, True), now_ns)
+        said += 1
+        assert said < 100_000
+        assert len(red.agent._unsent) <= 100_000
+    assert red.agent.deadline_ns == now_ns + RECONNECT_NS
+    assert len(red.agent._unsent) == 0
+    red.controller.reads = True
+    red.controller.run(S)
+    assert red.agent.snapshot()["connected"] and red.agent.sessions == 2
+    red.check()
+
+
+def test_500_policies_are_installed_noted_and_taken_over_and_what_is_too_much_is_refused(
+    red: R1, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager, before = red.controller.manager, red.changes
+    monkeypatch.setattr(sr_notes, "MOST_ITEMS", 502)  # beside VPN and tunnel there is one place less than is wished
+    service = manager.vpns["red"].site("R3")
+    assert service is not None
+    for colour in range(1000, 1500):
+        binding = IPv6Address(f"fd00:a:1:{colour:x}::")
+        candidates = (Dynamic(preference=200), Explicit((binding,) * 40))
+        wish = PolicyWish(Key("R1", colour, "R3"), candidates, service=service.sid, binding_sid=binding)
+        manager.put_policy(wish, red.controller.now_ns)
+    red.controller.run(S)
+    policies = [item for item in red.agent.installed.values() if isinstance(item, PolicyItem)]
+    assert len(policies) == 500 and red.agent.sessions == 1 and red.agent.snapshot()["connected"]
+    assert red.controller.events("policy_refused") == [
+        "R1 has not installed policy R1:1499:R3: R1 has 502 items, and there is room for 502; remove some"
+    ]
+    assert red.changes - before < 10, "what comes at once is noted at once"
+    assert len(manager.reports["R1"].sids) == 4 + 499
+    red.check()
+    assert red.notes.read() == red.agent.notes
+    red.start(red.notes.read())
+    red.controller.run(S)
+    assert len(red.agent.installed) == 502 and red.agent.snapshot()["connected"]
+    red.check()
 
 
 def test_a_command_that_comes_with_the_end_of_the_session_is_done_and_reported_in_the_next(red: R1) -> None:

@@ -1,7 +1,8 @@
 """End.X.PFC at one router: congestion goes into reverse tunnels, and what comes out of them pauses the ports of J.
 
 It is part of the node's speaker. Data packets stay with the kernel, whose End.X is behind the same SID; this reads what
-the kernel drops: packets that end at the SID. What became of each is counted by SID and reason.
+the kernel drops: packets that end at the SID, and those that deserve an error. What became of each is counted by SID
+and reason.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from testbed.agent.sr_notes import SrNotes
 from testbed.agent.tunnel_headroom import TunnelHeadroom
 from testbed.errors import UsageError
 from testbed.frames.mac_control import PfcFrame
-from testbed.linux import packet_filter, stamped
+from testbed.linux import packet_filter, seg6, stamped
 from testbed.linux.netlink import Message
 from testbed.linux.port_program import PRIORITIES, PortProgram
 from testbed.pfc import NEVER, PRIORITIES_IN
 from testbed.pfc.wire import pause_ns
-from testbed.srv6.endx_pfc import EndXPfc, Measure, PauseJ, SendIcmp, process
+from testbed.srv6 import beside_linux
+from testbed.srv6.endx_pfc import Deliver, Measure, PauseJ, SendIcmp, process
 from testbed.srv6.items import TunnelItem
 from testbed.srv6.learning import Learned, Learner
+from testbed.srv6.local_sids import EndXPfc, ErrorLimit
 from testbed.srv6.messages import OwnTunnel, Pause
 from testbed.srv6.refresh import PauseSender, Refresh
 from testbed.srv6.reverse import Encapsulator, ReverseTunnel
@@ -44,6 +47,7 @@ _VARIATION = Duration("5ms")
 _HOP_LIMIT_AT = 7
 _MOST_KNOWN = 256
 _SOL_PACKET, _IGNORE_OUTGOING = 263, 23
+_SO_MARK = 36
 
 
 @dataclass
@@ -90,7 +94,11 @@ class WanAgent:
         assert node.wan is not None
         self._plan, self._means, self._mac = node.wan, means, node.ports[0].mac
         self._ports = {port.name: port for port in node.ports}
-        self._behaviour = EndXPfc(self._plan.sids)
+        for local in self._plan.sids:
+            beside_linux.check(local.sid)
+        self._behaviour = EndXPfc(self._plan.sids, beside_linux=True, limit=ErrorLimit())
+        self._in_domain = {port.name for port in node.ports if port.tells}
+        """Interfaces that lead to other routers of the SR domain."""
         self._inside = {
             local: (one.id, priority) for one in self._plan.slices for priority, local in one.queues.items()
         }
@@ -107,7 +115,10 @@ class WanAgent:
         self.send_errors = 0
         self._raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
         self._raw.setblocking(False)
-        self._ending = _tap(packet_filter.to_addresses(sid.sid.address for sid in self._plan.sids))
+        self._ending = _tap(packet_filter.ending_at(sid.sid.address for sid in self._plan.sids))
+        self._own = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+        """For what the router's own protocols get, by a packet that looks as if it had come in."""
+        self._own.setsockopt(socket.SOL_SOCKET, _SO_MARK, seg6.OWN_MARK)
         self._data = _tap(packet_filter.nothing())
         self._learner = None if self._plan.learner is None else Learner(self._plan.learner)
         self._directory: tuple[Sid, ...] = ()
@@ -136,6 +147,7 @@ class WanAgent:
                     if self._means.program.is_congested(port.slot, priority):
                         self._congested[port.slot] = self._congested.get(port.slot, 0) | 1 << priority
         self._practise()
+        self._means.send(seg6.own_protocols([local.sid.address for local in self._plan.sids if local.allowed]))
         for tunnel, refresh in self._plan.tunnels:
             self._add(tunnel, refresh, now_ns)
         if self._control is not None:
@@ -308,13 +320,14 @@ class WanAgent:
 
     def _take(self, now_ns: int) -> None:
         """A packet has come to one of our End.X.PFC SIDs."""
-        for data, came_ns in _packets(self._ending):
+        for data, came_ns, interface in _packets(self._ending):
+            from_outside = self._is_outside(interface)
             said = data[:_HOP_LIMIT_AT] + data[_HOP_LIMIT_AT + 1 :]
-            if (known := self._known.get(said)) is not None:
+            if not from_outside and (known := self._known.get(said)) is not None:
                 self._behaviour.repeat(known.sid, known.result)
                 self._pause(known, came_ns, now_ns)
                 continue
-            result = self._behaviour.receive(data)
+            result = self._behaviour.receive(data, now_ns, from_outside)
             if isinstance(result, PauseJ):
                 pause = self._prepared(IPv6Address(data[24:40]), result)
                 self._pause(pause, came_ns, now_ns)
@@ -325,6 +338,18 @@ class WanAgent:
                 self._headroom.answer(result, now_ns)
             elif isinstance(result, SendIcmp):
                 self._send_packet(result.packet)
+            elif isinstance(result, Deliver):
+                self._hand_over(result.packet)
+
+    def _is_outside(self, interface: str | None) -> bool:
+        return interface is not None and interface not in self._in_domain
+
+    def _hand_over(self, packet: bytes) -> None:
+        """To the router's own protocols."""
+        try:
+            self._own.sendto(packet, ("lo", _IPV6))
+        except OSError:  # no room, or longer than the interface takes
+            self.send_errors += 1
 
     def _prepared(self, sid: IPv6Address, result: PauseJ) -> _Pause:
         """The queues of the slice stop at every port of J, or go on."""
@@ -408,8 +433,8 @@ class WanAgent:
         self._take(now_ns)
         packet_filter.attach(self._data, packet_filter.nothing())
         self._listen_ns = now_ns + _LISTEN_AGAIN_NS
-        for data, _ in _packets(self._data):
-            found = self._learner.data_packet(data, now_ns)
+        for data, _, interface in _packets(self._data):
+            found = self._learner.data_packet(data, now_ns, self._is_outside(interface))
             if isinstance(found, Learned) and found.new and self._plan.learned_refresh:
                 if found.evicted:
                     self._forget(found.evicted, "another one needed its place", now_ns)
@@ -450,10 +475,11 @@ def _tap(code: bytes) -> socket.socket:
     return packets
 
 
-def _packets(packets: socket.socket) -> Iterator[tuple[bytes, int]]:
-    """All that wait, with when they came in."""
+def _packets(packets: socket.socket) -> Iterator[tuple[bytes, int, str | None]]:
+    """All that wait, with when they came in, and by which interface; None: not known."""
     while True:
         try:
-            yield stamped.receive(packets, _LONGEST)
+            data, came_ns, address = stamped.receive_from(packets, _LONGEST)
         except BlockingIOError:
             return
+        yield data, came_ns, address[0] if address else None

@@ -8,16 +8,20 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv6Address, IPv6Network
 
 _SO_ATTACH_FILTER = 26
 _INSTRUCTION = struct.Struct("=HBBI")
 _LOAD_WORD, _LOAD_HALF, _LOAD_OCTET, _AND, _IF_EQUAL, _RETURN = 0x20, 0x28, 0x30, 0x54, 0x15, 0x06
+_LOAD_LENGTH, _ADD, _HALVE, _KEEP, _IF_MORE, _IF_MORE_THAN_KEPT = 0x80, 0x04, 0x74, 0x07, 0x25, 0x2D
 _TYPE_AT = 12
-_NEXT_HEADER_AT, _DESTINATION_AT = 6, 24
-_ROUTING = 43
+_NEXT_HEADER_AT, _HOP_LIMIT_AT, _DESTINATION_AT = 6, 7, 24
+_ROUTING, _SEGMENT_ROUTING = 43, 4
+_LENGTH_AT, _ROUTING_TYPE_AT, _SEGMENTS_LEFT_AT, _LAST_ENTRY_AT = 41, 42, 43, 44
+"""Of a routing header that comes first."""
 _ALL, _NONE = 0xFFFF, 0
+_TO_END = -1
 
 Instruction = tuple[int, int, int, int]
 
@@ -33,9 +37,21 @@ def of_type(ethertype: int) -> bytes:
                   (_RETURN, 0, 0, _NONE)])  # fmt: skip
 
 
-def to_addresses(addresses: Iterable[IPv6Address]) -> bytes:
-    """Takes what is for one of these addresses."""
-    return _code([*_to(IPv6Network(address) for address in addresses), (_RETURN, 0, 0, _NONE)])
+def ending_at(sids: Iterable[IPv6Address]) -> bytes:
+    """Takes what is for one of these SIDs, but for what the kernel passes on by itself: where a sound segment routing
+    header comes first, with segments left, and the Hop Limit is above 1.
+    """
+    checks = [
+        (_LOAD_OCTET, 0, 0, _NEXT_HEADER_AT), (_IF_EQUAL, 0, _TO_END, _ROUTING),
+        (_LOAD_LENGTH, 0, 0, 0), (_IF_MORE, 0, _TO_END, _LAST_ENTRY_AT),
+        (_LOAD_OCTET, 0, 0, _ROUTING_TYPE_AT), (_IF_EQUAL, 0, _TO_END, _SEGMENT_ROUTING),
+        (_LOAD_OCTET, 0, 0, _HOP_LIMIT_AT), (_IF_MORE, 0, _TO_END, 1),
+        (_LOAD_OCTET, 0, 0, _LENGTH_AT), (_HALVE, 0, 0, 1), (_KEEP, 0, 0, 0),
+        (_LOAD_OCTET, 0, 0, _LAST_ENTRY_AT), (_ADD, 0, 0, 1), (_IF_MORE_THAN_KEPT, _TO_END, 0, 0), (_KEEP, 0, 0, 0),
+        (_LOAD_OCTET, 0, 0, _SEGMENTS_LEFT_AT), (_IF_EQUAL, _TO_END, 0, 0), (_IF_MORE_THAN_KEPT, _TO_END, 0, 0),
+        (_RETURN, 0, 0, _NONE), (_RETURN, 0, 0, _ALL),
+    ]  # fmt: skip
+    return _code([*_to((IPv6Network(sid) for sid in sids), _to_end(checks)), (_RETURN, 0, 0, _NONE)])
 
 
 def routed_to(prefixes: Iterable[IPv6Network]) -> bytes:
@@ -51,19 +67,30 @@ def attach(packets: socket.socket, code: bytes) -> None:
     packets.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
-def _to(prefixes: Iterable[IPv6Network]) -> list[Instruction]:
+def _to(prefixes: Iterable[IPv6Network], then: Sequence[Instruction] = ((_RETURN, 0, 0, _ALL),)) -> list[Instruction]:
+    """For a packet to one of them, go on with `then`, which ends with a decision."""
     code: list[Instruction] = []
     for prefix in prefixes:
         masks = struct.unpack("!4I", prefix.netmask.packed)
         words = struct.unpack("!4I", prefix.network_address.packed)
         used = [number for number in range(4) if masks[number]]
         for position, number in enumerate(used):
-            to_the_next_prefix = 3 * (len(used) - position) - 2
+            to_the_next_prefix = 3 * (len(used) - position) - 3 + len(then)
             code.append((_LOAD_WORD, 0, 0, _DESTINATION_AT + 4 * number))
             code.append((_AND, 0, 0, masks[number]))
             code.append((_IF_EQUAL, 0, to_the_next_prefix, words[number]))
-        code.append((_RETURN, 0, 0, _ALL))
+        code += then
     return code
+
+
+def _to_end(code: Sequence[Instruction]) -> list[Instruction]:
+    """With the distance to the last instruction in each jump that goes there."""
+    found = []
+    for number, (what, if_true, if_false, value) in enumerate(code):
+        far = len(code) - number - 2
+        jumps = [far if jump == _TO_END else jump for jump in (if_true, if_false)]
+        found.append((what, jumps[0], jumps[1], value))
+    return found
 
 
 def _code(instructions: Iterable[Instruction]) -> bytes:

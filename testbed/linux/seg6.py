@@ -14,9 +14,9 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 
 from testbed.linux.netlink import Message, attribute, text, u32
 
-_NEW_LINK, _NEW_ROUTE, _DELETE_ROUTE = 16, 24, 25
+_NEW_LINK, _NEW_ROUTE, _DELETE_ROUTE, _NEW_RULE, _DELETE_RULE = 16, 24, 25, 32, 33
 _AF_INET, _AF_INET6 = 2, 10
-_STATIC, _UNIVERSE, _LINK, _UNICAST, _UNREACHABLE = 4, 0, 253, 1, 7
+_STATIC, _UNIVERSE, _LINK, _UNICAST, _LOCAL, _UNREACHABLE = 4, 0, 253, 1, 2, 7
 _DESTINATION, _OUT, _METRIC, _TABLE, _ENCAP_TYPE, _ENCAP = 1, 4, 6, 15, 21, 22
 _NAME, _MASTER, _LINK_INFO = 3, 10, 18
 _NESTED = 0x8000
@@ -34,6 +34,11 @@ _LAST_RESORT = 4278198272
 _EVERYTHING = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 Prefix = IPv4Network | IPv6Network
+
+OWN_MARK = 0x50E0_0143
+"""Of packets to a SID that the router's own protocols get, and not the behaviour behind the SID."""
+_OWN_TABLE, _OWN_PRIORITY, _LOOPBACK = 98, 98, 1
+_TO_TABLE, _RULE_PRIORITY, _RULE_MARK, _RULE_TABLE = 1, 6, 10, 15
 
 
 def vrf(name: str, index: int, table: int) -> Message:
@@ -78,6 +83,21 @@ def encapsulates(prefix: Prefix, table: int, segments: Sequence[IPv6Address], ou
     way = attribute(1, struct.pack("=i", _MODE_ENCAP) + _routing_header(segments))
     more = attribute(_ENCAP_TYPE, struct.pack("=H", _SEG6)) + attribute(_ENCAP | _NESTED, way)
     return _route(prefix, table, _UNICAST, u32(_OUT, out) + more, f"the route to {prefix} by {len(segments)} segments")
+
+
+def own_protocols(sids: Sequence[IPv6Address]) -> list[Message]:
+    """Have packets to these SIDs that bear `OWN_MARK` reach the router's own protocols: a rule, and a table of its own
+    in which they are local addresses.
+    """
+    if not sids:
+        return []
+    head = struct.pack("=BBBBBBBBI", _AF_INET6, 0, 0, 0, 0, 0, 0, _TO_TABLE, 0)
+    body = head + u32(_RULE_PRIORITY, _OWN_PRIORITY) + u32(_RULE_MARK, OWN_MARK) + u32(_RULE_TABLE, _OWN_TABLE)
+    rule = "the rule for packets to SIDs that are for the router itself"
+    found = [Message(_DELETE_RULE, body, rule, may_be_gone=True), Message(_NEW_RULE, body, rule, create=True)]
+    for sid in sids:
+        found.append(_route(IPv6Network(sid), _OWN_TABLE, _LOCAL, u32(_OUT, _LOOPBACK), f"{sid} for the router itself"))
+    return found
 
 
 def unreachable(prefix: Prefix, table: int = MAIN, metric: int = ORDINARY) -> Message:

@@ -18,6 +18,7 @@ from testbed.agent.plan import SliceQueues, WanPlan
 from testbed.buffer.settings import GroupSettings, Static
 from testbed.errors import UsageError
 from testbed.net.port import Buffer
+from testbed.srv6 import beside_linux
 from testbed.srv6.domain import SrDomain
 from testbed.srv6.messages import LinkEnd, Report, SliceInfo
 from testbed.srv6.sid import Adjacency, Kind, Sid, Structure
@@ -171,7 +172,7 @@ class WanGraph:
         legs, own = self.legs[router], number(router)
         everywhere = "net.ipv6.conf.all"
         commands = [
-            f"sysctl -qw {everywhere}.seg6_enabled=1 {everywhere}.forwarding=1 "
+            f"sysctl -qw {everywhere}.seg6_enabled=1 net.ipv6.conf.lo.seg6_enabled=1 {everywhere}.forwarding=1 "
             f"{everywhere}.ignore_routes_with_linkdown=1",
             "sysctl -qw net.vrf.strict_mode=1",
         ]
@@ -293,6 +294,7 @@ def edge_buffer(groups: Iterable[tuple[int, int]], headroom: int, most: int = 0)
 
 
 def _local(sid: Sid, out: str) -> str:
+    beside_linux.check(sid)
     if sid.kind is Kind.END:
         return f"ip -6 route add {sid.address}/128 encap seg6local action End dev {out}"
     one = sid.adjacencies[0]

@@ -1,8 +1,8 @@
 """End.X.PFC: what a router does with a packet to such a SID, as a pure function on octets.
 
 Section 2 of the draft, S01 to S16 and the upper-layer part, in that order, with the flavours of RFC 8986, section 4.16,
-and its section 4.1.1 for other upper layers. `process` has no state and no clock. `EndXPfc` is the SIDs of one router
-with a counter for everything that became of a packet, by SID and by reason.
+and its section 4.1.1 for other upper layers. `process` has no state and no clock. Counters, and the limit of errors,
+are in `local_sids`.
 
 What the draft leaves open is settled by decisions 0141 (J), 0142 (flavours), 0143 (ICMP errors), 0144 (frames that are
 not PFC) and 0146 (slices). Beyond them:
@@ -12,27 +12,23 @@ not PFC) and 0146 (slices). Beyond them:
   ends at the SID ends well (RFC 9259). Each can be turned off. Other upper layers can be allowed; they are handed over.
 - An ICMP error quotes the packet as it came, also where the flavour USP has taken the header off, and comes from the
   SID, since the packet was sent to it (RFC 4443, section 2.2), unless `answer_from` says otherwise. Where no error may
-  be sent (section 2.4) the packet is dropped with the same reason. The rate limit is the caller's.
+  be sent (section 2.4) the packet is dropped with the same reason.
 - Hop-by-hop and destination options that must be known and are not end the packet as RFC 8200 says, and so does a
   routing header of another type with segments left. A fragment is not reassembled: at the last segment it is dropped.
 
 Where Linux's End.X differs (6.12; transit may stay with it, since it forwards in the same way):
 
-- Segments Left beyond Last Entry + 1: the kernel drops the packet silently; here S10 answers.
-- Hop Limit 1: the kernel answers too, but quotes a packet that it has advanced already.
+- Errors: it sends Time Exceeded, quoting a packet that it has advanced already, and no other (`beside_linux`).
 - Upper layer 143 at the last segment: the kernel knows no such thing and does nothing with it.
-- The flavours: it refuses to configure End.X with PSP. J: it takes one next hop, which is `forwards_by` here.
+- The flavours: it refuses to configure End.X with any. J: it takes one next hop, which is `forwards_by` here.
 - Pings to a SID: no address of the router's own is behind it, so the kernel does not answer; here the SID does.
 - Sources: the kernel's behaviour takes a packet from anybody; filters are to be set up beside it.
-
-`KERNEL_ANSWERS` is the part of the causes that it answers by itself; an agent beside it is silent for these (0143).
+- TLVs that do not fit into the routing header: the kernel drops the packet; here nobody looks at them.
 """
 
 from __future__ import annotations
 
 import enum
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
@@ -57,10 +53,6 @@ class Cause(enum.StrEnum):
     TRACEROUTE = "traceroute"
 
 
-KERNEL_ANSWERS = frozenset({Cause.HOP_LIMIT, Cause.UPPER_LAYER})
-"""What Linux was found to answer by itself for a packet to one of its End.X SIDs (0143)."""
-
-
 class DropReason(enum.StrEnum):
     """Why a packet ends here without an answer, beside what is malformed (`ipv6.Reason`)."""
 
@@ -75,7 +67,6 @@ class DropReason(enum.StrEnum):
 
 
 _MAC_OCTETS = 6
-_ADDRESS_OCTETS = 16
 
 _INNER = {
     mac_control.Reason.TOO_SHORT: DropReason.INNER_TOO_SHORT,
@@ -293,58 +284,3 @@ def _answer(local: LocalSid, cause: Cause, error: Error) -> SendIcmp | Drop:
     if not icmpv6.may_answer(error.invoking):
         return Drop(cause)
     return SendIcmp(icmpv6.answer(local.answer_from or local.sid.address, error), cause)
-
-
-class EndXPfc:
-    """The End.X.PFC SIDs of one router, and what became of the packets to each."""
-
-    def __init__(self, sids: Iterable[LocalSid]) -> None:
-        self._sids: dict[IPv6Address, LocalSid] = {}
-        for local in sids:
-            if local.sid.address in self._sids:
-                raise Srv6Error(f"{local.sid.name} is given twice; a SID has one set of adjacencies")
-            self._sids[local.sid.address] = local
-        self._counters: dict[IPv6Address, Counter[str]] = {address: Counter() for address in self._sids}
-        self._other: Counter[str] = Counter()
-
-    def receive(self, data: bytes, from_outside: bool = False) -> Result:
-        """Process a packet by the SID that it is for, and count what became of it."""
-        destination = data[ipv6.DESTINATION_AT : ipv6.HEADER_OCTETS]
-        local = self._sids.get(IPv6Address(destination)) if len(destination) == _ADDRESS_OCTETS else None
-        result = _not_ours(data) if local is None else process(data, local, from_outside)
-        counter = self._other if local is None else self._counters[local.sid.address]
-        counter[_counter_name(result)] += 1
-        return result
-
-    def repeat(self, sid: IPv6Address, result: Result) -> None:
-        """Count a packet like one that had this result: routers say the same again and again."""
-        self._counters[sid][_counter_name(result)] += 1
-
-    def counters(self) -> dict[str, dict[str, int]]:
-        """By SID, and under "other" for packets to no SID of these; what was never counted is left out."""
-        counted = {str(address): dict(sorted(counter.items())) for address, counter in self._counters.items()}
-        return counted | {"other": dict(sorted(self._other.items()))}
-
-
-def _not_ours(data: bytes) -> Result:
-    try:
-        ipv6.whole(data)
-    except PacketError as error:
-        return Drop(error.reason)
-    return Drop(DropReason.NOT_THIS_SID)
-
-
-def _counter_name(result: Result) -> str:
-    match result:
-        case Forward():
-            return "forwarded"
-        case PauseJ():
-            return "paused"
-        case Measure():
-            return "measured"
-        case Deliver():
-            return "delivered"
-        case SendIcmp():
-            return f"answered {result.cause}"
-        case Drop():
-            return f"dropped {result.reason}"

@@ -33,6 +33,11 @@ def test_the_sid_answers_pings_obeys_pfc_and_counts_the_rest(at_the_sid: Result)
     assert len(complaints) == 1, "it complains of the frame to another address, which it has to, and of no other"
 
 
+def test_the_sender_of_what_a_sid_does_not_take_hears_each_error_once(run: Runner) -> None:
+    """Decision 0143; also that the router's own protocols get what is allowed, and that errors are limited."""
+    assert run("wan_errors:errors").check().claims
+
+
 def _read(file: Path) -> list[dict[str, dict[str, str]]]:
     """Each packet's layers with their fields, flattened."""
     said = subprocess.run(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
 from typing import Any
 
@@ -26,6 +26,7 @@ from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.frames.srh import Srh
 from testbed.linux import kernel
+from testbed.linux.netlink import Message
 from testbed.net import srv6
 from testbed.net.srv6 import WanGraph
 from testbed.pfc import NEVER
@@ -36,6 +37,7 @@ from testbed.srv6.learning import LearnerSettings
 from testbed.srv6.messages import OwnTunnel, Pause, Report
 from testbed.srv6.refresh import Refresh
 from testbed.srv6.reverse import Encapsulator, ReverseTunnel
+from testbed.srv6.sid import Flavours
 from testbed.units import Duration, Rate
 
 MS = 10**6
@@ -93,6 +95,8 @@ class Edge:
     orders: list[Order]
     records: list[tuple[Own, int, int]]
     told: list[Pause | OwnTunnel]
+    requests: list[Message]
+    """Of the kernel."""
     buffer: Buffer = field(default_factory=Buffer)
 
     def said(self) -> list[str]:
@@ -177,13 +181,15 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         control: bool = False,
         left: SrNotes | None = None,
         learns: bool = False,
+        flavours: Flavours = Flavours.NONE,
+        allowed: frozenset[int] = frozenset(),
     ) -> Edge:
         leg = GRAPH.legs[router][0]
         sids = [srv6.pfc(router, 0, leg, slice_id) for slice_id in [one.id for one in slices] or [None]]
         session = ControlPlan(str(tmp_path / "nobody"), bytes(32), Report(router), f"{router}-eth1")
         plan = WanPlan(
             srv6.source(srv6.number(router)),
-            tuple(LocalSid(sid, srv6.DOMAIN) for sid in sids),
+            tuple(LocalSid(replace(sid, flavours=flavours), srv6.DOMAIN, allowed=allowed) for sid in sids),
             tuple((tunnel, QUIET) for tunnel in tunnels),
             slices=tuple(slices),
             fastest=RATE,
@@ -192,20 +198,20 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
             directory=(*sids, srv6.end(router), srv6.vpn("r3"), srv6.pfc("r1", 0, GRAPH.legs["r1"][0])),
             learned_refresh=QUIET,
         )
-        buffer, orders, records = Buffer(), list[Order](), list[tuple[Own, int, int]]()
+        buffer, orders, records, requests = Buffer(), list[Order](), list[tuple[Own, int, int]](), list[Message]()
         buffer.congested.update(congested)
         means = Means(
             buffer,  # type: ignore[arg-type]
             lambda order: orders.append(Order.parse(order)),
             lambda now_ns, kind, slot, mask, value: records.append((kind, slot, mask)),
-            lambda messages: None,
+            requests.extend,
             lambda: None,
             lambda slot, round_trip: None,
         )
         ports = (port(TENANT, f"{router}-eth0"), port(WAN, f"{router}-eth1"))
         with kernel.in_network(namespace):
             agent = WanAgent(AgentPlan(router, 1, os.getpid(), ports, plan), means, left)
-        opened_sockets.extend([agent._raw, agent._ending, agent._data])
+        opened_sockets.extend([agent._raw, agent._ending, agent._data, agent._own])
         agent._ending, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         agent._ending.setblocking(False)
         opened_sockets.extend([agent._ending, inside])
@@ -215,7 +221,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         sent, told = list[bytes](), list[Pause | OwnTunnel]()
         agent._send_packet = sent.append  # type: ignore[method-assign]
         agent._say = lambda message, now_ns: told.append(message)  # type: ignore[method-assign]
-        made = Edge(agent, inside, data, sent, orders, records, told, buffer)
+        made = Edge(agent, inside, data, sent, orders, records, told, requests, buffer)
         agent.start(0)
         return made
 
@@ -442,3 +448,63 @@ def test_a_packet_that_cannot_go_is_counted_and_nothing_else(make: Make) -> None
     edge.agent.congested(WAN, 3, True, 0, 0)
     assert edge.agent.send_errors == 1, "there is no way to anywhere in an empty namespace"
     assert edge.agent.snapshot()["tunnels"][0]["stopped"] == [3]
+
+
+# Errors, and what the router itself gets
+
+
+def to_sid(protocol: int, content: bytes = bytes(8)) -> bytes:
+    return Packet(srv6.source(3), sid("r1"), protocol, content).encode()
+
+
+def test_an_error_is_sent_if_the_kernel_does_not_and_not_more_than_ten_at_once(make: Make) -> None:
+    edge = make("r1")
+    for _ in range(12):
+        edge.receive(to_sid(6), 0)
+    assert len(edge.sent) == 10
+    assert all(packet[24:40] == srv6.source(3).packed and packet[6] == ipv6.ICMPV6 for packet in edge.sent)
+    edge.receive(to_sid(6), 100 * MS)
+    assert len(edge.sent) == 11
+    routing = bytes([17, 2, 4, 1, 0, 0, 0, 0]) + srv6.end("r2").address.packed
+    late = to_sid(ipv6.ROUTING, routing)
+    edge.receive(late[:7] + b"\1" + late[8:], 10_000 * MS)
+    assert len(edge.sent) == 11, "the kernel answers it"
+    assert edge.agent.snapshot()["sids"][str(sid("r1"))] == {
+        "answered upper_layer": 11,
+        "left_to_kernel hop_limit": 1,
+        "limited upper_layer": 2,
+    }
+
+
+def test_what_comes_from_outside_the_domain_pauses_nothing_even_if_it_is_known(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge = make("r1")
+    edge.receive(pfc({3: LONGEST_PAUSE}), 0)
+    assert len(edge.obeyed()) == 1
+    for interface, orders in (("r1-eth0", 0), ("r1-eth1", 1), ("eth9", 0)):
+        found = [(pfc({3: LONGEST_PAUSE}), 0, interface)]
+        monkeypatch.setattr("testbed.agent.wan._packets", lambda _, found=found: iter(found))
+        edge.agent._take(0)
+        assert len(edge.obeyed()) == orders, interface
+    assert edge.agent.snapshot()["sids"][str(sid("r1"))] == {"dropped outside_domain": 2, "paused": 2}
+
+
+def test_what_is_allowed_goes_to_the_routers_own_protocols(make: Make, namespace: int) -> None:
+    edge = make("r1", allowed=frozenset({6}))
+    with kernel.in_network(namespace):
+        tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x86DD))
+    tap.settimeout(5)
+    edge.receive(to_sid(6), 0)
+    assert tap.recv(2048) == to_sid(6)
+    tap.close()
+    assert edge.sent == []
+    rules = [message.kind for message in edge.requests]
+    assert rules == [33, 32, 24], "a rule in the place of the predecessor's, and the SID as an address"
+    assert make("r1").requests == []
+
+
+def test_a_sid_with_psp_is_refused_since_the_kernel_would_have_to_do_it(make: Make) -> None:
+    with pytest.raises(UsageError, match=r"has the flavour PSP, and the End\.X of Linux takes no routing header off"):
+        make("r1", flavours=Flavours.PSP)
+    assert make("r1", flavours=Flavours.USP).agent.snapshot()["sids"]

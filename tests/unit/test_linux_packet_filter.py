@@ -5,6 +5,10 @@ from __future__ import annotations
 import socket
 from ipaddress import IPv6Address, IPv6Network
 
+from hypothesis import given
+from hypothesis import strategies as st
+from srv6_world import changed
+
 from testbed.linux import packet_filter
 
 ONE, OTHER = IPv6Address("fd00:5:1:10::"), IPv6Address("fd00:5:3:10::")
@@ -33,7 +37,31 @@ def taken(code: bytes, packets: list[bytes]) -> list[bytes]:
 def test_only_the_addresses_that_are_named_are_taken() -> None:
     right = [packet(ONE), packet(OTHER, 143)]
     wrong = [packet("fd00:5:1:10::1"), packet("fd00:5:2:10::"), packet("fd00:5:1:1::"), packet("::"), b"short"]
-    assert taken(packet_filter.to_addresses([ONE, OTHER]), [*wrong, *right, *wrong]) == right
+    assert taken(packet_filter.ending_at([ONE, OTHER]), [*wrong, *right, *wrong]) == right
+
+
+@given(
+    st.tuples(st.sampled_from([0, 3, 4]), st.integers(0, 5), st.integers(0, 5), st.integers(3, 9)),
+    st.integers(0, 3),
+    st.integers(38, 60),
+)
+def test_what_the_kernel_passes_on_is_not_taken(
+    routing: tuple[int, int, int, int], hop_limit: int, length: int
+) -> None:
+    """Where a sound routing header comes first, has segments left, and the Hop Limit is above 1."""
+    routing_type, left, last, extra = routing
+    header = bytes([17, extra, routing_type, left, last, 0, 0, 0])
+    data = (changed(packet(OTHER), 7, hop_limit) + header + bytes(16 * 5))[:length]
+    sound = length > 44 and last <= extra // 2 - 1 and 0 < left <= last + 1
+    passed_on = routing_type == 4 and hop_limit > 1 and sound
+    right = [] if passed_on or length < 40 else [data]
+    assert taken(packet_filter.ending_at([ONE, OTHER]), [data]) == right
+
+
+def test_a_routing_header_behind_another_header_is_taken_whatever_it_says() -> None:
+    sound = bytes([17, 6, 4, 1, 2, 0, 0, 0]) + bytes(48)
+    right = [packet(ONE, 0) + sound, packet(ONE, 60) + sound]
+    assert taken(packet_filter.ending_at([ONE]), [packet(ONE) + sound, *right]) == right
 
 
 def test_only_what_has_a_routing_header_and_is_for_a_prefix_is_taken() -> None:
@@ -49,5 +77,5 @@ def test_only_frames_of_a_type_are_taken() -> None:
 
 
 def test_a_filter_for_nothing_takes_nothing() -> None:
-    for code in (packet_filter.nothing(), packet_filter.to_addresses([]), packet_filter.routed_to([])):
+    for code in (packet_filter.nothing(), packet_filter.ending_at([]), packet_filter.routed_to([])):
         assert taken(code, [packet(ONE), bytes(60)]) == []

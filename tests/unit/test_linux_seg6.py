@@ -79,6 +79,19 @@ def test_a_binding_sid_is_a_route_of_the_main_table_with_the_list_reversed(
     assert (header.type, header.segleft, header.lastentry) == (4, len(segments) - 1, len(segments) - 1)
 
 
+def test_sids_that_the_router_itself_answers_at_are_local_in_a_table_for_marked_packets() -> None:
+    removed, rule, *routes = seg6.own_protocols(SIDS)
+    assert (removed.kind, removed.may_be_gone, rule.kind, removed.body) == (33, True, 32, rule.body)
+    assert rule.body[:12] == bytes.fromhex("0a 00 00 00 00 00 00 01 00000000")  # IPv6, to a table
+    mark, table = (number(attributes(rule.body[12:])[kind]) for kind in (10, 15))
+    assert mark == seg6.OWN_MARK and mark >> 28 not in (0xA, 0xB), "those are the port program's"
+    for sid, message in zip(SIDS, routes, strict=True):
+        assert message.body[:2] == bytes([10, 128]) and message.body[7] == 2  # RTN_LOCAL
+        found = attributes(message.body[12:])
+        assert (found[1], number(found[15]), number(found[4])) == (sid.packed, table, 1)
+    assert seg6.own_protocols([]) == []
+
+
 @given(_prefixes, st.integers(1, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_an_unreachable_route_and_its_end_name_the_same(prefix: seg6.Prefix, table: int, metric: int) -> None:
     added, removed = seg6.unreachable(prefix, table, metric), seg6.remove_route(prefix, table, metric)

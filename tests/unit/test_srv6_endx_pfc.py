@@ -41,18 +41,17 @@ from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import PauseFrame, PfcFrame
 from testbed.srv6.domain import SrDomain, Srv6Error
 from testbed.srv6.endx_pfc import (
-    KERNEL_ANSWERS,
     Cause,
     Deliver,
     Drop,
     DropReason,
-    EndXPfc,
     Forward,
     LocalSid,
     PauseJ,
     SendIcmp,
     process,
 )
+from testbed.srv6.local_sids import EndXPfc
 from testbed.srv6.sid import Adjacency, Flavours
 
 LOCAL = LocalSid(R1_PFC, DOMAIN)
@@ -483,11 +482,6 @@ def test_every_end_of_a_packet_is_counted_by_sid_and_reason() -> None:
 def test_a_sid_that_cannot_be_served_is_refused(build: Callable[[], object], message: str) -> None:
     with pytest.raises(Srv6Error, match=re.escape(message)):
         build()
-
-
-def test_the_kernels_part_of_the_answers_is_known() -> None:
-    """Decision 0143: for these an agent beside the kernel is silent."""
-    assert set(KERNEL_ANSWERS) == {Cause.HOP_LIMIT, Cause.UPPER_LAYER}
 
 
 # Anything at all

@@ -39,6 +39,7 @@ from testbed.linux.port_program import (
     PortProgram,
     PortTables,
 )
+from testbed.net import sr_filters
 from testbed.net.cable import Cable
 from testbed.net.port import Buffer, Port, PortNeeds
 from testbed.net.queues import Queues
@@ -292,11 +293,18 @@ class Fabric:
         self._agents().configure_dcbx(self.port(port).node.name, port, settings)
 
     def wan(self, router: str) -> dict[str, Any]:
-        """What End.X.PFC does at a router: its tunnels, and counters by SID and reason."""
+        """What End.X.PFC does at a router: its tunnels, counters by SID and reason, and what filters have dropped."""
         found = self.snapshot(router)["wan"]
         if found is None:
             raise FabricError(f"{router} has no End.X.PFC")
-        return dict(found)
+        return {**found, "filtered": self.filtered(router)}
+
+    def filtered(self, router: str) -> dict[str, int]:
+        """What a router's filters of the SR domain have dropped, by reason."""
+        ports = [port for port in self.ports.values() if port.node.name == router]
+        if not ports:
+            raise FabricError(f"there is no router {router} with lossless ports")
+        return sr_filters.dropped(ports[0].node, [port.name for port in ports])
 
     def measure(self, port: str) -> None:
         """Have a port measure its headroom now; `dcbx` says what comes out."""

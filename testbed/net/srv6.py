@@ -17,6 +17,7 @@ from ipaddress import IPv6Address, IPv6Network
 from testbed.agent.plan import SliceQueues, WanPlan
 from testbed.buffer.settings import GroupSettings, Static
 from testbed.errors import UsageError
+from testbed.net import sr_filters
 from testbed.net.port import Buffer
 from testbed.srv6 import beside_linux
 from testbed.srv6.domain import SrDomain
@@ -119,8 +120,11 @@ class WanGraph:
     """The routers of a WAN and the cables between them."""
 
     def __init__(self, spans: Sequence[tuple[str, str, Duration]], ports_before: Mapping[str, int]) -> None:
-        """`spans`: two routers and the delay in the lab. `ports_before`: how many ports a router has before these."""
+        """`spans`: two routers and the delay in the lab. `ports_before`: how many ports a router has before these;
+        they lead out of the SR domain.
+        """
         self.legs: dict[str, list[Leg]] = {}
+        self._ports_before = dict(ports_before)
         taken = dict(ports_before)
         for cable, (one, other, delay) in enumerate(spans, 1):
             if one == other or delay.ps < 1:
@@ -168,7 +172,7 @@ class WanGraph:
         return min(found, key=lambda one: one[1].delay.ps)
 
     def commands(self, router: str, sids: Iterable[Sid]) -> list[str]:
-        """For the router's shell: addresses, routes to all others, and these SIDs."""
+        """For the router's shell: addresses, routes to all others, filters, and these SIDs."""
         legs, own = self.legs[router], number(router)
         everywhere = "net.ipv6.conf.all"
         commands = [
@@ -202,6 +206,10 @@ class WanGraph:
         for cable, owner in self._far_cables(router).items():
             leg = self.ways(router, owner)[0]
             commands.append(f"ip -6 route add {link_address(cable, 0)}/64 via {leg.next_hop} dev {leg.interface}")
+        for place in range(self._ports_before.get(router, 0)):
+            commands += sr_filters.outwards(f"{router}-eth{place}", DOMAIN)
+        for leg in legs:
+            commands += sr_filters.inwards(leg.interface, DOMAIN, locator(own))
         commands += [_local(sid, legs[0].interface) for sid in sids if sid.kind is Kind.END or sid.kind.has_adjacencies]
         return commands
 

@@ -38,6 +38,15 @@ def test_the_sender_of_what_a_sid_does_not_take_hears_each_error_once(run: Runne
     assert run("wan_errors:errors").check().claims
 
 
+def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Runner) -> None:
+    """Decision 0149; without the filters the same packets do harm."""
+    assert run("wan_outside:attacked").check().claims
+
+
+def test_a_stranger_inside_the_domain_reaches_no_sid(run: Runner) -> None:
+    assert run("wan_outside:from_an_inner_stranger").check().claims
+
+
 def _read(file: Path) -> list[dict[str, dict[str, str]]]:
     """Each packet's layers with their fields, flattened."""
     said = subprocess.run(

@@ -47,6 +47,15 @@ def test_a_stranger_inside_the_domain_reaches_no_sid(run: Runner) -> None:
     assert run("wan_outside:from_an_inner_stranger").check().claims
 
 
+@pytest.mark.parametrize("back", ["planned", "controlled"])
+def test_back_pressure_goes_against_the_data_whichever_way_they_go(run: Runner, back: str) -> None:
+    assert run("wan_directions:both_ways", back=back).check().claims
+
+
+def test_the_drafts_literal_lists_teach_a_tunnel_and_deliver_where_the_last_segment_decapsulates(run: Runner) -> None:
+    assert run("wan_lists:literal").check().claims
+
+
 def _read(file: Path) -> list[dict[str, dict[str, str]]]:
     """Each packet's layers with their fields, flattened."""
     said = subprocess.run(

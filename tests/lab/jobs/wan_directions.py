@@ -1,0 +1,82 @@
+"""Data both ways over the WAN, and congestion at either end: back-pressure goes against the data, to the right router.
+
+The draft speaks of data that are read from data centre 2 to 1, and of congestion towards data centre 2 (decision 0140).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Size
+
+LOSSLESS = 3
+FRAME = Size("1400B")
+READ, WRITE = ("b1", "a1"), ("a1", "b1")
+"""Who sends to whom over the WAN, if a tenant in data centre 1 reads, or writes."""
+AT_READER, AT_WRITTEN = ("a2", "a1"), ("b2", "b1")
+"""Who else sends to the same host, from inside its data centre."""
+
+
+@experiment(timeout="200s")
+def both_ways(run: Run, back: str = "planned", seconds: int = 3) -> None:
+    """Read, write, and both at once, each with an overload where the data go."""
+    from contextlib import ExitStack
+
+    from testbed.net.controller import SrController
+    from testbed.net.network import network
+    from topologies.srv6_wan import Srv6Wan
+
+    with ExitStack() as stack:
+        controller = stack.enter_context(SrController()) if back == "controlled" else None
+        topo = Srv6Wan(wan="10km", back=back, control=controller.session if controller else None)
+        net = stack.enter_context(network(topo, run))
+        if controller is not None:
+            controller.wish(*topo.wishes())
+            controller.wait(controller.settled, "every policy and tunnel is installed")
+        _case(run, net, "reading", [READ, AT_READER], pressing=["r1"], pressed=["r3"], seconds=seconds)
+        _case(run, net, "writing", [WRITE, AT_WRITTEN], pressing=["r3"], pressed=["r1"], seconds=seconds)
+        both = [READ, AT_READER, WRITE, AT_WRITTEN]
+        _case(run, net, "both", both, pressing=["r1", "r3"], pressed=["r1", "r3"], seconds=seconds)
+        tunnels = {router: [one["to"] for one in net.fabric.wan(router)["tunnels"]] for router in ("r1", "r3")}
+        run.claim("tunnels", tunnels, equals={"r1": ["r3"], "r3": ["r1"]})
+        run.claim("dropped by any buffer", net.fabric.dropped(), equals=0)
+
+
+def _case(
+    run: Run,
+    net: Any,
+    name: str,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    pressing: list[str],
+    pressed: list[str],
+    seconds: int,
+) -> None:
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.traffic import ping
+
+    for source, target in pairs:
+        ping(net[source], net[target])
+    with Flows([Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in pairs]) as flows:
+        begin_ns = time.monotonic_ns()
+        time.sleep(seconds)
+        flows.stop_sending()
+    time.sleep(1)
+    events = [event for event in net.fabric.events() if event.t_ns >= begin_ns]
+    kinds = {kind: [event.port for event in events if event.kind == kind] for kind in {event.kind for event in events}}
+    run.claim(f"{name}: lost", [report.lost for report in flows.reports], equals=[0] * len(pairs))
+    run.claim(f"{name}: routers that press back", _routers(kinds.get("tunnel_xoff", [])), equals=pressing)
+    run.claim(f"{name}: routers that obey", _routers(kinds.get("tunnel_received", [])), equals=pressed)
+    stopped = sorted(
+        {port for port in kinds.get("queue_stopped", []) if port.startswith("r") and port.endswith("eth1")}
+    )
+    run.claim(f"{name}: ports to the WAN that were stopped", stopped, equals=[f"{router}-eth1" for router in pressed])
+    left = [router for router in ("r1", "r3") for one in net.fabric.wan(router)["tunnels"] if one["stopped"]]
+    run.claim(f"{name}: tunnels that still say stop", left, equals=[])
+
+
+def _routers(ports: Sequence[str]) -> list[str]:
+    return sorted({port.partition("-")[0] for port in ports})

@@ -37,7 +37,8 @@ def main() -> int:
     ):
         says = f" (default {default})" if default else ""
         parser.add_argument(option, dest=variable, help=f"{what}{says}; or ${variable}")
-    parser.add_argument("--openflow", default=DEFAULT_OPENFLOW, help="where switches connect (default %(default)s)")
+    where = "where switches connect; unix:PATH is possible (default %(default)s)"
+    parser.add_argument("--openflow", default=DEFAULT_OPENFLOW, help=where)
     parser.add_argument("--make-secrets", type=Path, metavar="FOLDER", help="make a key and a token, and end")
     parser.add_argument("--openapi", action="store_true", help="print the description of REST, and end")
     options = parser.parse_args()
@@ -55,8 +56,9 @@ def main() -> int:
             name: value for name, value in vars(options).items() if name.startswith("XOFF_") and value is not None
         }
         openflow = Address.parse(options.openflow)
-        if not openflow.port:
-            raise UsageError(f"{options.openflow!r} is no place for switches to connect to; write 127.0.0.1:6653")
+        if not openflow.port and not openflow.path.startswith("/"):
+            hint = "write 127.0.0.1:6653, or unix: and an absolute path"
+            raise UsageError(f"{options.openflow!r} is no place for switches to connect to; {hint}")
         return _run(options.library, openflow)
     except XoffError as error:
         print(f"controllers: {error}", file=sys.stderr)
@@ -81,6 +83,8 @@ def _run(name: str | None, openflow: Address) -> int:
     print(f"agents {service.agents_at}, REST {service.rest_at}, OpenFlow {openflow}, {app.library}", flush=True)
     hub.joinall([app.serving])
     print("ended" if service.defect is None else "ended by a defect", flush=True)
+    if openflow.path:
+        Path(openflow.path).unlink(missing_ok=True)
     # The library's own threads wait for switches and know no end; nothing of ours is left to be done.
     os._exit(0 if service.defect is None else 1)
 
@@ -90,8 +94,12 @@ def _start(package: str, openflow: Address) -> Any:
     if package == "ryu":
         library.load_ryu()
     app_manager = importlib.import_module(f"{package}.base.app_manager")
-    importlib.import_module(f"{package}.controller.controller")  # declares the options that follow
-    arguments = ["--ofp-listen-host", openflow.host, "--ofp-tcp-listen-port", str(openflow.port)]
+    controller = importlib.import_module(f"{package}.controller.controller")  # declares the options that follow
+    if openflow.path:
+        library.let_switches_come_by_unix_socket(controller)
+        os.umask(0o177)  # a socket for our user only
+    # With a path the port means nothing, but without any the library listens at its own two.
+    arguments = ["--ofp-listen-host", openflow.path or openflow.host, "--ofp-tcp-listen-port", str(openflow.port or 1)]
     configuration = importlib.import_module(f"{package}.cfg")
     configuration.CONF(arguments, project=package, version="xoff", default_config_files=[])
     manager = app_manager.AppManager.get_instance()
@@ -102,11 +110,16 @@ def _start(package: str, openflow: Address) -> Any:
 
 def _check_free(address: Address) -> None:
     """The library would only log that it cannot listen."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    family = socket.AF_UNIX if address.path else socket.AF_INET6 if ":" in address.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((address.host, address.port))
+            if address.path:
+                address.clear()
+                probe.bind(address.path)
+                Path(address.path).unlink()
+            else:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((address.host, address.port))
         except OSError as error:
             why = f"cannot listen at {address} for switches: {error.strerror}; choose another with --openflow"
             raise UsageError(why) from None

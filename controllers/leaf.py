@@ -3,15 +3,19 @@
 Pure decisions: what a switch says goes in, rules and frames for it come out, as plain data. Two tables:
 
     0   the queue of a frame's priority: by DSCP if it is IP, else by the PCP of its tag; then table 1
-    1   to the port where the destination was seen; else to the controller, which learns and floods
+    1   to the port where the destination was seen; else out of all ports, and to the controller, which learns
+
+So no frame waits for the controller, nor is it the controller's when it leaves the switch, where cells and pauses
+count it by the port that it came in by. Without a controller what is not known yet is flooded.
 
 Rules name the port a frame comes in by, so a host that has moved is noticed at its first frame. A switch that comes
 back to a new controller keeps the rules that it has learned, and so its traffic; a host that is seen for the first time
 may be one that has moved meanwhile, so rules to it are forgotten then.
 
-LLDP frames go to the controller; each switch sends one out of each port as it comes up, so two that are connected find
-each other. Frames to other link-local groups (PFC among them) are never forwarded. A loop of switches is not looked
-for: build none.
+Each switch sends an LLDP frame out of each port as it comes up, so two that are connected find each other. They are
+for a group of their own (802.1AB table 7-1: the nearest bridge that is no two-port relay), because the port's agent
+speaks DCBX to the nearest bridge, and would there seem to be two. Other frames to link-local groups (PFC among them)
+are never forwarded. A loop of switches is not looked for: build none.
 """
 
 from __future__ import annotations
@@ -32,6 +36,8 @@ FLOOD, TO_CONTROLLER = -1, -2  # instead of a port
 IDLE_S = 300
 MOST_HOSTS = 4096
 LLDP_TTL_S = 120
+NEIGHBOURS = Mac.parse("01-80-C2-00-00-03")
+"""The group that switches' frames to each other are for."""
 
 _IPV4, _IPV6, _TAGGED = 0x0800, 0x86DD, 0x1000
 _LINK_LOCAL, _LINK_LOCAL_MASK = "01:80:c2:00:00:00", "ff:ff:ff:ff:ff:f0"
@@ -46,7 +52,7 @@ class Rule:
     priority: int
     match: tuple[tuple[str, object], ...] = ()
     queue: int | None = None
-    output: int | None = None
+    outputs: tuple[int, ...] = ()
     goto: int | None = None
     idle_s: int = 0
 
@@ -60,11 +66,10 @@ class Forget:
 
 @dataclass(frozen=True)
 class Send:
-    """Send a frame out of a port, or of all but the one that it came in by."""
+    """Send a frame of the controller's own out of a port."""
 
     output: int
     frame: bytes
-    came_by: int = 0
 
 
 Order = Rule | Forget | Send
@@ -117,7 +122,7 @@ class Leaves:
         if switch is None or len(frame) < _ETHERNET_OCTETS:
             self.counters["dropped too_short" if switch else "dropped no_switch"] += 1
             return []
-        if frame[12:14] == ETHERTYPE.to_bytes(2):
+        if frame[:6] == NEIGHBOURS.octets and frame[12:14] == ETHERTYPE.to_bytes(2):
             self._neighbour(number, port, frame)
             return []
         destination, source = _mac(frame[:6]), _mac(frame[6:12])
@@ -135,13 +140,12 @@ class Leaves:
         target = None if frame[0] & 1 else switch.hosts.get(destination)
         if target is None:
             self.counters["flooded"] += 1
-            return [*orders, Send(FLOOD, frame, port)]
+            return orders
         if target == port:
             self.counters["dropped same_port"] += 1
             return orders
         match = (("in_port", port), ("eth_src", source), ("eth_dst", destination))
-        orders.append(Rule(FORWARD, 10, match, output=target, idle_s=IDLE_S))
-        return [*orders, Send(target, frame, port)]
+        return [*orders, Rule(FORWARD, 10, match, outputs=(target,), idle_s=IDLE_S)]
 
     def facts(self, number: int) -> Leaf | None:
         """What is known of a switch."""
@@ -176,21 +180,21 @@ class Leaves:
         return [
             *rules,
             Rule(QUEUES, 0, goto=FORWARD),
-            Rule(FORWARD, 30, (("eth_type", ETHERTYPE),), output=TO_CONTROLLER),
+            Rule(FORWARD, 30, (("eth_type", ETHERTYPE), ("eth_dst", str(NEIGHBOURS))), outputs=(TO_CONTROLLER,)),
             Rule(FORWARD, 20, (("eth_dst", (_LINK_LOCAL, _LINK_LOCAL_MASK)),)),
-            Rule(FORWARD, 0, output=TO_CONTROLLER),
+            Rule(FORWARD, 0, outputs=(TO_CONTROLLER, FLOOD)),
         ]
 
     def _hello(self, number: int, port: int) -> Send:
         switch = self._switches[number]
         mac = Mac.parse(switch.ports[port][2])
         pdu = Lldpdu(ChassisId.local(f"xoff:{number:016x}"), PortId.interface(str(port)), LLDP_TTL_S)
-        return Send(port, LldpFrame(mac, pdu).encode())
+        return Send(port, NEIGHBOURS.octets + LldpFrame(mac, pdu).encode()[6:])
 
     def _neighbour(self, number: int, port: int, frame: bytes) -> None:
         """Learn a link between two switches; LLDP of others is none of ours."""
         try:
-            heard = parse(frame)
+            heard = parse(NEAREST_BRIDGE.octets + frame[6:])  # the group is all that differs
             chassis, far_port = str(heard.pdu.chassis_id), int(str(heard.pdu.port_id))
             far = int(chassis.removeprefix("xoff:"), 16) if chassis.startswith("xoff:") else -1
         except (FrameError, ValueError):
@@ -206,6 +210,3 @@ class Leaves:
 
 def _mac(octets: bytes) -> str:
     return octets.hex(":")
-
-
-assert NEAREST_BRIDGE.octets[:5] == bytes.fromhex("0180c20000")

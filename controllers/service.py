@@ -290,7 +290,7 @@ def _listen(address: Address, what: str, option: str) -> socket.socket:
     door = socket.socket(family, socket.SOCK_STREAM)
     try:
         if address.path:
-            _remove_stale(address.path)
+            address.clear()
             old = os.umask(0o177)  # a socket for our user only
             try:
                 door.bind(address.path)
@@ -306,19 +306,6 @@ def _listen(address: Address, what: str, option: str) -> socket.socket:
         raise UsageError(f"cannot listen at {address} for {what}: {why}; choose another with {option}") from None
     door.setblocking(False)
     return door
-
-
-def _remove_stale(path: str) -> None:
-    """A Unix socket that nobody listens at any more is in the way."""
-    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        probe.connect(path)
-    except ConnectionRefusedError:
-        os.unlink(path)  # noqa: PTH108
-    except OSError:
-        pass
-    finally:
-        probe.close()
 
 
 def _bound(address: Address, door: socket.socket) -> Address:

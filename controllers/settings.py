@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,6 +41,18 @@ class Address:
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
             raise UsageError(f"{text!r} is no address to listen at; write 127.0.0.1:8181, [::1]:8181 or unix:/run/x")
         return cls(host, int(port))
+
+    def clear(self) -> None:
+        """A Unix socket that nobody listens at any more is in the way."""
+        probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            probe.connect(self.path)
+        except ConnectionRefusedError:
+            os.unlink(self.path)  # noqa: PTH108
+        except OSError:
+            pass
+        finally:
+            probe.close()
 
     def __str__(self) -> str:
         if self.path:

@@ -118,8 +118,7 @@ class XoffController(compat.App):
 def _flow(datapath: Any, rule: Rule) -> Any:
     parser, ofproto = datapath.ofproto_parser, datapath.ofproto
     actions = [] if rule.queue is None else [parser.OFPActionSetQueue(rule.queue)]
-    if rule.output is not None:
-        actions.append(_output(datapath, rule.output))
+    actions += [_output(datapath, output) for output in rule.outputs]
     instructions = [parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, actions)] if actions else []
     if rule.goto is not None:
         instructions.append(parser.OFPInstructionGotoTable(rule.goto))
@@ -140,7 +139,7 @@ def _forget(datapath: Any, order: Forget) -> Any:
 def _packet(datapath: Any, order: Send) -> Any:
     ofproto = datapath.ofproto
     return datapath.ofproto_parser.OFPPacketOut(
-        datapath=datapath, buffer_id=ofproto.OFP_NO_BUFFER, in_port=order.came_by or ofproto.OFPP_CONTROLLER,
+        datapath=datapath, buffer_id=ofproto.OFP_NO_BUFFER, in_port=ofproto.OFPP_CONTROLLER,
         actions=[_output(datapath, order.output)], data=order.frame,
     )  # fmt: skip
 

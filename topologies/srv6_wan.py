@@ -41,6 +41,9 @@ class Srv6Wan(LosslessTopo):
     "controlled" (VPN, policies and tunnels are the controller's, whose session is `control`), or "none". `headroom`
     cells at an edge are for what is on its way; with `measure` they are until it is measured through the tunnels.
 
+    The switches are Xoff's own or (`leaves="openflow"`) Open vSwitch leaves, the controller's if there is one, which is
+    the default then.
+
     More `tenants` have hosts of their own (c and d, e and f, g and h), switches and VPNs, and lossless traffic in a
     slice each, with its own queue at the edges; `blind`: they share one. `shares` are the slices' parts, in percent, of
     the edges' ports to the WAN; by default equal ones.
@@ -60,6 +63,7 @@ class Srv6Wan(LosslessTopo):
         blind: bool = False,
         measure: bool = False,
         shares: Sequence[int] = (),
+        leaves: str | None = None,
         control: Session | None = None,
     ) -> None:
         self.require(1, n=n, tenants=tenants)
@@ -68,6 +72,9 @@ class Srv6Wan(LosslessTopo):
         self.choose(range(1, len(TENANTS) + 1), tenants=tenants)
         if (back == "controlled") != (control is not None):
             raise TopoError('Srv6Wan: back="controlled" and control, a session with a controller, go together')
+        leaves = leaves or ("openflow" if control else "own")
+        self.choose(("own", "openflow"), leaves=leaves)
+        self.open_leaves = leaves == "openflow"
         self.n, self.back, self.control, self.tenants, self.measure = n, back, control, tenants, measure
         cable = Cable(self.cable.rate, wan)
         self.delay, self.rate = cable.in_lab(self.scale).delay, cable.in_lab(self.scale).rate
@@ -192,7 +199,10 @@ class Srv6Wan(LosslessTopo):
         for place in range(self.tenants):
             for centre, (edge, letter) in enumerate(zip(self.edges, HOSTS[place], strict=True), 1):
                 net, switch = 2 * place + centre, f"s{2 * place + centre}"
-                self.addSwitch(switch)
+                if self.open_leaves:
+                    self.addLeaf(switch, self.control.openflow if self.control else None)
+                else:
+                    self.addSwitch(switch)
                 gateway = f"10.{net}.255.254"
                 port = Port().with_pfc(ROCE)
                 if self.slices:  # in the WAN the tenant's priority is the one that has a queue of the slice's own

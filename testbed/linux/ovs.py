@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.errors import XoffError
 
-_SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 _DATABASE = "/run/openvswitch/conf.db"
 _SOCKET = "/run/openvswitch/db.sock"
 
@@ -27,7 +27,7 @@ def ensure() -> None:
         return
     daemon = ["--pidfile", "--detach", "--no-chdir", "--log-file=/dev/null", "-vconsole:off", "-vsyslog:off"]
     for command in (
-        ["ovsdb-tool", "create", _DATABASE, _SCHEMA],
+        ["ovsdb-tool", "create", _DATABASE, SCHEMA],
         ["ovsdb-server", f"--remote=punix:{_SOCKET}", *daemon, _DATABASE],
         ["ovs-vsctl", "--no-wait", "init"],
         ["ovs-vswitchd", *daemon, f"unix:{_SOCKET}"],

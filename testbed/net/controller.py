@@ -33,10 +33,12 @@ class ControllerFailed(XoffError):
 
 @dataclass(frozen=True)
 class Session:
-    """How routers' agents reach the controller: its Unix socket, and the key that they share."""
+    """How routers' agents reach the controller, its Unix socket and the key that they share; and how leaves do."""
 
     path: str
     key: bytes
+    openflow: str
+    """Where leaves reach it: unix:PATH."""
 
 
 class SrController:
@@ -55,7 +57,7 @@ class SrController:
             self._environment[f"XOFF_SR_{name}_FILE"] = str(file)
         self._environment["PYTHONPATH"] = str(Path(sys.modules["testbed"].__path__[0]).parent)
         self._log = folder / "log"
-        self.session = Session(str(folder / "agents"), key.encode())
+        self.session = Session(str(folder / "agents"), key.encode(), f"unix:{folder / 'openflow'}")
         self.client = Client(f"http://{_REST}", token)
         self._process: subprocess.Popen[str] | None = None
 
@@ -70,7 +72,7 @@ class SrController:
     def start(self) -> None:
         """Start it, again if it was stopped, and wait until it listens."""
         command = [sys.executable, "-m", "controllers", "--library", self._library]
-        command += ["--agents", f"unix:{self.session.path}", "--rest", _REST]
+        command += ["--agents", f"unix:{self.session.path}", "--rest", _REST, "--openflow", self.session.openflow]
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environment

@@ -40,6 +40,7 @@ from testbed.linux.port_program import (
     PortTables,
 )
 from testbed.net import sr_filters
+from testbed.linux.vswitch import Bridge, Vswitch
 from testbed.net.cable import Cable
 from testbed.net.port import Buffer, Port, PortNeeds
 from testbed.net.queues import Queues
@@ -117,6 +118,7 @@ class Fabric:
         self.buffers: dict[str, BufferSettings] = {}
         self.nodes: dict[str, int] = {}
         """The number of each node; its ring and, for a switch, its buffer have it too."""
+        self._vswitches: dict[str, Vswitch] = {}
         self._sockets: dict[str, Socket] = {}
         self._cable_namespace: int | None = None
         self._cable_socket: Socket | None = None
@@ -200,7 +202,7 @@ class Fabric:
             self.ports[intf.slot].mac = mac
             if self.program is not None:
                 graph = Graph.of(self.links)
-                for switch in graph.forwarding:
+                for switch in graph.forwarding - self._vswitches.keys():
                     self._tell_ways(self.program, switch, graph.next_hops(switch))
 
     def add_address(self, intf: Any, address: str) -> None:
@@ -291,6 +293,12 @@ class Fabric:
     def configure_dcbx(self, port: str, settings: DcbxSettings | None) -> None:
         """Other settings for a port while it runs; None: DCBX off."""
         self._agents().configure_dcbx(self.port(port).node.name, port, settings)
+
+    def vswitch(self, leaf: str) -> Vswitch:
+        """Open vSwitch of a leaf."""
+        if leaf not in self._vswitches:
+            raise FabricError(f"{leaf} is no leaf of a running network, so it has no Open vSwitch")
+        return self._vswitches[leaf]
 
     def wan(self, router: str) -> dict[str, Any]:
         """What End.X.PFC does at a router: its tunnels, counters by SID and reason, and what filters have dropped."""
@@ -391,6 +399,9 @@ class Fabric:
             graph = Graph.of(self.links)
             for name, ports in by_node.items():
                 self._set_up_node(name, ports, graph)
+            for name, ports in by_node.items():
+                if _is_steered(ports[0].node):
+                    self._start_vswitch(name, ports, graph)
             if self._cable_namespace is not None:
                 with kernel.in_network(self._cable_namespace):
                     for interface in self._cable_ends:
@@ -400,6 +411,8 @@ class Fabric:
                 self._names = {port.slot: port.name for port in self.ports.values()}
                 self.agents = Agents([self._agent_of(name, ports) for name, ports in by_node.items()], program)
                 self.agents.start()
+            for vswitch in self._vswitches.values():
+                vswitch.watch()
         except BaseException:
             self.stop()
             raise
@@ -502,12 +515,13 @@ class Fabric:
                     control=port.queues.control,
                     queues=port.queues.arrange().sockets,
                     priorities=port.settings.priorities.tables(),
-                    switched=_bridges(node),
+                    switched=_bridges(node) and not _is_steered(node),
                     routed=_forwards(node) and not _bridges(node),
+                    steered=_is_steered(node),
                 ),
             )
             requests += port.queues.messages()
-        if _bridges(node):
+        if _bridges(node) and not _is_steered(node):
             requests.append(links.bridge(name, BRIDGE, ports[0].mac))
             requests += [links.quiet(BRIDGE), links.up(BRIDGE)]
             flooding, looped = graph.tree(name), graph.has_loop()
@@ -523,7 +537,7 @@ class Fabric:
                     for station, leaving in ways.items()
                     for state in self._stations(station)
                 ]
-        else:
+        elif not _bridges(node):
             requests += [links.patient(port.interface) for port in ports]
         requests += [links.up(port.interface) for port in ports]
         self.socket(node).send(requests)
@@ -531,6 +545,17 @@ class Fabric:
             with kernel.in_network_of(node.pid):
                 for port in ports:
                     self.program.attach(port.slot)
+
+    def _start_vswitch(self, name: str, ports: list[PortState], graph: Graph) -> None:
+        if graph.has_loop():
+            raise FabricError(
+                f"the switches make a loop, round which Open vSwitch in {name} would send broadcasts; build none"
+            )
+        node = ports[0].node
+        numbers = {port.name: node.ports[port.intf] for port in ports}
+        bridge = Bridge(name, self.nodes[name] + 1, ports[0].mac, numbers, node.params.get("controller"))
+        vswitch = self._vswitches[name] = Vswitch(bridge, node.pid)
+        vswitch.start()
 
     def _tell_ways(self, program: PortProgram, switch: str, ways: Mapping[str, str]) -> None:
         """Fill a switch's forwarding table: {station: the name of the port that leads to it}."""
@@ -606,6 +631,9 @@ class Fabric:
             self._records, self._story = self.agents.records(), self.agents.story()
             self.agents.close()
             self.agents = None
+        for vswitch in self._vswitches.values():
+            vswitch.stop()
+        self._vswitches.clear()
         if self.program:
             self.program.close()
             self.program = None
@@ -658,3 +686,8 @@ def _forwards(node: Any) -> bool:
 
 def _bridges(node: Any) -> bool:
     return bool(getattr(node, "bridges", False))
+
+
+def _is_steered(node: Any) -> bool:
+    """Is its forwarding Open vSwitch's?"""
+    return bool(getattr(node, "steered", False))

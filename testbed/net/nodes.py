@@ -10,6 +10,7 @@ from typing import Any
 
 from mininet.node import Node, Switch
 
+from testbed.linux.vswitch import Vswitch
 from testbed.net.fabric import Fabric, FabricError
 
 
@@ -47,6 +48,26 @@ class LosslessSwitch(Switch):
 
     def dpctl(self, *_: str) -> str:
         return f"{self.name} is a learning switch and has no flow table; try `bridge fdb`\n"
+
+
+class LosslessLeaf(LosslessSwitch):
+    """A switch with the same ports and buffer whose forwarding is Open vSwitch's, by OpenFlow 1.3.
+
+    Options as for LosslessSwitch, and `controller`, as in "unix:/run/controller" or "tcp:192.0.2.1:6653", to be reached
+    from the switch's own namespace. The queue that it gives a frame is the frame's priority here, whatever the
+    port trusts. Without a controller Open vSwitch learns by itself.
+    """
+
+    steered = True
+
+    @property
+    def vswitch(self) -> Vswitch:
+        """Its daemons, while the network runs."""
+        return Fabric.current().vswitch(self.name)
+
+    def dpctl(self, *args: str) -> str:
+        """Mininet's `dpctl dump-flows`."""
+        return self.vswitch.ofctl(*args or ("show",))
 
 
 class LosslessRouter(Node):

@@ -20,7 +20,7 @@ from testbed.errors import UsageError
 from testbed.net.cable import Cable
 from testbed.net.fabric import Mismatch
 from testbed.net.link import LosslessLink
-from testbed.net.nodes import LosslessRouter, LosslessSwitch
+from testbed.net.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
 from testbed.net.port import Buffer, Port
 from testbed.units import Scale
 
@@ -64,6 +64,10 @@ class LosslessTopo(Topo):
         defaults = {"cls": LosslessSwitch, "buffer": self.buffer, "port": self.port, "next_hop": self.next_hop}
         added: str = super().addSwitch(name, **defaults | options)
         return added
+
+    def addLeaf(self, name: str, controller: str | None = None, **options: Any) -> str:
+        """A switch with Open vSwitch's forwarding; `controller` as LosslessLeaf has it."""
+        return self.addSwitch(name, cls=LosslessLeaf, controller=controller, **options)
 
     def addRouter(self, name: str, **options: Any) -> str:
         defaults = {"cls": LosslessRouter, "buffer": self.buffer, "port": self.port}

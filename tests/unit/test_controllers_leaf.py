@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from controllers.leaf import FLOOD, FORWARD, QUEUES, TO_CONTROLLER, Forget, Leaves, Rule, Send
 from testbed.frames import Mac
-from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId, parse
+from testbed.frames.lldp import ChassisId, FrameError, Lldpdu, LldpFrame, PortId, parse
 
 PORTS = {n: (f"s-eth{n}", True, f"02:00:00:00:0f:0{n}") for n in (1, 2, 3)}
 A, B, ALL = "02:00:00:00:00:0a", "02:00:00:00:00:0b", "ff:ff:ff:ff:ff:ff"
+GROUP = "01:80:c2:00:00:03"
 
 
 def frame(source: str, destination: str, kind: int = 0x0800) -> bytes:
@@ -44,9 +45,9 @@ def test_every_dscp_gets_the_queue_of_its_class_and_what_is_not_ip_that_of_its_t
     for pcp in range(8):
         rule = matching(rules, QUEUES, vlan_vid=(0x1000, 0x1000), vlan_pcp=pcp)
         assert (rule.queue or 0) == pcp and rule.goto == FORWARD
-    assert matching(rules, FORWARD).output == TO_CONTROLLER
-    assert matching(rules, FORWARD, eth_type=0x88CC).output == TO_CONTROLLER
-    assert matching(rules, FORWARD, eth_dst=("01:80:c2:00:00:00", "ff:ff:ff:ff:ff:f0")).output is None
+    assert matching(rules, FORWARD).outputs == (TO_CONTROLLER, FLOOD)
+    assert matching(rules, FORWARD, eth_type=0x88CC, eth_dst="01:80:c2:00:00:03").outputs == (TO_CONTROLLER,)
+    assert matching(rules, FORWARD, eth_dst=("01:80:c2:00:00:00", "ff:ff:ff:ff:ff:f0")).outputs == ()
 
 
 def test_other_mappings_are_a_setting() -> None:
@@ -56,13 +57,9 @@ def test_other_mappings_are_a_setting() -> None:
 
 
 def test_stations_are_learned_and_then_the_switch_forwards_by_itself(leaves: Leaves) -> None:
-    first = frame(A, ALL)
-    assert leaves.frame(1, 1, first) == [Forget(A), Send(FLOOD, first, 1)]
-    answer = frame(B, A)
+    assert leaves.frame(1, 1, frame(A, ALL)) == [Forget(A)]
     match = (("in_port", 2), ("eth_src", B), ("eth_dst", A))
-    assert leaves.frame(1, 2, answer) == [
-        Forget(B), Rule(FORWARD, 10, match, output=1, idle_s=300), Send(1, answer, 2)
-    ]  # fmt: skip
+    assert leaves.frame(1, 2, frame(B, A)) == [Forget(B), Rule(FORWARD, 10, match, outputs=(1,), idle_s=300)]
     facts = leaves.facts(1)
     assert facts is not None and facts.hosts == ((A, 1), (B, 2))
     assert leaves.facts(2) is not None and leaves.facts(3) is None
@@ -70,7 +67,7 @@ def test_stations_are_learned_and_then_the_switch_forwards_by_itself(leaves: Lea
 
 def test_a_station_that_has_moved_is_found_again_and_the_rules_to_it_are_forgotten(leaves: Leaves) -> None:
     leaves.frame(1, 1, frame(A, ALL))
-    assert leaves.frame(1, 3, frame(A, ALL)) == [Forget(A), Send(FLOOD, frame(A, ALL), 3)]
+    assert leaves.frame(1, 3, frame(A, ALL)) == [Forget(A)]
     assert leaves.counters["moved"] == 1
     assert leaves.port(1, 3, None) == [Forget(A)]
     facts = leaves.facts(1)
@@ -83,7 +80,7 @@ def test_a_station_that_has_moved_is_found_again_and_the_rules_to_it_are_forgott
         (1, b"short", "dropped too_short"),
         (9, frame(A, B), "dropped no_switch"),
         (1, frame("03:00:00:00:00:01", A), "dropped group_source"),
-        (1, frame(A, ALL, 0x88CC), "lldp_of_others"),
+        (1, frame(A, GROUP, 0x88CC), "lldp_of_others"),
     ],
 )
 def test_what_cannot_be_forwarded_is_dropped_and_counted(
@@ -103,7 +100,9 @@ def test_two_switches_that_are_connected_find_each_other_by_the_frames_that_each
     leaves = Leaves()
     leaves.connected(1, PORTS, "s1")
     hello = [order for order in leaves.connected(2, PORTS, "s2") if isinstance(order, Send) and order.output == 3]
-    assert str(parse(hello[0].frame).pdu.port_id) == "3"
+    assert hello[0].frame[:6] == Mac.parse(GROUP).octets
+    with pytest.raises(FrameError, match="is refused: DCBX uses 01:80:c2:00:00:0e alone"):
+        parse(hello[0].frame)
     leaves.frame(1, 2, frame(A, ALL))  # somebody behind that link, heard before the link was known
     assert leaves.frame(1, 2, hello[0].frame) == []
     one, two = leaves.facts(1), leaves.facts(2)
@@ -124,7 +123,7 @@ def test_two_switches_that_are_connected_find_each_other_by_the_frames_that_each
 )
 def test_lldp_of_others_and_of_itself_makes_no_link(leaves: Leaves, chassis: str, port: str) -> None:
     pdu = Lldpdu(ChassisId.local(chassis), PortId.interface(port), 120)
-    leaves.frame(1, 1, LldpFrame(Mac.parse(A), pdu).encode())
+    leaves.frame(1, 1, Mac.parse(GROUP).octets + LldpFrame(Mac.parse(A), pdu).encode()[6:])
     one = leaves.facts(1)
     assert one is not None and one.links == ()
     assert leaves.counters == {"lldp_of_others": 1}
@@ -137,7 +136,7 @@ def test_any_frames_are_forwarded_or_counted(frames: list[tuple[int, int, bytes]
     leaves.connected(2, PORTS)
     for number, port, data in frames:
         for order in leaves.frame(number, port, data):
-            assert not isinstance(order, Send) or order.output != port
+            assert not isinstance(order, Rule) or port not in order.outputs
     assert leaves.facts(1) is not None
 
 

@@ -26,7 +26,7 @@ MOST_CELLS_OF_A_FRAME = 0x7FFF
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
 _TABLES = 98
-_PORT = struct.Struct(f"=III8IBBBBB{_TABLES}s5x8Q8Q8Q8QQQ")
+_PORT = struct.Struct(f"=III8IBBBBB{_TABLES}s5x8Q8Q8Q8Q8QQQ")
 _PORT_SETTINGS = struct.Struct(f"=III8IBBBBB{_TABLES}s")
 _QUEUES = struct.Struct("=8I")
 _QUEUES_AT = struct.Struct("=III").size
@@ -71,6 +71,8 @@ class PortTables:
     """Does the forwarding table hold for what comes in here?"""
     routed: bool = False
     """Is it a router's port?"""
+    steered: bool = False
+    """Is it a leaf's, whose frames Open vSwitch forwards, and whose controller may choose their priorities?"""
 
     def encode(self) -> bytes:
         has_buffer = self.buffer is not None
@@ -80,7 +82,7 @@ class PortTables:
             self.control,
             *self.queues,
             has_buffer,
-            2 if self.routed else self.switched,
+            3 if self.steered else 2 if self.routed else self.switched,
             0,
             0,
             0,
@@ -134,12 +136,13 @@ class BufferCounters:
 @dataclass(frozen=True)
 class PortCounters:
     """By local priority, of frames put into this port's queues, and of frames that the watchdog kept out; by priority,
-    of frames that came in and were discarded by defense."""
+    of frames that came in and were discarded by defense, and of those sent whose priority a controller chose."""
 
     sent_frames: tuple[int, ...]
     sent_bytes: tuple[int, ...]
     blocked_frames: tuple[int, ...]
     defended_frames: tuple[int, ...]
+    steered_frames: tuple[int, ...]
     lost_events: int
     seen_frames: int
 
@@ -317,8 +320,9 @@ class PortProgram:
         return BufferCounters(fields[2:5], fields[5:8], fields[8:11], fields[11])
 
     def port(self, slot: int) -> PortCounters:
-        fields = _PORT.unpack_from(self.port_memory, slot * _PORT.size)[-34:]
-        return PortCounters(fields[0:8], fields[8:16], fields[16:24], fields[24:32], fields[32], fields[33])
+        fields = _PORT.unpack_from(self.port_memory, slot * _PORT.size)[-42:]
+        sent, octets, blocked, defended, steered = (fields[start : start + 8] for start in range(0, 40, 8))
+        return PortCounters(sent, octets, blocked, defended, steered, fields[40], fields[41])
 
     def close(self) -> None:
         for fd in (*self.attached.values(), *self._links):

@@ -3,7 +3,8 @@
  * The port program: what the kernel does at every port of the lab, for all nodes of one network.
  *
  * port_in   (tcx ingress)  hands MAC control frames to the node's agent; nothing else may see them. A switch sends
- *                          frames to known stations straight to their port; the bridge gets the others.
+ *                          frames to known stations straight to their port; the bridge gets the others. At a router or
+ *                          a leaf, whose frames Linux or Open vSwitch forwards, it notes how they came.
  * port_out  (tcx egress)   finds the frame's priority, picks its queue, charges it to the buffer of the port it came in
  *                          by, and admits or drops it.
  * left, freed              give the cells back when the frame leaves its queue, or dies in it.
@@ -45,12 +46,17 @@
 #define MARK_PRIORITY 15
 #define MARK_CELLS 0x7FFFu
 
-/* The mark of a frame that a router is passing on: magic, then the slot that it came in by and its priority. Headers and
- * interface may be others by the time it leaves, if it goes into a tunnel or comes out of one, or through a VRF. */
+/* The mark of a frame that a router or a leaf is passing on: magic, then the slot that it came in by and its priority.
+ * Headers and interface may be others by the time it leaves, if it goes into a tunnel or comes out of one, or through a
+ * VRF; and a frame that Open vSwitch's daemon has seen is another one to the kernel, with the same mark. */
 #define CAME_MAGIC 0xB0000000u
 
 #define UNCHANGED 0xFF
 #define ROUTED 2
+#define STEERED 3
+/* What Open vSwitch makes of OpenFlow's SET_QUEUE: the class of this queue below a qdisc 1:, the first being 1:1. To us
+ * it is a priority, in place of the one that the frame's own marks stand for. */
+#define FIRST_QUEUE 0x10001u
 
 enum kind { GUARANTEED, SHARED, HEADROOM, KINDS };
 enum drop { DROP_HEADROOM, DROP_HEADROOM_POOL, DROP_THRESHOLD, DROP_SHARED_POOL, DROPS, ADMITTED = DROPS };
@@ -63,7 +69,8 @@ struct port {
 	__u32 control;			/* skb->priority of MAC control and LLDP frames: ahead of all queues */
 	__u32 queue[PRIORITIES];	/* skb->priority of a frame of this local priority going out here */
 	__u8 charged;			/* is there such a buffer? A host has none */
-	__u8 switched;			/* 1: the forwarding table holds for frames coming in here; ROUTED: a router's port */
+	__u8 switched;			/* 1: the forwarding table holds for frames coming in here; ROUTED: a router's port;
+					 * STEERED: a leaf's, whose controller may choose priorities */
 	__u8 blocked;			/* priorities whose frames the watchdog drops instead of queueing them here */
 	__u8 defended;			/* priorities whose frames are discarded as they come in: DCBX's defense */
 	__u8 applications;		/* which kinds of entry `applications` has for frames of this node's own */
@@ -79,6 +86,7 @@ struct port {
 	__u64 sent_bytes[PRIORITIES];
 	__u64 blocked_frames[PRIORITIES];
 	__u64 defended_frames[PRIORITIES];
+	__u64 steered_frames[PRIORITIES]; /* of those sent, by the priority that a controller chose for them */
 	__u64 lost_events;
 	__u64 seen_frames;		/* MAC control frames handed to the agent */
 };
@@ -523,7 +531,7 @@ int port_in(struct __sk_buff *skb)
 	if (skb->protocol != bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->vlan_present) {
 		if (port->defended && is_kept_out(skb))
 			return DROP;
-		if (port->switched == ROUTED) {
+		if (port->switched >= ROUTED) {
 			struct found found;
 
 			look_at(skb, &found);
@@ -714,7 +722,7 @@ int port_out(struct __sk_buff *skb)
 	struct port *out = port_of(skb->ifindex), *in;
 	struct found found = {};
 	__u32 length, mark = skb->mark, slot = skb->ingress_ifindex - FIRST_INTERFACE;
-	__u8 dot1p, local;
+	__u8 dot1p, local, steered = 0;
 
 	if (!out)
 		return NEXT;
@@ -725,7 +733,12 @@ int port_out(struct __sk_buff *skb)
 	if (in && (mark & MARK_MAGIC_BITS) == CAME_MAGIC) {
 		look_at(skb, &found);
 		dot1p = mark >> MARK_PRIORITY & 7;
-		keep_priority(skb, out, &found, dot1p);
+		if (in->switched == ROUTED) {
+			keep_priority(skb, out, &found, dot1p);
+		} else if (skb->priority - FIRST_QUEUE < PRIORITIES) {
+			dot1p = skb->priority - FIRST_QUEUE & 7;
+			steered = 1;
+		}
 		local = in->dot1p_to_local[dot1p & 7] & 7;
 	} else if (in) {
 		look_at(skb, &found);
@@ -777,6 +790,8 @@ int port_out(struct __sk_buff *skb)
 	skb->priority = out->queue[local & 7];
 	out->sent_frames[local & 7]++;
 	out->sent_bytes[local & 7] += length;
+	if (steered)
+		out->steered_frames[local & 7]++;
 	return NEXT;
 }
 

@@ -1,0 +1,128 @@
+"""Leaves whose forwarding is Open vSwitch's: incast through them, with a controller and without, and their faults.
+
+h1 ---s1---s2--- h3     h3's port is wanted by h1, h2 and h4. The leaves are the controller's, or learn by themselves.
+h2 ---+     +--- h4
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Size
+
+LOSSLESS = 3
+FRAME = Size("1400B")
+LOSSY = 5
+"""The priority of DSCP 24 to the leaves' ports, if no controller says that it is the lossless one."""
+COUNT = 800
+SENDERS, TARGET = ("h1", "h2", "h4"), "h3"
+
+
+@experiment(timeout="180s")
+def controlled(run: Run, library: str = "os-ken") -> None:
+    """With PFC and the controller's rules nothing is lost, though by the ports' own mapping the frames are lossy."""
+    from testbed.net.controller import SrController
+    from testbed.net.network import network
+
+    with SrController(library) as controller:
+        for name, lossless in (("PFC", True), ("no PFC", False)):
+            begun_ns = run.now_ns
+            with network(topology(controller.session.openflow, lossless, LOSSY), run) as net:
+                run.figure(f"{name}: ns until the network runs", run.now_ns - begun_ns)
+                seen_by(run, controller, name)
+                lost = incast(run, net, name)
+                counts(run, net, name, lost, lossless)
+                sent = net.fabric.sent("s2-eth2")
+                run.claim(f"{name}: frames with the rule's priority", sent.steered_frames[LOSSLESS], at_least=COUNT)
+                run.claim(f"{name}: frames with the ports' own", sent.sent_frames[LOSSY], equals=0)
+                if lossless:
+                    run.claim(f"{name}: all got it", sent.sent_frames[LOSSLESS], equals=len(SENDERS) * COUNT)
+            controller.wait(lambda: not leaves(controller), "the leaves are gone")
+
+
+@experiment(timeout="120s")
+def alone(run: Run) -> None:
+    """Without a controller Open vSwitch learns by itself, and the ports' own mapping holds: without the rules of
+    `controlled` its frames are lossy.
+    """
+    from testbed.net.network import network
+
+    for name, lossless, priority in (("PFC", True, LOSSLESS), ("no PFC", False, LOSSLESS), ("lossy", True, LOSSY)):
+        with network(topology(None, lossless, priority), run) as net:
+            lost = incast(run, net, name)
+            counts(run, net, name, lost, lossless and priority == LOSSLESS)
+            sent = net.fabric.sent("s2-eth2")
+            run.claim(f"{name}: frames with a controller's priority", sum(sent.steered_frames), equals=0)
+            run.claim(f"{name}: frames with the ports' own", sent.sent_frames[priority], at_least=COUNT)
+
+
+def topology(controller: str | None, lossless: bool, priority: int) -> Any:
+    from testbed.net.port import Port
+    from testbed.net.topo import LosslessTopo
+    from testbed.priority.settings import PriorityMap, Trust
+
+    class Two(LosslessTopo):
+        mismatch = "ignore"  # type: ignore[assignment] # hosts and leaves differ on purpose
+
+        def build(self) -> None:
+            port = Port(priorities=PriorityMap(Trust.DSCP, dscp_to_dot1p={8 * LOSSLESS: priority}))
+            for leaf in ("s1", "s2"):
+                self.addLeaf(leaf, controller, port=port if lossless else port.with_pfc())
+            self.addLink("s1", "s2")
+            for leaf, hosts in (("s1", ("h1", "h2")), ("s2", ("h3", "h4"))):
+                for host in hosts:
+                    self.addLink(self.addHost(host), leaf)
+
+    return Two()
+
+
+def leaves(controller: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = controller.ask("GET", "/topology")["leaves"]
+    return found
+
+
+def seen_by(run: Run, controller: Any, name: str) -> None:
+    """The controller has the leaves and their link before anybody sends."""
+    controller.wait(lambda: len(leaves(controller)) == 2, "both leaves are here")
+    controller.wait(lambda: all(leaf["links"] for leaf in leaves(controller)), "their link is known")
+    found = {leaf["name"]: [(link["port"], link["leaf"]) for link in leaf["links"]] for leaf in leaves(controller)}
+    run.claim(f"{name}: links that the controller sees", found, equals={"s1": [(1, "s2")], "s2": [(1, "s1")]})
+
+
+def incast(run: Run, net: Any, name: str) -> int:
+    """Three hosts send to one; how many frames were lost."""
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.traffic import ping
+
+    for sender in SENDERS:
+        ping(net[sender], net[TARGET])
+    wanted = [Flow(net[sender], net[TARGET], LOSSLESS, FRAME, count=COUNT) for sender in SENDERS]
+    with Flows(wanted) as flows, run.measuring():
+        flows.wait()
+    run.figure(f"{name}: out of order", [report.out_of_order for report in flows.reports])
+    return sum(report.lost for report in flows.reports)
+
+
+def counts(run: Run, net: Any, name: str, lost: int, lossless: bool) -> None:
+    fabric = net.fabric
+    pauses = sum(fabric.pfc(port, LOSSLESS)["xoff_sent"] for port in ("s1-eth2", "s1-eth3", "s2-eth3"))
+    if lossless:
+        run.claim(f"{name}: lost", lost, equals=0)
+        run.claim(f"{name}: pauses that leaves sent to hosts", pauses, at_least=3)
+    else:
+        run.claim(f"{name}: lost", lost, at_least=100)
+        run.claim(f"{name}: pauses that leaves sent to hosts", pauses, equals=0)
+    run.claim(f"{name}: dropped by the buffers", fabric.dropped(), equals=lost)
+    used = {leaf: sum(fabric.buffer(leaf).used) for leaf in ("s1", "s2")}
+    run.claim(f"{name}: cells in use in the end", used, equals={"s1": 0, "s2": 0})
+    missed = {leaf: missing(net[leaf]) for leaf in ("s1", "s2")}
+    run.claim(f"{name}: frames that Open vSwitch had no room for", missed, equals={"s1": 0, "s2": 0})
+
+
+def missing(leaf: Any) -> int:
+    """Frames that were lost on their way to the daemon."""
+    found = re.search(r"lost:(\d+)", leaf.vswitch.appctl("dpctl/show", "-s"))
+    assert found is not None
+    return int(found[1])

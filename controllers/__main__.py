@@ -19,6 +19,8 @@ from controllers.settings import Address, Settings
 from testbed.errors import UsageError, XoffError
 
 DEFAULT_OPENFLOW = "127.0.0.1:6653"
+_ECHO_S = 2.0
+"""Between two questions to a switch whether it is there; it may leave one of them unanswered."""
 
 
 def main() -> int:
@@ -102,6 +104,9 @@ def _start(package: str, openflow: Address) -> Any:
     arguments = ["--ofp-listen-host", openflow.path or openflow.host, "--ofp-tcp-listen-port", str(openflow.port or 1)]
     configuration = importlib.import_module(f"{package}.cfg")
     configuration.CONF(arguments, project=package, version="xoff", default_config_files=[])
+    # Asked for a sign of life every so often; os-ken notices in no other way that a switch has gone.
+    configuration.CONF.set_override("echo_request_interval", _ECHO_S)
+    configuration.CONF.set_override("maximum_unreplied_echo_requests", 1)
     manager = app_manager.AppManager.get_instance()
     manager.load_apps(["controllers.xoff_controller", f"{package}.controller.ofp_handler"])
     manager.instantiate_apps(**manager.create_contexts())

@@ -32,6 +32,7 @@ class XoffController(compat.App):
         self.leaves = Leaves()
         self.library = compat.library()
         self.serving: Any = None
+        self._datapaths: dict[int, Any] = {}  # by number: the connection that counts
         LOG.info("agents %s, REST %s, %s", self.service.agents_at, self.service.rest_at, self.library)
 
     def start(self) -> None:
@@ -58,14 +59,16 @@ class XoffController(compat.App):
         usual = {port.port_no: _state(datapath, port) for port in event.msg.body if _is_usual(datapath, port)}
         local = [port for port in event.msg.body if port.port_no == datapath.ofproto.OFPP_LOCAL]
         name = _name(local[0]) if local else ""
+        self._datapaths[datapath.id] = datapath
         self._tell(datapath, self.leaves.connected(datapath.id, usual, name))
         self._facts()
 
     @compat.set_ev_cls(compat.ofp_event.EventOFPStateChange, compat.DEAD_DISPATCHER)
     def gone(self, event: Any) -> None:
         number = event.datapath.id
-        if number is None:
-            return  # it had not said who it is
+        if self._datapaths.get(number) is not event.datapath:
+            return  # it had not said who it is, or is back already by another connection
+        del self._datapaths[number]
 
         def put(now_ns: int) -> None:
             self._put(number, None, now_ns)

@@ -79,6 +79,7 @@ def wan_controller(run: Run, library: str = "os-ken") -> None:
                 with run.measuring():
                     time.sleep(1)
                 flows.stop_sending()
+            _leaves(run, controller, net, sum(report.received for report in flows.reports))
             lost = [report.lost for report in flows.reports]
             run.figure("frames sent", [report.sent for report in flows.reports])
             run.figure("dropped by each router", {name: _dropped(fabric, name) for name in topo.graph.routers})
@@ -89,6 +90,15 @@ def wan_controller(run: Run, library: str = "os-ken") -> None:
             stopped = [tunnel["stopped"] for name in ("r1", "r5") for tunnel in fabric.wan(name)["tunnels"]]
             run.claim("tunnels that still stop something in the end", sum(map(bool, stopped)), equals=0)
             run.claim("J is paused in the end", bool(fabric.pfc("r1-eth1", LOSSLESS)["paused_until_ns"]), equals=False)
+
+
+def _leaves(run: Run, controller: Any, net: Any, received: int) -> None:
+    """The switches of the data centres are Open vSwitch's, and the controller's rules say which frames are lossless."""
+    leaves = controller.ask("GET", "/topology")["leaves"]
+    up = {leaf["name"]: sum(port["up"] for port in leaf["ports"]) for leaf in leaves}
+    run.claim("leaves that the controller has, and ports that are up", up, equals={"s1": 3, "s2": 3})
+    steered = net.fabric.sent(net.fabric.between("s2", "b1").name).steered_frames[LOSSLESS]
+    run.claim("frames to b1 with the priority that its rules give", steered, equals=received)
 
 
 def _path(controller: Any) -> list[str]:

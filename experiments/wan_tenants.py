@@ -6,7 +6,8 @@ sends from c1 to d1 at a steady rate over the same routers and cables, and has d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from testbed.lab import Run, experiment
 from testbed.units import Duration, Rate, Size
 
 if TYPE_CHECKING:  # only the lab can import it
+    from testbed.net.controller import SrController
     from testbed.net.flows import Flow, Report
 
 LOSSLESS = 3
@@ -47,11 +49,12 @@ def wan_tenants(run: Run, wan: str = "10km", seconds: int = 3) -> None:
     What blue gets is compared with what it had before red sent anything. Then both tenants want more of r1's port to
     the WAN than it has, and nothing else is congested: each slice gets its share of the line.
     """
+    from testbed.net.controller import SrController
     from testbed.net.network import network
     from topologies.srv6_wan import Srv6Wan
 
     many = 1 + len(CROWD)
-    with network(Srv6Wan(n=many, tenants=2, wan=wan, shares=SHARES), run) as net:
+    with SrController() as controller, _under(controller, run, many, wan) as net:
         before = _blue_and(run, net, "before red sends", (), seconds)
         slices = _blue_and(run, net, "slices", RED, seconds)
         at_j = [event for event in net.fabric.events() if event.port == J]
@@ -79,6 +82,19 @@ def wan_tenants(run: Run, wan: str = "10km", seconds: int = 3) -> None:
         run.claim("no back-pressure: lost of red", none.lost["red"], at_least=100)
         run.claim("no back-pressure: lost of blue", none.lost["blue"], equals=0)
         run.claim("no back-pressure: all of it was dropped by a buffer", net.fabric.dropped(), equals=none.lost["red"])
+
+
+@contextmanager
+def _under(controller: SrController, run: Run, n: int, wan: str) -> Iterator[Any]:
+    """The network with a slice each; its switches, VPNs, policies and tunnels are the controller's."""
+    from testbed.net.network import network
+    from topologies.srv6_wan import Srv6Wan
+
+    topo = Srv6Wan(n=n, tenants=2, wan=wan, shares=SHARES, back="controlled", control=controller.session)
+    with network(topo, run) as net:
+        controller.wish(*topo.wishes())
+        controller.wait(controller.settled, "every policy and tunnel is installed")
+        yield net
 
 
 def _part(one: Seen, other: Seen) -> float:

@@ -6,7 +6,12 @@ h2 ---+     +--- h4
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from testbed.lab import Run, experiment
@@ -58,7 +63,93 @@ def alone(run: Run) -> None:
             run.claim(f"{name}: frames with the ports' own", sent.sent_frames[priority], at_least=COUNT)
 
 
+@experiment(timeout="180s")
+def faults(run: Run, library: str = "os-ken") -> None:
+    """Under load the controller is killed, then a leaf's daemon; links go down and up; nothing is left behind."""
+    from mininet.net import Mininet
+
+    from testbed.net.controller import SrController
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+
+    def overload(net: Mininet, seconds: float, fault: Callable[[], None] | None = None) -> int:
+        """h1 and h4 send as much as they can; how many frames were lost."""
+        wanted = [Flow(net[sender], net[TARGET], LOSSLESS, FRAME) for sender in ("h1", "h4")]
+        with Flows(wanted) as flows:
+            with run.measuring():
+                time.sleep(0.5)
+            if fault:
+                fault()
+            time.sleep(seconds)
+            flows.stop_sending()
+        return sum(report.lost for report in flows.reports)
+
+    before = ours()
+    with SrController(library) as controller:
+        with network(topology(controller.session.openflow, True, LOSSLESS), run) as net:
+            seen_by(run, controller, "start")
+            s1 = net["s1"].vswitch
+            run.claim("processes of the leaves", len(ours()) - len(before), equals=4)
+            run.claim("start: lost", overload(net, 0.5), equals=0)
+
+            run.claim("the controller is killed: lost", overload(net, 1, controller.kill), equals=0)
+            run.claim("without it: of 3 pings between new stations", pings(net, "h2", "h4"), equals=3)
+            controller.start()
+            seen_by(run, controller, "the next controller")
+            run.claim("the next controller: lost", overload(net, 0.5), equals=0)
+
+            old = s1.pid
+            lost = overload(net, 2, lambda: os.kill(old, signal.SIGKILL))
+            run.figure("the daemon is killed: lost", lost)
+            run.claim("the daemon is killed: lost, in frames of half a second at most", lost, at_most=420)
+            run.claim("the daemon is killed: how often it was started again", s1.restarts, equals=1)
+            run.claim("the daemon is killed: it is another one", s1.pid != old and alive(s1.pid), equals=True)
+            run.claim("the daemon is back: lost", overload(net, 1), equals=0)
+
+            net.configLinkStatus("h1", "s1", "down")
+            controller.wait(lambda: "s1-eth2" in down(controller), "the controller knows that a link is down")
+            run.claim("a link is down: hosts at s1", len(hosts(controller, "s1")), at_most=1)
+            net.configLinkStatus("h1", "s1", "up")
+            controller.wait(lambda: not down(controller), "the controller knows that it is up")
+            run.claim("a link is back: of 3 pings", pings(net, "h1", "h3"), equals=3)
+            run.claim("a link is back: lost", overload(net, 0.5), equals=0)
+            net.fabric.pull("s1-eth1")
+            controller.wait(lambda: down(controller) == {"s1-eth1", "s2-eth1"}, "the cable between leaves is pulled")
+            net.fabric.plug("s1-eth1")
+            controller.wait(lambda: not down(controller), "it is plugged in again")
+            run.claim("the cable is back: of 3 pings", pings(net, "h1", "h3"), equals=3)
+            run.claim("the cable is back: lost", overload(net, 0.5), equals=0)
+            used = {leaf: sum(net.fabric.buffer(leaf).used) for leaf in ("s1", "s2")}
+            run.claim("cells in use in the end", used, equals={"s1": 0, "s2": 0})
+            folders = [net[leaf].vswitch.folder for leaf in ("s1", "s2")]
+        run.claim("processes that the network has left", sorted(ours() - before), equals=[])
+        run.claim("folders that it has left", [str(folder) for folder in folders if folder.exists()], equals=[])
+
+
+def ours() -> set[tuple[int, str]]:
+    """Open vSwitch's processes."""
+    found = ((int(place.parent.name), place.read_text().strip()) for place in Path("/proc").glob("[0-9]*/comm"))
+    return {(pid, name) for pid, name in found if name.startswith("ovs")}
+
+
+def alive(pid: int) -> bool:
+    return any(pid == known for known, _ in ours())
+
+
+def pings(net: Any, source: str, target: str) -> int:
+    return int(re.search(r"(\d+) received", net[source].cmd(f"ping -c 3 -i 0.2 -W 2 {net[target].IP()}"))[1])  # type: ignore[index]
+
+
+def down(controller: Any) -> set[str]:
+    return {port["name"] for leaf in leaves(controller) for port in leaf["ports"] if not port["up"]}
+
+
+def hosts(controller: Any, leaf: str) -> list[Any]:
+    return next(known["hosts"] for known in leaves(controller) if known["name"] == leaf)  # type: ignore[no-any-return]
+
+
 def topology(controller: str | None, lossless: bool, priority: int) -> Any:
+    from testbed.net.cable import Cable
     from testbed.net.port import Port
     from testbed.net.topo import LosslessTopo
     from testbed.priority.settings import PriorityMap, Trust
@@ -70,7 +161,7 @@ def topology(controller: str | None, lossless: bool, priority: int) -> Any:
             port = Port(priorities=PriorityMap(Trust.DSCP, dscp_to_dot1p={8 * LOSSLESS: priority}))
             for leaf in ("s1", "s2"):
                 self.addLeaf(leaf, controller, port=port if lossless else port.with_pfc())
-            self.addLink("s1", "s2")
+            self.addLink("s1", "s2", cable=Cable("10Gb/s", "5m"))
             for leaf, hosts in (("s1", ("h1", "h2")), ("s2", ("h3", "h4"))):
                 for host in hosts:
                     self.addLink(self.addHost(host), leaf)

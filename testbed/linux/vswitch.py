@@ -4,12 +4,14 @@ Both are children of this process and end with it. Whatever they keep is in a fo
 takes the queueing disciplines off the ports that it gets, unless their QoS record has the type `linux-noop`: these do.
 
 A daemon that dies is started again at once. The kernel goes on with the flows that it has meanwhile; the new daemon
-clears them, so without a controller's rules frames are lost until it has sent them again.
+clears them, and of a controller's leaf frames are lost until the rules have come again. The database is not watched: a
+daemon goes on without it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -82,6 +84,13 @@ class Vswitch:
         self._daemon: subprocess.Popen[bytes] | None = None
         self._watcher: threading.Thread | None = None
         self._ending = threading.Event()
+
+    @property
+    def missed(self) -> int:
+        """Frames that had no flow yet, and for which there was no room on the way to the daemon."""
+        found = re.search(r"lost:(\d+)", self.appctl("dpctl/show", "-s"))
+        assert found is not None
+        return int(found[1])
 
     @property
     def pid(self) -> int:
@@ -183,6 +192,7 @@ class Vswitch:
                     stderr=errors,
                     env=self._environment,
                     cwd=self.folder,
+                    start_new_session=True,  # who interrupts a command in a terminal does not mean these
                     preexec_fn=kernel.die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
                 )
             except FileNotFoundError:

@@ -208,12 +208,5 @@ def counts(run: Run, net: Any, name: str, lost: int, lossless: bool) -> None:
     run.claim(f"{name}: dropped by the buffers", fabric.dropped(), equals=lost)
     used = {leaf: sum(fabric.buffer(leaf).used) for leaf in ("s1", "s2")}
     run.claim(f"{name}: cells in use in the end", used, equals={"s1": 0, "s2": 0})
-    missed = {leaf: missing(net[leaf]) for leaf in ("s1", "s2")}
+    missed = {leaf: net[leaf].vswitch.missed for leaf in ("s1", "s2")}
     run.claim(f"{name}: frames that Open vSwitch had no room for", missed, equals={"s1": 0, "s2": 0})
-
-
-def missing(leaf: Any) -> int:
-    """Frames that were lost on their way to the daemon."""
-    found = re.search(r"lost:(\d+)", leaf.vswitch.appctl("dpctl/show", "-s"))
-    assert found is not None
-    return int(found[1])

@@ -39,8 +39,8 @@ from testbed.linux.port_program import (
     PortProgram,
     PortTables,
 )
-from testbed.net import sr_filters
 from testbed.linux.vswitch import Bridge, Vswitch
+from testbed.net import sr_filters
 from testbed.net.cable import Cable
 from testbed.net.port import Buffer, Port, PortNeeds
 from testbed.net.queues import Queues

@@ -48,7 +48,8 @@ class Own(enum.IntEnum):
     NOT_LOSSLESS = 112  # the buffer has not enough cells to make these lossless; what was granted before stays
 
 
-SR_ITEMS = ("policy", "tunnel", "VPN")
+SR_ITEMS = ("policy", "tunnel", "vpn")
+"""The first part of an item's identity in `testbed.srv6.items`."""
 _SPANS = {
     Kind.PAUSE_EXPIRED: "late_ns",
     Kind.PAUSE_RESTORED: "left_ns",

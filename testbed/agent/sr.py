@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from testbed.agent.kernel_sr import KernelSr
-from testbed.agent.log import Own
+from testbed.agent.log import SR_ITEMS, Own
 from testbed.agent.plan import ControlPlan
 from testbed.agent.sr_notes import Noted, SrNotes
 from testbed.errors import UsageError, XoffError
 from testbed.pfc import NEVER
-from testbed.srv6.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
+from testbed.srv6.items import Item, ItemKey, TunnelItem, VpnItem
 from testbed.srv6.messages import Command, Install, OwnTunnel, Pause
 from testbed.srv6.reverse import ReverseTunnel
 from testbed.srv6.router import RECONNECT_NS, Router
@@ -165,7 +165,8 @@ class SrAgent:
                 self._noted.put(item.identity, octets)
             else:
                 self._noted.drop(item.identity)
-            self._means.record(now_ns, Own.SR_INSTALLED if installs else Own.SR_REMOVED, _KINDS.index(type(item)))
+            kind = SR_ITEMS.index(item.identity[0])
+            self._means.record(now_ns, Own.SR_INSTALLED if installs else Own.SR_REMOVED, kind)
             changed = True
         if changed:
             self._means.changed()
@@ -258,7 +259,3 @@ class SrAgent:
             self._unsent.clear()
             self._router.disconnected(now_ns)
         self._connect_ns = now_ns + RECONNECT_NS
-
-
-_KINDS: tuple[type[Item], ...] = (PolicyItem, TunnelItem, VpnItem)
-"""In the order of `log.SR_ITEMS`."""

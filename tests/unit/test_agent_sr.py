@@ -242,7 +242,7 @@ def test_a_vpn_a_tunnel_and_a_policy_are_done_noted_and_answered(red: R1) -> Non
         "10.3.100.0/24": Encap(tuple(red.agent.installed["policy", R1_TO_R3].segments), 13)  # type: ignore[union-attr]
     }
     assert red.tunnels == ["+ R3"]
-    assert red.records == ["SR_INSTALLED VPN", "SR_INSTALLED tunnel", "SR_INSTALLED policy"]
+    assert red.records == ["SR_INSTALLED vpn", "SR_INSTALLED tunnel", "SR_INSTALLED policy"]
     assert red.changes == 3
     assert red.controller.manager.deployment.pending == 0
     assert red.agent.snapshot()["installed"] == ["VPN red at R1", f"tunnel {FORTH}", "policy R1:100:R3"]
@@ -258,7 +258,7 @@ def test_a_vpns_sid_is_advertised_while_it_is_there(red: R1) -> None:
     red.controller.run(2 * S)
     assert site.sid not in [sid.address for sid in red.controller.manager.reports["R1"].sids]
     assert red.kernel.state() == {} and red.kernel.routes == {}
-    assert red.records[3:] == ["SR_REMOVED policy", "SR_REMOVED tunnel", "SR_REMOVED VPN"]
+    assert red.records[3:] == ["SR_REMOVED policy", "SR_REMOVED tunnel", "SR_REMOVED vpn"]
     assert red.tunnels == ["+ R3", "- R3"]
     assert red.agent.notes == SrNotes((), {})
 

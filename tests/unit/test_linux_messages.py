@@ -144,7 +144,7 @@ PORTS = {5: "s1-eth1"}
         ((1, Kind.RELIEVED, 5, 0b1000, 0), "relieved", (3,), {}),
         ((1, Kind.IGNORED, 5, 0, Ignored.GLOBAL_PAUSE), "ignored", (), {"reason": "global_pause"}),
         ((1, Own.SR_INSTALLED, 5, 0, 1), "sr_installed", (), {"what": "tunnel"}),
-        ((1, Own.SR_REMOVED, 5, 0, 2), "sr_removed", (), {"what": "VPN"}),
+        ((1, Own.SR_REMOVED, 5, 0, 2), "sr_removed", (), {"what": "vpn"}),
         ((1, Own.SR_REMOVED, 5, 0, 3), "sr_removed", (), {"what": 3}),
         ((1, Kind.IGNORED, 9, 0b100, Ignored.NOT_ENABLED), "ignored", (2,), {"reason": "not_enabled"}),
     ],

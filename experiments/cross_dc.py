@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate, Scale, Size
+from testbed.units import Duration, Rate, Scale
 
 LOSSLESS = 3
 SECONDS = 3
@@ -84,14 +84,10 @@ def _with(run: Run, wan: str, library: str) -> dict[str, Any]:
 def _overload(run: Run, net: Any) -> dict[str, Any]:
     import time
 
-    from testbed.net.flows import Flow, Flows
-    from testbed.net.traffic import ping
+    from experiments._overload import overload
 
     fabric = net.fabric
-    for source in ("a1", "b2"):
-        ping(net[source], net["b1"])
-    flows = Flows([Flow(net[source], net["b1"], LOSSLESS, Size("1400B")) for source in ("a1", "b2")])
-    with flows, run.measuring():
+    with overload(net, LOSSLESS) as flows, run.measuring():
         time.sleep(SECONDS)
         flows.stop_sending()
     report = flows.reports[0]

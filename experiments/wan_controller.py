@@ -25,10 +25,9 @@ def wan_controller(run: Run, library: str = "os-ken") -> None:
     """
     import time
 
+    from experiments._overload import overload
     from testbed.net.controller import SrController
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
-    from testbed.net.traffic import ping
     from topologies.srv6_wan import Srv6Wan
 
     with SrController(library) as controller:
@@ -39,11 +38,8 @@ def wan_controller(run: Run, library: str = "os-ken") -> None:
             controller.wait(controller.settled, "every policy and tunnel is installed")
             run.claim("ns from the last router to the last tunnel", run.now_ns - begun_ns, at_most=2 * 10**9)
             fabric = net.fabric
-            for source in ("a1", "b2"):
-                ping(net[source], net["b1"])
             # The headers of five segments, 128 octets, have to fit into the WAN's frames as well.
-            flows = Flows([Flow(net[source], net["b1"], LOSSLESS, Size("1300B")) for source in ("a1", "b2")])
-            with flows:
+            with overload(net, LOSSLESS, Size("1300B")) as flows:
                 with run.measuring():
                     time.sleep(1)
                 changes = _changes(fabric)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.lab import Run, experiment
-from testbed.units import Duration, Size
+from testbed.units import Duration
 
 LOSSLESS = 3
 PORT = "r3-eth1"
@@ -50,9 +50,8 @@ def _congest(run: Run, wan: str, measure: bool) -> dict[str, Any]:
     import time
     from fractions import Fraction
 
-    from testbed.net.flows import Flow, Flows
+    from experiments._overload import overload
     from testbed.net.network import network
-    from testbed.net.traffic import ping
     from topologies.srv6_wan import Srv6Wan
 
     topo = Srv6Wan(wan=wan, headroom=TOO_FEW, measure=measure)
@@ -61,8 +60,6 @@ def _congest(run: Run, wan: str, measure: bool) -> dict[str, Any]:
     found["delays"] = [topo.delay.ns * 2, topo.delay.ns + longer.ns]
     with network(topo, run) as net:
         fabric = net.fabric
-        for source in ("a1", "b2"):
-            ping(net[source], net["b1"])
         for cable in (topo.delay, longer):
             if cable != topo.delay:
                 fabric.change_delay(PORT, cable)
@@ -70,8 +67,7 @@ def _congest(run: Run, wan: str, measure: bool) -> dict[str, Any]:
                 time.sleep(12)  # it is measured every ten seconds
                 found["trips"].append(fabric.wan("r3")["headroom"][0]["round_trip_ns"])
             found["cells"].append(fabric.limits(PORT, LOSSLESS).headroom)
-            flows = Flows([Flow(net[source], net["b1"], LOSSLESS, Size("1400B")) for source in ("a1", "b2")])
-            with flows, run.measuring():
+            with overload(net, LOSSLESS) as flows, run.measuring():
                 time.sleep(2)
                 flows.stop_sending()
             found["lost"].append([report.lost for report in flows.reports])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.lab import Run, experiment
-from testbed.units import Size
 
 LOSSLESS = 3
 
@@ -37,19 +36,13 @@ def wan_read(run: Run, wan: str = "10km", seconds: int = 4) -> None:
 def _read(run: Run, back: str, wan: str, seconds: int) -> dict[str, Any]:
     import time
 
-    from testbed.net.flows import Flow, Flows
+    from experiments._overload import overload
     from testbed.net.network import network
-    from testbed.net.traffic import ping
     from topologies.srv6_wan import Srv6Wan
 
-    # The headers of the tunnel, 96 octets, have to fit into the WAN's frames as well.
-    size = Size("1400B")
     with network(Srv6Wan(back=back, wan=wan), run) as net:
         fabric = net.fabric
-        for source in ("a1", "b2"):
-            ping(net[source], net["b1"])
-        flows = Flows([Flow(net[source], net["b1"], LOSSLESS, size) for source in ("a1", "b2")])
-        with flows, run.measuring():
+        with overload(net, LOSSLESS) as flows, run.measuring():
             time.sleep(seconds)
             flows.stop_sending()
         events = fabric.events()

@@ -90,7 +90,7 @@ class KernelSr:
         site, table = item.wish.site(self._node), self.tables[item.wish.name]
         assert site is not None and site.sid is not None
         requests = [*self._behind(site.sid, others), *self._leave(item, site.interfaces, others)]
-        requests += [seg6.remove_route(prefix, table) for prefix, _ in item.wish.routes(self._node)]
+        requests += [gone for prefix, _ in item.wish.routes(self._node) for gone in self._no_route(prefix, table)]
         return requests + seg6.remove_last_resort(table)
 
     def _leave(self, item: VpnItem, names: Iterable[str], others: Mapping[ItemKey, Item]) -> list[Message]:
@@ -109,19 +109,30 @@ class KernelSr:
         """What is behind a SID with these items here. A controller may install the next one that has it before it
         removes the last one: the newest counts.
         """
-        owners = [item for item in items.values() if self._sid(item) == sid]
-        owner = owners[-1] if owners else None
-        if isinstance(owner, PolicyItem) and owner.segments:
-            return [seg6.binds(sid, owner.segments, way, seg6.ORDINARY + rank) for rank, way in enumerate(self._ways)]
         network = IPv6Network(sid)
-        first = seg6.remove_route(network)
-        if isinstance(owner, PolicyItem):
-            first = seg6.unreachable(network)
-        elif isinstance(owner, VpnItem):
+        owners = [item for item in items.values() if self._sid(item) == sid]
+        if not owners:
+            return self._no_route(network)
+        owner = owners[-1]
+        if isinstance(owner, VpnItem):
             table = self.tables[owner.wish.name]
-            first = seg6.decapsulates(sid, str(owner.wish.behaviour), table, _index(table))
-        others = range(seg6.ORDINARY + 1, seg6.ORDINARY + len(self._ways))
-        return [first, *(seg6.remove_route(network, metric=metric) for metric in others)]
+            unpacks = seg6.decapsulates(sid, str(owner.wish.behaviour), table, _index(table))
+            return [unpacks, *self._no_route(network)[1:]]
+        segments = owner.segments if isinstance(owner, PolicyItem) else ()
+        return [
+            seg6.binds(sid, segments, way, metric) if segments else seg6.unreachable(network, metric=metric)
+            for metric, way in self._metrics(network)
+        ]
+
+    def _metrics(self, prefix: seg6.Prefix) -> list[tuple[int, int]]:
+        """The routes to a prefix: by each interface to another router, since the kernel passes over those of IPv6 whose
+        interface has no carrier. Their metrics and interfaces.
+        """
+        ways = self._ways if prefix.version == 6 else self._ways[:1]
+        return list(enumerate(ways, seg6.ORDINARY))
+
+    def _no_route(self, prefix: seg6.Prefix, table: int = seg6.MAIN) -> list[Message]:
+        return [seg6.remove_route(prefix, table, metric) for metric, _ in self._metrics(prefix)]
 
     def _sid(self, item: Item) -> IPv6Address | None:
         """The SID that an item has here, if it has one."""
@@ -164,27 +175,34 @@ class KernelSr:
         routes = dict(item.wish.routes(self._node))
         if old:
             obsolete = [prefix for prefix, _ in old.wish.routes(self._node) if prefix not in routes]
-            requests += [seg6.remove_route(prefix, table) for prefix in obsolete]
+            requests += [gone for prefix in obsolete for gone in self._no_route(prefix, table)]
         else:
             requests += seg6.last_resort(table)
-        return requests + [self._route(item, prefix, far, after) for prefix, far in routes.items()]
+        return requests + [one for prefix, far in routes.items() for one in self._route(item, prefix, far, after)]
 
     def _routes(self, key: Key, after: Mapping[ItemKey, Item]) -> list[Message]:
         """The routes of all VPNs that go by this policy."""
         return [
-            self._route(vpn, prefix, far, after)
+            route
             for vpn in after.values()
             if isinstance(vpn, VpnItem) and vpn.wish.colour == key.colour and vpn.wish.name in self.tables
             for prefix, far in vpn.wish.routes(self._node)
             if far == key.endpoint
+            for route in self._route(vpn, prefix, far, after)
         ]
 
-    def _route(self, vpn: VpnItem, prefix: seg6.Prefix, far: str, after: Mapping[ItemKey, Item]) -> Message:
+    def _route(self, vpn: VpnItem, prefix: seg6.Prefix, far: str, after: Mapping[ItemKey, Item]) -> list[Message]:
         table = self.tables[vpn.wish.name]
         policy = after.get(("policy", Key(self._node, vpn.wish.colour, far)))
-        if isinstance(policy, PolicyItem) and policy.segments and policy.wish.vpn in (None, vpn.wish.name):
-            return seg6.encapsulates(prefix, table, policy.segments, self._ways[0])
-        return seg6.unreachable(prefix, table)
+        segments: tuple[IPv6Address, ...] = ()
+        if isinstance(policy, PolicyItem) and policy.wish.vpn in (None, vpn.wish.name):
+            segments = policy.segments
+        return [
+            seg6.encapsulates(prefix, table, segments, way, metric)
+            if segments
+            else seg6.unreachable(prefix, table, metric)
+            for metric, way in self._metrics(prefix)
+        ]
 
     def _make(self, vpn: str) -> list[Message]:
         """A VRF with a table of its own."""

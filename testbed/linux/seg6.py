@@ -1,7 +1,7 @@
 """Requests for SRv6 in the kernel: VRFs, behaviours behind SIDs, and routes that put packets into a list of segments.
 
-What is behind a SID is a route by an interface that plays no part in it. But while that has no carrier the kernel
-passes the route over; by other interfaces there can be more of them, with other metrics.
+What is behind a SID, and what goes into a list, is a route by an interface that plays no part in it. But while that has
+no carrier the kernel passes a route of IPv6 over; by other interfaces there can be more of them, with other metrics.
 
 All of them can be repeated, for what is there already is replaced; but a VRF is made once.
 """
@@ -78,11 +78,14 @@ def binds(sid: IPv6Address, segments: Sequence[IPv6Address], out: int, metric: i
     return _local(sid, what, out, f"End.B6.Encaps at {sid} by {len(segments)} segments", metric)
 
 
-def encapsulates(prefix: Prefix, table: int, segments: Sequence[IPv6Address], out: int) -> Message:
+def encapsulates(
+    prefix: Prefix, table: int, segments: Sequence[IPv6Address], out: int, metric: int = ORDINARY
+) -> Message:
     """A route of a VRF's table: into IPv6 with these segments, in order of travel."""
     way = attribute(1, struct.pack("=i", _MODE_ENCAP) + _routing_header(segments))
     more = attribute(_ENCAP_TYPE, struct.pack("=H", _SEG6)) + attribute(_ENCAP | _NESTED, way)
-    return _route(prefix, table, _UNICAST, u32(_OUT, out) + more, f"the route to {prefix} by {len(segments)} segments")
+    what = f"the route to {prefix} by {len(segments)} segments"
+    return _route(prefix, table, _UNICAST, u32(_OUT, out) + more, what, metric=metric)
 
 
 def own_protocols(sids: Sequence[IPv6Address]) -> list[Message]:

@@ -176,7 +176,8 @@ class Kernel:
                 assert what is None
                 found[names[table]]["last"].add(str(prefix))
             else:
-                found[names[table]]["routes"][str(prefix)] = what
+                more = "" if metric == 1024 else f" metric {metric}"
+                found[names[table]]["routes"][f"{prefix}{more}"] = what
         return found
 
     def _do(self, message: Message) -> int:
@@ -238,7 +239,7 @@ def wanted(
     for item in installed.values():
         if isinstance(item, PolicyItem) and item.wish.binding_sid is not None:
             bound = {1024 + place: Bound(item.segments, way) for place, way in enumerate(ways)}
-            found[str(item.wish.binding_sid)] = bound if item.segments else {1024: None}
+            found[str(item.wish.binding_sid)] = bound if item.segments else dict.fromkeys(bound)
         if not isinstance(item, VpnItem):
             continue
         vpn = item
@@ -250,6 +251,9 @@ def wanted(
             usable = isinstance(policy, PolicyItem) and policy.wish.vpn in (None, vpn.wish.name) and policy.segments
             for prefix in site.prefixes if site.router != node else ():
                 routes[str(prefix)] = Encap(policy.segments, ways[0]) if usable else None  # type: ignore[union-attr]
+                for place, way in enumerate(ways[1:] if prefix.version == 6 else (), 1):
+                    more = Encap(policy.segments, way) if usable else None  # type: ignore[union-attr]
+                    routes[f"{prefix} metric {1024 + place}"] = more
         members = {interfaces[name] for name in own.interfaces}
         found[vpn.wish.name] = {"members": members, "routes": routes, "last": {"0.0.0.0/0", "::/0"}}
         found[str(own.sid)] = (str(vpn.wish.behaviour), vpn.wish.name)

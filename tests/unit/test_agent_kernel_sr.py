@@ -80,10 +80,27 @@ def test_a_vpn_is_a_vrf_and_its_routes_go_by_the_policies_of_its_colour() -> Non
     assert router.kernel.state() == {
         "red": {
             "members": {11, 12},
-            "routes": {"10.3.0.0/16": Encap(SEGMENTS, OUT), "10.4.0.0/16": None, "fd00:4::/32": None},
+            "routes": {
+                "10.3.0.0/16": Encap(SEGMENTS, OUT),
+                "10.4.0.0/16": None,
+                "fd00:4::/32": None,
+                "fd00:4::/32 metric 1025": None,
+            },
             "last": {"0.0.0.0/0", "::/0"},
         },
         "fd00:a:1:d1::": ("End.DT46", "red"),
+    }
+
+
+def test_ipv6_of_a_vpn_goes_into_the_list_by_each_interface_to_another_router() -> None:
+    """The kernel passes over a route of IPv6 whose interface has no carrier; IPv4's it does not."""
+    router = Router()
+    router.install(vpn("red", "eth0"), policy(Key("R1", 100, "R4")))
+    assert router.kernel.state()["red"]["routes"] == {
+        "10.3.0.0/16": None,
+        "10.4.0.0/16": Encap(SEGMENTS, WAYS[0]),
+        "fd00:4::/32": Encap(SEGMENTS, WAYS[0]),
+        "fd00:4::/32 metric 1025": Encap(SEGMENTS, WAYS[1]),
     }
 
 
@@ -106,7 +123,7 @@ def test_a_binding_sid_follows_its_policy_and_drops_while_there_is_no_path() -> 
     router = Router()
     for segments in (SEGMENTS, SEGMENTS[:1], (), SEGMENTS):
         router.install(policy(segments=segments, binding=BINDING))
-        bound = {1024: Bound(segments, 15), 1025: Bound(segments, 16)} if segments else {1024: None}
+        bound = {1024: Bound(segments, 15), 1025: Bound(segments, 16)} if segments else {1024: None, 1025: None}
         assert router.kernel.state() == {str(BINDING): bound}
     other = IPv6Address("fd00:a:1:b2::")
     router.install(policy(binding=other))

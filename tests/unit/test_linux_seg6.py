@@ -202,9 +202,13 @@ def test_the_kernel_has_a_binding_sid_by_each_interface_and_replaces_and_removes
     ]
     sockets.send([seg6.binds(sid, SIDS[:1], 1)])
     assert "segs 1 [ fd00:5:1:1:: ]" in _shown(namespace, *question)[0]
-    sockets.send([seg6.unreachable(ip_network(sid)), seg6.remove_route(ip_network(sid), metric=1025)])
-    assert _shown(namespace, *question) == ["unreachable fd00:5:1:b:: dev lo proto static metric 1024 pref medium"]
-    sockets.send([seg6.remove_route(ip_network(sid))])
+    sockets.send([seg6.unreachable(ip_network(sid), metric=metric) for metric in (1024, 1025)])
+    assert _shown(namespace, *question) == [
+        f"unreachable fd00:5:1:b:: dev lo proto static metric {metric} pref medium" for metric in (1024, 1025)
+    ]
+    sockets.send([seg6.binds(sid, SIDS, 1)])
+    assert "segs 3" in _shown(namespace, *question)[0]
+    sockets.send([seg6.remove_route(ip_network(sid), metric=metric) for metric in (1024, 1025)])
     assert _shown(namespace, *question) == []
 
 

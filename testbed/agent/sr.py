@@ -20,7 +20,7 @@ from testbed.agent.plan import ControlPlan
 from testbed.agent.sr_notes import Noted, SrNotes
 from testbed.errors import UsageError, XoffError
 from testbed.pfc import NEVER
-from testbed.srv6.items import Item, ItemKey, TunnelItem, VpnItem
+from testbed.srv6.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.messages import Command, Install, OwnTunnel, Pause
 from testbed.srv6.reverse import ReverseTunnel
 from testbed.srv6.router import RECONNECT_NS, Router

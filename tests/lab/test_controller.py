@@ -261,7 +261,12 @@ def test_the_command_line_shows_and_wishes(
     said = sr("policy", "add", "R1", "R3", "--colour", "100", "--vpn", "red", "--max-delay", "1ms", code=2)
     assert said.endswith("replace it with PUT /policies/R1:100:R3")
     sr("policy", "add", "R1", "R3", "--colour", "100", "--vpn", "red", "--max-delay", "1ms", "--replace")
+    again = ("policy", "add", "R1", "R3", "--colour", "100", "--vpn", "red", "--replace", "--binding-sid")
+    said = sr(*again, "fd00:a:9:b::", code=2)
+    assert "binding_sid is 'fd00:a:9:b::'; no packet comes to R1 by it; take one of its locator" in said
     assert "no path dynamic: the best path takes 10000000 ns, and 1000000 ns are allowed" in sr("policies")
+    sr(*again, "fd00:a:1:b::")
+    assert "R1-R2-R3 10ms fd00:a:1:b:: fd00:a:1:f02::, fd00:a:2:1::, fd00:a:3:d000::" in sr("policies")
     assert "xoff: the controller refuses: VPN red is carried by R1:100:R3" in sr("vpn", "remove", "red", code=2)
     sr("policy", "remove", "R1:100:R3")
     sr("vpn", "remove", "red")

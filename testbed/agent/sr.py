@@ -30,6 +30,8 @@ from testbed.srv6.sid import Kind, Sid
 _COUNTING_NS = 5_000_000_000
 _AGAIN_NS = 5_000_000
 """How soon what the socket did not take is tried again."""
+_BINDING_NS = 100_000_000
+"""Binding SIDs are reported so late, many at once: a report has all that is installed. Nothing waits for them."""
 _LARGEST = 1 << 18
 MOST_UNSENT = 2 * SessionSettings().longest_message
 """Octets for a controller that does not read. With more it is given up, and told all anew when it reads again."""
@@ -61,6 +63,7 @@ class SrAgent:
         self._write_ns = NEVER
         self._connect_ns = 1  # at once
         self._count_ns = NEVER
+        self._know_ns = NEVER
         self.sessions = 0
         items = left.items if left else []
         self._noted = Noted(node, items)
@@ -76,7 +79,7 @@ class SrAgent:
     def deadline_ns(self) -> int:
         if self._socket is None:
             return self._connect_ns
-        return min(self._router.deadline_ns or NEVER, self._count_ns, self._write_ns)
+        return min(self._router.deadline_ns or NEVER, self._count_ns, self._write_ns, self._know_ns)
 
     @property
     def notes(self) -> SrNotes:
@@ -141,23 +144,23 @@ class SrAgent:
         if self._count_ns <= now_ns:
             self._count_ns = now_ns + _COUNTING_NS
             self._router.count(self._means.count(), now_ns)
+        if self._know_ns <= now_ns:
+            self._know_sids(now_ns)
         self._router.poll(now_ns)
         self._write(now_ns)
         if self._router.ended is not None:
             self._lose(now_ns)
 
     def _obey(self, commands: Iterable[Command]) -> None:
-        """Carry them out and note what has come of them, before the answers go out. What is refused is told last: after
-        a report the controller tries it again.
-        """
-        changed, refused = False, list[tuple[Command, str]]()
+        """Carry them out, and note what has come of them before the answers go out."""
+        changed = list[Item]()
         for command in commands:
             item, installs = command.item, isinstance(command, Install)
             try:
                 octets = self._noted.weigh(item) if installs else b""
                 self._do(item, installs)
             except XoffError as error:
-                refused.append((command, str(error)))
+                self._router.refuse(command, str(error), time.monotonic_ns())
                 continue
             now_ns = time.monotonic_ns()
             self._router.done(command, now_ns)
@@ -167,12 +170,13 @@ class SrAgent:
                 self._noted.drop(item.identity)
             kind = SR_ITEMS.index(item.identity[0])
             self._means.record(now_ns, Own.SR_INSTALLED if installs else Own.SR_REMOVED, kind)
-            changed = True
+            changed.append(item)
         if changed:
             self._means.changed()
-            self._know_sids(time.monotonic_ns())
-        for command, why in refused:
-            self._router.refuse(command, why, time.monotonic_ns())
+            if any(isinstance(item, VpnItem) for item in changed):  # its policies wait for its SID
+                self._know_sids(time.monotonic_ns())
+            else:
+                self._know_ns = min(self._know_ns, time.monotonic_ns() + _BINDING_NS)
 
     def _do(self, item: Item, installs: bool) -> None:
         if isinstance(item, TunnelItem):
@@ -203,6 +207,7 @@ class SrAgent:
 
     def _know_sids(self, now_ns: int) -> None:
         """VPNs have SIDs of their own, and policies binding SIDs."""
+        self._know_ns = NEVER
         sids = {sid.address: sid for sid in self._plan.report.sids}
         for item in self._router.installed.values():
             if (sid := self._sid(item)) is not None:
@@ -228,6 +233,7 @@ class SrAgent:
             self._connect_ns = now_ns + RECONNECT_NS
             return
         self._socket = connection
+        self._know_sids(now_ns)
         self._waiting.register(connection, select.EPOLLIN)
         self._router.connect(os.urandom(NONCE_OCTETS), now_ns)
         self._count_ns = now_ns + _COUNTING_NS

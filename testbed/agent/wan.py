@@ -121,7 +121,9 @@ class WanAgent:
         self._own.setsockopt(socket.SOL_SOCKET, _SO_MARK, seg6.OWN_MARK)
         self._data = _tap(packet_filter.nothing())
         self._learner = None if self._plan.learner is None else Learner(self._plan.learner)
+        self._learner_node = self._plan.learner.own.node if self._plan.learner else ""
         self._directory: tuple[Sid, ...] = ()
+        self._own_sids: set[IPv6Address] = set()
         self._directory_revision = 0
         self._listen_ns = NEVER
         self._control = self._new_control(node, left)
@@ -220,8 +222,7 @@ class WanAgent:
                 self._forget(tunnel, "no packet has used it for long", now_ns)
             if self._listen_ns <= now_ns:
                 self._listen_ns = NEVER
-                own = self._plan.learner.own.node if self._plan.learner else ""
-                locators = {sid.locator for sid in self._directory if sid.node == own}
+                locators = {sid.locator for sid in self._directory if sid.node == self._learner_node}
                 packet_filter.attach(self._data, packet_filter.routed_to(locators))
 
     def snapshot(self) -> dict[str, Any]:
@@ -423,6 +424,7 @@ class WanAgent:
         """All routers advertise these: data can teach tunnels to them."""
         assert self._learner is not None
         self._directory = sids
+        self._own_sids = {sid.address for sid in sids if sid.node == self._learner_node}
         for tunnel in self._learner.advertised(sids):
             self._forget(tunnel, "a segment of it is not advertised any more", now_ns)
         self._listen_ns = now_ns
@@ -434,7 +436,8 @@ class WanAgent:
         packet_filter.attach(self._data, packet_filter.nothing())
         self._listen_ns = now_ns + _LISTEN_AGAIN_NS
         for data, _, interface in _packets(self._data):
-            found = self._learner.data_packet(data, now_ns, self._is_outside(interface))
+            came = beside_linux.as_it_came(data, self._own_sids)
+            found = self._learner.data_packet(came, now_ns, self._is_outside(interface))
             if isinstance(found, Learned) and found.new and self._plan.learned_refresh:
                 if found.evicted:
                     self._forget(found.evicted, "another one needed its place", now_ns)

@@ -37,7 +37,7 @@ from testbed.srv6.learning import LearnerSettings
 from testbed.srv6.messages import OwnTunnel, Pause, Report
 from testbed.srv6.refresh import Refresh
 from testbed.srv6.reverse import Encapsulator, ReverseTunnel
-from testbed.srv6.sid import Flavours
+from testbed.srv6.sid import Flavours, Sid
 from testbed.units import Duration, Rate
 
 MS = 10**6
@@ -183,6 +183,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         learns: bool = False,
         flavours: Flavours = Flavours.NONE,
         allowed: frozenset[int] = frozenset(),
+        knows: Sequence[Sid] = (),
     ) -> Edge:
         leg = GRAPH.legs[router][0]
         sids = [srv6.pfc(router, 0, leg, slice_id) for slice_id in [one.id for one in slices] or [None]]
@@ -193,6 +194,9 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
             tuple((tunnel, QUIET) for tunnel in tunnels),
             slices=tuple(slices),
             fastest=RATE,
+            learner=LearnerSettings(srv6.end(router), srv6.DOMAIN) if knows else None,
+            directory=tuple(knows),
+            learned_refresh=QUIET,
             control=session if control else None,
             learner=LearnerSettings(srv6.end(router), srv6.DOMAIN) if learns else None,
             directory=(*sids, srv6.end(router), srv6.vpn("r3"), srv6.pfc("r1", 0, GRAPH.legs["r1"][0])),
@@ -508,3 +512,24 @@ def test_a_sid_with_psp_is_refused_since_the_kernel_would_have_to_do_it(make: Ma
     with pytest.raises(UsageError, match=r"has the flavour PSP, and the End\.X of Linux takes no routing header off"):
         make("r1", flavours=Flavours.PSP)
     assert make("r1", flavours=Flavours.USP).agent.snapshot()["sids"]
+
+
+# Learning
+
+
+def test_what_the_kernel_passes_on_teaches_like_what_ends_here(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has been advanced by the time that it is read, and then it is for another router's SID."""
+    mine, end2, end4 = srv6.pfc("r3", 0, GRAPH.legs["r3"][0]), srv6.end("r2"), srv6.end("r4")
+    first = srv6.pfc("r1", 0, GRAPH.legs["r1"][0])
+    path = [one.address for one in (first, end2, mine, end4)]
+    for done, destination in ((2, mine), (3, end4)):
+        edge = make("r3", knows=[first, end2, mine, srv6.end("r3"), end4])
+        packet = Packet(
+            srv6.source(1), destination.address, ipv6.ROUTING, Srh.along(path, ipv6.UDP, done).encode() + bytes(8)
+        )
+        found = [(packet.encode(), 0, "r3-eth1")]
+        monkeypatch.setattr("testbed.agent.wan._packets", lambda _, found=found: iter(found))
+        edge.agent._learn(0)
+        segments = [one["segments"] for one in edge.agent.snapshot()["tunnels"]]
+        assert segments == [[str(sid) for sid in (srv6.end("r3").address, end2.address, first.address)]]
+        monkeypatch.undo()

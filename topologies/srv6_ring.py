@@ -1,6 +1,7 @@
 """Three data centres round an SRv6 ring with End.X.PFC at its edges: srv6-ring,HOSTS"""
 
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, product
 
 from testbed.agent.plan import WanPlan
 from testbed.net import srv6
@@ -8,6 +9,7 @@ from testbed.net.cable import Cable
 from testbed.net.fabric import Mismatch
 from testbed.net.port import ROCE, Port
 from testbed.net.topo import LosslessTopo
+from testbed.pfc.settings import PfcSettings, WatchdogSettings
 from testbed.srv6.endx_pfc import LocalSid
 from testbed.srv6.refresh import Refresh
 from testbed.srv6.reverse import ReverseTunnel
@@ -40,14 +42,29 @@ class Srv6Ring(LosslessTopo):
     r1, r3 and r5 have End.X.PFC, and each of them a reverse tunnel to both others ("planned"; "none": no tunnels). The
     routers between know plain SRv6 and no PFC. Each way from one edge to another is the short one: over the one router
     between. `headroom` cells at an edge are for what is on its way.
+
+    With `clockwise` everything goes r1, r2, ... r6, r1, so that each edge also passes on what another one sends to the
+    third, over its own End.X.PFC SID. `queues` are the lossless priorities, by which traffic may be told apart, and
+    `watchdog` is that of the edges' ports to the WAN.
     """
 
     mismatch = Mismatch.IGNORE  # an edge router differs from one side to the other on purpose
 
-    def build(self, n: int = 2, *, wan: str = "10km", back: str = "planned", headroom: int = 0) -> None:
+    def build(
+        self,
+        n: int = 2,
+        *,
+        wan: str = "10km",
+        back: str = "planned",
+        headroom: int = 0,
+        clockwise: bool = False,
+        queues: Sequence[int] = (ROCE,),
+        watchdog: WatchdogSettings | None = None,
+    ) -> None:
         self.require(1, n=n)
         self.choose(("planned", "none"), back=back)
-        self.n, self.back, self.headroom = n, back, headroom
+        self.choose((0, 1), clockwise=clockwise)
+        self.n, self.back, self.headroom, self.clockwise, self.queues = n, back, headroom, clockwise, queues
         cable = Cable(self.cable.rate, wan)
         self.delay, self.rate = cable.in_lab(self.scale).delay, cable.in_lab(self.scale).rate
         spans = [(one, other, self.delay) for one, other in pairwise(ROUND)]
@@ -62,7 +79,7 @@ class Srv6Ring(LosslessTopo):
                 self.addRouter(router, ip=None, commands=commands)
         for edge in EDGES:
             self._add_data_centre(edge)
-        silent, obeys = Port().with_pfc(), Port().with_pfc(ROCE)
+        silent, obeys = Port().with_pfc(), Port(pfc=PfcSettings(watchdog=watchdog)).with_pfc(*queues)
         for one, other in pairwise(ROUND):
             ends = [obeys if router in EDGES else silent for router in (one, other)]
             self.addLink(one, other, cable=cable, settings1=ends[0], settings2=ends[1])
@@ -84,9 +101,10 @@ class Srv6Ring(LosslessTopo):
             if far == edge:
                 continue
             (_, middle, _) = self.graph.path(edge, far)
-            place, out = self.graph.leg(edge, middle)
-            there = [srv6.pfc(edge, place, out), srv6.end(middle), srv6.vpn(far)]
-            commands.append(site.route(self._prefix(far), [sid.address for sid in there], out.interface))
+            there = self._there(edge, far)
+            first = there[0].adjacencies[0].interface
+            commands.append(site.route(self._prefix(far), [sid.address for sid in there], first))
+            out = self.graph.leg(edge, middle)[1]
             # The frame comes to the far edge by the port that it is to pause.
             back = [srv6.end(edge), srv6.end(middle), srv6.pfc(far, *self.graph.leg(far, middle))]
             segments = tuple(sid.address for sid in back)
@@ -105,8 +123,21 @@ class Srv6Ring(LosslessTopo):
             ip=None,
             commands=commands,
             wan=srv6.Wan(plan, interfaces) if self.back == "planned" else None,
-            buffer=srv6.edge_buffer([(number, ROCE) for number in range(1, 1 + len(interfaces))], cells),
+            buffer=srv6.edge_buffer(product(range(1, 1 + len(interfaces)), self.queues), cells),
         )
+
+    def _there(self, edge: str, far: str) -> list[Sid]:
+        """The segments from one edge to another: edges pass on by their End.X.PFC, other routers by End."""
+        way = self.graph.path(edge, far)
+        if self.clockwise:
+            twice = ROUND[:-1] * 2
+            start = twice.index(edge)
+            way = list(twice[start : twice.index(far, start) + 1])
+        found = []
+        for router, neighbour in pairwise(way):
+            able = router in EDGES
+            found.append(srv6.pfc(router, *self.graph.leg(router, neighbour)) if able else srv6.end(router))
+        return [*found, srv6.vpn(far)]
 
     def _prefix(self, edge: str) -> str:
         return f"10.{self._number(edge)}.0.0/16"
@@ -118,11 +149,12 @@ class Srv6Ring(LosslessTopo):
         net, switch = self._number(edge), f"s{self._number(edge)}"
         self.addSwitch(switch)
         gateway = f"10.{net}.255.254"
-        self.addLink(edge, switch, params1={"ip": f"{gateway}/16"}, settings1=Port().with_pfc(ROCE))
+        inside = Port().with_pfc(*self.queues)
+        self.addLink(edge, switch, params1={"ip": f"{gateway}/16"}, settings1=inside, settings2=inside)
         for host in range(1, self.n + 1):
             address = f"10.{net}.{host >> 8}.{host & 255}/16"
             name = self.addHost(f"{EDGES[edge]}{host}", ip=address, defaultRoute=f"via {gateway}")
-            self.addLink(name, switch)
+            self.addLink(name, switch, settings1=inside, settings2=inside)
 
 
 topos = {"srv6-ring": Srv6Ring}

@@ -9,7 +9,9 @@ import pytest
 from testbed.lab.engine import Ready
 from tests.lab.conftest import Runner, failed_claims, kept
 
-EXPERIMENTS = ("wan_read", "wan_controller", "wan_headroom", "cross_dc", "wan_tenants", "wan_distance", "wan_ring")
+EXPERIMENTS = (
+    "wan_read", "wan_controller", "wan_headroom", "cross_dc", "wan_tenants", "wan_distance", "wan_ring", "wan_deadlock",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -70,6 +70,9 @@ def _with(run: Run, wan: str, library: str) -> dict[str, Any]:
                     if tunnel["direction"] == "back":
                         way = ", ".join(tunnel["segments"])
                         print(f"   reverse tunnel: {tunnel['router']} pauses {tunnel['pauses']} by {way}")
+            leaves = sorted(leaf["name"] for leaf in controller.ask("GET", "/topology")["leaves"])
+            run.claim("leaves that have their ways and priorities from the controller", leaves, equals=["s1", "s2"])
+            print(f"   {' and '.join(leaves)} are Open vSwitch, with ways and priorities by its OpenFlow rules")
             print(f"   all of it {took} after the first router was here")
             print("4  Headroom at the far edge is measured through the tunnel.")
             before = fabric.limits("r3-eth1", LOSSLESS).headroom

@@ -77,7 +77,8 @@ class Vswitch:
         self.restarts = 0
         """How often the daemon has died and was started again."""
         self._process = process
-        self.folder = Path(tempfile.mkdtemp(prefix=f"xoff-{bridge.name}-"))
+        # A job has /run for itself: what a killed one leaves there is gone with it.
+        self.folder = Path(tempfile.mkdtemp(prefix=f"xoff-{bridge.name}-", dir="/run"))
         places = dict.fromkeys(("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"), str(self.folder))
         self._environment = os.environ | places
         self._database: subprocess.Popen[bytes] | None = None

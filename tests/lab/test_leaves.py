@@ -20,5 +20,10 @@ def test_without_a_controller_the_ports_mapping_holds(run: Runner) -> None:
     assert result.passed and result.fidelity.verdict is Verdict.KEPT
 
 
+def test_the_wan_has_such_leaves_too(run: Runner) -> None:
+    result = run("leaves:wan").check()
+    assert result.passed and result.fidelity.verdict is Verdict.KEPT
+
+
 def test_a_dead_controller_loses_nothing_a_dead_daemon_little_and_all_recovers(run: Runner) -> None:
     assert run("leaves:faults").check().passed  # a daemon that starts keeps the CPU busy, so of its promises nothing

@@ -63,6 +63,31 @@ def alone(run: Run) -> None:
             run.claim(f"{name}: frames with the ports' own", sent.sent_frames[priority], at_least=COUNT)
 
 
+@experiment(timeout="120s")
+def wan(run: Run) -> None:
+    """The WAN's data centres with leaves that learn by themselves: a pause crosses it, and nothing is lost."""
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.traffic import ping
+    from topologies.srv6_wan import Srv6Wan
+
+    with network(Srv6Wan(wan="10km", leaves="openflow"), run) as net:
+        fabric = net.fabric
+        for source in ("a1", "b2"):
+            ping(net[source], net["b1"])
+        wanted = [Flow(net[source], net["b1"], LOSSLESS, FRAME) for source in ("a1", "b2")]
+        with Flows(wanted) as flows, run.measuring():
+            time.sleep(4)
+            flows.stop_sending()
+        run.claim("lost", [report.lost for report in flows.reports], equals=[0, 0])
+        run.claim("dropped", fabric.dropped(), equals=0)
+        crossed = sum(event.kind == "tunnel_received" for event in fabric.events())
+        run.claim("pauses and resumes that crossed the WAN", crossed, at_least=2)
+        run.claim("pauses that a leaf sent to a1", fabric.pfc("s1-eth2", LOSSLESS)["xoff_sent"], at_least=1)
+        used = {name: sum(fabric.buffer(name).used) for name in ("s1", "s2", "r1", "r3")}
+        run.claim("cells in use in the end", used, equals=dict.fromkeys(used, 0))
+
+
 @experiment(timeout="180s")
 def faults(run: Run, library: str = "os-ken") -> None:
     """Under load the controller is killed, then a leaf's daemon; links go down and up; nothing is left behind."""

@@ -162,6 +162,13 @@ def pfc(changes: dict[int, int], slice_id: int | None = None) -> bytes:
     return Encapsulator(back(slice_id), srv6.source(3)).packet(frame)
 
 
+FIGURE = (
+    srv6.pfc("r3", 0, GRAPH.legs["r3"][0]),
+    srv6.end("r3"),
+    srv6.vpn("r3"),
+    srv6.pfc("r1", 0, GRAPH.legs["r1"][0]),
+)
+"""Of figure 3, what a learner at r3 has to know."""
 Make = Callable[..., Edge]
 
 
@@ -180,7 +187,6 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         congested: Sequence[tuple[int, int]] = (),
         control: bool = False,
         left: SrNotes | None = None,
-        learns: bool = False,
         flavours: Flavours = Flavours.NONE,
         allowed: frozenset[int] = frozenset(),
         knows: Sequence[Sid] = (),
@@ -194,12 +200,9 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
             tuple((tunnel, QUIET) for tunnel in tunnels),
             slices=tuple(slices),
             fastest=RATE,
+            control=session if control else None,
             learner=LearnerSettings(srv6.end(router), srv6.DOMAIN) if knows else None,
             directory=tuple(knows),
-            learned_refresh=QUIET,
-            control=session if control else None,
-            learner=LearnerSettings(srv6.end(router), srv6.DOMAIN) if learns else None,
-            directory=(*sids, srv6.end(router), srv6.vpn("r3"), srv6.pfc("r1", 0, GRAPH.legs["r1"][0])),
             learned_refresh=QUIET,
         )
         buffer, orders, records, requests = Buffer(), list[Order](), list[tuple[Own, int, int]](), list[Message]()
@@ -286,14 +289,14 @@ def test_a_successor_says_what_is_congested_by_then_into_planned_tunnels_and_the
 
 
 def test_a_successor_that_learns_its_tunnels_says_what_is_congested_by_then_when_it_has_learned_one(make: Make) -> None:
-    edge = make(learns=True, congested=[(WAN, 3)])
+    edge = make(knows=FIGURE, congested=[(WAN, 3)])
     assert edge.said() == []
     edge.learn(MS)
     assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
 
 
 def test_a_learned_tunnel_that_is_forgotten_leaves_the_controllers_of_the_same_segments(make: Make) -> None:
-    edge = make(learns=True, control=True)
+    edge = make(knows=FIGURE, control=True)
     edge.agent._install(back(interface=None), 0)
     edge.learn(MS)
     edge.agent.congested(WAN, 3, True, MS, MS)
@@ -306,7 +309,7 @@ def test_a_learned_tunnel_that_is_forgotten_leaves_the_controllers_of_the_same_s
 
 
 def test_a_tunnel_that_the_controller_removes_leaves_the_learned_one_of_the_same_segments(make: Make) -> None:
-    edge = make(learns=True, control=True)
+    edge = make(knows=FIGURE, control=True)
     edge.learn(MS)
     edge.agent._install(back(), 2 * MS)
     edge.agent._remove(back(), 3 * MS)

@@ -58,12 +58,16 @@ def check_policy(
             raise InvalidError(
                 "colour", wish.key.colour, f"the routes of VPN {vpn.name} ask for colour {vpn.colour}; use this one"
             )
-    policies = [resolve(other, vpns) for other in others if other.key != wish.key]
     new = resolve(wish, vpns)
     if wish.binding_sid is not None:
         _check_binding(wish.binding_sid, new, wish.vpn, topology, vpns)
+    # Only what may be in its way: there may be hundreds of others.
+    sid = wish.binding_sid
+    rivals = [other for other in others if sid is not None and other.binding_sid == sid and other.key != wish.key]
     # A VPN's SID is advertised when its router has installed the VPN, which may be a moment later.
-    check(topology, [*(replace(policy, service=None) for policy in policies), _without_vpn_service(new, wish)])
+    check(
+        topology, [*(replace(resolve(other, vpns), service=None) for other in rivals), _without_vpn_service(new, wish)]
+    )
 
 
 def _check_binding(

@@ -508,6 +508,19 @@ def test_a_binding_sid_needs_an_end_that_takes_out_ipv6(figure_3: World) -> None
         manager.put_vpn(replace(manager.vpns["red"], behaviour=Kind.END_DT4), 0)
 
 
+def test_two_policies_have_no_binding_sid_together_and_one_may_be_changed(figure_3: World) -> None:
+    binding = IPv6Address("fd00:a:1:b::")
+    wish = PolicyWish(R1_TO_R3, vpn="red", binding_sid=binding)
+    figure_3.manager.put_policy(wish, 0)
+    service = figure_3.manager.vpns["red"].site("R3")
+    assert service is not None
+    with pytest.raises(
+        Srv6Error, match=r"binding SID fd00:a:1:b:: of policy R1 to R3, colour .00 is taken by policy R1"
+    ):
+        figure_3.manager.put_policy(PolicyWish(Key("R1", 200, "R3"), service=service.sid, binding_sid=binding), 0)
+    assert figure_3.manager.put_policy(replace(wish, candidates=(Dynamic(preference=7),)), 0) is False
+
+
 def test_a_list_over_a_binding_sid_is_refused(figure_3: World) -> None:
     """Where it leads is the other policy's affair, and may lead back."""
     bound = Sid("R1", IPv6Address("fd00:a:1:b::"), Kind.END_B6_ENCAPS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from ipaddress import IPv6Address, IPv6Interface, IPv6Network, ip_address
 
 import pytest
@@ -15,7 +16,7 @@ from testbed.errors import UsageError
 from testbed.net import srv6
 from testbed.net.srv6 import Leg, WanGraph
 from testbed.srv6.messages import LinkEnd, Report, SliceInfo
-from testbed.srv6.sid import Kind, Sid
+from testbed.srv6.sid import Flavours, Kind, Sid
 from testbed.srv6.topology import Port
 from testbed.units import Duration
 
@@ -200,6 +201,13 @@ def test_a_report_says_what_the_router_is() -> None:
 
 
 # The commands
+
+
+def test_a_sid_that_the_kernel_cannot_be_is_refused_before_anything_runs() -> None:
+    wan = graph([("r1", "r2", 1)])
+    sid = replace(srv6.pfc("r1", 0, wan.legs["r1"][0]), flavours=Flavours.PSP)
+    with pytest.raises(UsageError, match="fd00:5:1:10:: has the flavour PSP"):
+        wan.commands("r1", [sid])
 
 
 class Routers:

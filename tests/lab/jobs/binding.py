@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import struct
+import threading
 import time
+from contextlib import suppress
 from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,13 @@ from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.net import srv6
+from testbed.net.controller import Session
+from testbed.srv6.items import PolicyItem
+from testbed.srv6.manager import Manager
+from testbed.srv6.policy import Key
+from testbed.srv6.session import NONCE_OCTETS
+from testbed.srv6.southbound import Southbound
+from testbed.srv6.wishes import PolicyWish, VpnWish
 
 BINDING = {"r1": IPv6Address("fd00:5:1:b::"), "r5": IPv6Address("fd00:5:5:b::")}
 CUT = "r2-eth1"
@@ -161,6 +171,7 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
                 follow(ROUND)
                 forth("a cable is pulled", "round.pcap")
                 back("a cable is pulled")
+                run.claim("a ping over the way round", ping(net["b1"], net["a1"]) is not None, equals=True)
                 fabric.plug(CUT)
                 follow(SHORT)
                 forth("it is back", "short.pcap")
@@ -249,3 +260,126 @@ def _listed(controller: Any) -> dict[str, list[str]]:
 
 def _changes(fabric: Any) -> int:
     return sum(event.kind in ("sr_installed", "sr_removed") for event in fabric.events())
+
+
+class Controller:
+    """What a controller decides, with a loop of its own and no REST: 500 wishes by REST take minutes."""
+
+    def __init__(self, session: Session) -> None:
+        self.manager, self._lock, self._ends = Manager(), threading.Lock(), threading.Event()
+        self._south = Southbound(self.manager, "controller", session.key, lambda: os.urandom(NONCE_OCTETS))
+        self._lines: dict[int, socket.socket] = {}
+        self._door = socket.socket(socket.AF_UNIX)
+        self._door.bind(session.path)
+        self._door.listen()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Controller:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+        for line in (self._door, *self._lines.values()):
+            line.close()
+
+    def wish(self, *wishes: VpnWish | PolicyWish) -> None:
+        """So many at once that no session ends meanwhile."""
+        for start in range(0, len(wishes), 50):
+            with self._lock:
+                for wish in wishes[start : start + 50]:
+                    put: Any = self.manager.put_vpn if isinstance(wish, VpnWish) else self.manager.put_policy
+                    put(wish, time.monotonic_ns())
+            time.sleep(0.05)
+
+    def policies(self, router: str) -> int:
+        """How many the router has said that it has."""
+        with self._lock:
+            items = list(self.manager.deployment.all_installed())
+        return sum(isinstance(item, PolicyItem) and item.node == router for item in items)
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            ready = select.select([self._door, *self._lines.values()], [], [], 0.01)[0]
+            with self._lock:
+                self._serve(ready, time.monotonic_ns())
+
+    def _serve(self, ready: list[socket.socket], now_ns: int) -> None:
+        if self._door in ready:
+            number = self._south.connect(now_ns)
+            assert number is not None
+            self._lines[number] = self._door.accept()[0]
+        for number, line in list(self._lines.items()):
+            if line not in ready:
+                continue
+            try:
+                data = line.recv(1 << 18)
+            except ConnectionError:
+                data = b""
+            if data:
+                self._south.receive(number, data, now_ns)
+            else:
+                self._lines.pop(number).close()
+                self._south.disconnected(number, now_ns)
+        self._south.advance(now_ns)
+        for number, data, is_over in self._south.output():
+            if number in self._lines:
+                with suppress(ConnectionError):  # it is read as an end
+                    self._lines[number].sendall(data)
+                if is_over:
+                    self._lines.pop(number).close()
+
+
+@experiment(timeout="120s", files=("looking.py",))
+def five_hundred(run: Run, count: int = 500) -> None:
+    """r1 has 500 policies, each with a binding SID; its speaker is killed, and the successor has them all."""
+    from testbed.net.network import network
+    from testbed.net.traffic import ping
+    from topologies.srv6_wan import Srv6Wan
+
+    session = Session(str(Path("agents").absolute()), os.urandom(32))
+    topo = Srv6Wan(n=1, wan="1km", back="controlled", control=session)
+    with Controller(session) as controller, network(topo, run) as net:
+        fabric, manager = net.fabric, controller.manager
+        wait_for(lambda: manager.is_settled)
+        vpns, policies = topo.wishes()
+        controller.wish(VpnWish.from_json(vpns[0] | {"behaviour": "End.DT46"}))
+        controller.wish(*map(PolicyWish.from_json, policies))
+        wait_for(lambda: controller.policies("r1") and controller.policies("r3"))
+        site = manager.vpns["red"].site("r3")
+        assert site is not None and site.sid is not None
+        speaker, begun_ns = fabric.agents.pid("r1", True), run.now_ns
+        bindings = [IPv6Address(f"fd00:5:1:{0x1000 + number:x}::") for number in range(count)]
+        controller.wish(
+            *(
+                PolicyWish(Key("r1", 1000 + number, "r3"), service=site.sid, binding_sid=binding)
+                for number, binding in enumerate(bindings)
+            )
+        )
+        # An agent that is asked all the time does nothing else.
+        run.claim("all are installed", wait_for(lambda: controller.policies("r1") == count + 1, 30), equals=True)
+        run.claim("by the agent as well", len(fabric.wan("r1")["controller"]["binding_sids"]), equals=count)
+        run.figure("ns until all were there", run.now_ns - begun_ns)
+        advertised = wait_for(lambda: len(manager.reports["r1"].sids) > count)
+        run.claim("they are advertised", advertised, equals=True)
+        run.claim("sessions", fabric.wan("r1")["controller"]["sessions"], equals=1)
+        run.claim("the speaker is the same", fabric.agents.pid("r1", True) == speaker, equals=True)
+        ping(net["a1"], net["b1"])
+        sender, host = Sender(net["r2"]), Receiver(net["b1"])
+
+        def send(text: str) -> None:
+            for number in (0, count // 2, count - 1):
+                sender.send((bindings[number], site.sid), host.address, f"{text} {number}")
+                wait_for(lambda: host.count(f"{text} {number}") >= _EACH, 1)  # noqa: B023
+                run.claim(f"{text}: arrived by number {number}", host.count(f"{text} {number}"), equals=_EACH)
+
+        send("before")
+        changes = _changes(fabric)
+        os.kill(speaker, signal.SIGKILL)
+        another = wait_for(lambda: fabric.agents.pid("r1", True) not in (0, speaker))
+        run.claim("a successor", another, equals=True)
+        wait_for(lambda: not manager.is_away("r1") and manager.deployment.is_here("r1"))
+        run.claim("what it has", len(fabric.wan("r1")["controller"]["binding_sids"]), equals=count)
+        send("after")
+        run.claim("what it had to change", _changes(fabric) - changes, equals=0)

@@ -2,13 +2,18 @@
 
 By its tie-break a port follows a willing peer. If the peer's tie-break is the opposite one, the peer follows this port,
 and two values can go round between them for ever. What a port sees of that is a swap: it has taken over a value of the
-peer's, and then the peer says this port's own. It may mean nothing, because old frames and an administrator can make
-the same: so what follows from it is a doubt that ends by itself. While a port doubts a feature it follows no longer but
-stands by its own value, and a peer that follows comes to rest on that. Two ports that doubt at the same time do not
-stop at the same time: the one with the lower address follows first, and the other stands until it has.
+peer's, and then the peer says what this port said before. It may mean nothing, because old frames and an administrator
+can make the same: so what follows from it is a doubt that ends by itself. While a port doubts a feature it follows no
+longer, but keeps the value that it has just taken over, and a peer that follows comes to rest on that. Two ports that
+doubt at the same time do not stop at the same time: the one with the lower address follows first, and the other keeps
+its value until it has.
 """
 
 from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from testbed.dcbx.negotiation import SYMMETRIC, Feature, PortState
 from testbed.frames import Mac
@@ -17,6 +22,14 @@ from testbed.units import Duration, Scale
 _LOWER, _HIGHER = Duration("5s"), Duration("10s")
 """How long a port doubts, in protocol time: by whose address is its own. Less than either, and than their difference,
 is what two ports need until each has heard of a change of the other's: a second for a credit, for each of them."""
+_MOST_LEFT = 8
+"""More values than can go round at once: two, if frames arrive before the next ones are sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    kept: object
+    end_ns: int
 
 
 class Doubts:
@@ -25,31 +38,38 @@ class Doubts:
     def __init__(self, mac: Mac, scale: Scale) -> None:
         self._mac = mac
         self._lower_ns, self._higher_ns = scale.lab(_LOWER).ns, scale.lab(_HIGHER).ns
-        self._ends_ns: dict[str, int] = {}
+        self._doubts: dict[str, _Doubt] = {}
+        self._left: dict[str, deque[object]] = {}  # values that the port has left to follow its peer, the last ones
 
-    def at(self, now_ns: int) -> frozenset[str]:
-        """The features that are in doubt now."""
-        self._ends_ns = {name: end for name, end in self._ends_ns.items() if end > now_ns}
-        return frozenset(self._ends_ns)
+    def kept(self, now_ns: int) -> Mapping[str, object]:
+        """The features that are in doubt now, and the value that the port keeps in each."""
+        self._doubts = {name: doubt for name, doubt in self._doubts.items() if doubt.end_ns > now_ns}
+        return {name: doubt.kept for name, doubt in self._doubts.items()}
 
     def notice(self, before: PortState, after: PortState, peer: Mac, now_ns: int) -> list[str]:
-        """A frame of the peer's made one state of the other. Returns the features whose values were swapped."""
-        swapped = [name for name in SYMMETRIC if _swaps(getattr(before, name), getattr(after, name))]
+        """One state has become the other. Returns the features whose values were swapped."""
         lasts_ns = self._higher_ns if self._mac > peer else self._lower_ns
-        self._ends_ns.update(dict.fromkeys(swapped, now_ns + lasts_ns))
+        swapped = []
+        for name in SYMMETRIC:
+            old: Feature[object] = getattr(before, name)
+            new: Feature[object] = getattr(after, name)
+            if not (new.willing and new.remote_willing):
+                self._left.pop(name, None)
+            elif old.oper != new.oper == new.remote:
+                left = self._left.setdefault(name, deque(maxlen=_MOST_LEFT))
+                if new.oper in left:
+                    swapped.append(name)
+                    left.clear()
+                    self._doubts[name] = _Doubt(new.oper, now_ns + lasts_ns)
+                else:
+                    left.append(old.oper)
         return swapped
 
     def forget(self) -> None:
         """The peer or the settings are others now."""
-        self._ends_ns.clear()
+        self._doubts.clear()
+        self._left.clear()
 
     def deadline_ns(self) -> int | None:
         """When the next doubt ends."""
-        return min(self._ends_ns.values(), default=None)
-
-
-def _swaps(before: Feature[object], after: Feature[object]) -> bool:
-    """Has this port followed a willing peer, and the peer turned to this port's own value?"""
-    both_are_willing = before.willing and before.remote_willing and after.willing and after.remote_willing
-    followed = before.admin == after.admin and before.oper == before.remote != before.admin
-    return bool(both_are_willing and followed and after.remote == after.admin)
+        return min((doubt.end_ns for doubt in self._doubts.values()), default=None)

@@ -46,12 +46,12 @@ def symmetric(
     remote_willing: bool | None,
     wins: bool | None,
     absent: str,
-    doubted: bool = False,
+    kept: T | None = None,
 ) -> Outcome[T]:
     """PFC, and in the draft Application Priority and CN.
 
-    `wins` counts only if both ports are willing. `doubted`: for now this port does not believe that the peer wins, and
-    stands by its own value. For the sentence: `absent` says why there is no remote value.
+    `wins` counts only if both ports are willing. `kept`: for now this port does not believe that the peer wins, and
+    keeps this value. For the sentence: `absent` says why there is no remote value.
     """
     if remote is None:
         return Outcome(admin, True, f"local setting: {absent}")
@@ -60,10 +60,8 @@ def symmetric(
             return Outcome(admin, False, "local setting: both ports are willing, and there is no tie-break")
         if wins:
             return Outcome(admin, admin != remote, "local setting: both ports are willing, and the tie-break is for us")
-        if doubted:
-            return Outcome(
-                admin, admin != remote, "local setting: both ports are willing, and the peer followed us too"
-            )
+        if kept is not None:
+            return Outcome(kept, kept != remote, "kept for now: both ports are willing, and the peer followed us too")
         return Outcome(remote, False, "the peer's: both ports are willing, and the tie-break is for the peer")
     if local_willing:
         return Outcome(remote, False, "the peer's: this port is willing and the peer is not")

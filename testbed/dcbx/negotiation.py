@@ -13,8 +13,10 @@ Which machine a feature uses depends on the format:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar, cast
 
 from testbed.dcbx.machines import Outcome, asymmetric, defense, symmetric, winner
 from testbed.dcbx.recommendation import advise
@@ -84,11 +86,11 @@ def negotiate(
     mac: Mac,
     peer: Peer | None,
     absent: str = "no peer has been heard",
-    doubted: frozenset[str] = frozenset(),
+    kept: Mapping[str, object] = MappingProxyType({}),
 ) -> PortState:
-    """`mac` is this port's; `absent` says why there is no peer, for the sentences; `doubted`: the features of which it
-    is doubted, for now, that the peer's configuration wins (decision 0102)."""
-    view = _View(settings, mac, peer, absent, doubted)
+    """`mac` is this port's; `absent` says why there is no peer, for the sentences; `kept`: the features of which it is
+    doubted, for now, that the peer's configuration wins, and the values that they keep (decision 0102)."""
+    view = _View(settings, mac, peer, absent, kept)
     ets, recommendation, pfc = view.ets(), view.recommendation(), view.pfc()
     applications, cn = view.applications(), view.cn()
     return PortState(
@@ -114,13 +116,13 @@ class _View:
     """One port's settings and what it knows of its peer: the variables of the machines."""
 
     def __init__(
-        self, settings: DcbxSettings, mac: Mac, peer: Peer | None, absent: str, doubted: frozenset[str]
+        self, settings: DcbxSettings, mac: Mac, peer: Peer | None, absent: str, kept: Mapping[str, object]
     ) -> None:
         self._settings = settings
         self._known = peer is not None
         self._remote = DcbxTlvs() if peer is None else peer.tlvs
         self._wins = None if peer is None else winner(settings.breaks_tie_by, mac, peer.mac)
-        self._doubted = doubted
+        self._kept = kept
         self._absent = absent
 
     def _lacking(self, tlv: str) -> str:
@@ -242,7 +244,7 @@ class _View:
             remote_willing=remote_willing,
             wins=self._wins,
             absent=self._lacking(SYMMETRIC[name]),
-            doubted=name in self._doubted,
+            kept=cast("T | None", self._kept.get(name)),
         )
 
 

@@ -1,4 +1,4 @@
-"""A port that sees its peer take over its values stands by them for a while, and then follows again: decision 0102."""
+"""A port that sees its peer take over its values keeps them for a while, and then follows again: decision 0102."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
 
 OWN, FIRST, SECOND = 0x08, 0x10, 0x20
 FOLLOWS = "the peer's: both ports are willing, and the tie-break is for the peer"
-STANDS = "local setting: both ports are willing, and the peer followed us too"
+STANDS = "kept for now: both ports are willing, and the peer followed us too"
 
 
 def settings(mac: Mac, own: int = OWN) -> DcbxSettings:
@@ -76,6 +76,17 @@ def test_after_a_swap_a_port_stands_by_its_own_value_for_a_time_and_then_follows
     assert port.counters["swapped.pfc"] == 1
 
 
+def test_a_value_that_is_not_the_ports_own_can_be_swapped_too_and_is_kept() -> None:
+    port = follower()
+    for second, value in enumerate((FIRST, SECOND, FIRST)):
+        hear(port, second * S, value)
+    assert (port.state.pfc.oper, port.state.pfc.why) == (FIRST, STANDS)
+    hear(port, 3 * S, SECOND)
+    assert (port.state.pfc.oper, port.state.pfc.pending) == (FIRST, True)
+    port.expire(7 * S)
+    assert (port.state.pfc.oper, port.state.pfc.why) == (SECOND, FOLLOWS)
+
+
 def test_a_frame_that_comes_after_the_doubt_counts_though_the_deadline_was_missed() -> None:
     port = in_doubt()
     hear(port, 8 * S, SECOND)
@@ -95,7 +106,7 @@ def test_what_was_not_swapped_is_not_doubted() -> None:
 @pytest.mark.parametrize(
     "story",
     [
-        pytest.param([(FIRST, True), (SECOND, True), (FIRST, True)], id="the peer changes, to nothing of ours"),
+        pytest.param([(FIRST, True), (SECOND, True), (0x40, True)], id="the peer changes, to nothing of ours"),
         pytest.param([(OWN, True), (FIRST, True), (FIRST, True)], id="the peer leaves our value"),
         pytest.param([(FIRST, False), (OWN, True)], id="the peer was not willing, so we followed for another reason"),
         pytest.param([(FIRST, True), (OWN, False)], id="the peer is not willing any more"),

@@ -283,7 +283,19 @@ def test_opposite_tie_breaks_come_to_rest_whatever_becomes_of_the_first_frames()
         assert len(link.sent) - sent == 2 * 20
 
 
+def values_that_nobody_has_set() -> Story:
+    """Ports that were not willing become followers; what goes round are two values of the past."""
+
+    def port(tie_break: TieBreak, cn: int, willing: bool) -> DcbxSettings:
+        return DcbxSettings(DRAFT, tie_break, cn=CnAdmin(cn, willing))
+
+    rules = TieBreak.HIGHER, TieBreak.LOWER
+    before = port(rules[0], 5, False), port(rules[1], 37, False)
+    return Story(before, [], [[0]], (port(rules[0], 0, True), port(rules[1], 0, True)))
+
+
 @settings(max_examples=60)
+@example(values_that_nobody_has_set())
 @given(stories(contradiction=True))
 def test_opposite_tie_breaks_come_to_rest_on_one_value_after_any_disturbance(story: Story) -> None:
     link = after(story)

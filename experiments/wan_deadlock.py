@@ -46,7 +46,9 @@ class Seen:
 
 @experiment(timeout="400s")
 def wan_deadlock(run: Run, wan: str = "10km", rate: Rate = Rate("5Gb/s")) -> None:
-    """One queue for all, clockwise: nothing moves any more, and nothing is lost. It is the tunnels that do it: without
+    """Edges that pass on each other's traffic in one queue stop each other for ever; three ways to keep that away.
+
+    One queue for all, clockwise: nothing moves any more, and nothing is lost. It is the tunnels that do it: without
     them all flows go on.
 
     Three ways out: the short ways, on which no edge passes on what others send; a queue for each data centre's traffic,

@@ -3,8 +3,9 @@
     ./xoff test --unit && python bench/dataplane.py
 
 Times inside the lab are virtual and the same everywhere. The speed of the lab is wall time: it is taken from the
-difference of a short and a long run, so that start-up does not count, and depends on the machine and on what else it
-does; QEMU's CPU time depends on that less.
+difference of a short and a long run, so that start-up does not count, and of each the quickest of three, for whatever
+else the machine does only makes it slower. The 15 000 are a prototype's, without port program and agents: 4 s of TCP at
+100 Mb/s over two hops, with segments joined, in 6.9 s.
 """
 
 from __future__ import annotations
@@ -107,11 +108,14 @@ def run(ready: Ready, name: str, **parameters: object) -> Result:
 
 
 def timed(ready: Ready, name: str, **parameters: object) -> tuple[Result, float]:
-    """A run, and the CPU time that QEMU took for it, in seconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result = run(ready, name, **parameters)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    """The quickest of three runs, and the CPU time that QEMU took for it, in seconds."""
+    found = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        result = run(ready, name, **parameters)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append((result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+    return min(found, key=lambda one: one[0].times.wall_s)
 
 
 def figures(result: Result) -> dict[str, float]:

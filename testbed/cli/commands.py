@@ -66,6 +66,7 @@ def _json_option(parser: argparse.ArgumentParser) -> None:
 
 def _test_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unit", action="store_true", help="only what needs no lab: done in seconds")
+    parser.add_argument("--all", action="store_true", help="also those that take more than five minutes")
     parser.add_argument("pattern", nargs="?", metavar="PATTERN", help="a test file, or a word of test names")
 
 
@@ -196,7 +197,7 @@ def _run_all(
 
 
 def test(options: argparse.Namespace) -> int:
-    """Run Xoff's own tests: --unit in seconds on this machine, all of them with the lab."""
+    """Run Xoff's own tests: --unit in seconds on this machine, else those with the lab too."""
     root = Path(testbed.__path__[0]).parent
     if not (root / "tests").is_dir():
         raise UsageError("the tests come with the source: clone the repository and use ./xoff test there")
@@ -206,6 +207,8 @@ def test(options: argparse.Namespace) -> int:
         places = [options.pattern]
     elif options.pattern:
         command += ["-k", options.pattern]
+    elif not options.all:
+        command += ["-m", "not long"]
     if not options.unit:
         from testbed.cli.ui import setting_up
 

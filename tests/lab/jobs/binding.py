@@ -338,8 +338,8 @@ def five_hundred(run: Run, count: int = 500) -> None:
     from testbed.net.traffic import ping
     from topologies.srv6_wan import Srv6Wan
 
-    session = Session(str(Path("agents").absolute()), os.urandom(32))
-    topo = Srv6Wan(n=1, wan="1km", back="controlled", control=session)
+    session = Session(str(Path("agents").absolute()), os.urandom(32), openflow="")
+    topo = Srv6Wan(n=1, wan="1km", back="controlled", control=session, leaves="own")
     with Controller(session) as controller, network(topo, run) as net:
         fabric, manager = net.fabric, controller.manager
         wait_for(lambda: manager.is_settled)

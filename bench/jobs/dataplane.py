@@ -96,8 +96,6 @@ def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2) -> No
         run.figure("frames", received)
         run.figure("interrupts per frame", (after[0] - before[0]) / received)
         run.figure("context switches per frame", (after[1] - before[1]) / received)
-        events = net.fabric.events()
-        run.figure("pauses", sum(event.kind == "xoff_sent" for event in events))
 
 
 @experiment(timeout="120s")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from experiments._standstill import Passed, passed
 from testbed.buffer.settings import Static
 from testbed.lab import Run, experiment
 from testbed.net.port import Buffer, Port
@@ -20,14 +21,9 @@ DRAINED, FOR_EVER = Duration("4s"), Duration("15s")
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What came of one run, over all flows."""
+class Seen(Passed):
+    """What came of one run."""
 
-    halfway: int  # received when half of the load was over
-    at_the_end: int  # of the load
-    received: int
-    least: int  # received of the flow that had least, in the second half
-    lost: int  # sent, and not received for ever
     waiting: int  # in the kernel's queues, at the end
     dropped: int  # by the buffers
     paused: int  # ports between switches, at the end
@@ -69,10 +65,8 @@ def _ring(
     run: Run, clockwise: bool, port: Port, watchdog: WatchdogSettings | None = None, wait: Duration = DRAINED
 ) -> Seen:
     """All flows at once for a while; then a wait for what may still come."""
-    import time
-
     from testbed.linux import qdiscs
-    from testbed.net.flows import Flow, Flows
+    from testbed.net.flows import Flow
     from testbed.net.network import network
     from topologies.ring import Ring
 
@@ -91,13 +85,7 @@ def _ring(
             Flow(net[f"h{number}"], net[f"h{(number + SWITCHES // 2 - 1) % SWITCHES + 1}"], buffer=Size("64kB"))
             for number in range(1, SWITCHES + 1)
         ]
-        with Flows(across, settle=Duration("4s")) as flows, run.measuring():
-            time.sleep(LOAD.ns / 2e9)
-            halfway = [flows.received(index) for index in range(SWITCHES)]
-            time.sleep(LOAD.ns / 2e9)
-            at_the_end = [flows.received(index) for index in range(SWITCHES)]
-            flows.stop_sending()
-            time.sleep(wait.ns / 1e9)
+        found = passed(run, across, LOAD, wait, settle=Duration("4s"))
         waiting = sum(
             octets
             for node in net.hosts + net.switches
@@ -106,11 +94,7 @@ def _ring(
         )
         between = [f"s{number}-eth{way}" for number in range(1, SWITCHES + 1) for way in (2, 3)]
         return Seen(
-            halfway=sum(halfway),
-            at_the_end=sum(at_the_end),
-            received=sum(report.received for report in flows.reports),
-            least=min(after - before for before, after in zip(halfway, at_the_end, strict=True)),
-            lost=sum(report.lost for report in flows.reports),
+            **vars(found),
             waiting=waiting // FRAME.bytes,
             dropped=net.fabric.dropped(),
             paused=sum(net.fabric.pfc(name, PRIORITY)["paused_until_ns"] is not None for name in between),

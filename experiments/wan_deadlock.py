@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from experiments._standstill import Passed, passed
 from testbed.lab import Run, experiment
 from testbed.pfc.settings import WatchdogSettings
 from testbed.units import Duration, Rate, Size
@@ -31,14 +32,9 @@ DETECTION, RESTORATION, POLL = Duration("1500ms"), Duration("500ms"), Duration("
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What came of all flows."""
+class Seen(Passed):
+    """What came of one case."""
 
-    halfway: int  # received when half of the load was over
-    at_the_end: int  # of the load
-    received: int
-    least: int  # received of the flow that had least, in the second half
-    lost: int  # sent, and not received for ever
     dropped: int  # by the buffers
     cells: int  # in the edges' buffers, at the end
     stopped: list[str]  # edges' ports clockwise, at the end
@@ -98,9 +94,7 @@ def _case(
     **options: Any,
 ) -> Seen:
     """All flows at once for a while; then a wait for what may still come."""
-    import time
-
-    from testbed.net.flows import Flow, Flows
+    from testbed.net.flows import Flow
     from testbed.net.network import network
     from testbed.net.traffic import ping
     from topologies.srv6_ring import Srv6Ring
@@ -112,20 +106,10 @@ def _case(
             Flow(net[source], net[target], priority, FRAME, buffer=Size("64kB"))
             for (source, target), priority in zip(FLOWS, priorities, strict=True)
         ]
-        with Flows(wanted, settle=Duration("8s")) as flows, run.measuring():
-            time.sleep(LOAD.ns / 2e9)
-            halfway = [flows.received(index) for index in range(len(wanted))]
-            time.sleep(LOAD.ns / 2e9)
-            at_the_end = [flows.received(index) for index in range(len(wanted))]
-            flows.stop_sending()
-            time.sleep(wait.ns / 1e9)
+        went = passed(run, wanted, LOAD, wait, settle=Duration("8s"))
         fabric = net.fabric
         found = Seen(
-            halfway=sum(halfway),
-            at_the_end=sum(at_the_end),
-            received=sum(report.received for report in flows.reports),
-            least=min(after - before for before, after in zip(halfway, at_the_end, strict=True)),
-            lost=sum(report.lost for report in flows.reports),
+            **vars(went),
             dropped=fabric.dropped(),
             cells=sum(sum(fabric.buffer(edge).used) for edge in EDGES),
             stopped=[

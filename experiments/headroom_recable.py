@@ -93,5 +93,5 @@ def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
             flows.stop_sending()
         found["lost"] = [report.lost for report in flows.reports]
         found["dropped"] = fabric.dropped()
-        found["used"] = sum(fabric.buffer("s1").used)
+        found["used"] = fabric.held(PRIORITY)
     return found

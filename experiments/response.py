@@ -20,14 +20,15 @@ BURST = SHARED + HEADROOM + 7
 BURSTS = 3
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 
-# Beside the delay there is the lab's own reaction, which is less than a quarter of a frame time.
+# A frame that has begun goes out whole. XOFF works in the middle of one, so that neither the lab's own reaction nor a
+# sender that waits for its turn on the CPU, each a few hundredths of a frame time, makes it one frame more or less.
 DELAYS = {
     "none": FRAME_TIME * 0,
     "half of the slack": FRAME_TIME * SLACK // 2,
-    "the slack less a quarter of a frame": FRAME_TIME * SLACK - FRAME_TIME // 4,
-    "the slack": FRAME_TIME * SLACK,
-    "the slack and one frame": FRAME_TIME * (SLACK + 1),
-    "the slack and four frames": FRAME_TIME * (SLACK + 4),
+    "the slack less half a frame": FRAME_TIME * (2 * SLACK - 1) // 2,
+    "the slack and half a frame": FRAME_TIME * (2 * SLACK + 1) // 2,
+    "the slack and a frame and a half": FRAME_TIME * (2 * SLACK + 3) // 2,
+    "the slack and four frames and a half": FRAME_TIME * (2 * SLACK + 9) // 2,
 }
 TOO_MANY = (0, 0, 0, 1, 2, 5)
 """Frames of each burst that find headroom full."""

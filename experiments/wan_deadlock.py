@@ -111,7 +111,7 @@ def _case(
         found = Seen(
             **vars(went),
             dropped=fabric.dropped(),
-            cells=sum(sum(fabric.buffer(edge).used) for edge in EDGES),
+            cells=fabric.held(*set(priorities), by=EDGES),
             stopped=[
                 port
                 for port in CLOCKWISE

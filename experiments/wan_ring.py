@@ -141,7 +141,7 @@ def _left(fabric: Any) -> tuple[int, list[str]]:
     import time
 
     time.sleep(1)
-    cells = sum(sum(fabric.buffer(node).used) for node in fabric.buffers)
+    cells = fabric.held(LOSSLESS)
     ports = [name for name in fabric.names() if fabric.pfc(name, LOSSLESS)["paused_until_ns"] is not None]
     tunnels = [
         f"{edge} to {tunnel['to']}" for edge in EDGES for tunnel in fabric.wan(edge)["tunnels"] if tunnel["stopped"]

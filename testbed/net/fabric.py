@@ -10,10 +10,11 @@ from __future__ import annotations
 import enum
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -358,12 +359,19 @@ class Fabric:
 
     def dropped(self) -> int:
         """Frames that the buffers dropped, of any priority."""
-        return sum(
-            sum(self._running().group(port.slot, priority).dropped_frames)
-            for port in self.ports.values()
-            if port.node.name in self.buffers
-            for priority in range(8)
-        )
+        return sum(sum(group.dropped_frames) for group in self._groups(self.buffers, range(8)))
+
+    def held(self, *priorities: int, by: Container[str] | None = None) -> int:
+        """Cells in which frames of these priorities wait: in the buffers of some switches, or in all.
+
+        A buffer as a whole (`buffer`) also holds what the kernels say to each other, like ARP, at any time.
+        """
+        return sum(sum(group.used) for group in self._groups(self.buffers if by is None else by, priorities))
+
+    def _groups(self, switches: Container[str], priorities: Iterable[int]) -> Iterator[GroupCounters]:
+        for port, priority in product(self.ports.values(), priorities):
+            if port.node.name in switches:
+                yield self._running().group(port.slot, priority)
 
     def _agents(self) -> Agents:
         if self.agents is None:

@@ -45,10 +45,10 @@ def test_half_the_marks_are_too_few(run: Runner) -> None:
 
 def test_headroom_of_one_frame_less_is_seen_at_the_edge_and_beyond(run: Runner) -> None:
     assert failing(run, "headroom_of_a_frame_less") == {
-        "delay of the slack less a quarter of a frame: lost",
-        "delay of the slack: lost",
-        "delay of the slack and one frame: lost",
-        "delay of the slack and four frames: lost",
+        "delay of the slack less half a frame: lost",
+        "delay of the slack and half a frame: lost",
+        "delay of the slack and a frame and a half: lost",
+        "delay of the slack and four frames and a half: lost",
     }
 
 

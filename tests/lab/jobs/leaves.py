@@ -84,7 +84,7 @@ def wan(run: Run) -> None:
         crossed = sum(event.kind == "tunnel_received" for event in fabric.events())
         run.claim("pauses and resumes that crossed the WAN", crossed, at_least=2)
         run.claim("pauses that a leaf sent to a1", fabric.pfc("s1-eth2", LOSSLESS)["xoff_sent"], at_least=1)
-        used = {name: sum(fabric.buffer(name).used) for name in ("s1", "s2", "r1", "r3")}
+        used = {name: fabric.held(LOSSLESS, by=[name]) for name in ("s1", "s2", "r1", "r3")}
         run.claim("cells in use in the end", used, equals=dict.fromkeys(used, 0))
 
 
@@ -143,7 +143,7 @@ def faults(run: Run, library: str = "os-ken") -> None:
             controller.wait(lambda: not down(controller), "it is plugged in again")
             run.claim("the cable is back: of 3 pings", pings(net, "h1", "h3"), equals=3)
             run.claim("the cable is back: lost", overload(net, 0.5), equals=0)
-            used = {leaf: sum(net.fabric.buffer(leaf).used) for leaf in ("s1", "s2")}
+            used = {leaf: net.fabric.held(LOSSLESS, by=[leaf]) for leaf in ("s1", "s2")}
             run.claim("cells in use in the end", used, equals={"s1": 0, "s2": 0})
             folders = [net[leaf].vswitch.folder for leaf in ("s1", "s2")]
         run.claim("processes that the network has left", sorted(ours() - before), equals=[])
@@ -230,7 +230,7 @@ def counts(run: Run, net: Any, name: str, lost: int, lossless: bool) -> None:
         run.claim(f"{name}: lost", lost, at_least=100)
         run.claim(f"{name}: pauses that leaves sent to hosts", pauses, equals=0)
     run.claim(f"{name}: dropped by the buffers", fabric.dropped(), equals=lost)
-    used = {leaf: sum(fabric.buffer(leaf).used) for leaf in ("s1", "s2")}
+    used = {leaf: fabric.held(LOSSLESS, LOSSY, by=[leaf]) for leaf in ("s1", "s2")}
     run.claim(f"{name}: cells in use in the end", used, equals={"s1": 0, "s2": 0})
     missed = {leaf: net[leaf].vswitch.missed for leaf in ("s1", "s2")}
     run.claim(f"{name}: frames that Open vSwitch had no room for", missed, equals={"s1": 0, "s2": 0})

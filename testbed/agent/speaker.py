@@ -477,10 +477,13 @@ class Speaker:
         division = self._possible(self._plan.divide, now_ns)
         if division is None:
             return
-        if self._program.busy(self._plan.number, division.sizes, division.limits):
+        number, sizes, limits = self._plan.number, division.sizes, division.limits
+        if self._program.busy(number, sizes, limits):
             self._retry_ns = now_ns + _AGAIN_NS
-            return
-        for slot, priority in self._program.configure(self._plan.number, division.sizes, division.limits):
+            resumed = self._program.give_up(number, limits)
+        else:
+            resumed = self._program.configure(number, sizes, limits)
+        for slot, priority in resumed:
             self._order(Order(What.RELIEVED, slot, 1 << priority))
 
     def _possible(

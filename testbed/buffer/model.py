@@ -32,7 +32,8 @@ its next departure, or when `recheck` is called, which is meant for the moment b
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from testbed.buffer.settings import BufferBusyError, BufferModelError, BufferSettings, GroupSettings
@@ -199,9 +200,10 @@ class BufferModel:
         """Change settings while frames are inside: all or nothing, and no frame, cell or counter is lost.
 
         Cells outside headroom are divided anew, guaranteed first. BufferBusyError if a pool would then hold more than
-        its new size: lower the thresholds, let it drain, try again. A group above its new threshold or headroom limit
-        keeps what it holds and gets no more; XOFF comes with its next frame (0131). A group that turns lossy resumes
-        at once, and its headroom drains. Cell size and ports are the switch's own and cannot change.
+        its new size, or if headroom that one group has to give up still holds cells that others are promised:
+        `give_up`, let it drain, try again. A group above its new threshold or headroom limit keeps what it holds
+        and gets no more; XOFF comes with its next frame (0131). A group that turns lossy resumes at once, and its
+        headroom drains. Cell size and ports are the switch's own and cannot change.
         """
         if (settings.cell_bytes, settings.ports) != (self._settings.cell_bytes, self._settings.ports):
             raise BufferModelError("cell size and ports cannot be changed in use; make a new buffer")
@@ -209,19 +211,39 @@ class BufferModel:
         divided = {key: _divided(group.used, new[key].guaranteed) for key, group in self._groups.items()}
         used = sum(divided.values(), start=Cells())
         size = _sizes(settings)
-        for name in ("shared", "headroom"):
-            holds, fits = getattr(used, name), getattr(size, name)
-            if holds > fits:
+        headroom = used.headroom
+        if not settings.missing_headroom:  # overbooked headroom promises nothing
+            headroom = sum(max(new[key].headroom, group.used.headroom) for key, group in self._groups.items())
+        for name, needs, has in (("shared", used.shared, size.shared), ("headroom", headroom, size.headroom)):
+            if needs > has:
                 raise BufferBusyError(
-                    f"the {name} pool would have {fits} cells and holds {holds}: "
-                    f"{holds - fits} have to drain before these settings can be used"
+                    f"the {name} pool would have {has} cells and needs {needs}: "
+                    f"{needs - has} have to drain before these settings can be used"
                 )
-        self._settings, self._size, self._used = settings, size, used
+        self._size, self._used = size, used
         for key, group in self._groups.items():
-            group.settings, group.used = new[key], divided[key]
+            group.used = divided[key]
             group.high_water = group.high_water.highest(group.used)
         self._note_high_water()
-        return tuple(Resumed(*key) for key, group in self._groups.items() if self._resume(group))
+        return self._set(settings, new)
+
+    def give_up(self, settings: BufferSettings) -> tuple[Resumed, ...]:
+        """Of other settings those of groups that lose headroom, while the pools stay as they are. For when `configure`
+        is refused: such a group takes no more, so that what it holds beyond its new limit drains.
+        """
+        old = self._settings.all_groups()
+        losers = {
+            key: replace(new, guaranteed=old[key].guaranteed)
+            for key, new in settings.all_groups().items()
+            if new.headroom < old[key].headroom
+        }
+        return self._set(replace(self._settings, headroom_pool=self._size.headroom, groups=old | losers), losers)
+
+    def _set(self, settings: BufferSettings, changed: Mapping[tuple[int, int], GroupSettings]) -> tuple[Resumed, ...]:
+        self._settings = settings
+        for key, group in changed.items():
+            self._groups[key].settings = group
+        return tuple(Resumed(*key) for key in changed if self._resume(self._groups[key]))
 
     def snapshot(self) -> dict[str, Any]:
         """Every counter as plain data, the same for the same history: pools, then groups that were ever used."""

@@ -97,25 +97,6 @@ def divide(pool: int, demands: Iterable[Demand], lossy: int = 0) -> Plan:
     return Plan(pool, shares, refusals)
 
 
-def halfway(old: Plan, new: Plan) -> Plan:
-    """What to set first if the buffer holds too much for `new`: it can be set at once, and frames drain towards `new`.
-
-    Thresholds are the lower of both, so PAUSE comes earlier; headroom stays what it was, so nothing is lost meanwhile.
-    """
-    lower = {(share.port, share.priority): share.xoff for share in new.shares if share.lossless}
-    shares = tuple(
-        Share(
-            share.port,
-            share.priority,
-            share.lossless,
-            share.headroom,
-            min(share.xoff, lower.get((share.port, share.priority), 0)),
-        )
-        for share in old.shares
-    )
-    return Plan(old.pool, shares, old.refusals)
-
-
 def _refusal(demand: Demand, pool: int, left: int) -> str:
     return (
         f"port {demand.port} priority {demand.priority} is not lossless: it needs {demand.needed} cells "

@@ -386,11 +386,44 @@ def test_settings_that_do_not_fit_what_is_inside_are_refused_and_change_nothing(
     with pytest.raises(BufferBusyError) as refused:
         model.configure(BufferSettings((1, 2), 1000, None, {LOSSLESS: lossless(Static(900), headroom=60)}))
     assert str(refused.value) == (
-        "the shared pool would have 880 cells and holds 900: 20 have to drain before these settings can be used"
+        "the shared pool would have 880 cells and needs 900: 20 have to drain before these settings can be used"
     )
     assert model.snapshot() == before
     with pytest.raises(BufferModelError, match=r"^cell size and ports cannot be changed in use; make a new buffer$"):
         model.configure(BufferSettings((1, 2, 3), 1000, None))
+
+
+def test_headroom_is_not_promised_twice_and_who_gives_his_up_takes_no_more() -> None:
+    def share(first: int, second: int) -> BufferSettings:
+        groups = {(port, 3): lossless(Static(5), cells) for port, cells in ((1, first), (2, second)) if cells}
+        return BufferSettings((1, 2), 1000, 30, groups=groups)
+
+    model = BufferModel(share(10, 20))
+    fill(model, 12)
+    before = model.snapshot()
+    with pytest.raises(BufferBusyError) as refused:
+        model.configure(share(0, 30))
+    assert str(refused.value) == (
+        "the headroom pool would have 30 cells and needs 37: 7 have to drain before these settings can be used"
+    )
+    assert model.snapshot() == before
+    assert model.give_up(share(0, 30)) == (Resumed(1, LOSSLESS),)
+    assert model.used(1, LOSSLESS) == Cells(shared=5, headroom=7)
+    assert [model.settings.group(port, LOSSLESS).headroom for port in (1, 2)] == [0, 20]
+    assert model.settings.headroom_cells == 30
+    model.release(1, LOSSLESS, 6 * CELL)
+    with pytest.raises(BufferBusyError):
+        model.configure(share(0, 30))
+    model.release(1, LOSSLESS, CELL)
+    assert model.configure(share(0, 30)) == ()
+
+
+def test_overbooked_headroom_promises_nothing_so_nobody_waits_for_it() -> None:
+    model = switch(lossless(Static(5), headroom=10))
+    fill(model, 12)
+    groups = {(1, LOSSLESS): lossless(Static(5), 5), (2, LOSSLESS): lossless(Static(5), 20)}
+    assert model.configure(BufferSettings((1, 2), 1000, 20, groups=groups, overbook_headroom=True)) == ()
+    assert model.used(1, LOSSLESS) == Cells(shared=5, headroom=7)
 
 
 # What is refused

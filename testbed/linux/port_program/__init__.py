@@ -11,7 +11,7 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -252,14 +252,29 @@ class PortProgram:
         self._run("resize", _SIZES.pack(buffer, *sizes))
         return [key for key in limits if self.is_congested(*key) and self.recheck(*key)]
 
+    def give_up(self, buffer: int, limits: Mapping[tuple[int, int], GroupLimits]) -> list[tuple[int, int]]:
+        """Of new limits those of groups that lose headroom, while the pools stay as they are. For when the buffer is
+        `busy`: such a group takes no more, so what it holds beyond its new limit drains. Returns the groups that
+        resume.
+        """
+        losers = {
+            key: replace(group, guaranteed=old.guaranteed)
+            for key, group in limits.items()
+            if group.headroom < (old := self.limits(*key)).headroom
+        }
+        return self.configure(buffer, self.buffer(buffer).size, losers)
+
     def busy(self, buffer: int, sizes: tuple[int, int, int], limits: Mapping[tuple[int, int], GroupLimits]) -> int:
-        """How many cells have to drain before these settings can be used."""
-        shared = headroom = 0
+        """How many cells have to drain before these settings can be used (BufferModel.configure)."""
+        shared = headroom = owed = promised = 0
         for (slot, priority), group in limits.items():
             used = self.group(slot, priority).used
             shared += max(0, used[0] + used[1] - group.guaranteed)
             headroom += used[2]
-        return max(0, shared - sizes[1], headroom - sizes[2])
+            owed += max(used[2], group.headroom)
+            promised += group.headroom
+        overbooked = promised > sizes[2]
+        return max(0, shared - sizes[1], (headroom if overbooked else owed) - sizes[2])
 
     def attach(self, slot: int) -> None:
         """Put the program on a port in this process's network namespace."""

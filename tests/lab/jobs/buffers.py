@@ -162,7 +162,7 @@ class Pair:
         self.seen.add(f"recheck {wanted}")
 
     def configure(self, settings: BufferSettings) -> None:
-        """Other settings while cells are in use: both do it, or both say why not."""
+        """Other settings while cells are in use: both do it, or both say why not and do what they can."""
         sizes = settings.guaranteed_cells, settings.shared_cells, settings.headroom_cells
         groups = {(self._slots[port], priority): limits(g) for (port, priority), g in settings.all_groups().items()}
         busy = self._program.busy(self._buffer, sizes, groups)
@@ -172,6 +172,8 @@ class Pair:
             self.seen.add("busy")
             if not busy:
                 self.differences.append("configure: the model is busy, the program is not")
+            resumed = {(self._slots[one.port], one.priority) for one in self.model.give_up(settings)}
+            self._compare("give up", (0, 0), resumed, set(self._program.give_up(self._buffer, groups)))
             return
         found = set(self._program.configure(self._buffer, sizes, groups))
         if busy or found != resumed:

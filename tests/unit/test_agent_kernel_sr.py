@@ -308,6 +308,7 @@ _steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(_steps)
 def test_in_any_order_and_whatever_is_refused_the_kernel_has_what_is_installed(
     steps: list[tuple[PolicyItem | VpnItem, bool, int | None]],
@@ -330,6 +331,7 @@ def test_in_any_order_and_whatever_is_refused_the_kernel_has_what_is_installed(
         router.check()
 
 
+@pytest.mark.slow
 @given(_steps)
 def test_a_vpn_that_changes_keeps_what_stays(steps: list[tuple[PolicyItem | VpnItem, bool, int | None]]) -> None:
     """Nothing of a VPN that is replaced is taken away and put back: packets go on meanwhile."""

@@ -525,6 +525,7 @@ def test_a_controller_that_reads_nothing_is_given_up_when_too_much_waits_and_tol
     red.check()
 
 
+@pytest.mark.slow
 def test_500_policies_are_installed_noted_and_taken_over_and_what_is_too_much_is_refused(
     red: R1, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ def test_more_octets_than_there_is_room_for_are_refused_and_fewer_are_not() -> N
     noted.weigh(item)
 
 
+@pytest.mark.slow
 def test_the_most_that_may_be_installed_fits_into_the_notes_and_into_a_report() -> None:
     each = MOST_OCTETS // MOST_ITEMS
     more = next(more for more in range(100) if len(Noted("R1", [policy(MOST_ITEMS, more=more)]).octets[0]) > each) - 1

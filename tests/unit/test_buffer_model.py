@@ -683,7 +683,7 @@ class Switch(RuleBasedStateMachine):
 
 
 Switch.TestCase.settings = hypothesis_settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestEveryHistory = Switch.TestCase
+TestEveryHistory = pytest.mark.slow(Switch.TestCase)
 
 
 def test_checking_a_large_switch_looks_at_its_groups_only_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,7 @@ def test_list_gives_scripts_every_experiment_with_its_parameters(capsys: pytest.
     assert {"name": "star", "summary": "Hosts around one switch: star,N"} in content["topologies"]
 
 
+@pytest.mark.slow
 def test_completion_offers_commands_and_experiments() -> None:
     def complete(line: str) -> list[str]:
         environment = {

@@ -486,6 +486,7 @@ def lines(draw: st.DrawFn, names: tuple[str, str]) -> dict[str, Any]:
     return made | {"t_ns": at, "port": port}
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.data(), st.tuples(texts, texts).filter(lambda names: names[0] != names[1]))
 def test_any_sequence_of_events_makes_a_diagram(data: st.DataObject, names: tuple[str, str]) -> None:

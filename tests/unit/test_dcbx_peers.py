@@ -164,6 +164,7 @@ def old_values_that_come_twice() -> Story:
     return Story((port(None, 0), port(0, 0)), [], [[0, S // 1000 + 1]], (port(1, 0), port(1, 1)))
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @example(old_values_that_come_twice())
 @given(stories())
@@ -174,6 +175,7 @@ def test_after_any_disturbance_two_ports_come_to_the_same_state_as_two_new_ones(
     assert link.b.state == ideal.b.state
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(stories())
 def test_what_they_agree_on_follows_from_the_settings_alone(story: Story) -> None:
@@ -200,6 +202,7 @@ def test_what_they_agree_on_follows_from_the_settings_alone(story: Story) -> Non
                 assert feature.defended == (feature.oper & ~(there.oper or 0) if on else 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(stories())
 def test_when_nothing_changes_nothing_is_told_and_only_the_interval_sends(story: Story) -> None:
@@ -222,6 +225,7 @@ def test_ports_of_different_formats_keep_to_their_own_settings(data: st.DataObje
             assert port.state.pfc.oper == (port.settings.pfc.enabled if port.settings.pfc else None)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(stories(), st.lists(st.tuples(st.integers(0, 3), masks), min_size=1, max_size=30))
 def test_strangers_on_the_cable_turn_dcbx_off_while_they_last_and_leave_no_trace(
@@ -294,6 +298,7 @@ def values_that_nobody_has_set() -> Story:
     return Story(before, [], [[0]], (port(rules[0], 0, True), port(rules[1], 0, True)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @example(values_that_nobody_has_set())
 @given(stories(contradiction=True))

@@ -287,6 +287,7 @@ def test_a_snapshot_has_every_feature_and_what_was_counted() -> None:
     assert (seen["mac"], seen["chassis_id"], seen["port_id"]) == (str(HIGH), str(HIGH), "eth0")
 
 
+@pytest.mark.slow
 @given(st.sampled_from(DcbxVersion), drafts() | publisheds())
 def test_whatever_a_peer_says_survives_json_and_fits_the_table(version: DcbxVersion, tlvs: DcbxTlvs) -> None:
     ets = Ets((0,) * 8, (100, *[0] * 7), None if version is DRAFT else (2,) * 8)
@@ -427,6 +428,7 @@ def test_a_frame_that_is_refused_says_why() -> None:
     assert line["why"] == "a frame of 9 octets is cut short: an Ethernet header would end at 14"
 
 
+@pytest.mark.slow
 @given(drafts())
 def test_what_the_line_of_a_frame_has_is_what_the_codec_reads(tlvs: DcbxTlvs) -> None:
     found = read(DRAFT, encode(DRAFT, tlvs)).tlvs

@@ -95,6 +95,7 @@ def test_the_curve_is_followed_within_its_bound_at_every_length(pmax: str, kmin:
         assert parameters.expected_fraction(queue) == curve.fraction(queue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pmax", PMAXES)
 def test_what_is_expected_is_what_the_kernels_algorithm_does(pmax: str) -> None:
     parameters = red_parameters(EcnCurve("100kB", "400kB", pmax))

@@ -149,6 +149,7 @@ def without_headroom(tlvs: DcbxTlvs) -> DcbxTlvs:
     return DcbxTlvs(tlvs.traffic_classes, tlvs.ets, tlvs.recommendation, pfc, tlvs.applications, tlvs.cn)
 
 
+@pytest.mark.slow
 def test_wireshark_reads_every_published_tlv_as_we_meant_it(tmp_path: Path) -> None:
     sent = list(some_tlvs())
     frames = [

@@ -243,6 +243,7 @@ def test_headroom_that_is_short_by_some_frames_loses_as_many(short_by: int) -> N
     assert losses_after_xoff(needed, plan, iter(lambda: 2000, None)) == short_by
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), pool=st.integers(400, 1500), first=demands.filter(bool), second=demands)
 @example(0, 402, (Demand(3, 2, 0, 40), Demand(1, 0, 0, 14), *SMALL), (Demand(3, 2, 0, 1),)).via("what others gave up")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tracemalloc
 
+import pytest
+
 from tests.fuzz_lldp import MOST_MEMORY, Mutator, Target, arcs_of, load_corpus, memory_of, run, walk
 
 SHORT = 4000
@@ -17,6 +19,7 @@ def test_the_corpus_is_read_refused_or_counted_and_never_fails() -> None:
     assert target.outcomes["read"] >= 40
 
 
+@pytest.mark.slow
 def test_damaged_frames_are_read_refused_or_counted_and_never_fail() -> None:
     outcomes = run(int(os.environ.get("XOFF_FUZZ", SHORT)), seed=1).outcomes
     assert outcomes["read"] > SHORT / 4  # most damage is inside, where it counts

@@ -270,6 +270,7 @@ class Routers:
         return goal in srv6.locator(srv6.number(router)) or any(goal in network for network in on_link)
 
 
+@pytest.mark.slow
 @given(_wans())
 def test_by_the_commands_alone_every_address_is_reached_by_the_shortest_way(spans: list[Span]) -> None:
     wan = graph(spans)
@@ -285,6 +286,7 @@ def test_by_the_commands_alone_every_address_is_reached_by_the_shortest_way(span
                 assert nearest in spans[cable - 1][:2]
 
 
+@pytest.mark.slow
 @given(_wans())
 def test_by_the_commands_alone_a_router_whose_link_failed_takes_the_next_way(spans: list[Span]) -> None:
     wan = graph(spans)

@@ -374,6 +374,7 @@ def noise(rng: random.Random) -> bytes:
     return PauseFrame(PEER, rng.randrange(65536)).encode()
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_damaged_frames_change_nothing_but_counters() -> None:
     rng = random.Random(8808)
     one = port(watchdog=WATCHDOG)
@@ -990,4 +991,4 @@ class TwoEnds(RuleBasedStateMachine):
 
 
 TwoEnds.TestCase.settings = hypothesis_settings(max_examples=100, stateful_step_count=40, deadline=None)
-TestEveryHistory = TwoEnds.TestCase
+TestEveryHistory = pytest.mark.slow(TwoEnds.TestCase)

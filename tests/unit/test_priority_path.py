@@ -263,6 +263,7 @@ def _ports() -> st.SearchStrategy[list[PathPort]]:
     return few.map(lambda ports: [dataclasses.replace(port, name=f"p{at}") for at, port in enumerate(ports)])
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=200)
 @given(_ports())
 def test_a_path_is_right_exactly_if_all_its_ports_treat_what_is_lossless_alike(ports: list[PathPort]) -> None:

@@ -379,6 +379,7 @@ def test_the_new_session_of_a_router_takes_the_place_of_the_old_one(figure_3: Wo
     assert figure_3.south.routers == ["R1", "R2", "R3"]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.integers(0, 10**6))
 def test_after_any_history_routers_have_what_a_fresh_controller_would_give_them(seed: int) -> None:
@@ -756,6 +757,7 @@ def test_an_agent_refuses_what_is_for_another_router_and_ends_on_nonsense() -> N
 # Size
 
 
+@pytest.mark.slow
 def test_50_routers_with_200_policies_are_ready_at_once_and_again_after_a_failure() -> None:
     chance = random.Random(5)
     links = [(f"R{n}", f"R{n + 1}", 3) for n in range(1, 50)] + [("R1", "R50", 3)]

@@ -418,6 +418,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["/policies", "/vpns"]),
     st.sampled_from(sorted(POLICY) + sorted(VPN) + ["candidates", "binding_sid", "slice", "service"]),

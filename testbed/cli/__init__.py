@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import testbed
 from testbed.errors import UsageError, XoffError
@@ -33,7 +33,10 @@ class Terminated(KeyboardInterrupt):
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, with one clear line for a mistake."""
+    """argparse, with one clear line for a mistake, and no options that a later one could make mean something else."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
@@ -68,7 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         except ImportError:
             pass  # the front door shows its help before anything is installed
         _refuse_unknown_command(parser, arguments)
-        options = parser.parse_args(arguments)
+        options, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            _refuse_unknown_word(_commands(parser).get(options.command, parser), unknown[0])
         if options.command is None:
             parser.print_help()
             return 0
@@ -92,11 +97,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _refuse_unknown_command(parser: argparse.ArgumentParser, arguments: list[str]) -> None:
     given = next((word for word in arguments if not word.startswith("-")), None)
-    known = next(a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    known = _commands(parser)
     if given is not None and given not in known:
         near = get_close_matches(given, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         raise UsageError(f"there is no command {given}; {hint}")
+
+
+def _refuse_unknown_word(parser: argparse.ArgumentParser, given: str) -> NoReturn:
+    near = get_close_matches(given.partition("=")[0], parser._option_string_actions, 1)
+    raise UsageError(
+        f"{parser.prog} does not take {given}; " + (f"did you mean {near[0]}?" if near else f"see {parser.prog} --help")
+    )
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    return next(dict(a.choices) for a in parser._actions if isinstance(a, argparse._SubParsersAction))
 
 
 def _complain(text: str) -> None:

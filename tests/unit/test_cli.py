@@ -43,6 +43,11 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["run", "hello", "-j", "0"], "-j 0: at least 1 is expected"),
         (["shell", "stra"], "there is no topology stra; did you mean star?"),
         (["image", "shine"], "argument"),
+        (["test", "--unti"], "xoff test does not take --unti; did you mean --unit?"),
+        (["test", "--al"], "xoff test does not take --al; did you mean --all?"),
+        (["run", "hello", "--timeoutt=3s"], "xoff run does not take --timeoutt=3s; did you mean --timeout?"),
+        (["clean", "up"], "xoff clean does not take up; see xoff clean --help"),
+        (["--verbose"], "xoff does not take --verbose; did you mean --version?"),
         (["completion", "tcsh"], "argument shell: invalid choice: 'tcsh'"),
     ],
 )

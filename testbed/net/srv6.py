@@ -200,9 +200,8 @@ class WanGraph:
             if other == router:
                 continue
             for rank, leg in enumerate(self.ways(router, other)):
-                metric = f" metric {_BACKUP_METRIC + rank}" if rank else ""
                 for reached in (locator(number(other)), f"{source(number(other))}/128"):
-                    commands.append(f"ip -6 route add {reached} via {leg.next_hop} dev {leg.interface}{metric}")
+                    commands.append(f"ip -6 route add {reached} via {leg.next_hop} dev {leg.interface}{_metric(rank)}")
         for cable, owner in self._far_cables(router).items():
             leg = self.ways(router, owner)[0]
             commands.append(f"ip -6 route add {link_address(cable, 0)}/64 via {leg.next_hop} dev {leg.interface}")
@@ -210,7 +209,8 @@ class WanGraph:
             commands += sr_filters.outwards(f"{router}-eth{place}", DOMAIN)
         for leg in legs:
             commands += sr_filters.inwards(leg.interface, DOMAIN, locator(own))
-        commands += [_local(sid, legs[0].interface) for sid in sids if sid.kind is Kind.END or sid.kind.has_adjacencies]
+        for sid in sids:
+            commands += _local(sid, [leg.interface for leg in legs])
         return commands
 
     def report(
@@ -301,9 +301,18 @@ def edge_buffer(groups: Iterable[tuple[int, int]], headroom: int, most: int = 0)
     return Buffer(total=total, xoff=_XOFF, xon_offset=_XON_OFFSET, groups=settings, shortest=_SHORTEST)
 
 
-def _local(sid: Sid, out: str) -> str:
+def _metric(rank: int) -> str:
+    """Of one of several routes to the same: of those that are up the kernel takes the first."""
+    return f" metric {_BACKUP_METRIC + rank}" if rank else ""
+
+
+def _local(sid: Sid, interfaces: Sequence[str]) -> list[str]:
+    """The kernel's part of a SID. End is for no cable, but its route has to name one: each, so that one is up."""
     beside_linux.check(sid)
+    route = f"ip -6 route add {sid.address}/128 encap seg6local action"
     if sid.kind is Kind.END:
-        return f"ip -6 route add {sid.address}/128 encap seg6local action End dev {out}"
-    one = sid.adjacencies[0]
-    return f"ip -6 route add {sid.address}/128 encap seg6local action End.X nh6 {one.next_hop} dev {one.interface}"
+        return [f"{route} End dev {name}{_metric(rank)}" for rank, name in enumerate(interfaces)]
+    if sid.kind.has_adjacencies:
+        one = sid.adjacencies[0]
+        return [f"{route} End.X nh6 {one.next_hop} dev {one.interface}"]
+    return []

@@ -217,7 +217,7 @@ class Routers:
         self.at: dict[IPv6Address, tuple[str, str]] = {}
         """Router and interface of each address."""
         self.routes: dict[str, list[tuple[IPv6Network, int, IPv6Address, str]]] = {name: [] for name in wan.routers}
-        self.local: dict[str, dict[str, str]] = {name: {} for name in wan.routers}
+        self.local: dict[str, dict[str, list[str]]] = {name: {} for name in wan.routers}
         for router in wan.routers:
             sids = [srv6.end(router)]
             for place, leg in enumerate(wan.legs[router]):
@@ -240,7 +240,7 @@ class Routers:
                 self.routes[router].append(route)
             case ["ip", "-6", "route", "add", sid, "encap", "seg6local", "action", *action]:
                 assert IPv6Address(sid.removesuffix("/128")) in [one.address for one in sids]
-                self.local[router][sid] = " ".join(action)
+                self.local[router].setdefault(sid, []).append(" ".join(action))
             case ["ip", "-6", "rule", "add", "to", _, "lookup", "main", "priority", "999"]:
                 pass
             case ["ip", "sr", "tunsrc", "set", address]:
@@ -301,10 +301,19 @@ def test_by_the_commands_alone_a_router_whose_link_failed_takes_the_next_way(spa
 
 def test_sids_without_a_vpn_are_put_behind_their_behaviours() -> None:
     assert Routers(graph([("r1", "r2", 1)])).local["r1"] == {
-        "fd00:5:1:1::/128": "End dev r1-eth0",
-        "fd00:5:1:20::/128": "End.X nh6 fd00:c:1::2 dev r1-eth0",
-        "fd00:5:1:10::/128": "End.X nh6 fd00:c:1::2 dev r1-eth0",
+        "fd00:5:1:1::/128": ["End dev r1-eth0"],
+        "fd00:5:1:20::/128": ["End.X nh6 fd00:c:1::2 dev r1-eth0"],
+        "fd00:5:1:10::/128": ["End.X nh6 fd00:c:1::2 dev r1-eth0"],
     }
+
+
+def test_an_end_sid_is_there_as_long_as_any_cable_is() -> None:
+    local = Routers(graph([("r1", "r2", 1), ("r1", "r3", 1), ("r1", "r2", 2)])).local["r1"]
+    assert local["fd00:5:1:1::/128"] == [
+        "End dev r1-eth0",
+        "End dev r1-eth1 metric 2049",
+        "End dev r1-eth2 metric 2050",
+    ]
 
 
 def test_a_site_without_a_controller_is_a_vrf_with_a_route_into_the_tunnel() -> None:

@@ -79,7 +79,7 @@ def run(
     folder = new_folder(Path(out), experiment.name)
     follower = _Follower(ready, job, folder, watcher, cancel or threading.Event())
     try:
-        follower.follow(pack(job, experiment))
+        follower.follow(experiment)
     except BaseException:
         if not any(folder.iterdir()):
             folder.rmdir()
@@ -126,9 +126,10 @@ class _Follower:
         self._give_up_s = float("inf")
         self.interrupted = False
 
-    def follow(self, job: bytes) -> None:
+    def follow(self, experiment: Experiment) -> None:
         """Start the job and see it through."""
-        self._code = hashlib.sha256(job).hexdigest()
+        self._code = hashlib.sha256(pack(self._job, experiment)).hexdigest()
+        job = pack(self._job, experiment, held=self._ready.holds_code)
         with cache.owned("run") as workplace:
             begin = time.monotonic()
             try:

@@ -109,10 +109,24 @@ def used(path: Path) -> Path:
 
 def prune(pattern: str) -> None:
     """Remove what nobody has used for weeks: images and snapshots of code that has moved on."""
+    for path, used_s in _last_used(pattern).items():
+        if time.time() - used_s > _UNUSED_S:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def keep_newest(pattern: str, number: int) -> None:
+    """Remove all but those that were used last. Who runs from another has its files open, and does not notice."""
+    found = _last_used(pattern)
+    for path in sorted(found, key=found.__getitem__)[:-number]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _last_used(pattern: str) -> dict[Path, float]:
+    found = {}
     for path in root().glob(pattern):
         with suppress(FileNotFoundError):  # another xoff prunes too
-            if time.time() - path.stat().st_mtime > _UNUSED_S:
-                shutil.rmtree(path, ignore_errors=True)
+            found[path] = path.stat().st_mtime
+    return found
 
 
 def publish(built: Path, final: Path) -> None:

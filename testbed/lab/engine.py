@@ -69,6 +69,11 @@ class Ready:
         return self.snapshot.accelerator.name if self.snapshot else "none"
 
     @property
+    def holds_code(self) -> bool:
+        """Whether the code that `job.held` has is there before the job is."""
+        return self.snapshot is not None
+
+    @property
     def image_digest(self) -> str:
         return self.snapshot.image.digest if self.snapshot else ""
 

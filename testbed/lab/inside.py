@@ -1,15 +1,26 @@
-"""The virtual machine's end of the lab: process 1 calls `main` with the job unpacked."""
+"""The virtual machine's end of the lab: process 1 calls `main` when it has unpacked the code that labs hold.
+
+That code is imported, and the machine stops: a snapshot is taken there (see `snapshot.py`). Every job wakes from it and
+finds all modules imported, which was most of what a short job cost.
+"""
 
 from __future__ import annotations
 
+import compileall
 import fcntl
+import gc
 import hashlib
+import importlib
 import os
+import pkgutil
+import py_compile
 import signal
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
+import testbed
 from testbed.lab.job import Job
 from testbed.lab.supervisor import Supervisor
 from testbed.lab.wire import Frame
@@ -20,15 +31,30 @@ OUT_PORT = "xoff.out"
 COMMAND_PORT = "xoff.commands"
 _KERNEL_URGENCY = {"rcu_": 60, "ksoftirqd": 46}
 """Real-time priorities, by the beginning of a thread's name. Agents have 50, speakers 30."""
+_ROOMS = ("agent", "buffer", "dcbx", "ecn", "frames", "headroom", "linux", "net", "pfc", "priority", "srv6")
+_NOT_IN_LABS = ("testbed.linux.port_program.build",)
 
 
-def main(checkpoint_ns: int) -> None:
+def main(_: int) -> None:
+    """Get ready, stop the machine, and do the job that is there when it goes on."""
+    _hurry_kernel()
+    _forbid_turns()
+    _import_rooms()
+    gc.collect()
+    gc.freeze()  # what is here now stays: later collections need not look at it
+    os.sync()
+    process_1 = sys.modules["__main__"]  # guest/init.py, whose fork we are: it knows how to stop, and where jobs are
+    checkpoint_ns = time.monotonic_ns()
+    process_1.stop_the_machine()
+    process_1.unpack_job()
+    _do_job(checkpoint_ns)
+
+
+def _do_job(checkpoint_ns: int) -> None:
     """Do the job and speak to the user's machine through two virtio ports."""
     job = Job.decode((_HOME / "job.json").read_text())
     out = os.open(_port(OUT_PORT), os.O_WRONLY)
     commands = PortCommands(_port(COMMAND_PORT))
-    _hurry_kernel()
-    _forbid_turns()
     if job.reproducible:
         kernel.reseed_random(hashlib.sha256(f"xoff seed {job.seed}".encode()).digest())
         start_ns = _wait_for_round_moment(checkpoint_ns)
@@ -36,6 +62,15 @@ def main(checkpoint_ns: int) -> None:
         start_ns = time.monotonic_ns()
     supervisor = Supervisor(job, _HOME / "code", _HOME / "work", start_ns, lambda frame: _write(out, frame))
     supervisor.run(commands)
+
+
+def _import_rooms() -> None:
+    """Import what jobs need, for those are forks of ours, and leave what is compiled for programs they start."""
+    compileall.compile_dir(_HOME / "code", quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    for room in _ROOMS:
+        for module in pkgutil.walk_packages([f"{testbed.__path__[0]}/{room}"], f"testbed.{room}."):
+            if module.name not in _NOT_IN_LABS:
+                importlib.import_module(module.name)
 
 
 def _hurry_kernel() -> None:

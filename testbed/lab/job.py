@@ -1,23 +1,22 @@
-"""What a lab is asked to do, and the code it does it with: one tar, the same bytes for the same inputs."""
+"""What a lab is asked to do, and the code it does it with: tars, the same bytes for the same inputs."""
 
 from __future__ import annotations
 
 import io
 import json
 import tarfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import controllers
-import experiments
 import testbed
-import topologies
 from testbed.errors import UsageError
 from testbed.lab.definition import Experiment
 from testbed.lab.handle import plain
 
-_PACKAGES = (testbed, topologies, controllers, experiments)
+_HELD = ("testbed", "topologies", "controllers")
+_BROUGHT = ("experiments",)
 _OURS = Path(testbed.__path__[0]).parent
 LARGEST = (16 << 20) - 8
 USER_CODE = "user"
@@ -77,13 +76,9 @@ def job_for(experiment: Experiment, given: dict[str, Any], seed: int, limits: Li
     return Job(_place(experiment.source), experiment.name, parameters, seed, limits, reproducible)
 
 
-def pack(job: Job, experiment: Experiment | None = None) -> bytes:
-    """The job and all code it may use, as an uncompressed tar.
-
-    Uncompressed because compressors differ between machines, and sorted and undated because the lab's
-    result must depend on what the files say and on nothing else.
-    """
-    files = {f"code/{name}": content for name, content in code().items()}
+def pack(job: Job, experiment: Experiment | None = None, *, held: bool = False) -> bytes:
+    """The job and all code it may use, as a tar; `held`: without the code that the lab holds already."""
+    files = {f"code/{name}": content for name, content in (_read(_BROUGHT) if held else code()).items()}
     files["job.json"] = job.encode().encode()
     if experiment is not None and job.source.startswith(f"{USER_CODE}/"):
         folder = experiment.source.parent
@@ -94,25 +89,41 @@ def pack(job: Job, experiment: Experiment | None = None) -> bytes:
                 files[f"code/{USER_CODE}/{path.relative_to(folder)}"] = path.read_bytes()
             except (OSError, ValueError) as error:  # ValueError: a name that no file can have
                 raise UsageError(f"{experiment.name} needs {path}, which cannot be read: {error}") from None
+    packed = _tar(files)
+    if len(packed) > LARGEST:
+        raise UsageError(f"the job and its files have {len(packed) >> 20} MB; the lab takes {LARGEST >> 20} MB")
+    return packed
+
+
+def held() -> bytes:
+    """The code that a lab can hold before it has a job, as a tar: what its users do not change from run to run."""
+    return _tar({f"code/{name}": content for name, content in _read(_HELD).items()})
+
+
+def code() -> dict[str, bytes]:
+    """Every file of Xoff's own packages, by its path under the common parent."""
+    return _read(_HELD + _BROUGHT)
+
+
+def _read(packages: tuple[str, ...]) -> dict[str, bytes]:
+    found = {}
+    for package in packages:
+        for path in sorted((_OURS / package).rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                found[str(path.relative_to(_OURS))] = path.read_bytes()
+    return found
+
+
+def _tar(files: Mapping[str, bytes]) -> bytes:
+    """Uncompressed because compressors differ between machines, and sorted and undated because the lab's result must
+    depend on what the files say and on nothing else."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in sorted(files.items()):
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-    if out.tell() > LARGEST:
-        raise UsageError(f"the job and its files have {out.tell() >> 20} MB; the lab takes {LARGEST >> 20} MB")
     return out.getvalue()
-
-
-def code() -> dict[str, bytes]:
-    """Every file of Xoff's own packages, by its path under the common parent."""
-    found = {}
-    for package in _PACKAGES:
-        for path in sorted(Path(package.__path__[0]).rglob("*")):
-            if path.is_file() and path.suffix != ".pyc":
-                found[str(path.relative_to(_OURS))] = path.read_bytes()
-    return found
 
 
 def _place(source: Path) -> str:

@@ -139,6 +139,7 @@ class Machine:
     def __init__(self, argv: Sequence[str], folder: Path, core: int | None, *, batch: bool = False) -> None:
         """`core`: the only one that it may use. `batch`: its threads wait for each other to pause (decision 0010)."""
         self.folder = folder
+        self._has_drive = False
         before = os.sched_getaffinity(0)
         if core is not None:
             os.sched_setaffinity(0, {core})  # inherited; of this thread only
@@ -209,7 +210,15 @@ class Machine:
             time.sleep(_POLL_S)
 
     def save(self, state: Path) -> None:
-        """Write everything but the memory, which is a file already, to the new file `state` in our folder."""
+        """Write everything but the memory, which is a file already, to the file `state` in our folder.
+
+        That is a new file, or the one that was loaded.
+        """
+        if not self._has_drive:
+            self._create(state)
+        self._snapshot("savevm", state)
+
+    def _create(self, state: Path) -> None:
         tool = needs.find_program("qemu-img")
         if tool is None:
             raise QemuError("qemu-img is missing (it makes the file for the snapshot); install the package qemu-utils")
@@ -217,7 +226,27 @@ class Machine:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise QemuError(f"{tool} could not make {state}: {done.stderr.strip()}")
-        self._snapshot("savevm", state)
+
+    def job_memory(self) -> tuple[int, int]:
+        """Which PCI device has the job's memory, and where the guest's firmware put that."""
+        told = self.command("info pci")
+        found = re.search(
+            r"device +(\d+), function 0:\s+[^:]+: PCI device 1af4:1110.*?BAR2: .*? at 0x([0-9a-f]+)", told, re.S
+        )
+        if found is None:
+            raise QemuError(f"QEMU does not tell where the job's memory is: {told.strip()[:200]}")
+        return int(found[1]), int(found[2], 16)
+
+    def place_job_memory(self, device: int, address: int) -> None:
+        """Put the job's memory where it was when a state was saved, as the firmware would.
+
+        Only a machine that writes snapshots needs it: QEMU loads no state with shared memory in another place, and the
+        reset with which loading begins takes the memory away again, but does not forget where it was.
+        """
+        config = 1 << 31 | device << 11
+        for register, value in ((0x18, address & 0xFFFF_FFFF), (0x1C, address >> 32), (0x04, 2)):
+            self.command(f"o/w 0xcf8 {config | register:#x}")
+            self.command(f"o/w 0xcfc {value:#x}")
 
     def load(self, state: Path) -> None:
         """Take up what `save` has written. QEMU writes to the file a little, so it must be our own copy."""
@@ -226,13 +255,14 @@ class Machine:
     def _snapshot(self, command: str, state: Path) -> None:
         # These work in QEMU's main thread, while the commands of its other monitor for the same use threads and queues
         # that stand still in record mode when the machine is stopped. A name without a directory is in our folder.
-        for line in (
+        prepare = (
             "migrate_set_capability x-ignore-shared on",
             f"drive_add -n 0 driver=qcow2,node-name=state,file.driver=file,file.filename={state.name}",
-            f"{command} lab",
-        ):
+        )
+        for line in (*(() if self._has_drive else prepare), f"{command} lab"):
             if said := self.command(line):
                 raise QemuError(f"QEMU could not {command} the lab's state: {said}{self.last_words()}")
+        self._has_drive = True
 
     def broken(self) -> QemuError:
         return QemuError(f"QEMU ended with {self.process.wait()}{self.last_words()}")

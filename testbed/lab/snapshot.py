@@ -3,10 +3,14 @@
 The guest stops itself at one instruction (see `guest/init.py`), so the snapshot does not depend on when
 the host notices. Its memory is a file that every run maps privately: nothing is copied, and runs side
 by side share what they do not change.
+
+There are two: of the machine as it has booted, and of the same machine after it has unpacked and imported
+Xoff's own code (see `inside.py`). The first changes with the image, the second with each change of the code.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -19,12 +23,20 @@ from pathlib import Path
 from testbed.lab import cache, qemu
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
+from testbed.lab.job import held
 from testbed.lab.qemu import Accelerator, Machine, QemuError
 
 _MEMORY, _STATE, _MANIFEST = "memory", "state", "manifest.json"
+_JOB = "job"
 _ROOM = 3 << 30
+_KEPT = 3
+"""Snapshots with code in them that stay in the cache, for each machine; the next run makes another if need be."""
 _BOOT_SECONDS = 300.0
 _ATTEMPTS = 8
+
+
+class _SpoiltError(QemuError):
+    """QEMU cannot load what has booted."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +70,12 @@ class Snapshot:
             return self._wake(job, folder, core)
 
     def _wake(self, job: bytes, folder: Path, core: int | None) -> Machine:
-        with (folder / "job").open("wb") as out:
-            out.write(len(job).to_bytes(8, "little") + job)
-            out.truncate(qemu.JOB_SPACE_MB << 20)
+        _lay_down(job, folder)
         argv = qemu.arguments(self.image, self.accelerator, self.memory, fresh=False)
         machine = Machine(argv, folder, core, batch=self.accelerator.deterministic)
         try:
-            shutil.copyfile(self.state, folder / "state")
-            machine.load(folder / "state")
+            shutil.copyfile(self.state, folder / _STATE)
+            machine.load(folder / _STATE)
             machine.command("cont")
         except BaseException:
             machine.close()
@@ -74,22 +84,39 @@ class Snapshot:
 
 
 def ensure(image: Image, accelerator: Accelerator, report: Report, boot_seconds: float = _BOOT_SECONDS) -> Snapshot:
-    """The snapshot for this image, accelerator and QEMU, from the cache or taken now."""
-    final = _place(image, accelerator)
-    if _whole(final):
-        return Snapshot(cache.used(final), image, accelerator)
-    with cache.locked("lab snapshot", report):
-        if not _whole(final):
-            if final.exists():
-                report(f"the snapshot in {final} is damaged; taking it again")
-            report(f"booting the lab once ({accelerator.name}) to take its snapshot")
-            for _ in range(_ATTEMPTS):
-                if _take(image, accelerator, final, boot_seconds):
-                    break
-                report("the lab's clock ran on while it was stopped; booting it again")
-            else:
-                raise QemuError(f"no exact snapshot in {_ATTEMPTS} attempts; is this machine very busy?")
-    return Snapshot(final, image, accelerator)
+    """The snapshot for this image, accelerator, QEMU and code, from the cache or taken now."""
+    code = held()
+    booted = _place(image, accelerator)
+    final = booted.with_name(f"{booted.name}-{hashlib.sha256(code).hexdigest()[:16]}")
+
+    def make(place: Path, what: str, onto: tuple[Path, bytes] | None = None) -> None:
+        if place.exists():
+            report(f"the snapshot in {place} is damaged; taking it again")
+        report(what)
+        for _ in range(_ATTEMPTS):
+            if _take(image, accelerator, place, boot_seconds, onto):
+                return
+            report("the lab's clock ran on while it was stopped; once more")
+        raise QemuError(f"no exact snapshot in {_ATTEMPTS} attempts; is this machine very busy?")
+
+    def boot() -> None:
+        make(booted, f"booting the lab once ({accelerator.name}) to take its snapshot")
+
+    def put_in() -> None:
+        make(final, "putting this version of Xoff into the lab, once", (cache.used(booted), code))
+
+    if not _whole(final):
+        with cache.locked("lab snapshot", report):
+            if not _whole(final):
+                if not _whole(booted):
+                    boot()
+                try:
+                    put_in()
+                except _SpoiltError:
+                    boot()
+                    put_in()
+                cache.keep_newest(f"{booted.name}-*", _KEPT)
+    return Snapshot(cache.used(final), image, accelerator)
 
 
 def total_size() -> int:
@@ -105,27 +132,71 @@ def _place(image: Image, accelerator: Accelerator) -> Path:
     return cache.root() / f"snapshot-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
-def _take(image: Image, accelerator: Accelerator, final: Path, boot_seconds: float) -> bool:
-    """Boot and save; False if the moment was not exact."""
+def _take(
+    image: Image, accelerator: Accelerator, final: Path, boot_seconds: float, onto: tuple[Path, bytes] | None = None
+) -> bool:
+    """Boot and save; or wake what has booted, give it code, and save. False if the moment was not exact."""
     cache.require_room(cache.root(), _ROOM, "the lab's snapshot")
     with cache.owned("snapshot") as work:
+        if onto is not None:
+            booted, code = onto
+            _copy_sparse(booted / _MEMORY, work / _MEMORY)
+            shutil.copyfile(booted / _STATE, work / _STATE)
+            _lay_down(code, work)
         argv = qemu.arguments(image, accelerator, work / _MEMORY, fresh=True)
         with Machine(argv, work, _any_core() if accelerator is not qemu.KVM else None) as machine:
+            if onto is not None:
+                machine.place_job_memory(*json.loads((booted / _MANIFEST).read_text())["job_memory"])
+                try:
+                    machine.load(work / _STATE)
+                except QemuError as error:
+                    raise _SpoiltError(str(error)) from error
             machine.command("cont")
             machine.wait_for_stop(boot_seconds)
             if accelerator.deterministic and _ran_on(machine):
                 return False
             if "xoff-init" in (text := machine.last_words()) or "panic" in text:
                 raise QemuError(f"the lab's machine did not boot cleanly{text}")
+            job_memory = machine.job_memory()
             machine.save(work / _STATE)
         for leftover in work.iterdir():
             if leftover.name not in (_MEMORY, _STATE, ".owner"):
                 leftover.unlink()
-        manifest = {"seen": _signature(work), "state": cache.sha256(work / _STATE), "taken": time.time()}
+        manifest = {
+            "seen": _signature(work),
+            "state": cache.sha256(work / _STATE),
+            "taken": time.time(),
+            "job_memory": job_memory,
+        }
         (work / _MANIFEST).write_text(json.dumps(manifest) + "\n")
         cache.publish(work, final)
         cache.prune("snapshot-*")
     return True
+
+
+def _lay_down(job: bytes, folder: Path) -> None:
+    """Put what a machine that starts in `folder` is to find in its job's memory."""
+    with (folder / _JOB).open("wb") as out:
+        out.write(len(job).to_bytes(8, "little") + job)
+        out.truncate(qemu.JOB_SPACE_MB << 20)
+
+
+def _copy_sparse(source: Path, target: Path) -> None:
+    """Copy a file that is mostly holes, and leave them out."""
+    with source.open("rb") as old, target.open("wb") as new:
+        end = os.fstat(old.fileno()).st_size
+        new.truncate(end)
+        at = 0
+        while at < end:
+            try:
+                at = os.lseek(old.fileno(), at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                break  # nothing but a hole is left
+            hole = os.lseek(old.fileno(), at, os.SEEK_HOLE)
+            while at < hole:
+                at += os.copy_file_range(old.fileno(), new.fileno(), hole - at, at, at)
 
 
 def _ran_on(machine: Machine) -> bool:
@@ -152,6 +223,7 @@ def _whole(path: Path) -> bool:
         manifest = json.loads((path / _MANIFEST).read_text())
         seen: list[int] = manifest["seen"]
         state: str = manifest["state"]
+        manifest["job_memory"]
         return seen == _signature(path) and state == cache.sha256(path / _STATE)
     except (OSError, ValueError, KeyError):
         return False

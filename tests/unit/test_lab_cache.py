@@ -308,6 +308,18 @@ def test_what_vanishes_meanwhile_does_not_stop_pruning(xoff_cache: Path) -> None
     assert not old.exists()
 
 
+def test_those_used_last_are_kept_of_their_kind(xoff_cache: Path) -> None:
+    old, newer, newest = (unused(xoff_cache / f"snapshot-a-{days}", days) for days in (3, 2, 1))
+    other = unused(xoff_cache / "snapshot-b-9", 9)
+    (xoff_cache / "snapshot-a-gone").symlink_to("nowhere")
+    cache.used(old)
+    cache.keep_newest("snapshot-a-*", 2)
+    assert [path.exists() for path in (old, newer, newest, other)] == [True, False, True, True]
+    cache.keep_newest("snapshot-a-*", 5)
+    assert old.exists()
+    assert newest.exists()
+
+
 # Sums and room
 
 

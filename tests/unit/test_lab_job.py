@@ -167,6 +167,18 @@ def test_a_job_without_an_experiment_is_the_code_alone() -> None:
     assert found == {f"code/{name}": content for name, content in job.code().items()}
 
 
+def test_what_a_lab_holds_and_what_it_is_brought_are_all_code_and_nothing_twice(users_own: Experiment) -> None:
+    held, brought = members(job.held()), members(pack(prepared(users_own), users_own, held=True))
+    assert not held.keys() & brought.keys()
+    assert held | brought == members(pack(prepared(users_own), users_own))
+    assert {"code/testbed/lab/inside.py", "code/topologies/star.py"} <= held.keys()
+    assert {"job.json", "code/user/mine.py", "code/experiments/hello.py"} <= brought.keys()
+
+
+def test_what_a_lab_holds_is_the_same_bytes_until_xoff_changes() -> None:
+    assert job.held() == job.held()
+
+
 def test_what_is_packed_can_be_done_where_it_is_unpacked(users_own: Experiment, tmp_path: Path) -> None:
     lab, left = tmp_path / "lab", tmp_path / "left"
     left.mkdir()

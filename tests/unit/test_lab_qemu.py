@@ -262,6 +262,44 @@ def test_what_qemu_says_of_a_snapshot_is_an_error(start: Callable[..., Machine],
     assert "file.filename=state\n  asked to loadvm lab" in told
 
 
+def test_a_state_that_was_loaded_is_saved_in_its_place(start: Callable[..., Machine], tmp_path: Path) -> None:
+    with start(*[""] * 4) as machine:
+        machine.load(tmp_path / "state")
+        machine.save(tmp_path / "state")
+        said = (machine.folder / "qemu.log").read_text().splitlines()
+    assert [line.removeprefix("asked to ").split()[0] for line in said[1:]] == [
+        "migrate_set_capability", "drive_add", "loadvm", "savevm"
+    ]  # fmt: skip
+
+
+PCI = """  Bus  0, device   2, function 0:
+    Class 0780: PCI device 1af4:1003
+      BAR0: I/O at 0xc040 [0xc07f].
+  Bus  0, device   3, function 0:
+    RAM controller: PCI device 1af4:1110
+      PCI subsystem 1af4:1100
+      BAR0: 32 bit memory at 0xfebf1000 [0xfebf10ff].
+      BAR2: 64 bit prefetchable memory at 0x1fd000000 [0x1fdffffff].
+"""
+
+
+def test_the_jobs_memory_is_put_where_it_was(start: Callable[..., Machine]) -> None:
+    with start(PCI, *[""] * 6) as machine:
+        assert machine.job_memory() == (3, 0x1_FD00_0000)
+        machine.place_job_memory(3, 0x1_FD00_0000)
+        said = (machine.folder / "qemu.log").read_text().splitlines()
+    assert [line.removeprefix("asked to ") for line in said[2:]] == [
+        "o/w 0xcf8 0x80001818", "o/w 0xcfc 0xfd000000",
+        "o/w 0xcf8 0x8000181c", "o/w 0xcfc 0x1",
+        "o/w 0xcf8 0x80001804", "o/w 0xcfc 0x2",
+    ]  # fmt: skip
+
+
+def test_a_machine_without_the_jobs_memory_is_an_error(start: Callable[..., Machine]) -> None:
+    with start(PCI.replace("1110", "1111")) as machine:
+        assert complaint(machine.job_memory).startswith("QEMU does not tell where the job's memory is: Bus  0, device")
+
+
 def test_the_guests_stop_is_waited_for(start: Callable[..., Machine]) -> None:
     with start("VM status: running\n", "VM status: running\n", STOPPED) as machine:
         machine.wait_for_stop(WAIT_S)

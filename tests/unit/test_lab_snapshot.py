@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from testbed.lab import snapshot
+import testbed
+from testbed.lab import inside, snapshot
 from testbed.lab.image import Image
-from testbed.lab.qemu import ICOUNT, Machine, QemuError
+from testbed.lab.qemu import ICOUNT, Accelerator, Machine, QemuError
 
 IMAGE = Image(Path("/image"), "key", "digest", "6.12.1", {}, {}, {})
 
@@ -36,17 +38,112 @@ def test_a_qemu_that_does_not_tell_is_an_error() -> None:
         snapshot._ran_on(cast(Machine, Told("No APIC available\r\n")))
 
 
-def test_a_moment_that_was_not_exact_is_tried_again_and_that_is_said(
-    xoff_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcomes = [False, False, True]
-    monkeypatch.setattr(snapshot, "_take", lambda *_: outcomes.pop(0))
+class Taking:
+    """Stands in for machines that boot and are given code: says what was taken, and keeps the results."""
+
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
+        self.outcomes: list[bool | QemuError] = []
+        """Of the next ones; then all succeed."""
+        self.taken: list[str] = []
+        self.said: list[str] = []
+
+    def take(self, _: Image, __: Accelerator, place: Path, ___: float, onto: tuple[Path, bytes] | None = None) -> bool:
+        outcome = self.outcomes.pop(0) if self.outcomes else True
+        if isinstance(outcome, QemuError):
+            raise outcome
+        if outcome:
+            assert onto is None or onto[0].is_dir()
+            self.taken.append("booted" if onto is None else f"holds {onto[1].decode()}")
+            place.mkdir(parents=True, exist_ok=True)
+        return outcome
+
+    def ensure(self) -> Path:
+        self.said.clear()
+        return snapshot.ensure(IMAGE, ICOUNT, self.said.append).path
+
+
+@pytest.fixture
+def taking(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Taking:
+    made = Taking(xoff_cache)
+    monkeypatch.setattr(snapshot, "_take", made.take)
+    monkeypatch.setattr(snapshot, "_whole", Path.is_dir)
+    monkeypatch.setattr(snapshot, "held", lambda: b"version 1")
     monkeypatch.setattr(snapshot.qemu, "arguments", lambda *_, **__: [])
     monkeypatch.setattr(snapshot.qemu, "version", lambda: "7.2.0")
-    said: list[str] = []
-    snapshot.ensure(IMAGE, ICOUNT, said.append)
-    again = "the lab's clock ran on while it was stopped; booting it again"
-    assert said == ["booting the lab once (tcg-icount) to take its snapshot", again, again]
-    outcomes += [False] * 8
+    return made
+
+
+BOOTING = "booting the lab once (tcg-icount) to take its snapshot"
+PUTTING = "putting this version of Xoff into the lab, once"
+
+
+def test_a_moment_that_was_not_exact_is_tried_again_and_that_is_said(taking: Taking) -> None:
+    taking.outcomes = [False, False, True, False]
+    taking.ensure()
+    again = "the lab's clock ran on while it was stopped; once more"
+    assert taking.said == [BOOTING, again, again, PUTTING, again]
+    for path in taking.cache.glob("snapshot-*"):
+        path.rmdir()
+    taking.outcomes = [False] * 8
     with pytest.raises(QemuError, match="no exact snapshot in 8 attempts"):
-        snapshot.ensure(IMAGE, ICOUNT, said.append)
+        taking.ensure()
+
+
+def test_another_version_of_the_code_goes_into_the_machine_that_has_booted(
+    taking: Taking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = taking.ensure()
+    assert taking.ensure() == first
+    assert taking.said == []
+    monkeypatch.setattr(snapshot, "held", lambda: b"version 2")
+    assert taking.ensure() != first
+    assert taking.said == [PUTTING]
+    assert taking.taken == ["booted", "holds version 1", "holds version 2"]
+
+
+def test_of_versions_of_the_code_a_few_stay(taking: Taking, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in range(6):
+        monkeypatch.setattr(snapshot, "held", lambda version=version: b"version %d" % version)
+        last = taking.ensure()
+    left = {path.name for path in taking.cache.glob("snapshot-*")}
+    assert len(left) == 1 + snapshot._KEPT
+    assert last.name in left
+
+
+def test_a_booted_machine_that_qemu_cannot_load_is_booted_again_once(taking: Taking) -> None:
+    taking.ensure()
+    for path in taking.cache.glob("snapshot-*-*"):
+        path.rmdir()
+    spoilt = snapshot._SpoiltError("QEMU could not loadvm the lab's state")
+    taking.outcomes = [spoilt]
+    taking.ensure()
+    assert taking.taken == ["booted", "holds version 1", "booted", "holds version 1"]
+    for path in taking.cache.glob("snapshot-*-*"):
+        path.rmdir()
+    taking.outcomes = [spoilt, True, spoilt]
+    with pytest.raises(QemuError, match="could not loadvm"):
+        taking.ensure()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [[], [(0, b"at the begin")], [(5 << 20, b"in the middle")], [(0, b"a"), (3 << 20, b"b"), ((16 << 20) - 3, b"end")]],
+)
+def test_a_copy_is_the_same_and_has_the_same_holes(pieces: list[tuple[int, bytes]], tmp_path: Path) -> None:
+    source, target = tmp_path / "memory", tmp_path / "copy"
+    with source.open("wb") as out:
+        out.truncate(16 << 20)
+        for place, content in pieces:
+            out.seek(place)
+            out.write(content)
+    snapshot._copy_sparse(source, target)
+    assert target.read_bytes() == source.read_bytes()
+    assert target.stat().st_blocks <= source.stat().st_blocks
+
+
+def test_every_room_that_labs_import_is_there() -> None:
+    """A name that is wrong would not be missed: it has no modules."""
+    place = Path(testbed.__path__[0])
+    assert [room for room in inside._ROOMS if not (place / room / "__init__.py").is_file()] == []
+    assert [name for name in inside._NOT_IN_LABS if importlib.util.find_spec(name) is None] == []

@@ -72,10 +72,11 @@ def start(run: Run) -> None:
 
 
 @experiment(timeout="600s")
-def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2) -> None:
+def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2, queues_only: bool = False) -> None:
     """A saturated incast of so many frames; the guest's share of where the time goes."""
     from pathlib import Path
 
+    from testbed.net.fabric import Fabric
     from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from topologies.incast import Incast
@@ -85,6 +86,7 @@ def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2) -> No
         named = {line.split()[0]: int(line.split()[1]) for line in lines if line.split()[0] in ("intr", "ctxt")}
         return named["intr"], named["ctxt"]
 
+    Fabric.current().queues_only = queues_only
     with network(Incast(hosts, scale=scale), run) as net:
         *senders, target = net.hosts
         before = counted()
@@ -94,18 +96,22 @@ def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2) -> No
         received = sum(report.received for report in flows.reports)
         run.figure("lost", sum(report.lost for report in flows.reports))
         run.figure("frames", received)
+        if not queues_only:
+            run.figure("pauses", sum(net.fabric.pfc(f"s1-eth{port}", 3)["xoff_sent"] for port in range(1, hosts + 1)))
         run.figure("interrupts per frame", (after[0] - before[0]) / received)
         run.figure("context switches per frame", (after[1] - before[1]) / received)
 
 
 @experiment(timeout="120s")
-def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False) -> None:
+def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False, queues_only: bool = False) -> None:
     """One TCP flow over two hops. `joined`: hosts hand their ports segments joined, as on lines without PFC (GSO)."""
+    from testbed.net.fabric import Fabric
     from testbed.net.network import network
     from testbed.net.traffic import iperf3
     from testbed.units import Duration
     from topologies.incast import Incast
 
+    Fabric.current().queues_only = queues_only
     with network(Incast(1, scale=scale), run) as net:
         if joined:
             for host in net.hosts:

@@ -137,7 +137,7 @@ class Machine:
     """A running QEMU and its monitor. Use it in a `with` block: leaving it ends the process."""
 
     def __init__(self, argv: Sequence[str], folder: Path, core: int | None, *, batch: bool = False) -> None:
-        """`core`: the only one that it may use. `batch`: its threads wait for each other to pause (decision 0010)."""
+        """`core`: the only one that it may use. `batch`: its threads wait for each other to pause (decision 0015)."""
         self.folder = folder
         self._has_drive = False
         before = os.sched_getaffinity(0)

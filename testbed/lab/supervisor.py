@@ -46,9 +46,9 @@ class Commands(Protocol):
 
 
 _PIECE = 1 << 16
-# Agents (`agent/loop.py`) go first, or we make them as late as we say. Looking at the CPU takes most of a millisecond:
-# then speakers (`agent/speaker.py`) go first too.
-_SAMPLING, _LOOKING = 40, 20
+# Agents (`agent/loop.py`) go first, or we make them as late as we say: passing something on takes as long as a pause.
+# Looking at the CPU takes most of a millisecond: then speakers (`agent/speaker.py`) go first too.
+_SAMPLING, _PASSING_ON, _LOOKING = 40, 35, 20
 _CHUNK = wire.LARGEST >> 1
 _LONGEST_WAIT_S = 3600.0  # epoll takes no more than some weeks
 
@@ -88,7 +88,7 @@ class Supervisor:
         self._send(Frame.of(Kind.START, {"kernel": platform.release(), "python": python}))
         samples = self._start_sampler()
         outputs = self._start_job()
-        kernel.real_time(98)
+        kernel.real_time(_PASSING_ON)
         for descriptor, kind in outputs.items():
             self._selector.register(descriptor, selectors.EVENT_READ, kind)
         self._selector.register(samples, selectors.EVENT_READ, Kind.SAMPLE)

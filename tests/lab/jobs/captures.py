@@ -16,7 +16,7 @@ def pause_frames(run: Run) -> None:
     from topologies.incast import Incast
 
     port = Port(pfc=PfcSettings(enabled=LOSSLESS, pause_quanta=2000))
-    topo = Incast(2, scale=100, port=port, buffer=Buffer(total=1500, xon_offset=200))
+    topo = Incast(2, scale=200, port=port, buffer=Buffer(total=1500, xon_offset=200))
     with network(topo, run, autoStaticArp=True) as net:
         *senders, target = net.hosts
         flows = [Flow(sender, target, priority, count=250) for sender in senders for priority in sorted(LOSSLESS)]

@@ -157,7 +157,6 @@ def _case(run: Run, way: str) -> dict[str, Seen]:
 
 def _settings(way: str) -> tuple[Port, Buffer]:
     """Ports and buffer: one pool, of which bridge buffer is what headroom leaves, in even parts."""
-    from testbed.headroom.exchange import Settings
     from testbed.net.port import Port
     from topologies.three_links import ThreeLinks
 
@@ -169,8 +168,7 @@ def _settings(way: str) -> tuple[Port, Buffer]:
         port = calculation.Port(Rate("100Gb/s"), FRAME.bytes + 4, FRAME.bytes + 4, CELL)
         worst = annex_n.worst_case(port, Length("50km"), annex_n.port_type_for(port.rate))
         return Port(), replace(buffer, headroom=worst.cells + FRAME_CELLS)
-    measurement = Settings(timeout_ns=SCALE.lab(Duration("2ms")).ns, repeat_ns=None, stamp_lag_ns=1_000_000_000)
-    return replace(Port(), measurement=measurement).with_dcbx(headroom=True), buffer
+    return Port().with_dcbx(headroom=True), buffer
 
 
 def _show(run: Run, found: dict[str, dict[str, Seen]]) -> None:

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from testbed.errors import UsageError
 from testbed.lab import wire
-from testbed.lab.fidelity import Fidelity, Thresholds, judge
+from testbed.lab.fidelity import Fidelity, Phase, Thresholds, judge
 from testbed.lab.handle import DEEPEST, LARGEST_NOTE, plain
 from testbed.lab.result import BOUNDS, DRAFT, RESULT, Claim, Figure, Status
 from testbed.lab.wire import Frame, Kind, Sample, WireError
@@ -29,6 +29,28 @@ _LONGEST_PART = 255  # octets, as in every file system of Linux
 _LONGEST_NAME = 2048  # half of what Linux takes; the rest is for where the folder is
 _LATEST_NS = 10**18  # the longest `Duration`
 _ABORTED = "aborted"  # as we asked for it, we know better why
+
+
+@dataclass
+class _Marks:
+    """The parts of a run that are of one kind."""
+
+    _over: list[tuple[int, int]] = field(default_factory=list)
+    _start_ns: int = 0
+    _open: int = 0
+
+    def take(self, begins: bool, now_ns: int) -> bool:
+        """One begins or ends, maybe within another; false if none can end."""
+        if begins and not self._open:
+            self._start_ns = now_ns
+        self._open += 1 if begins else -1
+        if not self._open:
+            self._over.append((self._start_ns, now_ns))
+        return self._open >= 0
+
+    def until(self, end_ns: int) -> list[tuple[int, int]]:
+        """All of them, if one that is open ends now."""
+        return self._over + ([(self._start_ns, end_ns)] if self._open else [])
 
 
 @dataclass
@@ -46,9 +68,7 @@ class Collector:
     claims: list[Claim] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     failure: str = ""
-    _phases: list[tuple[int, int]] = field(default_factory=list)
-    _phase_start: int = 0
-    _open_phases: int = 0
+    _phases: dict[Phase, _Marks] = field(default_factory=lambda: {phase: _Marks() for phase in Phase})
     _half_note: bytes = b""
     """The beginning of a note whose end has not come."""
     _agent_late_ns: int | None = None
@@ -82,10 +102,8 @@ class Collector:
         return {name: digest.hexdigest() for name, digest in sorted(self._digests.items())}
 
     def fidelity(self, thresholds: Thresholds) -> Fidelity:
-        phases = list(self._phases)
-        if self._open_phases:
-            phases.append((self._phase_start, self.virtual_ns))
-        return judge(self.samples, phases, self._agent_late_ns, thresholds)
+        marked = [spans for phase in Phase if (spans := self._phases[phase].until(self.virtual_ns))]
+        return judge(self.samples, marked[-1] if marked else [], self._agent_late_ns, thresholds)
 
     def status(self) -> tuple[Status, str]:
         """How the job ended, by its own account."""
@@ -144,14 +162,9 @@ class Collector:
                 "passed": bool(passed),
             } if bounds.keys() <= BOUNDS.keys():
                 self.claims.append(Claim(name, bounds, value, passed))
-            case {"note": "phase", "measuring": True, "t": int(time_ns)}:
-                if not self._open_phases:
-                    self._phase_start = time_ns
-                self._open_phases += 1
-            case {"note": "phase", "measuring": False, "t": int(time_ns)} if self._open_phases:
-                self._open_phases -= 1
-                if not self._open_phases:
-                    self._phases.append((self._phase_start, time_ns))
+            case {"note": "phase", "phase": str(phase), "begins": bool(begins), "t": int(time_ns)} if phase in {*Phase}:
+                if not self._phases[Phase(phase)].take(begins, time_ns):
+                    raise _damage(frame)
             case {"note": "agent_lateness", "worst_ns": int(worst_ns)} if 0 <= worst_ns <= _LATEST_NS:
                 self._agent_late_ns = max(self._agent_late_ns or 0, worst_ns)
             case {"note": "failure", "type": str(kind), "message": str(message)}:

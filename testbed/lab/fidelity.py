@@ -26,6 +26,13 @@ class Verdict(enum.StrEnum):
     UNKNOWN = "unknown"  # the run was too short, or ended too early, to tell
 
 
+class Phase(enum.StrEnum):
+    """Parts of a run. Of those that a run marks, the last kind in this list counts."""
+
+    NETWORK = "network"  # a network is up
+    MEASURING = "measuring"
+
+
 @dataclass(frozen=True)
 class Thresholds:
     """What a run may not fall short of."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from testbed.errors import UsageError
+from testbed.lab.fidelity import Phase
 from testbed.units import Quantity, Scale
 
 EVENT_LOG = "events.jsonl"
@@ -91,12 +92,15 @@ class Run:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Mark the part of the run whose fidelity counts; without a mark it is all of it."""
-        self._note("phase", measuring=True, t=self.now_ns)
-        try:
+        """Mark the part of the run whose fidelity counts. Without a mark it is as long as networks are up."""
+        with self._phase(Phase.MEASURING):
             yield
-        finally:
-            self._note("phase", measuring=False, t=self.now_ns)
+
+    @contextmanager
+    def network_is_up(self) -> Iterator[None]:
+        """Mark the time between a network's set-up and the end of it: both keep the CPU busy, and nothing is wrong."""
+        with self._phase(Phase.NETWORK):
+            yield
 
     def agent_lateness(self, worst_ns: int) -> None:
         """Report how late an agent was woken at worst."""
@@ -105,6 +109,14 @@ class Run:
     def failed(self, error: BaseException) -> None:
         """Report the exception that ends the run."""
         self._note("failure", type=type(error).__name__, message=str(error)[:_LONGEST_MESSAGE])
+
+    @contextmanager
+    def _phase(self, phase: Phase) -> Iterator[None]:
+        self._note("phase", phase=phase, begins=True, t=self.now_ns)
+        try:
+            yield
+        finally:
+            self._note("phase", phase=phase, begins=False, t=self.now_ns)
 
     def _note(self, note: str, **content: Any) -> None:
         line = json.dumps({"note": note} | content) + "\n"

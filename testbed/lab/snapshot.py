@@ -61,10 +61,11 @@ class Snapshot:
         return sum(file.stat().st_blocks * 512 for file in (self.memory, self.state))
 
     def start(self, job: bytes, folder: Path, core: int | None) -> Machine:
-        """A machine that has been given the job and runs; if the snapshot is spoilt, it is taken again."""
+        """A machine that has been given the job and runs; a snapshot that is spoilt, or was pruned, is taken again."""
         try:
+            cache.used(self.path)  # by each job of a long suite
             return self._wake(job, folder, core)
-        except QemuError:
+        except (QemuError, FileNotFoundError):
             shutil.rmtree(self.path, ignore_errors=True)
             ensure(self.image, self.accelerator, lambda _: None)
             return self._wake(job, folder, core)

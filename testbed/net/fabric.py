@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from types import MappingProxyType
@@ -605,7 +605,9 @@ class Fabric:
             buffer: Buffer = port.node.params.get("buffer") or Buffer()
             cells = partial(buffer.measured_headroom, port.cable.rate, queues.mtu)
             seed = port.slot.to_bytes(4, "big") + port.mac.octets  # nobody guesses in a lab, and runs repeat
-            headroom = HeadroomPlan(settings.measurement, settings.measurement_key, seed, cells)
+            there_and_back_ns = 2 * port.cable.delay.ns
+            patient = replace(settings.measurement, timeout_ns=settings.measurement.timeout_ns + there_and_back_ns)
+            headroom = HeadroomPlan(patient, settings.measurement_key, seed, cells)
         return PortPlan(
             slot=port.slot,
             name=port.name,

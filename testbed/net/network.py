@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 from mininet.link import TCLink
@@ -26,6 +26,7 @@ class Notebook(Protocol):
     def history(self, lines: Callable[[int], Iterable[str]]) -> None: ...
     def agent_lateness(self, worst_ns: int) -> None: ...
     def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None: ...
+    def network_is_up(self) -> AbstractContextManager[None]: ...
 
 
 @contextmanager
@@ -49,7 +50,8 @@ def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **opt
         net.build()
         net.start()
         fabric.start()  # for a network without switches, whose start would have done it
-        yield net
+        with run.network_is_up() if run is not None else nullcontext():
+            yield net
     finally:
         fabric.stop()
         if net is not None:

@@ -57,7 +57,8 @@ class Port:
             interval_ns=5_000_000, timeout_ns=3_000_000_000, repeat_ns=None, stamp_lag_ns=100_000_000
         )
     )
-    """Of headroom; in the lab's time. By default it is measured once, and again when the link changes."""
+    """Of headroom; in the lab's time, and `timeout_ns` is what an answer may take beside the time in the cable.
+    By default headroom is measured once, and again when the link changes."""
     measurement_key: bytes = b""
     obeys_after: Duration = Duration("0s")
     """How long after a PFC frame came in the port obeys it, beside what the agent takes; in the lab's time. It stands

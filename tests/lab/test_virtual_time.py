@@ -67,6 +67,13 @@ def test_a_busy_cpu_degrades_the_verdict_only_while_measuring(run: Runner) -> No
     assert rested.fidelity.timer_late_ns < 200_000
 
 
+def test_setting_a_network_up_degrades_no_verdict(run: Runner) -> None:
+    result = run("topologies:rests", wanted="incast,8")
+    assert result.figure("set up in") > 200  # ms, in which the CPU was busy: two windows or more
+    assert result.fidelity.verdict is Verdict.KEPT, result.fidelity
+    assert 15 <= result.fidelity.windows <= 20
+
+
 def test_the_shipped_controllers_start_and_a_switch_connects(run: Runner) -> None:
     result = run("behave:controllers_start")
     assert result.check().passed

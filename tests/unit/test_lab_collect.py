@@ -197,8 +197,8 @@ def test_the_thresholds_asked_for_are_those_that_count(collector: Collector) -> 
     assert collector.fidelity(Thresholds(idle_percent=51)).verdict is Verdict.DEGRADED
 
 
-def phase(measuring: bool, windows: float) -> Frame:
-    return notes(note("phase", measuring=measuring, t=int(windows * WINDOW_NS)))
+def phase(begins: bool, windows: float, kind: str = "measuring") -> Frame:
+    return notes(note("phase", phase=kind, begins=begins, t=int(windows * WINDOW_NS)))
 
 
 @pytest.mark.parametrize(
@@ -225,6 +225,20 @@ def test_only_measuring_phases_are_judged_and_an_open_one_lasts_to_the_end(
 def test_a_phase_within_a_phase_does_not_shorten_it(collector: Collector) -> None:
     feed(collector, *looks(6), phase(True, 0), phase(True, 2), phase(False, 3), phase(False, 5))
     assert collector.fidelity(Thresholds()).windows == 5
+
+
+def test_without_a_measuring_phase_the_time_with_a_network_is_judged(collector: Collector) -> None:
+    feed(collector, *looks(6, busy=2), phase(True, 0, "network"), phase(False, 2, "network"))
+    assert collector.fidelity(Thresholds()).windows == 2
+    feed(collector, phase(True, 2), phase(False, 3))
+    found = collector.fidelity(Thresholds())
+    assert (found.windows, found.verdict) == (1, Verdict.DEGRADED)
+
+
+def test_the_end_of_a_phase_that_has_not_begun_is_damage(collector: Collector) -> None:
+    feed(collector, phase(True, 0, "network"))
+    with pytest.raises(WireError, match="is damaged"):
+        feed(collector, phase(False, 1))
 
 
 # How it ended
@@ -256,7 +270,7 @@ json_values = st.recursive(
     max_leaves=5,
 )
 fields = st.sampled_from(
-    ["name", "value", "unit", "expected", "measured", "passed", "measuring", "t", "worst_ns", "type", "message"]
+    ["name", "value", "unit", "expected", "measured", "passed", "phase", "begins", "t", "worst_ns", "type", "message"]
 )
 kinds = st.fixed_dictionaries({"note": st.sampled_from(["figure", "claim", "phase", "agent_lateness", "failure"])})
 ends = st.fixed_dictionaries(dict.fromkeys(("virtual_ns", "status", "reason"), json_values | st.just("ok")))

@@ -193,15 +193,15 @@ def test_what_is_too_large_or_too_deep_to_report_is_refused(run: Run, notes: Not
 def test_a_measuring_phase_is_marked_at_both_ends(run: Run, clock: Clock, notes: Notes) -> None:
     clock.now += 10
     with run.measuring():
-        assert notes.out == [{"note": "phase", "measuring": True, "t": 10}]
+        assert notes.out == [{"note": "phase", "phase": "measuring", "begins": True, "t": 10}]
         clock.now += 90
-    assert notes.out[1:] == [{"note": "phase", "measuring": False, "t": 100}]
+    assert notes.out[1:] == [{"note": "phase", "phase": "measuring", "begins": False, "t": 100}]
 
 
 def test_a_measuring_phase_ends_with_an_error_in_it(run: Run, notes: Notes) -> None:
     with pytest.raises(RuntimeError), run.measuring():
         raise RuntimeError
-    assert [note["measuring"] for note in notes.out] == [True, False]
+    assert [note["begins"] for note in notes.out] == [True, False]
 
 
 def test_lateness_of_agents_and_the_exception_that_ends_the_run_go_out(run: Run, notes: Notes) -> None:

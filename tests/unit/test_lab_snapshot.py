@@ -12,6 +12,7 @@ import testbed
 from testbed.lab import inside, snapshot
 from testbed.lab.image import Image
 from testbed.lab.qemu import ICOUNT, Accelerator, Machine, QemuError
+from testbed.lab.snapshot import Snapshot
 
 IMAGE = Image(Path("/image"), "key", "digest", "6.12.1", {}, {}, {})
 
@@ -109,6 +110,40 @@ def test_of_versions_of_the_code_a_few_stay(taking: Taking, monkeypatch: pytest.
     left = {path.name for path in taking.cache.glob("snapshot-*")}
     assert len(left) == 1 + snapshot._KEPT
     assert last.name in left
+
+
+@pytest.mark.parametrize("gone", [QemuError("no memory"), FileNotFoundError("no state")], ids=["spoilt", "pruned"])
+def test_a_snapshot_that_cannot_be_woken_is_taken_again_once(
+    gone: Exception, taking: Taking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[Exception | Machine] = [gone, cast(Machine, Told(""))]
+
+    def wake(*_: object) -> Machine:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(Snapshot, "_wake", wake)
+    ready = snapshot.ensure(IMAGE, ICOUNT, taking.said.append)
+    ready.start(b"job", tmp_path, None)
+    assert taking.taken == ["booted", "holds version 1", "holds version 1"]
+    ready.path.rmdir()  # by another xoff, before we start
+    outcomes.append(cast(Machine, Told("")))
+    ready.start(b"job", tmp_path, None)
+    assert taking.taken[3:] == ["holds version 1"]
+
+
+def test_a_snapshot_that_jobs_start_from_is_not_pruned(
+    taking: Taking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Snapshot, "_wake", lambda *_: None)
+    ready = snapshot.ensure(IMAGE, ICOUNT, taking.said.append)
+    for version in range(2, 8):
+        ready.start(b"job", tmp_path, None)
+        monkeypatch.setattr(snapshot, "held", lambda version=version: b"version %d" % version)
+        taking.ensure()
+    assert ready.path.is_dir()
 
 
 def test_a_booted_machine_that_qemu_cannot_load_is_booted_again_once(taking: Taking) -> None:

@@ -26,6 +26,18 @@ def work(run: Run, wanted: str = "incast,3") -> None:
             works(run, net, one)
 
 
+@experiment()
+def rests(run: Run, wanted: str = "incast,8") -> None:
+    """A network in which nothing happens for two seconds, and no word of what is measured."""
+    from testbed.net.network import network
+    from testbed.net.shell import build
+
+    begin_ns = run.now_ns
+    with network(build(wanted), run):
+        run.figure("set up in", (run.now_ns - begin_ns) / 1e6, "ms")
+        time.sleep(2)
+
+
 def works(run: Run, net: Any, name: str) -> None:
     from testbed.net.flows import Flow, flowing
 

@@ -40,13 +40,15 @@ class _Marks:
     _open: int = 0
 
     def take(self, begins: bool, now_ns: int) -> bool:
-        """One begins or ends, maybe within another; false if none can end."""
+        """One begins or ends, maybe within another; false if there is none that could end."""
+        if not begins and not self._open:
+            return False
         if begins and not self._open:
             self._start_ns = now_ns
         self._open += 1 if begins else -1
         if not self._open:
             self._over.append((self._start_ns, now_ns))
-        return self._open >= 0
+        return True
 
     def until(self, end_ns: int) -> list[tuple[int, int]]:
         """All of them, if one that is open ends now."""

@@ -236,9 +236,11 @@ def test_without_a_measuring_phase_the_time_with_a_network_is_judged(collector: 
 
 
 def test_the_end_of_a_phase_that_has_not_begun_is_damage(collector: Collector) -> None:
-    feed(collector, phase(True, 0, "network"))
+    feed(collector, phase(True, 1, "network"))
     with pytest.raises(WireError, match="is damaged"):
         feed(collector, phase(False, 1))
+    feed(collector, *looks(4))
+    assert collector.fidelity(Thresholds()).windows == 2
 
 
 # How it ended

@@ -28,6 +28,7 @@ from testbed.errors import UsageError
 from testbed.frames import Mac
 from testbed.frames.lldp import ChassisId, PortId
 from testbed.frames.lldp_tlvs import Text, TextKind
+from testbed.headroom.exchange import Settings as MeasurementSettings
 from testbed.linux import kernel, links, qdiscs
 from testbed.linux.netlink import Message, Socket
 from testbed.linux.port_program import (
@@ -43,7 +44,7 @@ from testbed.linux.port_program import (
 from testbed.linux.vswitch import Bridge, Vswitch
 from testbed.net import sr_filters
 from testbed.net.cable import Cable
-from testbed.net.port import Buffer, Port, PortNeeds
+from testbed.net.port import MEASUREMENT, Buffer, Port, PortNeeds
 from testbed.net.queues import Queues
 from testbed.net.routes import Graph
 from testbed.net.srv6 import Wan
@@ -57,6 +58,8 @@ _LOCAL_MACS = 0x02_58_00_00_00_00
 _URGENCY = 45
 """How a change in a running network is made: the kernel makes one at a time, and an agent that is to stop a queue waits
 for the one at work. So whoever is less urgent than agents must not keep that one from its end."""
+_MEASURING_NS = 2_000_000
+"""A request and its answer take the lab's CPU about a millisecond: all ports together ask no more often than this."""
 
 
 class FabricError(UsageError):
@@ -591,6 +594,15 @@ class Fabric:
             divide=divide,
         )
 
+    def _measurement(self, port: PortState) -> MeasurementSettings:
+        """How a port measures, in this network."""
+        assert port.settings is not None
+        chosen = port.settings.measurement
+        if chosen is MEASUREMENT:
+            all_of_us = sum(bool(one.settings and one.settings.measures) for one in self.ports.values())
+            chosen = replace(chosen, interval_ns=max(chosen.interval_ns, all_of_us * _MEASURING_NS))
+        return replace(chosen, timeout_ns=chosen.timeout_ns + 2 * port.cable.delay.ns)
+
     def _port_plan(self, port: PortState, chassis: ChassisId, wan: Wan | None) -> PortPlan:
         assert port.queues is not None and port.settings is not None
         queues, settings = port.queues, port.settings
@@ -601,13 +613,11 @@ class Fabric:
             identity = PortIdentity(port.mac, chassis, PortId.interface(port.name), said)
             dcbx = DcbxPlan(identity, settings.dcbx, settings.lldp, port.scale)
         headroom = None
-        if settings.dcbx and settings.dcbx.pfc and settings.dcbx.pfc.headroom:
+        if settings.measures:
             buffer: Buffer = port.node.params.get("buffer") or Buffer()
             cells = partial(buffer.measured_headroom, port.cable.rate, queues.mtu)
             seed = port.slot.to_bytes(4, "big") + port.mac.octets  # nobody guesses in a lab, and runs repeat
-            there_and_back_ns = 2 * port.cable.delay.ns
-            patient = replace(settings.measurement, timeout_ns=settings.measurement.timeout_ns + there_and_back_ns)
-            headroom = HeadroomPlan(patient, settings.measurement_key, seed, cells)
+            headroom = HeadroomPlan(self._measurement(port), settings.measurement_key, seed, cells)
         return PortPlan(
             slot=port.slot,
             name=port.name,

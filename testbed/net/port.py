@@ -33,6 +33,12 @@ class PortError(UsageError):
     """Settings of a port that contradict themselves."""
 
 
+MEASUREMENT = MeasurementSettings(
+    interval_ns=5_000_000, timeout_ns=3_000_000_000, repeat_ns=None, stamp_lag_ns=100_000_000
+)
+"""How a port measures its headroom by default: once, and again when the link changes."""
+
+
 @dataclass(frozen=True)
 class Port:
     """The settings of one port.
@@ -52,13 +58,9 @@ class Port:
     dcbx: DcbxSettings | None = None
     lldp: LldpTimers = field(default_factory=LldpTimers)
     """Of DCBX; in the standard's time, which the lab's scale stretches."""
-    measurement: MeasurementSettings = field(
-        default_factory=lambda: MeasurementSettings(
-            interval_ns=5_000_000, timeout_ns=3_000_000_000, repeat_ns=None, stamp_lag_ns=100_000_000
-        )
-    )
-    """Of headroom; in the lab's time, and `timeout_ns` is what an answer may take beside the time in the cable.
-    By default headroom is measured once, and again when the link changes."""
+    measurement: MeasurementSettings = MEASUREMENT
+    """Of headroom; in the lab's time, and `timeout_ns` is what an answer may take beside the time in the cable. With
+    the default there is more between two requests where many ports measure, or the lab's CPU could not keep up."""
     measurement_key: bytes = b""
     obeys_after: Duration = Duration("0s")
     """How long after a PFC frame came in the port obeys it, beside what the agent takes; in the lab's time. It stands
@@ -89,6 +91,11 @@ class Port:
                 f"shares sum up to {sum(self.shares.values())} %, and {unnamed} priorities that are not named need "
                 f"1 % each; lower the shares, or name them"
             )
+
+    @property
+    def measures(self) -> bool:
+        """Does the port measure its headroom, if its peer does too?"""
+        return bool(self.dcbx and self.dcbx.pfc and self.dcbx.pfc.headroom)
 
     def with_pfc(self, *priorities: int) -> Port:
         """The same port with these priorities lossless; none: PFC is off."""

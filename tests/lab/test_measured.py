@@ -18,5 +18,9 @@ def test_a_peer_without_the_capability_leaves_the_default(run: Runner) -> None:
     assert text.startswith("s1-eth1: headroom is not measured, since the peer does not announce it"), text
 
 
+def test_a_switch_with_many_ports_measures_them_all(run: Runner) -> None:
+    run("measured:many").check()
+
+
 def test_forged_frames_are_counted_and_change_nothing(run: Runner) -> None:
     run("measured:forgeries").check()

@@ -40,6 +40,20 @@ def wait_until_measured(fabric: Any, *ports: str) -> bool:
 
 
 @experiment(timeout="120s", files=("looking.py",))
+def many(run: Run, hosts: int = 24) -> None:
+    """All ends of so many cables begin at once, and the lab's one CPU asks and answers for all of them."""
+    from testbed.net.port import Buffer
+
+    with star(run, ("5us",) * hosts, Buffer(total=60_000, headroom=100)) as net:
+        waiting = net.fabric.names()
+        while waiting and run.now_ns < 30e9:
+            time.sleep(1)  # looking at all of them keeps the CPU from measuring
+            waiting = [port for port in waiting if measured(net.fabric, port)["phase"] != "measured"]
+        run.claim("ports that have not measured", waiting, equals=[])
+        run.figure("after", run.now_ns / 1e9, "s")
+
+
+@experiment(timeout="120s", files=("looking.py",))
 def exactness(run: Run) -> None:
     """Cables of several lengths, each measured by both of its ends."""
     from testbed.net.port import Buffer

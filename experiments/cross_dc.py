@@ -70,7 +70,8 @@ def _with(run: Run, wan: str, library: str) -> dict[str, Any]:
                     if tunnel["direction"] == "back":
                         way = ", ".join(tunnel["segments"])
                         print(f"   reverse tunnel: {tunnel['router']} pauses {tunnel['pauses']} by {way}")
-            leaves = sorted(leaf["name"] for leaf in controller.ask("GET", "/topology")["leaves"])
+            controller.wait(lambda: len(_leaves(controller)) == 2, "the leaves have their rules")
+            leaves = _leaves(controller)
             run.claim("leaves that have their ways and priorities from the controller", leaves, equals=["s1", "s2"])
             print(f"   {' and '.join(leaves)} are Open vSwitch, with ways and priorities by its OpenFlow rules")
             print(f"   all of it {took} after the first router was here")
@@ -82,6 +83,11 @@ def _with(run: Run, wan: str, library: str) -> dict[str, Any]:
             found = _overload(run, net)
             print(f"   a1 has lost {found['lost']} of {found['sent']} frames.")
             return found
+
+
+def _leaves(controller: Any) -> list[str]:
+    """The leaves that the controller has set up."""
+    return sorted(leaf["name"] for leaf in controller.ask("GET", "/topology")["leaves"])
 
 
 def _overload(run: Run, net: Any) -> dict[str, Any]:

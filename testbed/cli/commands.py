@@ -26,7 +26,10 @@ from testbed.lab.result import Exit, Result
 from testbed.units import Duration
 
 Subparsers = Any  # argparse's own type for it is private
-_ENGINE_HELP = "vm: virtual time, the default; realtime: the same machine in real time; host: this machine, as root"
+_ENGINE_HELP = (
+    "vm: virtual time, the default; um: virtual time and native speed, where the CPU's work is free; "
+    "realtime: the virtual machine in real time; host: this machine, as root"
+)
 
 
 def add_all(subparsers: Subparsers) -> None:
@@ -102,7 +105,8 @@ def _shell_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--engine", choices=("vm", "host", "all"), default="vm", help="what must work (default vm)")
+    engines = ("vm", "um", "host", "all")
+    parser.add_argument("--engine", choices=engines, default="vm", help="what must work (default vm)")
     parser.add_argument("--install", action="store_true", help="install what is missing, then check")
 
 
@@ -276,6 +280,8 @@ def doctor(options: argparse.Namespace) -> int:
     if options.install:
         clinic.install(options.engine)
     checks = []
+    if options.engine in ("um", "all"):
+        checks += clinic.um_checks()
     if options.engine in ("vm", "all"):
         checks += clinic.vm_checks()
     if options.engine in ("host", "all"):
@@ -364,9 +370,10 @@ def completion(options: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def machine_packages() -> list[needs.Package]:
-    """What building and running the lab VM takes; root needs no id mapping."""
-    return [p for p in needs.machine_packages() if p.name != "uidmap" or os.geteuid() != 0]
+def machine_packages(kind: Kind = Kind.VM) -> list[needs.Package]:
+    """What building and running the lab takes; root needs no id mapping."""
+    wanted = needs.machine_packages(virtual_machine=kind is not Kind.UM)
+    return [p for p in wanted if p.name != "uidmap" or os.geteuid() != 0]
 
 
 def _ready(kind: Kind) -> Ready:
@@ -374,7 +381,7 @@ def _ready(kind: Kind) -> Ready:
 
     with setting_up() as report:
         if kind is not Kind.HOST:
-            machine.require(machine_packages(), report)
+            machine.require(machine_packages(kind), report)
         return prepare(kind, report)
 
 

@@ -25,24 +25,38 @@ class Check:
     remedy: str = ""
 
 
+def um_checks() -> list[Check]:
+    """What building the image and the kernel of the engine `um` take, and running it."""
+    checks = _build_checks("um", needs.machine_packages(virtual_machine=False), 6)
+    seccomp = "trap" in _words("/proc/sys/kernel/seccomp/actions_avail")
+    remedy = "boot a kernel with CONFIG_SECCOMP_FILTER; in a container, allow seccomp()"
+    checks.append(Check("um", "seccomp filters", seccomp, platform.release(), "" if seccomp else remedy))
+    return checks
+
+
 def vm_checks() -> list[Check]:
     """What building the image and running the virtual machine take."""
-    checks = [_package("vm", package) for package in needs.machine_packages()]
+    checks = _build_checks("vm", needs.machine_packages(), 4)
     try:
         qemu.program()
         checks.append(Check("vm", "QEMU is new enough", True, qemu.version()))
     except XoffError as error:
         checks.append(Check("vm", "QEMU is new enough", False, qemu.version() or "none", str(error)))
+    return checks
+
+
+def _build_checks(engine: str, packages: list[needs.Package], room_gb: int) -> list[Check]:
+    checks = [_package(engine, package) for package in packages]
     if os.geteuid() != 0:
         user = _user()
         ok = any(line.startswith(f"{user}:") for line in _lines("/etc/subuid"))
         remedy = f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
-        checks.append(Check("vm", "user ids for building the image", ok, user, "" if ok else remedy))
+        checks.append(Check(engine, "user ids for building the image", ok, user, "" if ok else remedy))
     try:
-        cache.require_room(cache.root(), 4 << 30, "image and snapshot")
-        checks.append(Check("vm", "room for image and snapshot", True, str(cache.root())))
+        cache.require_room(cache.root(), room_gb << 30, "what the lab is built from and into")
+        checks.append(Check(engine, "room for what is built", True, str(cache.root())))
     except XoffError as error:
-        checks.append(Check("vm", "room for image and snapshot", False, str(cache.root()), str(error)))
+        checks.append(Check(engine, "room for what is built", False, str(cache.root()), str(error)))
     return checks
 
 
@@ -73,7 +87,7 @@ def install(engine: str) -> None:
     """Install what is missing of Debian's packages, and the Python parts of the host engine."""
     from testbed.cli.ui import say
 
-    packages = needs.machine_packages() if engine in ("vm", "all") else []
+    packages = needs.machine_packages(engine != "um") if engine != "host" else []
     if engine in ("host", "all"):
         packages += needs.lab_packages()
     machine.require(packages, say)
@@ -110,6 +124,10 @@ def _importable(name: str) -> bool:
 
     program = f"import sys; sys.path.append({DEBIAN_PYTHON!r}); import {name}"
     return not subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode
+
+
+def _words(path: str) -> list[str]:
+    return " ".join(_lines(path)).split()
 
 
 def _lines(path: str) -> list[str]:

@@ -33,7 +33,7 @@ def shell(topology: str, ready: Ready) -> int:
     terminal = Terminal(size.lines, size.columns, os.environ.get("TERM", "xterm"))
     limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER)
     job = Job("", topology, {}, limits=limits, reproducible=False, terminal=terminal)
-    with cache.owned("shell") as workplace, ready.start(pack(job, held=ready.holds_code), workplace) as session:
+    with cache.owned("shell") as workplace, ready.start(pack(job, held=ready.holds), workplace) as session:
         session.send(Frame.of(Kind.RESIZE, [size.lines, size.columns]))
         with _raw_terminal(), session.stream.open("rb") as stream:
             return _converse(session, stream)

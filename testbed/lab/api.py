@@ -66,7 +66,7 @@ def run(
     """Run an experiment and return its result, which is also in a new folder below `out`.
 
     `experiment` is one made with `@experiment`, the name of one of Xoff's own, or a Python file. `on` is
-    the engine: `vm`, `realtime` or `host`. Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
+    the engine: `um`, `vm`, `realtime` or `host`. Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
     """
     watcher = watcher or Silent()
     if not isinstance(experiment, Experiment):
@@ -129,7 +129,7 @@ class _Follower:
     def follow(self, experiment: Experiment) -> None:
         """Start the job and see it through."""
         self._code = hashlib.sha256(pack(self._job, experiment)).hexdigest()
-        job = pack(self._job, experiment, held=self._ready.holds_code)
+        job = pack(self._job, experiment, held=self._ready.holds)
         with cache.owned("run") as workplace:
             begin = time.monotonic()
             try:
@@ -206,6 +206,7 @@ class _Follower:
                 accelerator=self._ready.accelerator,
                 image=self._ready.image_digest,
                 kernel=str(collector.started.get("kernel", "")),
+                kernel_digest=self._ready.kernel_digest,
                 qemu=qemu.version() if self._ready.snapshot else "",
                 xoff=testbed.__version__,
                 commit=commit(),

@@ -129,6 +129,13 @@ def _last_used(pattern: str) -> dict[Path, float]:
     return found
 
 
+def leave_only(folder: Path, *names: str) -> None:
+    """Remove everything from an owned directory but these, and what keeps it owned."""
+    for path in folder.iterdir():
+        if path.name not in (*names, _OWNER):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
 def publish(built: Path, final: Path) -> None:
     """Give the finished directory `built` its final name, in place of whatever was there."""
     if final.exists():

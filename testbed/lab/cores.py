@@ -2,7 +2,8 @@
 
 A QEMU with the instruction clock is two threads that hand over to each other all the time, so a second core
 is of no use to it: without record mode it even doubles the wall time, with it `bench/lab.py` shows some per
-cent. Labs side by side, of whichever xoff, get different cores.
+cent. The processes of User-Mode Linux hand over to each other with every system call, which takes twice as long
+or more from core to core. Labs side by side, of whichever xoff, get different cores.
 """
 
 from __future__ import annotations
@@ -36,3 +37,15 @@ def one() -> Iterator[int]:
             yield core
             return
         yield cores[os.getpid() % len(cores)]
+
+
+@contextmanager
+def pinned(core: int | None) -> Iterator[None]:
+    """What this thread starts meanwhile can use this core only; any, if none is given."""
+    before = os.sched_getaffinity(0)
+    if core is not None:
+        os.sched_setaffinity(0, {core})  # inherited; of this thread only
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -14,8 +14,8 @@ import socket
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -24,21 +24,27 @@ from typing import Protocol
 from testbed.errors import UsageError
 from testbed.lab import cache, cores, image, qemu, snapshot
 from testbed.lab.cache import Report
+from testbed.lab.image import Image
+from testbed.lab.job import HELD, OURS
 from testbed.lab.qemu import Machine, QemuError
 from testbed.lab.snapshot import Snapshot
+from testbed.lab.um import disks
+from testbed.lab.um import kernel as um
+from testbed.lab.um.machine import Machine as UmlMachine
 from testbed.lab.wire import Frame
 
 _KVM_BOOT_SECONDS = 60.0
 
 
 class Kind(enum.StrEnum):
+    UM = "um"
     VM = "vm"
     REALTIME = "realtime"
     HOST = "host"
 
     @property
     def reproducible(self) -> bool:
-        return self is Kind.VM
+        return self in (Kind.UM, Kind.VM)
 
 
 class Session(Protocol):
@@ -62,36 +68,54 @@ class Ready:
     """An engine whose parts are all there."""
 
     kind: Kind
-    snapshot: Snapshot | None
+    snapshot: Snapshot | None = None
+    uml: Uml | None = None
 
     @property
     def accelerator(self) -> str:
         return self.snapshot.accelerator.name if self.snapshot else "none"
 
     @property
-    def holds_code(self) -> bool:
-        """Whether the code that `job.held` has is there before the job is."""
-        return self.snapshot is not None
+    def holds(self) -> tuple[str, ...]:
+        """The packages of ours that are there before the job is."""
+        return OURS if self.uml else HELD if self.snapshot else ()
 
     @property
     def image_digest(self) -> str:
-        return self.snapshot.image.digest if self.snapshot else ""
+        held = self.uml or self.snapshot
+        return held.image.digest if held else ""
+
+    @property
+    def kernel_digest(self) -> str:
+        """Of a kernel that Xoff built; a stock kernel is part of the image."""
+        return self.uml.kernel.digest if self.uml else ""
 
     @contextmanager
     def start(self, job: bytes, folder: Path) -> Iterator[Session]:
         """Start the job; whatever happens, nothing of it is left running afterwards."""
-        if self.snapshot is None:
-            session: Session = HostSession(job, folder)
-            try:
-                yield session
-            finally:
-                session.close()
-        elif self.kind.reproducible:
-            with cores.one() as core, self.snapshot.start(job, folder, core) as machine:
-                yield MachineSession(machine)
+        if self.uml is not None:
+            with cores.one() as core, closing(self.uml.start(job, folder, core)) as uml:
+                yield uml
+        elif self.snapshot is None:
+            with closing(HostSession(job, folder)) as host:
+                yield host
         else:
-            with self.snapshot.start(job, folder, None) as machine:
+            any_or_one: AbstractContextManager[int | None] = cores.one() if self.kind.reproducible else nullcontext()
+            with any_or_one as chosen, self.snapshot.start(job, folder, chosen) as machine:
                 yield MachineSession(machine)
+
+
+@dataclass(frozen=True)
+class Uml:
+    """User-Mode Linux and what it mounts."""
+
+    image: Image
+    kernel: um.Kernel
+    disks: Mapping[str, Path]
+
+    def start(self, job: bytes, folder: Path, core: int) -> UmlMachine:
+        (folder / "job").write_bytes(job)
+        return UmlMachine(self.kernel.file, {**self.disks, "XOFF_JOB": folder / "job"}, folder, core)
 
 
 def prepare(kind: Kind, report: Report) -> Ready:
@@ -100,11 +124,20 @@ def prepare(kind: Kind, report: Report) -> Ready:
         if os.geteuid() != 0:
             raise UsageError("the host engine makes networks on this machine and needs root; use sudo, or --engine vm")
         return Ready(kind, None)
+    if kind is Kind.UM:
+        return Ready(kind, uml=_uml(report))
     qemu.program()
     lab = image.ensure(report)
     if kind is Kind.VM:
         return Ready(kind, snapshot.ensure(lab, qemu.ICOUNT, report))
     return Ready(kind, _realtime_snapshot(lab, report))
+
+
+def _uml(report: Report) -> Uml:
+    lab = image.ensure(report)
+    kernel = um.ensure(report)
+    root = disks.root(lab, report)
+    return Uml(lab, kernel, {"XOFF_ROOT": root, "XOFF_CODE": disks.code(kernel, root, report)})
 
 
 def _realtime_snapshot(lab: image.Image, report: Report) -> Snapshot:

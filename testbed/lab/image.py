@@ -46,16 +46,16 @@ class Image:
 
     def differences(self) -> list[str]:
         """How this image differs from the reference image; empty if it does not."""
-        reference = _reference()
-        if self.digest == reference.get("digest"):
+        wanted = reference()
+        if self.digest == wanted.get("digest"):
             return []
         found = []
         for kind, mine in (("debian", self.debian), ("python", self.python)):
-            theirs: dict[str, str] = reference.get(kind, {})
+            theirs: dict[str, str] = wanted.get(kind, {})
             for name in sorted(mine.keys() | theirs.keys()):
                 if mine.get(name) != theirs.get(name):
                     found.append(f"{name} {mine.get(name, 'not there')}, reference {theirs.get(name, 'not there')}")
-        return found or [f"same package versions, other contents (reference {reference.get('digest')})"]
+        return found or [f"same package versions, other contents (reference {wanted.get('digest')})"]
 
 
 def key() -> str:
@@ -67,7 +67,7 @@ def key() -> str:
         "packages": [package.name for package in needs.lab_packages()],
         "modules": [module.name for module in needs.lab_modules()],
         "python": lab["python"],
-        "pins": _reference(),
+        "pins": reference(),
         "mirror": _mirror(),
         "files": recipe.inputs(),
     }
@@ -90,7 +90,7 @@ def build(report: Report, pinned: bool = True) -> Image:
     """Build the image anew and put it into the cache; with the newest versions if not `pinned`."""
     cache.require_room(cache.root(), _ROOM, "building the lab image")
     with cache.owned("image") as work:
-        manifest = recipe.make(work, _reference().get("debian", {}) if pinned else {}, _mirror(), report)
+        manifest = recipe.make(work, reference().get("debian", {}) if pinned else {}, _mirror(), report)
         (work / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
         cache.publish(work, _final())
         cache.prune("image-*")
@@ -117,7 +117,7 @@ def clean() -> list[Path]:
 
 def write_reference(image: Image) -> None:
     """Make `image` the reference: what it holds is what later builds pin to."""
-    content = {"digest": image.digest, "debian": image.debian, "python": image.python}
+    content = reference() | {"digest": image.digest, "debian": image.debian, "python": image.python}
     with resources.as_file(resources.files("testbed.lab") / "reference.json") as path:
         path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
@@ -134,7 +134,8 @@ def _mirror() -> str:
     return os.environ.get("XOFF_MIRROR", "")
 
 
-def _reference() -> dict[str, Any]:
+def reference() -> dict[str, Any]:
+    """What the reference image holds, and what its kernel of the engine `um` was built with."""
     path = resources.files("testbed.lab") / "reference.json"
     content: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     return content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from testbed.errors import UsageError
 from testbed.lab.definition import Experiment
 from testbed.lab.handle import plain
 
-_HELD = ("testbed", "topologies", "controllers")
-_BROUGHT = ("experiments",)
+HELD = ("testbed", "topologies", "controllers")
+"""Packages that users do not change from run to run."""
+OURS = (*HELD, "experiments")
 _OURS = Path(testbed.__path__[0]).parent
 LARGEST = (16 << 20) - 8
 USER_CODE = "user"
@@ -76,9 +77,9 @@ def job_for(experiment: Experiment, given: dict[str, Any], seed: int, limits: Li
     return Job(_place(experiment.source), experiment.name, parameters, seed, limits, reproducible)
 
 
-def pack(job: Job, experiment: Experiment | None = None, *, held: bool = False) -> bytes:
-    """The job and all code it may use, as a tar; `held`: without the code that the lab holds already."""
-    files = {f"code/{name}": content for name, content in (_read(_BROUGHT) if held else code()).items()}
+def pack(job: Job, experiment: Experiment | None = None, *, held: Sequence[str] = ()) -> bytes:
+    """The job and all code it may use, as a tar, without the packages that the lab holds already."""
+    files = _in_lab(read(package for package in OURS if package not in held))
     files["job.json"] = job.encode().encode()
     if experiment is not None and job.source.startswith(f"{USER_CODE}/"):
         folder = experiment.source.parent
@@ -95,23 +96,29 @@ def pack(job: Job, experiment: Experiment | None = None, *, held: bool = False) 
     return packed
 
 
-def held() -> bytes:
-    """The code that a lab can hold before it has a job, as a tar: what its users do not change from run to run."""
-    return _tar({f"code/{name}": content for name, content in _read(_HELD).items()})
+def held(packages: Sequence[str]) -> bytes:
+    """The code that a lab can hold before it has a job, as a tar."""
+    return _tar(_in_lab(read(packages)))
 
 
 def code() -> dict[str, bytes]:
     """Every file of Xoff's own packages, by its path under the common parent."""
-    return _read(_HELD + _BROUGHT)
+    return read(OURS)
 
 
-def _read(packages: tuple[str, ...]) -> dict[str, bytes]:
+def read(packages: Iterable[str]) -> dict[str, bytes]:
+    """Every file of these packages of ours, by its path under the common parent."""
     found = {}
     for package in packages:
         for path in sorted((_OURS / package).rglob("*")):
             if path.is_file() and path.suffix != ".pyc":
                 found[str(path.relative_to(_OURS))] = path.read_bytes()
     return found
+
+
+def _in_lab(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The same files by their paths in the lab."""
+    return {f"code/{name}": content for name, content in files.items()}
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:

@@ -82,9 +82,11 @@ def table() -> dict[str, Any]:
     return tomllib.loads((resources.files("testbed.lab") / "packages.toml").read_text())
 
 
-def machine_packages() -> list[Package]:
-    """What this machine needs to build the image and run the lab VM."""
-    return [Package(**entry) for entry in table()["machine"]["packages"]]
+def machine_packages(virtual_machine: bool = True) -> list[Package]:
+    """What this machine needs to build the image, and to run it in a virtual machine."""
+    machine = table()["machine"]
+    more = machine["qemu"]["packages"] if virtual_machine else []
+    return [Package(**entry) for entry in [*more, *machine["packages"]]]
 
 
 def front_door_packages() -> list[Package]:

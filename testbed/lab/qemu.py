@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import XoffError
-from testbed.lab import needs
+from testbed.lab import cores, needs
 from testbed.lab.image import Image
 from testbed.lab.inside import COMMAND_PORT, OUT_PORT
 
@@ -140,20 +140,14 @@ class Machine:
         """`core`: the only one that it may use. `batch`: its threads wait for each other to pause (decision 0015)."""
         self.folder = folder
         self._has_drive = False
-        before = os.sched_getaffinity(0)
-        if core is not None:
-            os.sched_setaffinity(0, {core})  # inherited; of this thread only
-        try:
-            with (folder / "qemu.log").open("wb") as log:
-                # setpriv: should we be killed, the kernel kills QEMU. A session of its own: Ctrl-C is
-                # for us to handle, QEMU is told when to end.
-                scheduled = ["chrt", "--batch", "0"] if batch else []
-                self.process = subprocess.Popen(
-                    ["setpriv", "--pdeathsig", "KILL", *scheduled, *argv],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=folder,
-                )  # fmt: skip
-        finally:
-            os.sched_setaffinity(0, before)
+        with (folder / "qemu.log").open("wb") as log, cores.pinned(core):
+            # setpriv: should we be killed, the kernel kills QEMU. A session of its own: Ctrl-C is
+            # for us to handle, QEMU is told when to end.
+            scheduled = ["chrt", "--batch", "0"] if batch else []
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *scheduled, *argv],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=folder,
+            )  # fmt: skip
         try:
             self._monitor = self.connect("monitor")
             self._until_prompt()

@@ -31,7 +31,7 @@ GUEST_FILES = ("init.py", "ryu-manager", "python.lock", "sources.lock")
 GUEST = resources.files("testbed.lab") / "guest"
 _PYTHON = "3.11"
 _SITE = f"usr/local/lib/python{_PYTHON}/dist-packages"
-_EPOCH = 1735689600  # 2025-01-01, the day on which the lab's clock starts too
+EPOCH = 1735689600  # 2025-01-01, the day on which the lab's clock starts too
 
 # Caches, logs, documentation and what the building machine would leak into the image.
 _DROPPED = (
@@ -59,9 +59,7 @@ def make(work: Path, pins: Mapping[str, str], mirror: str, report: Report) -> di
     _run_mmdebstrap(site, work, tree, pins, mirror)
     report("packing the lab image")
     manifest = _pack(tree, work)
-    for leftover in work.iterdir():
-        if leftover.name not in (KERNEL, ROOT, ".owner"):
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+    cache.leave_only(work, KERNEL, ROOT)
     return manifest
 
 
@@ -117,7 +115,7 @@ def _install_python(site: Path, work: Path, report: Report) -> None:
         [*pip, "wheel", "--no-cache-dir", "--no-deps", "--no-build-isolation", "--require-hashes", "--wheel-dir",
          str(work / "wheels"), "-r", str(GUEST / "sources.lock")],
         "building Ryu and the iperf3 wrapper",
-        env={"SOURCE_DATE_EPOCH": str(_EPOCH)},
+        env={"SOURCE_DATE_EPOCH": str(EPOCH)},
     )  # fmt: skip
     wheels = [str(path) for path in sorted((work / "wheels").glob("*.whl"))]
     _command([*pip, "install", "--no-compile", "--no-deps", "--no-index", "--target", target, *wheels],
@@ -163,33 +161,53 @@ chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/xoff/debian"
 
 def _run_mmdebstrap(site: Path, work: Path, tree: Path, pins: Mapping[str, str], mirror: str) -> None:
     lab = needs.table()["lab"]
+    pinned = next((name for name in pins if name.startswith("linux-image-")), "")
+    python = work / "python.tar"
+    with tarfile.open(python, "w") as archive:
+        archive.add(site, arcname=".", filter=_owned_by_root)
+    hooks = [
+        _KERNEL_HOOK.format(meta=lab["kernel"]["image"], pinned=pinned),
+        f"tar-in {shlex.quote(str(python))} /",
+        _FINISH_HOOK,
+    ]
+    packages = [package.name for package in needs.lab_packages()]
+    options = ["--variant=essential", "--format=tar"]
+    what = "building the lab image's root"
+    bootstrap(options, packages, hooks, str(tree), work, pins=pins, mirror=mirror, what=what)
+
+
+def bootstrap(
+    options: list[str],
+    packages: list[str],
+    hooks: list[str],
+    target: str,
+    work: Path,
+    *,
+    pins: Mapping[str, str],
+    mirror: str,
+    what: str,
+) -> None:
+    """Make a root of the lab's Debian with `packages`, checked by apt, and run `hooks` on it; as root or as a user."""
     preferences = work / "preferences"
     preferences.write_text(
         "".join(f"Package: {name}\nPin: version {version}\nPin-Priority: 1001\n\n"
                 for name, version in pins.items())
     )  # fmt: skip
-    pinned = next((name for name in pins if name.startswith("linux-image-")), "")
-    python = work / "python.tar"
-    with tarfile.open(python, "w") as archive:
-        archive.add(site, arcname=".", filter=_owned_by_root)
-    environment = {"SOURCE_DATE_EPOCH": str(_EPOCH)}
+    environment = {"SOURCE_DATE_EPOCH": str(EPOCH)}
     if "TMPDIR" not in os.environ:
         environment["TMPDIR"] = tempfile.gettempdir()
-    options = [
-        "--variant=essential", "--mode=unshare", "--quiet", "--format=tar",
-        "--include=" + ",".join(package.name for package in needs.lab_packages()),
-        '--aptopt=APT::Install-Recommends "false"',
-        f'--aptopt=Dir::Etc::Preferences "{preferences}"',
-        *[f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "info", "locale")],
-        "--customize-hook=" + _KERNEL_HOOK.format(meta=lab["kernel"]["image"], pinned=pinned),
-        f"--customize-hook=tar-in {shlex.quote(str(python))} /",
-        "--customize-hook=" + _FINISH_HOOK,
-        lab["suite"], str(tree),
-    ]  # fmt: skip
     program = needs.find_program("mmdebstrap")
     if program is None:
         raise ImageError("mmdebstrap is missing; `xoff doctor` says how to get it")
-    _command([program, *options, *([mirror] if mirror else [])], "building the lab image's root", environment)
+    command = [
+        program, *options, "--mode=unshare", "--quiet", "--include=" + ",".join(packages),
+        '--aptopt=APT::Install-Recommends "false"',
+        f'--aptopt=Dir::Etc::Preferences "{preferences}"',
+        *[f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "info", "locale")],
+        *[f"--customize-hook={hook}" for hook in hooks],
+        needs.table()["lab"]["suite"], target, *([mirror] if mirror else []),
+    ]  # fmt: skip
+    _command(command, what, environment)
 
 
 def _pack(tree: Path, work: Path) -> dict[str, Any]:
@@ -278,7 +296,7 @@ def _cpio(archive: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> Iter
 def _entry(name: str, number: int, mode: int, content: bytes, member: tarfile.TarInfo | None = None) -> Iterable[bytes]:
     raw = name.encode() + b"\0"
     owner = (member.uid, member.gid) if member else (0, 0)
-    fields = (number, mode, *owner, 1, _EPOCH, len(content), 0, 0, 0, 0, len(raw), 0)
+    fields = (number, mode, *owner, 1, EPOCH, len(content), 0, 0, 0, 0, len(raw), 0)
     header = b"070701" + b"".join(b"%08x" % field for field in fields)
     yield header + raw + bytes(-(len(header) + len(raw)) % 4)
     yield content + bytes(-len(content) % 4)

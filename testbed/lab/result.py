@@ -94,6 +94,8 @@ class Provenance:
     accelerator: str
     image: str
     kernel: str
+    kernel_digest: str
+    """Of a kernel that Xoff built; a stock one is part of the image."""
     qemu: str
     xoff: str
     commit: str

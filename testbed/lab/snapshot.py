@@ -23,7 +23,7 @@ from pathlib import Path
 from testbed.lab import cache, qemu
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
-from testbed.lab.job import held
+from testbed.lab.job import HELD, held
 from testbed.lab.qemu import Accelerator, Machine, QemuError
 
 _MEMORY, _STATE, _MANIFEST = "memory", "state", "manifest.json"
@@ -86,7 +86,7 @@ class Snapshot:
 
 def ensure(image: Image, accelerator: Accelerator, report: Report, boot_seconds: float = _BOOT_SECONDS) -> Snapshot:
     """The snapshot for this image, accelerator, QEMU and code, from the cache or taken now."""
-    code = held()
+    code = held(HELD)
     booted = _place(image, accelerator)
     final = booted.with_name(f"{booted.name}-{hashlib.sha256(code).hexdigest()[:16]}")
 
@@ -160,9 +160,7 @@ def _take(
                 raise QemuError(f"the lab's machine did not boot cleanly{text}")
             job_memory = machine.job_memory()
             machine.save(work / _STATE)
-        for leftover in work.iterdir():
-            if leftover.name not in (_MEMORY, _STATE, ".owner"):
-                leftover.unlink()
+        cache.leave_only(work, _MEMORY, _STATE)
         manifest = {
             "seen": _signature(work),
             "state": cache.sha256(work / _STATE),

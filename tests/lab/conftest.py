@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ JOBS = Path(__file__).parent / "jobs"
 
 @pytest.fixture(scope="session")
 def ready() -> Ready:
-    """The lab in virtual time, set up."""
-    return engine.prepare(engine.Kind.VM, print)
+    """The lab in virtual time, set up; `XOFF_TEST_ENGINE=um` runs all of these tests on the other engine."""
+    return engine.prepare(engine.Kind(os.environ.get("XOFF_TEST_ENGINE", engine.Kind.VM)), print)
 
 
 class Output:

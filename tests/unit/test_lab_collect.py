@@ -298,7 +298,7 @@ def test_whatever_a_lab_sends_is_taken_or_is_damage(frames: list[Frame]) -> None
         status, reason = collector.status() if collector.ended else (Status.LOST, "")
         told = Result(
             "hello", status, reason, {}, 1, tuple(collector.figures), tuple(collector.claims),
-            collector.fidelity(Thresholds()), Provenance(*[""] * 8), Times(collector.virtual_ns, 1.0, None),
+            collector.fidelity(Thresholds()), Provenance(*[""] * 9), Times(collector.virtual_ns, 1.0, None),
             collector.files,
         )  # fmt: skip
         told.write(folder)
@@ -430,7 +430,7 @@ def result() -> Result:
         figures=(Figure("round trip", "4.05ms", ""), Figure("share", 0.1, "of the link")),
         claims=(Claim("every pair answers", {"equals": 12}, 12, True),),
         fidelity=Fidelity(Verdict.KEPT, (), 12, 88.5, 4000, None, Thresholds()),
-        provenance=Provenance("vm", "tcg-icount", "a" * 64, "6.12.1", "7.2.11", "0.1.0", "0123456789ab", "b" * 64),
+        provenance=Provenance("vm", "tcg-icount", "a" * 64, "6.12.1", "", "7.2.11", "0.1.0", "0123456789ab", "b" * 64),
         times=Times(2_000_000_000, 4.0, 0.25),
         files={OUTPUT_LOG: "c" * 64, "events.jsonl": "d" * 64},
     )
@@ -486,6 +486,7 @@ def test_the_result_file_is_readable_by_anybody(result: Result, folder: Path) ->
             "accelerator": "tcg-icount",
             "image": "a" * 64,
             "kernel": "6.12.1",
+            "kernel_digest": "",
             "qemu": "7.2.11",
             "xoff": "0.1.0",
             "commit": "0123456789ab",
@@ -537,7 +538,7 @@ def test_the_digest_depends_on_all_that_must_be_the_same_everywhere(
 def test_the_digest_does_not_depend_on_the_machine_or_the_order_of_names(result: Result, folder: Path) -> None:
     elsewhere = replace(
         result,
-        provenance=Provenance("host", "none", "", "6.1", "", "0.2.0", "", "f" * 64),
+        provenance=Provenance("host", "none", "", "6.1", "", "", "0.2.0", "", "f" * 64),
         times=replace(result.times, wall_s=99.0, first_line_s=None),
         parameters=dict(reversed(result.parameters.items())),
         files=dict(reversed(result.files.items())),

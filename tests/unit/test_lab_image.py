@@ -217,7 +217,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (guest / name).write_bytes((Path(str(how.GUEST)) / name).read_bytes())
     inputs = {"table": copy.deepcopy(needs.table()), "pins": {"digest": "0", "debian": {"bash": "5.2"}}, "guest": guest}
     monkeypatch.setattr(needs, "table", lambda: inputs["table"])
-    monkeypatch.setattr(image, "_reference", lambda: inputs["pins"])
+    monkeypatch.setattr(image, "reference", lambda: inputs["pins"])
     monkeypatch.setattr(how, "GUEST", guest)
     monkeypatch.delenv("XOFF_MIRROR", raising=False)
     return inputs
@@ -440,7 +440,7 @@ def test_cleaning_removes_images_and_snapshots_and_nothing_else(place: Path, xof
 @pytest.fixture
 def reference(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     content = {"digest": "same", "debian": {"bash": "5.2", "tar": "1.34"}, "python": {"scapy": "2.7.0"}}
-    monkeypatch.setattr(image, "_reference", lambda: content)
+    monkeypatch.setattr(image, "reference", lambda: content)
     return content
 
 
@@ -468,7 +468,7 @@ def test_other_contents_with_the_same_versions_are_told(reference: dict[str, Any
 
 
 def test_the_reference_that_comes_with_xoff_can_be_read() -> None:
-    pins = image._reference()
+    pins = image.reference()
     assert re.fullmatch("[0-9a-f]{64}", pins["digest"])
     kernels = [name for name in pins["debian"] if name.startswith("linux-image-")]
     assert len(kernels) == 1

@@ -168,15 +168,21 @@ def test_a_job_without_an_experiment_is_the_code_alone() -> None:
 
 
 def test_what_a_lab_holds_and_what_it_is_brought_are_all_code_and_nothing_twice(users_own: Experiment) -> None:
-    held, brought = members(job.held()), members(pack(prepared(users_own), users_own, held=True))
+    held, brought = members(job.held(job.HELD)), members(pack(prepared(users_own), users_own, held=job.HELD))
     assert not held.keys() & brought.keys()
     assert held | brought == members(pack(prepared(users_own), users_own))
     assert {"code/testbed/lab/inside.py", "code/topologies/star.py"} <= held.keys()
     assert {"job.json", "code/user/mine.py", "code/experiments/hello.py"} <= brought.keys()
 
 
+def test_a_lab_that_holds_all_of_ours_is_brought_the_users_files_alone(users_own: Experiment) -> None:
+    brought = members(pack(prepared(users_own), users_own, held=job.OURS))
+    assert brought.keys() == {"job.json", "code/user/mine.py", "code/user/table.txt", "code/user/deep/er.txt"}
+    assert members(job.held(job.OURS)).keys() == {f"code/{name}" for name in job.code()}
+
+
 def test_what_a_lab_holds_is_the_same_bytes_until_xoff_changes() -> None:
-    assert job.held() == job.held()
+    assert job.held(job.HELD) == job.held(job.HELD)
 
 
 def test_what_is_packed_can_be_done_where_it_is_unpacked(users_own: Experiment, tmp_path: Path) -> None:
@@ -234,8 +240,9 @@ def test_a_file_whose_name_is_long_is_packed_or_refused_in_words(experiment_file
 def test_a_job_that_the_lab_has_no_room_for_is_refused(experiment_file: Write) -> None:
     with (experiment_file("").parent / "big.bin").open("wb") as big:
         big.truncate(17 << 20)
+    packed = (len(job.held(job.OURS)) + (17 << 20)) >> 20
     assert complaint(with_files(experiment_file, "big.bin")) == (
-        "the job and its files have 18 MB; the lab takes 15 MB"
+        f"the job and its files have {packed} MB; the lab takes 15 MB"
     )
 
 

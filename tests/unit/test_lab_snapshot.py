@@ -69,7 +69,7 @@ def taking(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Taking:
     made = Taking(xoff_cache)
     monkeypatch.setattr(snapshot, "_take", made.take)
     monkeypatch.setattr(snapshot, "_whole", Path.is_dir)
-    monkeypatch.setattr(snapshot, "held", lambda: b"version 1")
+    monkeypatch.setattr(snapshot, "held", lambda _: b"version 1")
     monkeypatch.setattr(snapshot.qemu, "arguments", lambda *_, **__: [])
     monkeypatch.setattr(snapshot.qemu, "version", lambda: "7.2.0")
     return made
@@ -97,7 +97,7 @@ def test_another_version_of_the_code_goes_into_the_machine_that_has_booted(
     first = taking.ensure()
     assert taking.ensure() == first
     assert taking.said == []
-    monkeypatch.setattr(snapshot, "held", lambda: b"version 2")
+    monkeypatch.setattr(snapshot, "held", lambda _: b"version 2")
     assert taking.ensure() != first
     assert taking.said == [PUTTING]
     assert taking.taken == ["booted", "holds version 1", "holds version 2"]
@@ -105,7 +105,7 @@ def test_another_version_of_the_code_goes_into_the_machine_that_has_booted(
 
 def test_of_versions_of_the_code_a_few_stay(taking: Taking, monkeypatch: pytest.MonkeyPatch) -> None:
     for version in range(6):
-        monkeypatch.setattr(snapshot, "held", lambda version=version: b"version %d" % version)
+        monkeypatch.setattr(snapshot, "held", lambda _, version=version: b"version %d" % version)
         last = taking.ensure()
     left = {path.name for path in taking.cache.glob("snapshot-*")}
     assert len(left) == 1 + snapshot._KEPT
@@ -141,7 +141,7 @@ def test_a_snapshot_that_jobs_start_from_is_not_pruned(
     ready = snapshot.ensure(IMAGE, ICOUNT, taking.said.append)
     for version in range(2, 8):
         ready.start(b"job", tmp_path, None)
-        monkeypatch.setattr(snapshot, "held", lambda version=version: b"version %d" % version)
+        monkeypatch.setattr(snapshot, "held", lambda _, version=version: b"version %d" % version)
         taking.ensure()
     assert ready.path.is_dir()
 

@@ -1,0 +1,187 @@
+"""Writes a read-only file system from an archive: EROFS, which Linux mounts as it is.
+
+Nothing is compressed and every file begins on a block of its own, so the lab copies from pages that the host has in
+memory already. The order of everything follows from the names, so the same archive gives the same bytes everywhere:
+inode numbers and the order of directories are what a job in the lab sees. The format is in Linux's
+`Documentation/filesystems/erofs.rst`; of it only plain, compact inodes are used.
+"""
+
+from __future__ import annotations
+
+import stat
+import struct
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+from testbed.errors import XoffError
+
+_BLOCK = 4096
+_MAGIC = 0xE0F5_E1E2
+_CPIO_MAGIC = b"070701"
+_CPIO_END = "TRAILER!!!"
+_CPIO_FIELDS = 13
+_INODE = struct.Struct("<HHHHIIIIHHI")
+_ENTRY = struct.Struct("<QHBB")
+_SUPERBLOCK = struct.Struct("<IIIBBHQQIIII16s16sIHHHBBIQ")
+_SUPERBLOCK_AT = 1024
+_SUPERBLOCK_SPACE = 128
+_FIRST = 1
+"""The number of the first inode, which is the root's."""
+_FILE_TYPES = {stat.S_IFREG: 1, stat.S_IFDIR: 2, stat.S_IFLNK: 7}
+
+
+class ArchiveError(XoffError):
+    """The image's archive is not what an image has."""
+
+    exit_code = 3
+
+
+@dataclass
+class Node:
+    """A file, a directory or a symbolic link."""
+
+    mode: int
+    uid: int = 0
+    gid: int = 0
+    size: int = 0
+    content: bytes | int = b""
+    """What a link points to or a directory has; for a file, where its content begins in the archive."""
+    number: int = 0
+    block: int = 0
+    entries: dict[str, Node] = field(default_factory=dict)
+
+    @property
+    def is_dir(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def links(self) -> int:
+        return 2 + sum(node.is_dir for node in self.entries.values()) if self.is_dir else 1
+
+    def add(self, path: str, node: Node) -> None:
+        """Put `node` at `path` below this directory, and directories above it where there are none."""
+        *folders, last = path.split("/")
+        place = self
+        for folder in folders:
+            place = place.entries.setdefault(folder, _directory())
+        if last in place.entries:  # made for what is in it
+            node.entries = place.entries[last].entries
+        place.entries[last] = node
+
+
+def write(root: Node, archive: IO[bytes], out: IO[bytes], time_s: int) -> None:
+    """Write the file system with `root`, whose files are in `archive`, to `out`; everything in it is of `time_s`."""
+    nodes = list(_with_parents(root, root))
+    for number, (node, _) in enumerate(nodes, start=_FIRST):
+        node.number = number
+    next_block = 1 + _blocks((_FIRST + len(nodes)) * _INODE.size)
+    for node, parent in nodes:
+        if node.is_dir:
+            node.content = _listing(node, parent)
+            node.size = len(node.content)
+        node.block = next_block
+        next_block += _blocks(node.size)
+    out.write(_superblock(len(nodes), next_block, time_s))
+    table = bytearray(_INODE.size * _FIRST)
+    for node, _ in nodes:
+        table += _INODE.pack(0, 0, node.mode, node.links, node.size, 0, node.block, node.number, node.uid, node.gid, 0)
+    out.write(_padded(bytes(table)))
+    for node, _ in nodes:
+        if isinstance(node.content, bytes):
+            out.write(_padded(node.content))
+        else:
+            archive.seek(node.content)
+            out.write(_padded(archive.read(node.size)))
+
+
+def read_cpio(archive: IO[bytes]) -> Node:
+    """The tree of a cpio archive (`newc`) as the image's recipe writes it."""
+    root = _directory()
+    while True:
+        header = archive.read(6 + 8 * _CPIO_FIELDS)
+        if header[:6] != _CPIO_MAGIC:
+            raise ArchiveError(
+                "the image's root is not a cpio archive of the kind that Xoff makes; build the image anew"
+            )
+        fields = [int(header[6 + 8 * i : 14 + 8 * i], 16) for i in range(_CPIO_FIELDS)]
+        _, mode, uid, gid, _, _, size, *_, name_size, _ = fields
+        name = archive.read(name_size + -(len(header) + name_size) % 4)[: name_size - 1].decode()
+        if name == _CPIO_END:
+            return root
+        begin = archive.tell()
+        if name == ".":
+            root.mode, root.uid, root.gid = mode, uid, gid
+        elif stat.S_ISLNK(mode):
+            root.add(name, Node(mode, uid, gid, size, archive.read(size)))
+        else:
+            root.add(name, Node(mode, uid, gid, size, begin if size else b""))
+        archive.seek(begin + size + -size % 4)
+
+
+def read_tar(archive: IO[bytes]) -> Node:
+    """The tree of an uncompressed tar with nothing but files and directories."""
+    root = _directory()
+    with tarfile.open(fileobj=archive, mode="r:") as members:
+        for member in members:
+            kind = stat.S_IFDIR if member.isdir() else stat.S_IFREG
+            root.add(
+                member.name, Node(kind | member.mode, 0, 0, member.size, member.offset_data if member.size else b"")
+            )
+    return root
+
+
+def _directory() -> Node:
+    return Node(stat.S_IFDIR | 0o755)
+
+
+def _with_parents(node: Node, parent: Node) -> Iterator[tuple[Node, Node]]:
+    """The tree in the order in which it is written, each node with the directory that it is in."""
+    yield node, parent
+    for _, child in sorted(node.entries.items()):
+        yield from _with_parents(child, node)
+
+
+def _listing(node: Node, parent: Node) -> bytes:
+    """The blocks of a directory: in each, entries of a fixed size and behind them their names; all names sorted."""
+    named = {b".": node, b"..": parent} | {name.encode(): child for name, child in node.entries.items()}
+    blocks: list[bytes] = []
+    batch: list[bytes] = []
+    used = 0
+
+    def flush() -> None:
+        nonlocal used
+        at = len(batch) * _ENTRY.size
+        entries = b""
+        for name in batch:
+            child = named[name]
+            entries += _ENTRY.pack(child.number, at, _FILE_TYPES[stat.S_IFMT(child.mode)], 0)
+            at += len(name)
+        blocks.append(entries + b"".join(batch))
+        batch.clear()
+        used = 0
+
+    for name in sorted(named):
+        if used + _ENTRY.size + len(name) > _BLOCK:
+            flush()
+        batch.append(name)
+        used += _ENTRY.size + len(name)
+    flush()
+    return b"".join(_padded(block) for block in blocks[:-1]) + blocks[-1]
+
+
+def _superblock(inodes: int, blocks: int, time_s: int) -> bytes:
+    packed = _SUPERBLOCK.pack(
+        _MAGIC, 0, 0, 12, 0, _FIRST, inodes, time_s, 0, blocks, 1, 0, bytes(16), b"xoff".ljust(16, b"\0"),
+        0, 0, 0, 0, 0, 0, 0, 0,
+    )  # fmt: skip
+    return _padded(bytes(_SUPERBLOCK_AT) + packed.ljust(_SUPERBLOCK_SPACE, b"\0"))
+
+
+def _blocks(size: int) -> int:
+    return -(-size // _BLOCK)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % _BLOCK)

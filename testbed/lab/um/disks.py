@@ -1,0 +1,89 @@
+"""What the engine `um` mounts, in the cache: the image's root, and Xoff's own code compiled for the lab's Python."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+from pathlib import Path
+
+from testbed.lab import cache, erofs, job, needs, recipe
+from testbed.lab.cache import Report
+from testbed.lab.image import Image
+from testbed.lab.recipe import ImageError
+from testbed.lab.um.kernel import Kernel
+from testbed.lab.um.machine import Machine
+
+_ROOM = 1 << 30
+_KEPT = 3
+"""Disks with code that stay in the cache."""
+_COMPILE_S = 120.0
+_DISK, _SUM = "disk", "sha256"
+
+
+def root(image: Image, report: Report) -> Path:
+    """The image's root as a disk."""
+    place = cache.root() / f"um-root-{image.digest[:16]}"
+    if not _whole(place):
+        with cache.locked("lab root disk", report):
+            if not _whole(place):
+                report("unpacking the lab image for the engine um")
+                cache.require_room(cache.root(), _ROOM, "the lab image's disk")
+                with cache.owned("um-root") as work, tempfile.TemporaryFile(dir=work) as archive:
+                    program = needs.find_program("zstd") or "zstd"
+                    if subprocess.run(
+                        [program, "-d", "-q", "-c", str(image.initrd)], stdout=archive, check=False
+                    ).returncode:
+                        raise ImageError(f"{program} could not unpack {image.initrd}; xoff image build makes it anew")
+                    archive.seek(0)
+                    with (work / _DISK).open("wb") as out:
+                        erofs.write(erofs.read_cpio(archive), archive, out, recipe.EPOCH)
+                    _publish(work, place)
+                    cache.prune("um-root-*")
+    return cache.used(place) / _DISK
+
+
+def code(kernel: Kernel, root_disk: Path, report: Report) -> Path:
+    """All of Xoff's own packages as a disk, with what the lab's Python compiled of them."""
+    held = job.held(job.OURS)
+    place = cache.root() / f"um-code-{hashlib.sha256(held + kernel.digest.encode()).hexdigest()[:16]}"
+    if not _whole(place):
+        with cache.locked("lab code disk", report):
+            if not _whole(place):
+                report("compiling this version of Xoff for the lab, once")
+                with cache.owned("um-code") as work:
+                    (work / "job").write_bytes(held)
+                    _compile(kernel, root_disk, work)
+                    with (work / "out").open("rb") as archive, (work / _DISK).open("wb") as out:
+                        erofs.write(erofs.read_tar(archive), archive, out, recipe.EPOCH)
+                    _publish(work, place)
+                    cache.keep_newest("um-code-*", _KEPT)
+    return cache.used(place) / _DISK
+
+
+def _compile(kernel: Kernel, root_disk: Path, work: Path) -> None:
+    """Boot without a disk of code: process 1 compiles what is in the job's place and writes it out."""
+    machine = Machine(kernel.file, {"XOFF_ROOT": root_disk, "XOFF_JOB": work / "job"}, work)
+    try:
+        code = machine.process.wait(_COMPILE_S)
+    except subprocess.TimeoutExpired:
+        code = None
+    finally:
+        machine.close()
+    if code != 0 or not machine.stream.stat().st_size:
+        raise ImageError(f"the lab could not compile Xoff{machine.last_words()}")
+
+
+def _publish(work: Path, place: Path) -> None:
+    cache.leave_only(work, _DISK)
+    (work / _SUM).write_text(f"{(work / _DISK).stat().st_size} {(work / _DISK).stat().st_mtime_ns}\n")
+    cache.publish(work, place)
+
+
+def _whole(place: Path) -> bool:
+    """Whether the disk is as it was when it was written; reading it through would take longer than a run."""
+    try:
+        found = (place / _DISK).stat()
+        return (place / _SUM).read_text() == f"{found.st_size} {found.st_mtime_ns}\n"
+    except OSError:
+        return False

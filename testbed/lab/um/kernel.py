@@ -1,0 +1,165 @@
+"""The kernel of the engine `um` in the cache: built from Debian's source when it is not there.
+
+It is built in a root of its own, made of the lab's Debian with pinned versions and checked by apt's signatures, so the
+same source and tools give the same bytes on every machine, whatever compiler that machine has. Nothing needs root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from testbed.lab import cache, image, needs, recipe
+from testbed.lab.cache import Report
+from testbed.lab.recipe import ImageError
+
+KERNEL, MANIFEST = "linux", "manifest.json"
+SOURCES = resources.files("testbed.lab.um") / "linux"
+_PATCH, _CONFIG = "uml.patch", "uml.config"
+_DRIVER = {"xoff_kern.c": "arch/um/drivers", "xoff_user.c": "arch/um/drivers", "xoff.h": "arch/um/drivers"}
+"""Files that are added to the source, and where."""
+_ROOM = 4 << 30
+
+# These run inside mmdebstrap's namespace with the new root as $1. The source comes from where the root came from, and
+# through that root's apt, so its signature is checked.
+_FETCH = """#!/bin/sh
+set -e
+export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
+sed -n 's/ {suite} main.*/ {source_suite} main/p' "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/*.list \
+    2>/dev/null | head -n 1 > "$1/etc/apt/sources.list.d/xoff-source.list"
+apt-get -q update
+cd "$1/tmp"
+apt-get -q download {package}={version}
+sha256sum {package}_*.deb | cut -d' ' -f1 > "$1/source.sha256"
+mkdir "$1/source"
+dpkg-deb --fsys-tarfile {package}_*.deb | tar -x -O ./usr/src/{package}.tar.xz \
+    | tar -x -J -C "$1/source" --strip-components=1
+rm {package}_*.deb
+"""
+
+_BUILD = """#!/bin/sh
+set -e
+cd "$1/source"
+patch -s -p1 < "$1/xoff/{patch}"
+{place}
+chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/tmp \
+    KBUILD_BUILD_TIMESTAMP=@{epoch} KBUILD_BUILD_USER=xoff KBUILD_BUILD_HOST=lab KBUILD_BUILD_VERSION=1 \
+    sh -e -c 'cd /source
+        make -s ARCH=um KCONFIG_ALLCONFIG=/xoff/{config} allnoconfig
+        make -s ARCH=um -j{jobs} linux
+        strip -o /{kernel} linux'
+grep -v '^#' "$1/xoff/{config}" | while read -r line; do
+    [ -z "$line" ] || grep -qx "$line" .config || {{ echo "the kernel has no $line" >&2; exit 1; }}
+done
+chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/tools"
+"""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel in the cache."""
+
+    path: Path
+    digest: str
+    version: str
+    """Of the source package that it is built from."""
+    source: str
+    """That package's SHA-256."""
+
+    @property
+    def file(self) -> Path:
+        return self.path / KERNEL
+
+
+def key() -> str:
+    """The digest of everything that goes into the kernel."""
+    content = {
+        "table": needs.table()["um"],
+        "suite": needs.table()["lab"]["suite"],
+        "pins": _pins(),
+        "files": _inputs(),
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def ensure(report: Report) -> Kernel:
+    """The kernel, from the cache or built now."""
+    if (kernel := current()) is not None:
+        cache.used(kernel.path)
+        return kernel
+    with cache.locked("lab kernel", report):
+        if (kernel := current()) is not None:
+            return kernel  # another xoff built it while we waited
+        return build(report)
+
+
+def current() -> Kernel | None:
+    """The kernel if it is in the cache and whole."""
+    place = cache.root() / f"um-kernel-{key()}"
+    try:
+        manifest = json.loads((place / MANIFEST).read_text())
+        if cache.sha256(place / KERNEL) != manifest["digest"]:
+            return None
+        return Kernel(place, manifest["digest"], manifest["version"], manifest["source"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def build(report: Report) -> Kernel:
+    """Build the kernel and put it into the cache."""
+    um = needs.table()["um"]
+    cache.require_room(cache.root(), _ROOM, "building the lab's kernel")
+    source = f"{um['source']} {um['version']}"
+    report(f"building the kernel of the engine um from {source}, which takes some 15 minutes of CPU time")
+    with cache.owned("kernel") as work:
+        own = [f"upload {shlex.quote(str(SOURCES / name))} /xoff/{name}" for name in _inputs()]
+        place = "\n".join(f'cp "$1/xoff/{name}" {folder}/' for name, folder in _DRIVER.items())
+        build_script = _BUILD.format(
+            patch=_PATCH, place=place, epoch=recipe.EPOCH, config=_CONFIG, jobs=len(os.sched_getaffinity(0)),
+            kernel=KERNEL,
+        )  # fmt: skip
+        fetch_script = _FETCH.format(
+            suite=needs.table()["lab"]["suite"], source_suite=um["suite"], package=um["source"], version=um["version"]
+        )
+        for name, script in (("fetch", fetch_script), ("build", build_script)):
+            (work / name).write_text(script)
+            (work / name).chmod(0o755)
+        results = [f"download /{name} {shlex.quote(str(work / name))}" for name in (KERNEL, "source.sha256", "tools")]
+        recipe.bootstrap(
+            ["--variant=apt", "--format=null"], um["tools"],
+            ['mkdir "$1/xoff"', *own, str(work / "fetch"), str(work / "build"), *results], "-", work,
+            pins=_pins(), mirror=os.environ.get("XOFF_MIRROR", ""), what="building the kernel of the engine um",
+        )  # fmt: skip
+        (work / KERNEL).chmod(0o755)
+        tools = dict(line.split() for line in (work / "tools").read_text().splitlines())
+        manifest = {
+            "digest": cache.sha256(work / KERNEL),
+            "version": um["version"],
+            "source": (work / "source.sha256").read_text().strip(),
+            "tools": tools,
+        }
+        (work / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+        cache.leave_only(work, KERNEL, MANIFEST)
+        cache.publish(work, cache.root() / f"um-kernel-{key()}")
+        cache.prune("um-kernel-*")
+    kernel = current()
+    if kernel is None:
+        raise ImageError("the kernel just built is damaged; is the disk sound?")
+    return kernel
+
+
+def _inputs() -> dict[str, str]:
+    """Every file of ours that decides what comes out, with its content's digest."""
+    return {name: hashlib.sha256((SOURCES / name).read_bytes()).hexdigest() for name in (_PATCH, _CONFIG, *_DRIVER)}
+
+
+def _pins() -> dict[str, Any]:
+    """The versions of the tools that the reference kernel was built with."""
+    pins: dict[str, Any] = image.reference().get("um_tools", {})
+    return pins

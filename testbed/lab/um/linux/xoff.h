@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UM_XOFF_H
+#define __UM_XOFF_H
+
+int xoff_descriptor(const char *name);
+void *xoff_map(int fd, unsigned long long *size);
+int xoff_write_all(int fd, const char *data, int length);
+int xoff_read(int fd, char *data, int length, int wait);
+int xoff_set_nonblocking(int fd);
+int xoff_seal(void);
+
+#endif

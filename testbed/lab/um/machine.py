@@ -1,0 +1,111 @@
+"""One User-Mode Linux: a kernel that is an ordinary process, its command line, and its end.
+
+Its disks, its output and its commands are file descriptors that it inherits. After it has booted it gives up, by a
+seccomp filter of its own, every system call that opens a file, makes a socket or ends another process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from testbed.lab import cores
+from testbed.lab.wire import Frame
+
+MEMORY_MB = 2048
+SYSCALL_NS = 500
+"""What each system call of a process takes of the lab's time; all other work of the CPU takes none."""
+PANIC = "Kernel panic"
+_START_NS = 1735689600 * 10**9
+"""2025-01-01, as in the virtual machine."""
+
+# The C library chooses among versions of its functions by what the CPU has, and their last digits differ. These
+# are what every x86-64 CPU of the last fifteen years has; the names are those of Debian 12's C library.
+_NOT_EVERYWHERE = ",".join(
+    f"-{feature}"
+    for feature in (
+        "AVX", "AVX2", "AVX512F", "AVX512VL", "AVX512BW", "AVX512DQ", "AVX512CD", "AVX512ER", "BMI1", "BMI2", "ERMS",
+        "FMA", "FMA4", "FSRM", "LZCNT", "MOVBE", "POPCNT", "RTM", "SSE4_1", "SSE4_2", "SSSE3", "XSAVE", "XSAVEC",
+    )
+)  # fmt: skip
+
+
+def command_line() -> list[str]:
+    """What the kernel is started with. No path is in it: the lab can read it, and it must be the same everywhere."""
+    return [
+        f"mem={MEMORY_MB}M", "root=/dev/xoffroot", "rootfstype=erofs", "ro", "init=/init",
+        "seccomp=on", "time-travel=inf-cpu", f"time-travel-start={_START_NS}", f"um-syscall-ns={SYSCALL_NS}",
+        "norandmaps", "rcupdate.rcu_expedited=1", "panic=-1", "quiet", "loglevel=4", "con=null", "con0=null,fd:1",
+        "umid=lab", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1",
+        f"GLIBC_TUNABLES=glibc.cpu.hwcaps={_NOT_EVERYWHERE}",
+    ]  # fmt: skip
+
+
+class Machine:
+    """A running User-Mode Linux."""
+
+    def __init__(self, kernel: Path, disks: Mapping[str, Path], folder: Path, core: int | None = None) -> None:
+        """`disks`: files by the names of the variables that the kernel's driver reads. `core`: the only one to use."""
+        self.stream = folder / "out"
+        self._console = folder / "console"
+        reading, self._commands = os.pipe()
+        with ExitStack() as ours:
+            ours.callback(os.close, reading)
+            descriptors = {"XOFF_COMMANDS": reading}
+            for name, path in disks.items():
+                descriptors[name] = ours.enter_context(path.open("rb")).fileno()
+            descriptors["XOFF_OUT"] = ours.enter_context(self.stream.open("ab")).fileno()
+            console = ours.enter_context(self._console.open("ab"))
+            ours.enter_context(cores.pinned(core))
+            # Should we be killed, the host kills it, and its processes with it. A session of its own: Ctrl-C is ours.
+            self.process = subprocess.Popen(
+                [str(kernel), *command_line()],
+                stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True, cwd=folder,
+                pass_fds=tuple(descriptors.values()),
+                env={"HOME": str(folder), "PATH": "/", **{name: str(fd) for name, fd in descriptors.items()}},
+            )  # fmt: skip
+
+    def lost(self) -> str | None:
+        """Why nothing will come any more, if that is so."""
+        if self.process.poll() is None:
+            return None
+        text = self.last_words()
+        what = "the lab's kernel panicked" if PANIC in text else "the lab's kernel ended before the job did"
+        return f"{what}{text}"
+
+    def send(self, frame: Frame) -> None:
+        """Hand over a command, also to a lab whose time stands still because a process in it never waits."""
+        with suppress(OSError):
+            os.write(self._commands, frame.encode())
+        for pid in self._processes():
+            with suppress(OSError):
+                os.kill(pid, signal.SIGALRM)
+
+    def close(self) -> None:
+        """End it now, with all its processes."""
+        self.process.kill()
+        self.process.wait()
+        with suppress(OSError):
+            os.close(self._commands)
+
+    def _processes(self) -> list[int]:
+        """The processes in which those of the lab run, which are the kernel's children."""
+        pid = self.process.pid
+        try:
+            return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        except OSError:
+            return []
+
+    def last_words(self) -> str:
+        """What matters of what the kernel and process 1 wrote to the console, to go behind a message."""
+        try:
+            lines = [line for line in self._console.read_text(errors="replace").splitlines() if line.strip()]
+        except OSError:
+            return ""
+        fatal = [number for number, line in enumerate(lines) if PANIC in line]
+        lines = lines[fatal[0] :][:6] if fatal else lines[-12:]
+        return "; it said:\n  " + "\n  ".join(lines) if lines else ""

@@ -168,6 +168,8 @@ class Loop:
             elif kind == _XOFF:
                 frame = port.pfc.congested(1 << priority, time_ns)
                 if frame:
+                    if port.plan.sends_after_ns:
+                        _wait_until(time_ns + port.plan.sends_after_ns)
                     self._send(port, frame)
                     now_ns = time.monotonic_ns()
                     self._records.append(RECORD.pack(now_ns, Own.FRAME_SENT, slot, 1 << priority, now_ns - time_ns))
@@ -177,6 +179,8 @@ class Loop:
             elif kind == _XON:
                 frame = port.pfc.relieved(1 << priority, time_ns)
                 if frame:
+                    if port.plan.sends_after_ns:
+                        _wait_until(time_ns + port.plan.sends_after_ns)
                     self._send(port, frame)
                 if port.plan.tells:
                     self._tell(CAME.pack(Came.XON, priority, slot, time_ns, 0), slot)
@@ -188,6 +192,8 @@ class Loop:
         """Do what a PFC frame says."""
         port = self._ports[slot]
         stop, resume = port.pfc.receive(frame, arrived_ns)
+        if port.plan.stops_after_ns and (stop or resume):
+            _wait_until(arrived_ns + port.plan.stops_after_ns)
         if stop:
             before_ns = time.monotonic_ns()
             self._netlink_send(port.stopping(stop))
@@ -199,7 +205,7 @@ class Loop:
 
     def _hand_on(self, slot: int, frame: bytes, arrived_ns: int) -> None:
         """Give the speaker a measurement frame, with the moment at which a PFC frame would have taken effect."""
-        effective_ns = time.monotonic_ns() + self._stop_ns
+        effective_ns = max(time.monotonic_ns(), arrived_ns + self._ports[slot].plan.stops_after_ns) + self._stop_ns
         self._tell(CAME.pack(Came.MEASUREMENT, 0, slot, arrived_ns, effective_ns) + frame, slot)
 
     def _tell(self, what: bytes, slot: int) -> None:
@@ -330,6 +336,12 @@ class Loop:
             },
         )
         return True
+
+
+def _wait_until(moment_ns: int) -> None:
+    """Let a reaction take its time, of which the work that it is may have taken all already."""
+    if (early_ns := moment_ns - time.monotonic_ns()) > 0:
+        time.sleep(early_ns / 1e9)
 
 
 def main(plan: AgentPlan, equipment: Equipment) -> None:

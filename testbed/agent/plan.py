@@ -146,6 +146,10 @@ class PortPlan:
     """Does the speaker want to hear when a priority becomes congested? It has a tunnel for PFC then."""
     obeys_after_ns: int = 0
     """How much later than it could the port obeys PFC frames."""
+    sends_after_ns: int = 0
+    """How long after a threshold was passed the agent sends a PFC frame, at the least."""
+    stops_after_ns: int = 0
+    """How long after a PFC frame arrived the agent stops or resumes a queue, at the least."""
 
 
 @dataclass(frozen=True)

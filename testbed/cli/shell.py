@@ -31,7 +31,7 @@ def shell(topology: str, ready: Ready) -> int:
         raise UsageError("xoff shell needs a terminal; for a script, write an experiment and use xoff run")
     size = shutil.get_terminal_size()
     terminal = Terminal(size.lines, size.columns, os.environ.get("TERM", "xterm"))
-    limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER)
+    limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER, memory_mb=ready.memory_mb)
     job = Job("", topology, {}, limits=limits, reproducible=False, terminal=terminal)
     with cache.owned("shell") as workplace, ready.start(pack(job, held=ready.holds), workplace) as session:
         session.send(Frame.of(Kind.RESIZE, [size.lines, size.columns]))

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -75,6 +76,8 @@ def run(
         raise UsageError(f"seed {seed}: a whole number from 0 up is expected")
     limits = limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
     ready = on if isinstance(on, Ready) else engine.prepare(engine.Kind(on), watcher.report)
+    if limits.memory_mb is None:
+        limits = replace(limits, memory_mb=ready.memory_mb)
     job = job_for(experiment, dict(parameters or {}), seed, limits, ready.kind.reproducible)
     folder = new_folder(Path(out), experiment.name)
     follower = _Follower(ready, job, folder, watcher, cancel or threading.Event())

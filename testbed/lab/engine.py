@@ -81,6 +81,11 @@ class Ready:
         return OURS if self.uml else HELD if self.snapshot else ()
 
     @property
+    def memory_mb(self) -> int:
+        """What a job may use if nothing else is asked for."""
+        return 3000 if self.uml else 1200
+
+    @property
     def image_digest(self) -> str:
         held = self.uml or self.snapshot
         return held.image.digest if held else ""

@@ -30,7 +30,8 @@ class Limits:
     virtual_s: float = 60.0
     wall_s: float = 900.0
     processes: int = 1024
-    memory_mb: int = 1200
+    memory_mb: int | None = None
+    """None: what the engine gives a job."""
     files_mb: int = 512
 
 

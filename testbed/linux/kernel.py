@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUTS = 0x0400_0000
@@ -98,6 +99,11 @@ def set_up(interface: str) -> None:
 def mount(kind: str, place: str, flags: int = 0) -> None:
     """Mount a file system that has no device, or change how `place` is mounted."""
     _checked(_libc.mount(kind.encode(), place.encode(), kind.encode(), flags, None), f"mount on {place}")
+
+
+def cpu_is_free() -> bool:
+    """Whether the work of the CPU takes no time here: under User-Mode Linux with the clock of `testbed.lab.um`."""
+    return Path("/dev/xoff").exists()
 
 
 class Timer:

@@ -22,7 +22,7 @@ _NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | k
 class ControlGroup:
     """Limits for a process tree, and what became of them. Without cgroup v2 there are no limits."""
 
-    def __init__(self, name: str, processes: int, memory_mb: int) -> None:
+    def __init__(self, name: str, processes: int, memory_mb: int | None) -> None:
         self.path = _CGROUPS / name
         self.limited = (_CGROUPS / "cgroup.controllers").exists()
         if self.limited:
@@ -31,7 +31,7 @@ class ControlGroup:
             self.path.mkdir(exist_ok=True)
             for file, value in (
                 ("pids.max", processes),
-                ("memory.max", memory_mb << 20),
+                ("memory.max", "max" if memory_mb is None else memory_mb << 20),
                 ("memory.oom.group", 1),
             ):
                 with suppress(OSError):

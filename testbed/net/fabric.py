@@ -44,7 +44,7 @@ from testbed.linux.port_program import (
 from testbed.linux.vswitch import Bridge, Vswitch
 from testbed.net import sr_filters
 from testbed.net.cable import Cable
-from testbed.net.port import MEASUREMENT, Buffer, Port, PortNeeds
+from testbed.net.port import AGENT_REACTION, MEASUREMENT, Buffer, Port, PortNeeds
 from testbed.net.queues import Queues
 from testbed.net.routes import Graph
 from testbed.net.srv6 import Wan
@@ -618,6 +618,7 @@ class Fabric:
             cells = partial(buffer.measured_headroom, port.cable.rate, queues.mtu)
             seed = port.slot.to_bytes(4, "big") + port.mac.octets  # nobody guesses in a lab, and runs repeat
             headroom = HeadroomPlan(self._measurement(port), settings.measurement_key, seed, cells)
+        reaction = settings.reaction or (AGENT_REACTION if kernel.cpu_is_free() else None)
         return PortPlan(
             slot=port.slot,
             name=port.name,
@@ -640,6 +641,8 @@ class Fabric:
             if wan and wan.plan.measures and port.name in wan.interfaces
             else None,
             obeys_after_ns=settings.obeys_after.ns,
+            sends_after_ns=reaction.sends.ns if reaction else 0,
+            stops_after_ns=reaction.stops.ns if reaction else 0,
         )
 
     def stop(self) -> None:

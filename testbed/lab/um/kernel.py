@@ -52,7 +52,7 @@ chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/tmp \
     KBUILD_BUILD_TIMESTAMP=@{epoch} KBUILD_BUILD_USER=xoff KBUILD_BUILD_HOST=lab KBUILD_BUILD_VERSION=1 \
     sh -e -c 'cd /source
         make -s ARCH=um KCONFIG_ALLCONFIG=/xoff/{config} allnoconfig
-        make -s ARCH=um -j{jobs} linux
+        make -s ARCH=um -j{jobs} linux >/tmp/log 2>&1 || {{ grep -m 6 -i error /tmp/log; exit 1; }}
         strip -o /{kernel} linux'
 grep -v '^#' "$1/xoff/{config}" | while read -r line; do
     [ -z "$line" ] || grep -qx "$line" .config || {{ echo "the kernel has no $line" >&2; exit 1; }}

@@ -16,7 +16,8 @@ from pathlib import Path
 from testbed.lab import cores
 from testbed.lab.wire import Frame
 
-MEMORY_MB = 2048
+MEMORY_MB = 4096
+"""The host's memory is used only as far as the lab touches it."""
 SYSCALL_NS = 500
 """What each system call of a process takes of the lab's time; all other work of the CPU takes none."""
 PANIC = "Kernel panic"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from testbed.lab.handle import Run
 
 _SIMPLE = (bool, int, float, str)
+_IMPORTING = threading.RLock()
 
 
 class ExperimentError(UsageError):
@@ -185,6 +187,11 @@ def shipped() -> list[Experiment]:
 
 
 def _import(path: Path, name: str | None = None) -> ModuleType:
+    with _IMPORTING:  # or a thread would find the module that another one has only begun to read
+        return _import_once(path, name)
+
+
+def _import_once(path: Path, name: str | None) -> ModuleType:
     name = name or f"xoff_experiment_{path.stem}"
     if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
         return sys.modules[name]

@@ -6,11 +6,18 @@ import json
 
 import pytest
 
-from testbed.lab import Result, Status
+from testbed.lab import Result, Status, engine
+from testbed.lab.engine import Ready
 from testbed.lab.job import Limits
 from testbed.lab.result import Exit
 
 from .conftest import Output, Runner
+
+
+@pytest.fixture(scope="module", params=[engine.Kind.VM, engine.Kind.UM])
+def ready(request: pytest.FixtureRequest) -> Ready:
+    """Both engines in virtual time, one after the other."""
+    return engine.prepare(request.param, print)
 
 
 def assert_kept(result: Result, output: Output) -> None:
@@ -39,13 +46,6 @@ def assert_kept(result: Result, output: Output) -> None:
             "the job did not end within 20 s of wall time",
             Exit.LIMIT,
         ),
-        (
-            "forks",
-            {"virtual_s": 3, "processes": 64},
-            Status.TIMEOUT,
-            "the job did not end within 3 s of virtual time",
-            Exit.LIMIT,
-        ),
         ("eats", {"memory_mb": 300}, Status.MEMORY, "the job used more than its 300 MB of memory", Exit.LIMIT),
     ],
 )
@@ -60,6 +60,16 @@ def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # no
     assert result.folder is not None
     assert (result.folder / "kept.txt").read_text() == "kept"
     assert '"event": "begun"' in (result.folder / "events.jsonl").read_text()
+
+
+def test_a_job_that_forks_for_ever_ends_by_a_limit(run: Runner, output: Output, ready: Ready) -> None:
+    """By that of virtual time, or of wall time where being refused takes half a microsecond of virtual time."""
+    result = run("misbehave:forks", limits=Limits(virtual_s=3, wall_s=20, processes=64))
+    assert result.status in (Status.TIMEOUT, Status.WALL_TIMEOUT if ready.kind is engine.Kind.UM else Status.TIMEOUT)
+    assert result.exit_code() == Exit.LIMIT
+    assert_kept(result, output)
+    assert result.folder is not None
+    assert (result.folder / "kept.txt").read_text() == "kept"
 
 
 def test_a_job_that_is_refused_processes_says_so(run: Runner, output: Output) -> None:

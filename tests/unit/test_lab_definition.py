@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -65,6 +66,13 @@ def complaint(call: Callable[[], object]) -> str:
 
 
 # The decorator
+
+
+def test_threads_that_load_one_file_all_find_what_is_in_it(experiment_file: Write) -> None:
+    body = "import threading\nthreading.Event().wait(0.05)\n@experiment()\ndef late(run: Run) -> None: ...\n"
+    path = experiment_file(body)
+    with ThreadPoolExecutor(4) as pool:
+        assert {found.name for found in pool.map(lambda _: definition.load_file(path, "late"), range(4))} == {"late"}
 
 
 def test_an_experiment_knows_its_name_summary_time_limit_and_file() -> None:

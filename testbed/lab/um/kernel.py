@@ -54,8 +54,8 @@ chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/tmp \
         make -s ARCH=um KCONFIG_ALLCONFIG=/xoff/{config} allnoconfig
         make -s ARCH=um -j{jobs} linux >/tmp/log 2>&1 || {{ grep -m 6 -i error /tmp/log; exit 1; }}
         strip -o /{kernel} linux'
-grep -v '^#' "$1/xoff/{config}" | while read -r line; do
-    [ -z "$line" ] || grep -qx "$line" .config || {{ echo "the kernel has no $line" >&2; exit 1; }}
+grep '=[^n]' "$1/xoff/{config}" | while read -r line; do
+    grep -qx "$line" .config || {{ echo "the kernel has no $line" >&2; exit 1; }}
 done
 chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/tools"
 """

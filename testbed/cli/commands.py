@@ -112,7 +112,7 @@ def _doctor_options(parser: argparse.ArgumentParser) -> None:
 
 def _image_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument("what", choices=("build", "info", "clean", "reference"), metavar="build|info|clean")
-    what.help = "build: anew; info: digest and versions; clean: remove images and snapshots"
+    what.help = "build: anew; info: digest and versions; clean: remove images, snapshots and kernels"
 
 
 def _completion_options(parser: argparse.ArgumentParser) -> None:
@@ -218,6 +218,8 @@ def test(options: argparse.Namespace) -> int:
 
         with setting_up() as report:
             machine.require([*machine_packages(), *needs.test_packages()], report)
+        if not options.pattern:  # or the tests themselves say, if they need it, what is being made
+            _ready(Kind.UM)
         _ready(Kind.VM)
     if not (options.unit and options.pattern):  # a few are done before the others have started
         # A lab takes a core of its own; tests side by side get different ones.

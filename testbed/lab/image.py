@@ -106,9 +106,9 @@ def current() -> Image | None:
 
 
 def clean() -> list[Path]:
-    """Remove every image (and whatever is built on one); return what was removed."""
+    """Remove every image, kernel and whatever is built on one; return what was removed."""
     removed = []
-    for pattern in ("image-*", "snapshot-*"):
+    for pattern in ("image-*", "snapshot-*", "um-*"):
         for path in cache.root().glob(pattern):
             shutil.rmtree(path, ignore_errors=True)
             removed.append(path)

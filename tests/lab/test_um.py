@@ -48,6 +48,7 @@ def test_a_hostile_job_finds_nothing_of_its_host(run: Runner, tmp_path: Path) ->
     model = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
     assert model.partition(":")[2].strip() not in result.figure("CPU")
     assert not {"XOFF_ROOT", "XOFF_JOB", "XOFF_OUT"} & set(result.figure("environment"))
+    assert "GLIBC_TUNABLES" in result.figure("environment")  # of every program that the job starts
 
 
 def test_the_kernel_and_every_process_of_the_lab_have_given_up_their_host(run: Runner) -> None:

@@ -1,7 +1,7 @@
 """One User-Mode Linux: a kernel that is an ordinary process, its command line, and its end.
 
-Its disks, its output and its commands are file descriptors that it inherits. After it has booted it gives up, by a
-seccomp filter of its own, every system call that opens a file, makes a socket or ends another process.
+Its disks, its output and its commands are file descriptors that it inherits. After it has booted a seccomp filter of
+its own forbids every system call that opens a file, makes a connection or executes another program.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ PANIC = "Kernel panic"
 _START_NS = 1735689600 * 10**9
 """2025-01-01, as in the virtual machine."""
 
-# The C library chooses among versions of its functions by what the CPU has, and their last digits differ. These
-# are what every x86-64 CPU of the last fifteen years has; the names are those of Debian 12's C library.
+# The C library chooses among versions of its functions by what the CPU has, and the last digits of what these return
+# differ. So what not every x86-64 CPU has is switched off; the names are those of Debian 12's C library.
 _NOT_EVERYWHERE = ",".join(
     f"-{feature}"
     for feature in (

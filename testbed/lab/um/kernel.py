@@ -48,15 +48,17 @@ set -e
 cd "$1/source"
 patch -s -p1 < "$1/xoff/{patch}"
 {place}
-chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/tmp \
-    KBUILD_BUILD_TIMESTAMP=@{epoch} KBUILD_BUILD_USER=xoff KBUILD_BUILD_HOST=lab KBUILD_BUILD_VERSION=1 \
-    sh -e -c 'cd /source
-        make -s ARCH=um KCONFIG_ALLCONFIG=/xoff/{config} allnoconfig
-        make -s ARCH=um -j{jobs} linux >/tmp/log 2>&1 || {{ grep -m 6 -i error /tmp/log; exit 1; }}
-        strip -o /{kernel} linux'
+in_root() {{
+    chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/tmp \
+        KBUILD_BUILD_TIMESTAMP=@{epoch} KBUILD_BUILD_USER=xoff KBUILD_BUILD_HOST=lab KBUILD_BUILD_VERSION=1 \
+        sh -c "cd /source && $2"
+}}
+in_root "$1" "make -s ARCH=um KCONFIG_ALLCONFIG=/xoff/{config} allnoconfig"
 grep '=[^n]' "$1/xoff/{config}" | while read -r line; do
     grep -qx "$line" .config || {{ echo "the kernel has no $line" >&2; exit 1; }}
 done
+in_root "$1" "make -s ARCH=um -j{jobs} linux" >"$1/log" 2>&1 || {{ grep -m 6 -i error "$1/log"; exit 1; }}
+in_root "$1" "strip -o /{kernel} linux"
 chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/tools"
 """
 

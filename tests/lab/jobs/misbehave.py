@@ -92,6 +92,14 @@ def panics(run: Run) -> None:
 
 
 @experiment()
+def panics_out_of_memory(run: Run) -> None:
+    """Takes the lab's kernel down where there is no magic SysRq key."""
+    _begin(run)
+    Path("/proc/sys/vm/panic_on_oom").write_text("2")
+    eats.perform(run, {})
+
+
+@experiment()
 def survives_its_children(run: Run) -> None:
     """Leaves a daemon behind that holds its output open."""
     _begin(run)

@@ -203,14 +203,15 @@ class Machine:
                 raise QemuError(f"the lab's machine did not get ready within {seconds:g} s{self.last_words()}")
             time.sleep(_POLL_S)
 
-    def save(self, state: Path) -> None:
-        """Write everything but the memory, which is a file already, to the file `state` in our folder.
+    def save(self, state: Path, name: str) -> None:
+        """Write everything but the memory, which is a file already, under `name` to the file `state` in our folder.
 
-        That is a new file, or the one that was loaded.
+        That is a new file, or the one that was loaded; then the name is one that it does not have yet. QEMU would
+        delete the other state of that name, and from 10.1 on it aborts when it deletes one in record mode.
         """
         if not self._has_drive:
             self._create(state)
-        self._snapshot("savevm", state)
+        self._snapshot("savevm", state, name)
 
     def _create(self, state: Path) -> None:
         tool = needs.find_program("qemu-img")
@@ -242,18 +243,18 @@ class Machine:
             self.command(f"o/w 0xcf8 {config | register:#x}")
             self.command(f"o/w 0xcfc {value:#x}")
 
-    def load(self, state: Path) -> None:
+    def load(self, state: Path, name: str) -> None:
         """Take up what `save` has written. QEMU writes to the file a little, so it must be our own copy."""
-        self._snapshot("loadvm", state)
+        self._snapshot("loadvm", state, name)
 
-    def _snapshot(self, command: str, state: Path) -> None:
+    def _snapshot(self, command: str, state: Path, name: str) -> None:
         # These work in QEMU's main thread, while the commands of its other monitor for the same use threads and queues
         # that stand still in record mode when the machine is stopped. A name without a directory is in our folder.
         prepare = (
             "migrate_set_capability x-ignore-shared on",
             f"drive_add -n 0 driver=qcow2,node-name=state,file.driver=file,file.filename={state.name}",
         )
-        for line in (*(() if self._has_drive else prepare), f"{command} lab"):
+        for line in (*(() if self._has_drive else prepare), f"{command} {name}"):
             if said := self.command(line):
                 raise QemuError(f"QEMU could not {command} the lab's state: {said}{self.last_words()}")
         self._has_drive = True

@@ -27,6 +27,8 @@ from testbed.lab.job import HELD, held
 from testbed.lab.qemu import Accelerator, Machine, QemuError
 
 _MEMORY, _STATE, _MANIFEST = "memory", "state", "manifest.json"
+_BOOTED, _READY = "booted", "ready"
+"""The names of the two in a file with states: that of a machine with code in it has both."""
 _JOB = "job"
 _ROOM = 3 << 30
 _KEPT = 3
@@ -76,7 +78,7 @@ class Snapshot:
         machine = Machine(argv, folder, core, batch=self.accelerator.deterministic)
         try:
             shutil.copyfile(self.state, folder / _STATE)
-            machine.load(folder / _STATE)
+            machine.load(folder / _STATE, _READY)
             machine.command("cont")
         except BaseException:
             machine.close()
@@ -129,7 +131,7 @@ def _place(image: Image, accelerator: Accelerator) -> Path:
     # The same hardware for the same guest: whatever QEMU is told, and which QEMU it is.
     # Where the cache is does not matter.
     told = qemu.arguments(replace(image, path=Path()), accelerator, Path(_MEMORY), fresh=True)
-    identity = json.dumps([told, qemu.version(), image.digest])
+    identity = json.dumps([told, qemu.version(), image.digest, _BOOTED, _READY])
     return cache.root() / f"snapshot-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
@@ -149,7 +151,7 @@ def _take(
             if onto is not None:
                 machine.place_job_memory(*json.loads((booted / _MANIFEST).read_text())["job_memory"])
                 try:
-                    machine.load(work / _STATE)
+                    machine.load(work / _STATE, _BOOTED)
                 except QemuError as error:
                     raise _SpoiltError(str(error)) from error
             machine.command("cont")
@@ -159,7 +161,7 @@ def _take(
             if "xoff-init" in (text := machine.last_words()) or "panic" in text:
                 raise QemuError(f"the lab's machine did not boot cleanly{text}")
             job_memory = machine.job_memory()
-            machine.save(work / _STATE)
+            machine.save(work / _STATE, _BOOTED if onto is None else _READY)
         cache.leave_only(work, _MEMORY, _STATE)
         manifest = {
             "seen": _signature(work),

@@ -176,7 +176,7 @@ class Sleeper:
         assert batch  # a deterministic one is woken
         self.woken_with.clear()
 
-    def load(self, state: Path) -> None:
+    def load(self, state: Path, _: str) -> None:
         self.woken_with.append(state.read_bytes())
 
     def command(self, name: str) -> None:
@@ -257,19 +257,19 @@ def test_a_command_is_answered(start: Callable[..., Machine]) -> None:
 
 def test_what_qemu_says_of_a_snapshot_is_an_error(start: Callable[..., Machine], tmp_path: Path) -> None:
     with start("", "", "Error: no room\n") as machine:
-        told = complaint(lambda: machine.load(tmp_path / "state"))
+        told = complaint(lambda: machine.load(tmp_path / "state", "booted"))
     assert told.startswith("QEMU could not loadvm the lab's state: Error: no room; it said:\n  starting")
-    assert "file.filename=state\n  asked to loadvm lab" in told
+    assert "file.filename=state\n  asked to loadvm booted" in told
 
 
-def test_a_state_that_was_loaded_is_saved_in_its_place(start: Callable[..., Machine], tmp_path: Path) -> None:
+def test_a_state_is_saved_in_the_file_that_was_loaded(start: Callable[..., Machine], tmp_path: Path) -> None:
     with start(*[""] * 4) as machine:
-        machine.load(tmp_path / "state")
-        machine.save(tmp_path / "state")
+        machine.load(tmp_path / "state", "booted")
+        machine.save(tmp_path / "state", "ready")
         said = (machine.folder / "qemu.log").read_text().splitlines()
-    assert [line.removeprefix("asked to ").split()[0] for line in said[1:]] == [
-        "migrate_set_capability", "drive_add", "loadvm", "savevm"
-    ]  # fmt: skip
+    asked = [line.removeprefix("asked to ") for line in said[1:]]
+    assert [line.split()[0] for line in asked[:2]] == ["migrate_set_capability", "drive_add"]
+    assert asked[2:] == ["loadvm booted", "savevm ready"]
 
 
 PCI = """  Bus  0, device   2, function 0:

@@ -161,6 +161,53 @@ def test_a_booted_machine_that_qemu_cannot_load_is_booted_again_once(taking: Tak
         taking.ensure()
 
 
+class StrictMachine:
+    """Stands in for a QEMU from 10.1 on, in record mode: it aborts when a state would take the place of another."""
+
+    def __init__(self, _: object, folder: Path, __: object, *, batch: bool = False) -> None:
+        (folder / "memory").touch()
+
+    def __enter__(self) -> StrictMachine:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def place_job_memory(self, *_: int) -> None: ...
+
+    def wait_for_stop(self, _: float) -> None: ...
+
+    def last_words(self) -> str:
+        return ""
+
+    def job_memory(self) -> tuple[int, int]:
+        return 3, 1 << 32
+
+    def command(self, line: str) -> str:
+        return "current_count = 5" if line == "info lapic" else ""
+
+    def load(self, state: Path, name: str) -> None:
+        if name not in state.read_text().split():
+            raise QemuError(f"no state {name}")
+
+    def save(self, state: Path, name: str) -> None:
+        there = state.read_text().split() if state.exists() else []
+        if name in there:
+            raise QemuError("QEMU ended with -6")
+        state.write_text(" ".join([*there, name]))
+
+
+def test_the_second_state_takes_the_place_of_no_other(
+    xoff_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "Machine", StrictMachine)
+    monkeypatch.setattr(snapshot, "held", lambda _: b"version 1")
+    monkeypatch.setattr(snapshot.qemu, "arguments", lambda *_, **__: [])
+    monkeypatch.setattr(snapshot.qemu, "version", lambda: "11.1.3")
+    ready = snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
+    ready.start(b"job", tmp_path, None)
+    assert ready.path in xoff_cache.iterdir()
+
+
 @pytest.mark.parametrize(
     "pieces",
     [[], [(0, b"at the begin")], [(5 << 20, b"in the middle")], [(0, b"a"), (3 << 20, b"b"), ((16 << 20) - 3, b"end")]],

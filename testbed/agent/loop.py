@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from testbed.agent import talk
@@ -21,10 +22,10 @@ from testbed.agent.log import RECORD, Own
 from testbed.agent.orders import CAME, DONE, LARGEST_ORDER, Came, Order, What
 from testbed.agent.plan import AgentPlan
 from testbed.agent.port import SHARED, AgentPort
-from testbed.agent.standin import GRACE_NS
 from testbed.frames.headroom import EXTENSION_OPCODE
 from testbed.linux import bpf, kernel
-from testbed.linux.port_program import EVENT, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
+from testbed.linux.link_state import Link, LinkWatch
+from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
 from testbed.pfc import NEVER, PRIORITIES_IN
 from testbed.pfc.port import TIMERS
 
@@ -45,8 +46,6 @@ class Equipment:
     """Of all ports, TIMERS for each slot: what is due when."""
     shared: memoryview[int]
     """Of all ports, SHARED octets for each slot: what `port.py` keeps there."""
-    alarm: kernel.Timer
-    """Wakes the parent, if the agent does not do in time what is due."""
     log: int
     control: int
     orders: int
@@ -61,7 +60,6 @@ class Loop:
         self._plan = plan
         self._program = equipment.program
         self._ring = equipment.ring
-        self._alarm = equipment.alarm
         self._log_file = equipment.log
         self._control = socket.socket(fileno=os.dup(equipment.control))
         self._records: list[bytes] = []
@@ -75,6 +73,9 @@ class Loop:
         self._news.setblocking(False)
         self._stop_ns = 0
         """What it takes from the decision to stop a queue until it is stopped; the longest so far."""
+        self._links = LinkWatch()
+        self._unsure = True
+        """Are the links still to be looked at? A change while no agent was there has sent no message."""
         self._later: list[tuple[int, int, int, bytes]] = []
         """MAC control frames at ports that obey late: when they are due, slot, when they arrived, octets; a heap."""
         self._ports = {
@@ -95,8 +96,8 @@ class Loop:
         kernel.real_time(URGENCY)
         self._take_over()
         timer, waiting, touched = kernel.Timer(), select.epoll(), self._touched
-        control, orders = self._control.fileno(), self._orders.fileno()
-        for file in (self._ring.fd, control, orders, timer.fd):
+        control, orders, links = self._control.fileno(), self._orders.fileno(), self._links.fd
+        for file in (self._ring.fd, control, orders, links, timer.fd):
             waiting.register(file, select.EPOLLIN)
         set_ns = NEVER
         while True:
@@ -106,17 +107,22 @@ class Loop:
             touched.clear()
             if due_ns < set_ns:  # a timer that is early wakes us for nothing, which is cheaper than to set it each time
                 timer.set(due_ns)
-                self._alarm.set(due_ns + GRACE_NS)
                 set_ns = due_ns
-            ready = waiting.poll()
+            ready = waiting.poll(0 if self._unsure else None)
             self._read_ring()
+            if not ready:  # nothing else is to be done
+                self._unsure = False
+                self._follow(self._links.all(), time.monotonic_ns())
             for file, _ in ready:
                 if file == timer.fd:
                     timer.clear()
                     set_ns = NEVER
                     touched.update(self._ports)
                     self._expire_all(time.monotonic_ns())
-                    self._alarm.set(NEVER)
+                elif file == links:
+                    changed = self._links.read()
+                    self._unsure = self._unsure or changed is None
+                    self._follow(changed or [], time.monotonic_ns())
                 elif file == orders:
                     self._obey(Order.parse(self._orders.recv(LARGEST_ORDER)), time.monotonic_ns())
                 elif file == control and not self._answer():
@@ -145,6 +151,10 @@ class Loop:
                 self._netlink_send(port.stopping(stop) + port.resuming(resume))
                 if frame:
                     self._send(port, frame)
+                if port.plan.tells and port.left_behind:  # what changed meanwhile the speaker has not heard
+                    for priority in range(PRIORITIES):
+                        came = Came.XOFF if congested >> priority & 1 else Came.XON
+                        self._tell(CAME.pack(came, priority, slot, now_ns, 0), slot)
         self._write_log()
 
     def _read_ring(self) -> None:
@@ -165,28 +175,36 @@ class Loop:
                     self._hand_on(slot, octets, time_ns)
                 else:
                     self._take_in(slot, octets, time_ns)
-            elif kind == _XOFF:
-                frame = port.pfc.congested(1 << priority, time_ns)
-                if frame:
-                    if port.plan.sends_after_ns:
-                        _wait_until(time_ns + port.plan.sends_after_ns)
-                    self._send(port, frame)
-                    now_ns = time.monotonic_ns()
-                    self._records.append(RECORD.pack(now_ns, Own.FRAME_SENT, slot, 1 << priority, now_ns - time_ns))
-                if port.plan.tells:
-                    self._tell(CAME.pack(Came.XOFF, priority, slot, time_ns, 0), slot)
-                self._records.append(RECORD.pack(time_ns, Own.THRESHOLD, slot, 1 << priority, shared_cells))
-            elif kind == _XON:
-                frame = port.pfc.relieved(1 << priority, time_ns)
-                if frame:
-                    if port.plan.sends_after_ns:
-                        _wait_until(time_ns + port.plan.sends_after_ns)
-                    self._send(port, frame)
-                if port.plan.tells:
-                    self._tell(CAME.pack(Came.XON, priority, slot, time_ns, 0), slot)
+            elif kind in (_XOFF, _XON):
+                # The program posts an event after it has released the buffer's lock, so that two CPUs may post XON
+                # before the XOFF that it ends, or XOFF before an older XON. The group itself has the last word.
+                if kind == _XOFF:
+                    self._congested(port, priority, time_ns)
+                if not self._program.is_congested(slot, priority):
+                    self._relieved(port, priority, time_ns)
                 self._records.append(RECORD.pack(time_ns, Own.THRESHOLD, slot, 1 << priority, shared_cells))
             elif kind == _DROP:
                 self._records.append(RECORD.pack(time_ns, Own.DROP, slot, 1 << priority, reason << 32 | length))
+
+    def _congested(self, port: AgentPort, priority: int, since_ns: int) -> None:
+        frame, slot = port.pfc.congested(1 << priority, since_ns), port.plan.slot
+        if frame:
+            if port.plan.sends_after_ns:
+                _wait_until(since_ns + port.plan.sends_after_ns)
+            self._send(port, frame)
+            now_ns = time.monotonic_ns()
+            self._records.append(RECORD.pack(now_ns, Own.FRAME_SENT, slot, 1 << priority, now_ns - since_ns))
+        if port.plan.tells:
+            self._tell(CAME.pack(Came.XOFF, priority, slot, since_ns, 0), slot)
+
+    def _relieved(self, port: AgentPort, priority: int, since_ns: int) -> None:
+        frame, slot = port.pfc.relieved(1 << priority, since_ns), port.plan.slot
+        if frame:
+            if port.plan.sends_after_ns:
+                _wait_until(since_ns + port.plan.sends_after_ns)
+            self._send(port, frame)
+        if port.plan.tells:
+            self._tell(CAME.pack(Came.XON, priority, slot, since_ns, 0), slot)
 
     def _take_in(self, slot: int, frame: bytes, arrived_ns: int) -> None:
         """Do what a PFC frame says."""
@@ -245,7 +263,7 @@ class Loop:
         if refresh:
             relieved = still = 0
             for priority in PRIORITIES_IN[refresh]:
-                if port.plan.charged and self._program.recheck(slot, priority):
+                if port.plan.charged and self._program.has_room(slot, priority):
                     relieved |= 1 << priority
                 else:
                     still |= 1 << priority
@@ -258,6 +276,21 @@ class Loop:
             for request in port.emptying(drop):
                 self._netlink_send(request)
             self._records.append(RECORD.pack(now_ns, Own.QUEUE_EMPTIED, slot, drop, 0))
+
+    def _follow(self, links: Iterable[Link], now_ns: int) -> None:
+        """A port that has lost its link forgets all pauses, and starts afresh when it has one."""
+        for link in links:
+            port = self._ports.get(link.index - FIRST_INTERFACE)
+            if port is None:
+                continue
+            slot = port.plan.slot
+            self._touched[slot] = port
+            if port.lost_link(link.can_talk, link.downs):
+                self._later = [one for one in self._later if one[1] != slot]
+                heapq.heapify(self._later)
+                self._let_go(port, port.pfc.link_down(now_ns))
+            if link.can_talk and (frame := port.pfc.link_up(now_ns)):
+                self._send(port, frame)
 
     def _obey(self, order: Order, now_ns: int) -> None:
         """Do what the speaker orders; the same once more does no harm."""

@@ -18,7 +18,9 @@ from testbed.pfc.port import TIMERS, Change, PfcPort
 
 SHARED = 24
 """Octets for each port in that memory: for each priority the queues that it stops, as a mask; then these:"""
-QUEUE_OF, ENABLED = 8, 16
+QUEUE_OF, ENABLED, LINK = 8, 16, 17
+_KNOWN, _UP, _DOWNS = 0x80, 0x40, 0x3F
+"""In the octet LINK: whether the rest is known, whether there is a link, and how often it was lost, modulo 64."""
 
 
 class Requests(dict[int, bytes]):
@@ -74,6 +76,12 @@ class AgentPort:
         packets.setblocking(False)
         self.send = packets.send
         self.blocked = 0
+
+    def lost_link(self, is_up: bool, downs: int | None) -> bool:
+        """Note how the link is. Has it been lost since the last time, by this agent or a predecessor?"""
+        before, now = self._shared[LINK], _KNOWN | (_UP if is_up else 0) | (downs or 0) & _DOWNS
+        self._shared[LINK] = now
+        return not is_up or (before & _KNOWN != 0 and before != now)
 
     def stopping(self, priorities: int) -> bytes:
         """The request that stops the queues of these priorities; one that is stopped already may be stopped again."""

@@ -1,4 +1,4 @@
-"""The agents' parent: it forks one for each node, starts again any that dies, and until then stands in for it."""
+"""The agents' parent: it forks one for each node, starts again any that dies, and holds its ports until then."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from testbed.agent import loop, speaker
+from testbed.agent.holding import Holding
 from testbed.agent.log import RECORD, Own
 from testbed.agent.notes import Notes
-from testbed.agent.plan import AgentPlan
-from testbed.agent.standin import StandIn
+from testbed.agent.plan import AgentPlan, PortPlan
 from testbed.linux import bpf, kernel
 from testbed.linux.port_program import PortProgram
 
 _MOST_RESTARTS = 5
 _WITHIN_NS = 10**9
-_FORK_NS = 12_000_000
-"""What a fork may take of the lab's time. The parent is deaf meanwhile: a pause that ends sooner is waited for."""
 _URGENCY, _FORKING, _BEGINNING = loop.URGENCY + 1, loop.URGENCY - 1, loop.URGENCY - 2
 """The parent goes before an agent, which may be busy with its own end for milliseconds; but not while it forks."""
-_EXITING = 0x4
 
 
 @dataclass(frozen=True)
@@ -67,11 +65,8 @@ class Parent:
         self._plans, self._common, self._each = plans, common, each
         self._waiting = select.epoll()
         self._calls: dict[int, Callable[[], object]] = {}
-        self._alarms: list[kernel.Timer] = []
-        self._netlinks: list[socket.socket] = []
-        self._stand_ins: list[StandIn] = []
+        self._holdings: list[Holding] = []
         self._running: set[int] = set()
-        self._missing: set[int] = set()
         self._deaths: dict[int, list[int]] = {}
         self._ending = False
 
@@ -79,33 +74,30 @@ class Parent:
         """Until the network ends."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         kernel.real_time(_URGENCY)
-        for index, plan in enumerate(self._plans):
-            self._prepare(index, plan)
+        for plan in self._plans:
+            self._prepare(plan)
         self._wait_for(self._common.ending.fileno(), self._end)
         gc.freeze()
         for index in range(len(self._plans)):
             self._start(index)
         for index in range(len(self._plans)):
             self._start_speaker(index)
-        # What is done for the first time takes ten times as long, and the first time may be the one that counts.
-        for index in range(len(self._plans)):
-            self._alarms[index].clear()
-            _lives(self._common.pids[index])
-            self._stand_ins[index].look(0)
         while self._running or not self._ending:
             for file, _ in self._waiting.poll():
                 if file in self._calls:  # or it was ended by the one before
                     self._calls[file]()
 
-    def _prepare(self, index: int, plan: AgentPlan) -> None:
-        alarm = kernel.Timer()
+    def _prepare(self, plan: AgentPlan) -> None:
         with kernel.in_network_of(plan.pid):
             netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
             netlink.bind((0, 0))
-        self._alarms.append(alarm)
-        self._netlinks.append(netlink)
-        self._stand_ins.append(StandIn(plan, self._common.timers, self._common.shared, alarm, netlink.send))
-        self._wait_for(alarm.fd, partial(self._alarmed, index))
+            packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+
+        def send(port: PortPlan, frame: bytes) -> None:
+            with suppress(OSError):  # the port is down, or gone: its far end sends nothing either
+                packets.sendto(frame, (port.name, 0))
+
+        self._holdings.append(Holding(plan, self._common.shared, netlink.send, send))
 
     def _wait_for(self, file: int, call: Callable[[], object]) -> None:
         self._calls[file] = call
@@ -119,20 +111,6 @@ class Parent:
         self._ending = True
         self._no_more(self._common.ending.fileno())
 
-    def _alarmed(self, index: int) -> None:
-        """Something is overdue at an agent; one that lives will do it, however late it is."""
-        self._alarms[index].clear()
-        if not _lives(self._common.pids[index]):
-            self._look(index)
-
-    def _look(self, index: int) -> None:
-        """Do what an agent would have done; and if it is missing, see whether there is time for another one."""
-        now_ns = time.monotonic_ns()
-        next_ns = self._stand_ins[index].look(now_ns)
-        if index in self._missing and not self._ending and next_ns > now_ns + _FORK_NS:
-            self._missing.discard(index)
-            self._start(index)
-
     def _start(self, index: int) -> None:
         plan, common, own = self._plans[index], self._common, self._each[index]
         equipment = loop.Equipment(
@@ -140,7 +118,6 @@ class Parent:
             own.ring,
             common.timers,
             common.shared,
-            self._alarms[index],
             own.log,
             own.control.fileno(),
             own.orders[1].fileno(),
@@ -202,12 +179,12 @@ class Parent:
         self._common.pids[index] = 0
         if self._ending or status == 0:
             return
+        self._holdings[index].hold()
         self._note_death(index, status)
         if self._dies_too_often(index):
             self._give_up(index)
         else:
-            self._missing.add(index)
-            self._look(index)
+            self._start(index)
 
     def _speaker_died(self, index: int, status: int) -> None:
         self._common.pids[len(self._plans) + index] = 0
@@ -235,20 +212,5 @@ class Parent:
         plan = self._plans[index]
         for port in plan.ports:
             self._common.program.set_blocked(port.slot, 0)
-            self._netlinks[index].send(b"".join(port.go))
+        self._holdings[index].let_go()
         print(f"the agent of {plan.node} keeps dying; its ports do without", file=sys.stderr)
-
-
-def _lives(pid: int) -> bool:
-    """Is there such a process, and not on its way out?"""
-    try:
-        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fields = os.read(file, 4096).rpartition(b")")[2].split()
-    except OSError:
-        return False
-    finally:
-        os.close(file)
-    return fields[0] not in (b"Z", b"X") and not int(fields[6]) & _EXITING

@@ -22,7 +22,7 @@ from testbed.agent.sr import SrAgent, SrMeans
 from testbed.agent.sr_notes import SrNotes
 from testbed.agent.tunnel_headroom import TunnelHeadroom
 from testbed.errors import UsageError
-from testbed.frames.mac_control import PfcFrame
+from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.linux import packet_filter, seg6, stamped
 from testbed.linux.netlink import Message
 from testbed.linux.port_program import PRIORITIES, PortProgram
@@ -189,27 +189,45 @@ class WanAgent:
         mask = self._congested.get(slot, 0)
         self._congested[slot] = mask | 1 << local if is_congested else mask & ~(1 << local)
         for one in self._of(slot, local):
-            self._press(one, slot, local, is_congested, now_ns, came_ns=came_ns)
+            if is_congested or not self._congested_ports(one, local):
+                self._press(one, slot, local, is_congested, now_ns, came_ns=came_ns)
 
     def link(self, interface: int, is_up: bool, now_ns: int) -> None:
         """An interface has a carrier, or none any more."""
-        if self._control is not None:
-            for port in self._ports.values():
-                if port.interface == interface:
+        for port in self._ports.values():
+            if port.interface == interface:
+                if self._control is not None:
                     self._control.link(port.name, is_up, now_ns)
+                if is_up:
+                    self._pause_again(port, now_ns)
+
+    def _pause_again(self, port: PortPlan, now_ns: int) -> None:
+        """A port that has lost its link has forgotten all pauses; what came through tunnels holds for the rest of its
+        time, for their other ends have lost nothing.
+        """
+        longest_ns = pause_ns(port.rate, LONGEST_PAUSE)
+        for (_, name, priority, slice_id), until_ns in self._pausing.items():
+            local = self._local_of(slice_id, priority)
+            if name == port.name and until_ns > now_ns and local is not None:
+                quanta = min(LONGEST_PAUSE, -(-(until_ns - now_ns) * LONGEST_PAUSE // longest_ns))
+                frame = PfcFrame.of(self._mac, {local: quanta}).encode()
+                self._obey(Order(What.OBEY, port.slot, frame=frame).encode())
 
     def expire(self, now_ns: int) -> None:
         """Say again what has to be said again, and learn anew."""
         for one in list(self._tunnels.values()):
             if (one.sender.deadline_ns or NEVER) > now_ns:
                 continue
-            port = self._port(one)
+            slot = self._slot(one)
             for priority in sorted(one.sender.stopped):  # others may have made room meanwhile
                 local = self._local_of(one.tunnel.slice_id, priority)
-                if port and local is not None and self._means.program.recheck(port.slot, local):
-                    self.congested(port.slot, local, False, now_ns, now_ns)
+                if local is None:
+                    continue
+                for congested in self._congested_ports(one, local):
+                    if self._means.program.has_room(congested, local):
+                        self.congested(congested, local, False, now_ns, now_ns)
             if frame := one.sender.due(now_ns):
-                self._send(one, frame, port.slot if port else 0, Own.TUNNEL_REFRESH, 0)
+                self._send(one, frame, slot, Own.TUNNEL_REFRESH, 0)
         for what in [what for what, until_ns in self._pausing.items() if until_ns <= now_ns]:
             del self._pausing[what]
             self._say(Pause(*what, stopped=False), now_ns)
@@ -284,10 +302,10 @@ class WanAgent:
             if (other.tunnel.target, other.tunnel.slice_id) == (one.tunnel.target, one.tunnel.slice_id)
             for priority in other.sender.stopped
         }
-        port = self._port(one)
+        slot = self._slot(one)
         for priority in sorted(one.sender.stopped - said):
             if frame := one.sender.xon(priority):
-                self._send(one, frame, port.slot if port else 0, Own.TUNNEL_XON, 0)
+                self._send(one, frame, slot, Own.TUNNEL_XON, 0)
 
     def _forget(self, tunnel: ReverseTunnel, why: str, now_ns: int) -> None:
         """A learned tunnel is no longer."""
@@ -306,6 +324,28 @@ class WanAgent:
     def _port(self, one: _Tunnel) -> PortPlan | None:
         """The port whose congestion goes into this tunnel; None: any."""
         return None if one.tunnel.interface is None else self._ports.get(one.tunnel.interface)
+
+    def _congested_ports(self, one: _Tunnel, local: int) -> list[int]:
+        """The slots whose congestion keeps this tunnel's other end stopped: one that is for any port may have more."""
+        port = self._port(one)
+        return [
+            slot
+            for slot, mask in self._congested.items()
+            if mask >> local & 1 and (one.tunnel.interface is None or (port is not None and port.slot == slot))
+        ]
+
+    def _slot(self, one: _Tunnel) -> int:
+        """The port that events of this tunnel are logged under: its own; of one that is for any port the one that is
+        congested, or the first that leads to the other routers.
+        """
+        if (port := self._port(one)) is not None:
+            return port.slot
+        for priority in sorted(one.sender.stopped):
+            local = self._local_of(one.tunnel.slice_id, priority)
+            if local is not None and (congested := self._congested_ports(one, local)):
+                return congested[0]
+        ports = list(self._ports.values())
+        return next((port.slot for port in ports if port.tells), ports[0].slot)
 
     def _of(self, slot: int, local: int) -> list[_Tunnel]:
         """The tunnels for the congestion of a local priority at a port: those of its slice."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
+import sys
 from dataclasses import dataclass
 
 from testbed.frames import Mac
@@ -14,7 +15,7 @@ _NEW_LINK, _DELETE_LINK, _GET_LINK = 16, 17, 18
 _LINK_GROUP = 1  # RTMGRP_LINK
 _HEADER = struct.Struct("=IHHII")
 _BODY = struct.Struct("=BxHiII")
-_ADDRESS, _NAME = 1, 3
+_ADDRESS, _NAME, _CARRIER_DOWNS = 1, 3, 48
 _IFF_UP, _IFF_LOOPBACK, _IFF_LOWER_UP = 0x1, 0x8, 0x10000
 _ETHERNET = 1  # ARPHRD_ETHER
 _LOOPBACK = 1  # its index in every network namespace
@@ -33,6 +34,8 @@ class Link:
     is_loopback: bool
     is_ethernet: bool
     exists: bool = True  # False: it is gone, and only index and name count
+    downs: int | None = None
+    """How often it has lost its carrier. The kernel tells of a short loss by this alone; None: it does not count."""
 
     @property
     def can_talk(self) -> bool:
@@ -95,6 +98,7 @@ def _link(kind: int, body: bytes) -> Link | None:
         return None
     found = netlink.attributes(body, _BODY.size)
     mac = found.get(_ADDRESS, b"")
+    downs = found.get(_CARRIER_DOWNS, b"")
     return Link(
         index,
         found.get(_NAME, b"").rstrip(b"\0").decode(errors="replace"),
@@ -104,4 +108,5 @@ def _link(kind: int, body: bytes) -> Link | None:
         bool(flags & _IFF_LOOPBACK),
         hardware == _ETHERNET,
         kind == _NEW_LINK,
+        int.from_bytes(downs, sys.byteorder) if downs else None,
     )

@@ -8,6 +8,7 @@ There is one fabric per process at a time, as there is one network.
 from __future__ import annotations
 
 import enum
+import mmap
 import os
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -127,6 +128,12 @@ class Fabric:
         self._cable_namespace: int | None = None
         self._cable_socket: Socket | None = None
         self._cable_ends: list[int] = []
+        self._pulled: set[int] = set()
+        """The lower slot of each cable that is out."""
+        self._down: set[int] = set()
+        """Slots of ports that were set down."""
+        self._delays = memoryview(mmap.mmap(-1, SLOTS * 8)).cast("q")
+        """Of each port's cable, in ps: memory that agents have too, which were forked before a cable is changed."""
         self._next_slot = 0
         self._pending: dict[int, tuple[Mac, Cable]] = {}
         self._story: list[dict[str, Any]] = []
@@ -198,6 +205,7 @@ class Fabric:
             mac, cable = self._pending.pop(intf.slot)
             intf.mac = str(mac)
             self.ports[intf.slot] = PortState(intf.slot, intf, mac, cable, link.scale)
+            self._delays[intf.slot] = cable.delay.ps
             self._by_name[intf.name] = intf.slot
 
     def set_mac(self, intf: Any, mac: Mac) -> None:
@@ -217,7 +225,21 @@ class Fabric:
         self._send(intf, links.address(FIRST_INTERFACE + intf.slot, address, remove=True))
 
     def set_up(self, intf: Any, is_up: bool) -> None:
+        """Set a port up or down; the far end has no carrier while it is down."""
         self._send(intf, links.up(FIRST_INTERFACE + intf.slot, is_up))
+        if is_up == (intf.slot in self._down):
+            (self._down.discard if is_up else self._down.add)(intf.slot)
+            self._set_carriers(intf.slot)
+
+    def _set_carriers(self, slot: int) -> None:
+        """An end of a cable with a middle has a carrier if the cable is in and the port at the other end is up."""
+        if self._cable_socket is None or _CABLES + slot not in self._cable_ends:
+            return
+        with kernel.urgently(_URGENCY):
+            self._cable_socket.send(
+                links.up(_CABLES + end, slot & ~1 not in self._pulled and end ^ 1 not in self._down)
+                for end in (slot, slot ^ 1)
+            )
 
     def remove(self, intf: Any) -> None:
         """Take a port away; its cable goes with it."""
@@ -335,6 +357,7 @@ class Fabric:
         with kernel.urgently(_URGENCY):
             self._cable_socket.send(qdiscs.netem(end, qdiscs.handle(1), delay, loss=loss, seed=end) for end in ends)
         state.cable = far.cable = state.cable.with_delay(delay)
+        self._delays[state.slot] = self._delays[far.slot] = delay.ps
 
     def pull(self, port: str) -> None:
         """Take the cable at a port out: both ends lose their carrier, and what is in the cable is lost. The ports stay
@@ -352,9 +375,8 @@ class Fabric:
             raise FabricError(
                 f"the cable of {port} was laid without a delay, so it cannot be pulled; set the link down"
             )
-        ends = [_CABLES + slot for slot in (state.slot, self.far_end(state).slot)]
-        with kernel.urgently(_URGENCY):
-            self._cable_socket.send(links.up(end, is_in) for end in ends)
+        (self._pulled.discard if is_in else self._pulled.add)(state.slot & ~1)
+        self._set_carriers(state.slot)
 
     def story(self) -> list[dict[str, Any]]:
         """What was said and decided in DCBX so far: one entry for each frame and each change, with the port's name."""
@@ -496,7 +518,7 @@ class Fabric:
             needs[number_of[port.intf]] = PortNeeds(
                 enabled,
                 port.cable.rate,
-                port.cable.delay,
+                Duration.from_ps(self._delays[port.slot]),
                 negotiated=port.settings.dcbx is not None,
                 measured=measured.get(port.slot),
             )

@@ -110,12 +110,15 @@ class Report:
         return Rate.from_bps((self.received - 1) * self._wire_bits * 10**9 // (self.last_ns - self.first_ns))
 
     def goodput_over(self, begin_ns: int, duration: Duration) -> Rate:
-        """Received bits on the wire in whole windows of 10 ms: so many as `duration` has, none before `begin_ns`."""
-        skipped = max(0, -(-(begin_ns - self.first_ns) // WINDOW_NS))
+        """Received bits on the wire in whole windows of 10 ms: so many as `duration` has, none before `begin_ns`.
+
+        A window before the flow's first frame counts as one without frames.
+        """
         many = duration.ns // WINDOW_NS
         if not many or not self.received:
             return Rate.from_bps(0)
-        frames = sum(self.windows[skipped : skipped + many])
+        first = -(-(begin_ns - self.first_ns) // WINDOW_NS)
+        frames = sum(self.windows[max(0, first) : max(0, first + many)])
         return Rate.from_bps(frames * self._wire_bits * 10**9 // (many * WINDOW_NS))
 
     @property

@@ -44,6 +44,9 @@ _REFRESH = 8
 _POLL = 9
 TIMERS = 10
 
+_SOON_NS = 2_000_000
+"""After a link came up, the time to the first repetition of XOFF."""
+
 # For hot paths: a name of the module is found quicker than a member of an enum.
 _XOFF_RECEIVED = Kind.XOFF_RECEIVED
 _XON_RECEIVED = Kind.XON_RECEIVED
@@ -80,6 +83,7 @@ class PfcPort:
         "_counters",
         "_events",
         "_interval_ns",
+        "_is_up",
         "_rate",
         "_readings",
         "_settings",
@@ -112,6 +116,7 @@ class PfcPort:
         self.paused_mask = 0  # priorities whose own transmission is stopped
         self.congested_mask = 0  # priorities of which the buffer said so, with PFC or without
         self._announced = 0  # those of them that the far end was told to stop
+        self._is_up = True
         self._readings = Readings(rate)
         self._interval_ns = self._refresh_interval_ns(settings)
         self._watchdog = None if settings.watchdog is None else Watchdog(settings.watchdog)
@@ -292,6 +297,42 @@ class PfcPort:
         frame = self._tell(self._announced, self._active & ~congested_mask, now_ns)
         return Change(frame, stop, mask_of(paused_until_ns) & ~stop)
 
+    def link_down(self, now_ns: int) -> int:
+        """The link is lost. A pause is an agreement of two ends that have a link: none outlives it, received or sent.
+
+        What was paused or dropping resumes, storms are over, and nothing is sent until `link_up`. The buffer's state
+        stays as it is. Returns the queues to resume.
+        """
+        self._is_up = False
+        resume = 0
+        if self._watchdog is not None:
+            resume = self._end_storms(self._watchdog.end(self.stormed_mask, now_ns), now_ns)
+            self._watchdog = Watchdog(self._watchdog.settings)
+        paused = self.paused_mask
+        if paused:
+            self._unpause(paused)
+            self._events.append((now_ns, Kind.PAUSE_CANCELLED, paused, 0))
+        self._announced = 0
+        self._timers[_REFRESH] = self._timers[_POLL] = NEVER
+        self._obey()
+        return resume | paused
+
+    def link_up(self, now_ns: int) -> bytes | None:
+        """There is a link again. Returns the frame to send now: XOFF for what is congested.
+
+        The far end may get to know of its link a little later than this one, and then forgets what came before. So the
+        first repetition comes soon.
+        """
+        if self._is_up:
+            return None
+        self._is_up = True
+        self._obey()
+        self._announced = self.congested_mask & self._active
+        if not self._announced:
+            return None
+        self._timers[_REFRESH] = now_ns + min(self._interval_ns, _SOON_NS)
+        return self._tell(self._announced, 0, now_ns)
+
     # What there is to see
 
     @property
@@ -357,8 +398,9 @@ class PfcPort:
 
     def _obey(self) -> None:
         """After new settings, or when a storm began or ended."""
-        self._active = self._settings.mask & ~self.stormed_mask
-        self._readings.obey(self._settings.mask, self._active)
+        active = self._settings.mask & ~self.stormed_mask
+        self._readings.obey(self._settings.mask, active)
+        self._active = active if self._is_up else 0
 
     def _refresh_interval_ns(self, settings: PfcSettings) -> int:
         whole_ns = pause_ns(self._rate, settings.pause_quanta)

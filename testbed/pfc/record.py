@@ -23,7 +23,7 @@ class Kind(enum.IntEnum):
     XOFF_RECEIVED = 0  # obeyed: quanta
     XON_RECEIVED = 1  # obeyed, whether or not there was a pause
     PAUSE_EXPIRED = 2  # a received pause is over, of one priority: by how many ns the port was told late
-    PAUSE_CANCELLED = 3  # a received pause is over, because PFC was switched off for the priority
+    PAUSE_CANCELLED = 3  # a received pause is over, because PFC was switched off for the priority, or the link was lost
     PAUSE_RESTORED = 4  # a pause of the agent before this one goes on, of one priority: ns left
     XOFF_SENT = 5  # quanta
     XOFF_REFRESHED = 6  # quanta

@@ -12,5 +12,10 @@ def test_a_cable_that_goes_down_frees_what_waits_for_it_and_works_when_it_is_bac
     assert run("links:down_and_up", delay=delay).check().passed
 
 
+@pytest.mark.parametrize("delay", ["0s", "5us"])
+def test_a_pause_does_not_outlive_its_link_at_either_end(run: Runner, delay: str) -> None:
+    assert run("links:flap", delay=delay).check().passed
+
+
 def test_tcp_and_broadcasts_beside_lossless_traffic_leave_no_cell_behind(run: Runner) -> None:
     assert run("links:mixed_traffic").check().passed

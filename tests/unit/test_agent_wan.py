@@ -74,14 +74,13 @@ class Buffer:
 
     def __init__(self) -> None:
         self.congested: set[tuple[int, int]] = set()
-        self.has_room: set[tuple[int, int]] = set()
+        self.relieved: set[tuple[int, int]] = set()
 
     def is_congested(self, slot: int, priority: int) -> bool:
         return (slot, priority) in self.congested
 
-    def recheck(self, slot: int, priority: int) -> bool:
-        """Whether it says XON now."""
-        return (slot, priority) in self.has_room
+    def has_room(self, slot: int, priority: int) -> bool:
+        return (slot, priority) in self.relieved
 
 
 @dataclass
@@ -263,7 +262,7 @@ def test_what_is_congested_is_said_again_until_there_is_room(make: Make) -> None
     assert edge.said() == []
     edge.agent.expire(due_ns)
     assert edge.said() == ["xoff 3,4 to fd00:5:1:10::"]
-    edge.buffer.has_room.add((WAN, 3))
+    edge.buffer.relieved.add((WAN, 3))
     edge.agent.expire(edge.agent.deadline_ns)
     assert edge.said() == ["xon 3 to fd00:5:1:10::", "xoff 4 to fd00:5:1:10::"]
 
@@ -356,6 +355,39 @@ def test_a_tunnel_without_an_interface_is_for_every_port(make: Make) -> None:
     assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
 
 
+def test_a_tunnel_for_every_port_stops_until_all_of_them_have_room(make: Make) -> None:
+    edge = make(tunnels=[back(interface=None)])
+    edge.agent.congested(TENANT, 3, True, 0, 0)
+    edge.agent.congested(WAN, 3, True, 0, 0)
+    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+    edge.agent.congested(TENANT, 3, False, 0, 0)
+    assert edge.said() == []
+    edge.agent.congested(WAN, 3, False, 0, 0)
+    assert edge.said() == ["xon 3 to fd00:5:1:10::"]
+
+
+def test_a_learned_tunnel_asks_for_room_before_it_repeats_and_logs_the_port_that_is_congested(make: Make) -> None:
+    edge = make(knows=FIGURE)
+    edge.learn(MS)
+    edge.agent.congested(WAN, 3, True, MS, MS)
+    edge.agent.expire(MS + QUIET.interval_ns)
+    assert edge.said() == ["xoff 3 to fd00:5:1:10::"] * 2
+    edge.buffer.relieved.add((WAN, 3))
+    edge.agent.expire(MS + 2 * QUIET.interval_ns)
+    assert edge.said() == ["xon 3 to fd00:5:1:10::"]
+    kinds = [(kind, slot) for kind, slot, _ in edge.records if kind != Own.TUNNEL_LEARNED]
+    assert kinds == [(Own.TUNNEL_XOFF, WAN), (Own.TUNNEL_REFRESH, WAN), (Own.TUNNEL_XON, WAN)]
+
+
+def test_a_learned_tunnel_that_is_forgotten_logs_the_port_that_is_congested(make: Make) -> None:
+    edge = make(knows=FIGURE)
+    edge.learn(MS)
+    edge.agent.congested(WAN, 3, True, MS, MS)
+    edge.agent._look_up((), 2 * MS)
+    assert edge.said()[-1] == "xon 3 to fd00:5:1:10::"
+    assert edge.records[-1][:2] == (Own.TUNNEL_XON, WAN)
+
+
 def test_a_tunnel_by_an_interface_that_is_not_there_is_refused(make: Make) -> None:
     edge = make(control=True)
     with pytest.raises(UsageError, match="there is no interface r3-eth7"):
@@ -408,6 +440,19 @@ def test_a_pause_that_is_not_said_again_ends_by_itself_at_js_own_rate(make: Make
     edge.agent.expire(edge.agent.deadline_ns)
     assert edge.told_of() == ["on 4"] and edge.agent.deadline_ns == NEVER
     assert len(edge.obeyed()) == 2, "the agent that obeys has its own clock; nothing is ordered for an end"
+
+
+def test_a_link_of_j_that_was_lost_and_is_back_is_paused_for_the_rest_of_the_time(make: Make) -> None:
+    edge = make("r1")
+    edge.receive(pfc({3: 1000, 4: 2000}), 0)
+    edge.obeyed()
+    half_ns = 500 * 512 * 100  # a bit takes 100 ns
+    edge.agent.link(10 + WAN, False, 10)
+    assert edge.obeyed() == []
+    edge.agent.link(10 + WAN, True, half_ns)
+    assert edge.obeyed() == [(WAN, {3: 500}), (WAN, {4: 1500})]
+    edge.agent.link(10 + TENANT, True, half_ns)
+    assert edge.obeyed() == []
 
 
 def test_a_slices_priority_stops_its_own_queue_and_no_other(make: Make) -> None:

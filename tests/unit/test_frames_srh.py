@@ -70,6 +70,25 @@ def test_broken_tlvs_do_not_break_the_header() -> None:
     )
 
 
+def test_a_tlv_ends_with_the_header_or_before_and_its_length_is_there() -> None:
+    assert list(srh.parse_tlvs(bytes.fromhex("85 06 010203040506"))) == [Tlv(0x85, bytes(range(1, 7)))]
+    assert list(srh.parse_tlvs(bytes.fromhex("00 00 00 00 00 00 85 00"))) == [Tlv(0x85, b"")]
+    for octets, place in ((bytes.fromhex("85 07 010203040506"), 0), (bytes(7) + b"\x85", 7)):
+        with pytest.raises(
+            PacketError, match=f"^the TLV of type 133 at octet {place} goes beyond the header"
+        ) as caught:
+            list(srh.parse_tlvs(octets))
+        assert caught.value.reason is Reason.TLV_TOO_LONG
+
+
+def test_the_longest_list_has_as_many_segments_as_the_length_has_room_for() -> None:
+    header = Srh.along([R1] * srh.MOST_SEGMENTS, 59)
+    assert len(header.encode()) == 8 + 16 * 127 and header.encode()[1] == 254
+    assert Srh.parse(header.encode()) == header
+    with pytest.raises(FieldError):
+        Srh.along([R1] * (srh.MOST_SEGMENTS + 1), 59)
+
+
 @given(headers, st.binary(max_size=30), st.integers(0, 30))
 def test_a_header_is_read_as_it_was_built_wherever_it_stands(header: Srh, behind: bytes, before: int) -> None:
     assert Srh.parse(bytes(before) + header.encode() + behind, before) == header

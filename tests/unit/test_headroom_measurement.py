@@ -462,6 +462,7 @@ def test_an_answer_from_a_series_that_is_over_is_replayed_if_it_was_answered_and
     assert port.receive(answer(request), 2 * MS) is Ignored.REPLAYED
     assert port.receive(answer(second), 2 * MS) is Ignored.LATE
     assert port.receive(answer(replace(request, t1_ns=1)), 2 * MS) is Ignored.FORGED
+    assert port.receive(answer(replace(request, sequence=2)), 2 * MS) is Ignored.STRAY  # the first that was not sent
     assert port.receive(answer(replace(request, sequence=40)), 2 * MS) is Ignored.STRAY
 
 
@@ -670,6 +671,17 @@ def test_headroom_needs_the_slowest_way_there_and_the_quickest_back_whatever_the
         found = Measurement(samples, asked=4, finished_ns=0)
         assert found.needed.ns == 150 + 1, "and the least allowance for drift"
     assert (found.shortest.ns, found.longest.ns) == (140, 180)
+
+
+def test_the_allowance_for_drift_is_200_ppm_of_how_long_the_series_lasted_and_no_more_than_what_was_seen() -> None:
+    def lasting(ns: int) -> int:
+        samples = (Sample(0, 1000, 1000, 9_000_000), Sample(ns - 2000, ns - 1000, ns - 1000, ns))
+        return Measurement((*samples, samples[1], samples[1]), asked=4, finished_ns=0).needed.ns
+
+    assert lasting(10_000_000) == 2000 + 2000  # 200 millionths of 10 ms
+    assert lasting(10_000_001) == 2000 + 2001  # a part of a nanosecond is one more
+    assert lasting(10_000_000_000) == 2000 + 2_000_000
+    assert lasting(10**12) == 9_000_000  # the longest round trip
 
 
 def test_percentiles_are_samples_by_nearest_rank() -> None:

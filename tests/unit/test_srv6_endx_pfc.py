@@ -22,8 +22,10 @@ from srv6_world import (
     R1_END,
     R1_PFC,
     R1_PFC_HEX,
+    R2_END,
     R2_END_HEX,
     R3,
+    R3_END,
     R3_HEX,
     R3_PFC_HEX,
     REVERSE_SRH,
@@ -35,10 +37,12 @@ from srv6_world import (
     with_flavours,
 )
 
-from testbed.frames import icmpv6, ipv6, mac_control
+from testbed.frames import Mac, icmpv6, ipv6, mac_control
+from testbed.frames.headroom import Request
 from testbed.frames.icmpv6 import Echo, EchoType, Error, ErrorType
 from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import PauseFrame, PfcFrame
+from testbed.frames.srh import Srh
 from testbed.srv6.domain import SrDomain, Srv6Error
 from testbed.srv6.endx_pfc import (
     Cause,
@@ -47,6 +51,7 @@ from testbed.srv6.endx_pfc import (
     DropReason,
     Forward,
     LocalSid,
+    Measure,
     PauseJ,
     SendIcmp,
     process,
@@ -253,6 +258,18 @@ def test_a_pfc_frame_reaches_every_member_of_j_as_it_was_sent() -> None:
     sent = PfcFrame.of(mac_control.DESTINATION, {0: 1, 3: 0xFFFF, 7: 0})
     result = process(with_srh(ipv6.ETHERNET, sent.encode()), LocalSid(replace(R1_PFC, adjacencies=members), DOMAIN))
     assert result == PauseJ(sent, members, None)
+
+
+def test_an_answer_to_a_measurement_goes_back_by_the_routers_that_it_came_by() -> None:
+    """The list of the request without its first segment, which is the asker's own, turned round; then the source."""
+    content = Request(Mac.parse("02:00:00:00:00:03"), 7, 0, 1).encode()
+    assert process(with_srh(ipv6.ETHERNET, content), local(measures=True)) == Measure(
+        content, (R1_PFC.address, R2_END.address, R3)
+    )
+    assert process(to_r1(ipv6.ETHERNET, content), local(measures=True)) == Measure(content, (R1_PFC.address, R3))
+    longer = Srh.along([R3_END.address, R2_END.address, R1_END.address, R1_PFC.address], ipv6.ETHERNET, done=3)
+    found = process(to_r1(ipv6.ROUTING, longer.encode() + content), local(measures=True))
+    assert found == Measure(content, (R1_PFC.address, R1_END.address, R2_END.address, R3))
 
 
 def test_a_frame_needs_no_padding() -> None:

@@ -111,6 +111,21 @@ def test_a_router_passed_by_end_x_is_named_by_its_end_on_the_way_back() -> None:
     assert learner([*without, onwards]).data_packet(data([R1_PFC, onwards, R3_VPN]), 0) == Refused(Refusal.NO_WAY_BACK)
 
 
+def test_a_router_that_was_passed_twice_is_on_the_way_back_twice_and_two_of_its_sids_in_a_row_are_one_stop() -> None:
+    other = Sid("R4", address("fd00:a:4:1::"), Kind.END)
+    onwards = Sid("R2", address("fd00:a:2:e::"), Kind.END_X, adjacencies=(TO_R2,))
+    sids = [*ALL, other, onwards]
+
+    def way(*path: Sid) -> tuple[object, ...]:
+        found = learner(sids).data_packet(data([R1_PFC, *path, R3_VPN]), 0)
+        assert isinstance(found, Learned)
+        return found.tunnel.segments[1:-1]
+
+    assert way(R2_END, other, R2_END) == (R2_END.address, other.address, R2_END.address)
+    assert way(R2_END, onwards, other) == (other.address, R2_END.address)
+    assert way(R2_END, R2_END, onwards) == (R2_END.address,)
+
+
 def test_the_slice_is_the_packets_else_the_sids() -> None:
     of_slice = [replace(sid, slice_id=5) if sid is R1_PFC else sid for sid in ALL]
     router = learner(of_slice)

@@ -108,6 +108,21 @@ def test_reverse_lists_may_start_with_end_x() -> None:
     assert pair.back.segments == (segment("R3", "e02"), segment("R2", 1), segment("R1", "f02"))
 
 
+def test_a_reverse_list_starts_with_an_end_x_that_sends_by_the_first_link_and_not_just_has_it_in_its_set() -> None:
+    topology = figure_3()
+    members = tuple(Adjacency(name, address("fd00:b::ff")) for name in ("dc2", "to2"))
+    of_set = Sid("R3", address("fd00:a:3:0e00::"), Kind.END_X, adjacencies=members)  # it sends to the data centre
+    single = sid("R3", "e02", Kind.END_X, "to2")
+    rest = [sid("R3", 1), sid("R3", 0xD, Kind.END_DT46), sid("R3", "f02", Kind.END_X_PFC, "to2")]
+    topology.put_sids("R3", [*rest, of_set, single])
+    (pair,) = only(topology, policy("R1", "R3"), own=Kind.END_X).pairs
+    assert pair.back is not None and pair.back.segments[0] == single.address
+    topology.put_sids("R3", [*rest, of_set])
+    (pair,) = only(topology, policy("R1", "R3"), own=Kind.END_X).pairs
+    assert pair.back is None
+    assert pair.missing == ("R3 advertises no End.X SID for the link at to2, which the path needs",)
+
+
 def test_both_directions_have_their_policies_and_share_their_tunnels() -> None:
     there, back = compute(figure_3(), [policy("R1", "R3"), policy("R3", "R1")])
     assert set(there.tunnels) == set(back.tunnels)
@@ -321,6 +336,14 @@ def test_a_list_that_no_header_has_room_for_is_refused() -> None:
     )
     (pair,) = only(chain, policy("R1", "R130", Explicit(()))).pairs
     assert pair.missing == ("a list for 129 hops is too long; a header has room for 127",) * 2
+
+
+@pytest.mark.parametrize(("hops", "fits"), [(126, True), (127, False)])
+def test_the_longest_tunnel_has_127_segments_one_more_than_hops(hops: int, fits: bool) -> None:
+    chain = wan([(f"R{n}", f"R{n + 1}", 1) for n in range(1, hops + 1)], ["R1", f"R{hops + 1}"])
+    (pair,) = only(chain, policy("R1", f"R{hops + 1}", Explicit(()))).pairs
+    assert [tunnel and len(tunnel.segments) for tunnel in (pair.back, pair.forth)] == [127 if fits else None] * 2
+    assert bool(pair.missing) is not fits
 
 
 # Constraints

@@ -34,6 +34,7 @@ _BLOCKED, _DEFENDED, _APPLICATIONS = (struct.Struct("=III8IBB").size + number fo
 """Where things are in a port's entry."""
 _GROUP = struct.Struct("=6I3I3III2Q2Q2Q4Q4QQ")
 _GROUP_SETTINGS = struct.Struct("=6I")
+_XOFF_AT = struct.Struct("=6I3I3II").size
 _BUFFER = struct.Struct("=II3I3I3II")
 EVENT = struct.Struct("=QHHBBHII")
 """time_ns, kind, slot, priority, reason, length, shared, headroom; a frame's octets follow, 64 of them."""
@@ -290,6 +291,10 @@ class PortProgram:
         """True if the group was congested and is not any longer, because others made room."""
         return self._request("recheck", slot, priority)[0] == EventKind.XON
 
+    def has_room(self, slot: int, priority: int) -> bool:
+        """After a recheck: False if the group is congested still. One that was not congested before has room, too."""
+        return self.recheck(slot, priority) or not self.is_congested(slot, priority)
+
     def admit(self, slot: int, priority: int, cells: int) -> tuple[int, int]:
         """Charge cells as a frame would; the event and the reason of a drop (4: none). For tests."""
         return self._request("admit_cells", slot, priority, cells)
@@ -310,7 +315,8 @@ class PortProgram:
         return signal, result
 
     def is_congested(self, slot: int, priority: int) -> bool:
-        return self.group(slot, priority).xoff
+        """One octet is read: agents ask this at every event."""
+        return bool(self.group_memory[(slot * PRIORITIES + priority) * _GROUP.size + _XOFF_AT])
 
     def group(self, slot: int, priority: int) -> GroupCounters:
         fields = _GROUP.unpack_from(self.group_memory, (slot * PRIORITIES + priority) * _GROUP.size)[6:]

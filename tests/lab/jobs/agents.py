@@ -51,7 +51,7 @@ def events(fabric: Any, kind: str, port: str, since_ns: int = 0) -> list[Any]:
 @experiment(timeout="120s", files=("looking.py",))
 def die_while_paused(run: Run) -> None:
     """A host's agent is killed at several moments of a pause, of the same length each time. Its successor keeps the
-    pause, and ends it in time. If nobody is there at that moment the agents' parent ends it.
+    pause, and ends it in time. A pause that would end while there is no agent lasts until there is one.
     """
     from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
@@ -86,13 +86,13 @@ def die_while_paused(run: Run) -> None:
         late = [min(t for t in frames if t >= begin + pause_ns) - begin - pause_ns for begin in begun]
         run.figure("ns from the end of each pause to the next frame", late)
         run.claim("the latest with an agent there", max(late[:3] + late[5:]), at_most=500_000)
-        run.claim("the latest without", max(late[3:5]), at_most=3_000_000)
+        run.claim("the latest without", max(late[3:5]), at_most=20_000_000)
         # One frame was on its way when the queue stopped.
         within = [sum(begin + 200_000 < t < begin + pause_ns for t in frames) for begin in begun]
         run.claim("frames within the pauses", max(within), at_most=1)
         ended = events(fabric, "pause_expired", "h1-eth0")
         due = {event.t_ns - event.detail["late_ns"] for event in ended}
-        run.claim("pauses that a successor ended to the ns", len(due & {b + pause_ns for b in begun}), equals=4)
+        run.claim("pauses whose end was known to the ns", len(due & {b + pause_ns for b in begun}), equals=6)
         run.claim("lost", flows.reports[0].lost, equals=0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import product
 from typing import Any
 
 from looking import wait_for
@@ -59,6 +60,63 @@ def down_and_up(run: Run, delay: Duration = Duration("0s")) -> None:
                 sending.wait()
             run.claim(f"{name} up again: received", [report.received for report in sending.reports], equals=[100, 100])
             balance(run, fabric, f"{name} up again")
+
+
+@experiment(timeout="60s", files=("looking.py",))
+def flap(run: Run, delay: Duration = Duration("0s")) -> None:
+    """The receiver pauses its switch for as long as it can, and the cable is lost and back: the pause is not.
+
+    Set down and up at either end, quickly or slowly, or the cable pulled where it has a middle. What is congested when
+    a link comes back is paused afresh: the sender overloads the switch beside another one, and nothing is lost.
+    """
+    from testbed.frames.mac_control import PfcFrame
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from testbed.net.wire import RawPort
+    from topologies.incast import Incast
+
+    with network(Incast(n=2, delay=delay), run) as net:
+        fabric = net.fabric
+        leaving = fabric.between("s1", "r")
+        far = fabric.far_end(leaving)
+
+        def set_down(port: Any) -> tuple[Any, Any]:
+            return (lambda: port.intf.ifconfig("down")), (lambda: port.intf.ifconfig("up"))
+
+        ways = {"the receiver's port": set_down(far), "the switch's port": set_down(leaving)}
+        if delay.ps:
+            ways["the cable"] = (lambda: fabric.pull(far.name)), (lambda: fabric.plug(far.name))
+        for (name, (lose, restore)), seconds in product(ways.items(), (0.001, 1.5)):
+            case = f"{name}, for {seconds} s"
+            flow = Flow(net["h1"], net["r"], LOSSLESS, rate=Rate("5Mb/s"))
+            with Flows([flow], settle=Duration("1s")) as flows:
+                time.sleep(0.1)
+                with RawPort(net["r"], "r-eth0") as raw:
+                    raw.send(PfcFrame.xoff(far.mac, [LOSSLESS]).encode())
+                stopped = wait_for(lambda: fabric.pfc(leaving.name, LOSSLESS)["paused_until_ns"] is not None)
+                run.claim(f"{case}: paused before", stopped, equals=True)
+                lose()
+                time.sleep(seconds)
+                restore()
+                time.sleep(0.1)
+                begin_ns = time.monotonic_ns()
+                time.sleep(1)
+                paused = fabric.pfc(leaving.name, LOSSLESS)["paused_until_ns"]
+                run.claim(f"{case}: paused after", paused is not None, equals=False)
+                flows.stop_sending()
+            goodput = flows.reports[0].goodput_over(begin_ns, Duration("900ms"))
+            run.claim(f"{case}: goodput after", goodput, at_least=Rate("4.9Mb/s"), at_most=Rate("5.1Mb/s"))
+            balance(run, fabric, case)
+        lose, restore = set_down(fabric.between("s1", "h1"))
+        with Flows([Flow(net[f"h{n}"], net["r"], LOSSLESS) for n in (1, 2)], settle=Duration("5s")) as flows:
+            time.sleep(0.5)
+            lose()
+            time.sleep(0.2)
+            restore()
+            time.sleep(1)
+            flows.stop_sending()
+        run.claim("an overload over a flap: dropped by the switch", fabric.dropped(), equals=0)
+        balance(run, fabric, "an overload over a flap")
 
 
 @experiment(timeout="60s", files=("looking.py",))

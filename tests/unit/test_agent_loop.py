@@ -1,0 +1,270 @@
+"""An agent's loop between the port program and PFC: events in any order, refreshes, links. No socket, no kernel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from testbed.agent.loop import Loop
+from testbed.agent.orders import CAME, Came
+from testbed.agent.plan import Arrangement, PortPlan
+from testbed.agent.port import SHARED, AgentPort
+from testbed.frames import Mac, mac_control
+from testbed.frames.mac_control import PfcFrame
+from testbed.linux.link_state import Link
+from testbed.linux.port_program import EVENT, FIRST_INTERFACE, EventKind, PortProgram
+from testbed.pfc.port import TIMERS
+from testbed.pfc.settings import PfcSettings
+from testbed.units import Rate
+
+SLOT, PRIORITY = 2, 3
+PEER = Mac.parse("02:00:00:00:00:02")
+XOFF, XON = EventKind.XOFF, EventKind.XON
+
+
+class Program:
+    """The port program: one group, and what a recheck of it finds."""
+
+    has_room = PortProgram.has_room
+
+    def __init__(self) -> None:
+        self.congested = False
+        self.made_room = False
+        self.blocked = 0
+
+    def is_congested(self, slot: int, priority: int) -> bool:
+        return self.congested and (slot, priority) == (SLOT, PRIORITY)
+
+    def recheck(self, slot: int, priority: int) -> bool:
+        """As in port.bpf.c: XON for a group that was congested until now; nothing for one that was not."""
+        xon = self.congested and self.made_room
+        self.congested = self.congested and not xon
+        return xon
+
+    def set_blocked(self, slot: int, priorities: int) -> None:
+        self.blocked = priorities
+
+
+class Ring:
+    def __init__(self) -> None:
+        self.memory = b""
+
+    def records(self) -> Iterator[int]:
+        yield from range(0, len(self.memory), EVENT.size)
+
+
+class Agent:
+    """A loop with one port, driven by hand; `shared` is the memory of its predecessor."""
+
+    def __init__(self, tells: bool = False, shared: bytearray | None = None, timers: list[int] | None = None) -> None:
+        plan = PortPlan(
+            slot=SLOT,
+            name="lo",
+            interface=FIRST_INTERFACE + SLOT,
+            mac=Mac.parse("02:00:00:00:00:01"),
+            rate=Rate("10Mb/s"),
+            pfc=PfcSettings(frozenset({PRIORITY})),
+            charged=True,
+            stop=tuple(b"stop %d," % queue for queue in range(8)),
+            go=tuple(b"go %d," % queue for queue in range(8)),
+            empty=(),
+            local=tuple(range(8)),
+            arrange=lambda ets: Arrangement(tuple(range(8)), tuple(range(8)), ()),
+            tells=tells,
+        )
+        self.shared = shared if shared is not None else bytearray(SHARED)
+        self.timers = timers if timers is not None else [0] * TIMERS
+        self.port = AgentPort(plan, self.timers, memoryview(self.shared))  # type: ignore[arg-type]
+        self.sent: list[int] = []
+        self.requests: list[bytes] = []
+        self.told: list[int] = []
+        self.port.send = self._sent  # type: ignore[assignment]
+        self.program, self.ring = Program(), Ring()
+        loop: Any = Loop.__new__(Loop)
+        self.loop: Any = loop
+        loop._program, loop._ring, loop._ports = self.program, self.ring, {SLOT: self.port}
+        loop._touched, loop._records, loop._later, loop._sent = {}, [], [], False
+        loop._worst_lateness_ns = loop._stop_ns = 0
+        loop._netlink = self
+        loop._news = News(self.told)
+
+    def send(self, request: bytes) -> None:
+        """A netlink request."""
+        self.requests.append(request)
+
+    def _sent(self, frame: bytes) -> int:
+        parsed = mac_control.parse(frame)
+        assert isinstance(parsed, PfcFrame)
+        self.sent.append(dict(parsed.changes())[PRIORITY])
+        return len(frame)
+
+    def events(self, *kinds: EventKind) -> list[str]:
+        """Read these from the ring; the frames that were sent then."""
+        now_ns = time.monotonic_ns()
+        self.ring.memory = b"".join(EVENT.pack(now_ns, kind, SLOT, PRIORITY, 0, 0, 0, 0) for kind in kinds)
+        self.loop._read_ring()
+        return self.frames()
+
+    def refresh(self) -> list[str]:
+        deadline_ns = self.port.pfc.deadline_ns
+        assert deadline_ns is not None
+        self.loop._expire(self.port, deadline_ns)
+        return self.frames()
+
+    def link(self, is_up: bool, downs: int | None = None) -> list[str]:
+        link = Link(FIRST_INTERFACE + SLOT, "lo", None, is_up, is_up, False, True, downs=downs)
+        self.loop._follow([link], time.monotonic_ns())
+        return self.frames()
+
+    def frames(self) -> list[str]:
+        said = ["xoff" if quanta else "xon" for quanta in self.sent]
+        self.sent.clear()
+        return said
+
+    def receive(self, quanta: int) -> None:
+        frame = PfcFrame.xoff(PEER, [PRIORITY], quanta).encode()
+        self.loop._take_in(SLOT, frame, time.monotonic_ns())
+
+
+class News:
+    """The socket to the speaker."""
+
+    def __init__(self, told: list[int]) -> None:
+        self._told = told
+
+    def send(self, what: bytes) -> None:
+        self._told.append(CAME.unpack_from(what)[0])
+
+
+# XOFF and XON in any order
+
+
+def test_xoff_that_two_cpus_posted_after_its_own_xon_leaves_nobody_paused() -> None:
+    agent = Agent()  # by the time that the ring is read the group has room again
+    assert agent.events(XON, XOFF) == ["xoff", "xon"]
+    assert agent.port.pfc.congested_mask == 0 and agent.port.pfc.deadline_ns is None
+
+
+def test_xon_that_came_late_does_not_let_a_group_go_that_is_congested_again() -> None:
+    agent = Agent()
+    agent.program.congested = True
+    assert agent.events(XOFF) == ["xoff"]
+    assert agent.events(XOFF, XON) == []  # posted in the wrong order: it was relieved first
+    assert agent.port.pfc.congested_mask == 1 << PRIORITY
+
+
+def test_in_the_right_order_each_is_sent() -> None:
+    agent = Agent()
+    agent.program.congested = True
+    assert agent.events(XOFF) == ["xoff"]
+    agent.program.congested = False
+    assert agent.events(XON) == ["xon"]
+
+
+def test_both_that_wait_are_sent() -> None:
+    assert Agent().events(XOFF, XON) == ["xoff", "xon"]
+
+
+def test_the_speaker_hears_the_same_as_the_far_end() -> None:
+    agent = Agent(tells=True)
+    agent.events(XON, XOFF)
+    assert agent.told[-1] == Came.XON
+    agent.told.clear()
+    agent.program.congested = True
+    agent.events(XOFF, XON)
+    assert agent.told == [Came.XOFF]
+
+
+def test_a_refresh_for_a_group_that_is_not_congested_sends_xon() -> None:
+    """An event can be lost, too. A recheck finds nothing to do for a group that has room already."""
+    agent = Agent()
+    agent.program.congested = True
+    assert agent.events(XOFF) == ["xoff"]
+    assert agent.refresh() == ["xoff"]
+    agent.program.congested = False
+    assert agent.refresh() == ["xon"]
+    assert agent.port.pfc.deadline_ns is None
+
+
+def test_a_refresh_asks_whether_others_made_room() -> None:
+    agent = Agent()
+    agent.program.congested = agent.program.made_room = True
+    agent.events(XOFF)
+    assert agent.refresh() == ["xon"]
+
+
+# Links
+
+
+def test_a_lost_link_ends_the_pause_that_was_received() -> None:
+    agent = Agent()
+    agent.link(True, 1)
+    agent.receive(65535)
+    assert agent.requests[-1] == b"stop 3,"
+    agent.link(False, 2)
+    assert agent.requests[-1] == b"go 3,"
+    assert agent.port.pfc.paused_mask == 0 and agent.port.pfc.deadline_ns is None
+
+
+def test_a_link_that_is_back_gets_xoff_for_what_is_congested_and_soon_again() -> None:
+    agent = Agent()
+    agent.link(True, 1)
+    agent.program.congested = True
+    assert agent.events(XOFF) == ["xoff"]
+    assert agent.link(False, 2) == []
+    assert agent.port.pfc.deadline_ns is None, "nothing is repeated on a link that is down"
+    before_ns = time.monotonic_ns()
+    assert agent.link(True, 2) == ["xoff"]
+    assert agent.port.pfc.deadline_ns is not None
+    assert agent.port.pfc.deadline_ns - before_ns < 10_000_000 + time.monotonic_ns() - before_ns
+    assert agent.refresh() == ["xoff"]
+
+
+def test_congestion_while_there_is_no_link_sends_nothing_until_there_is_one() -> None:
+    agent = Agent()
+    agent.link(False, 1)
+    agent.program.congested = True
+    assert agent.events(XOFF) == []
+    assert agent.link(True, 1) == ["xoff"]
+
+
+def test_a_loss_so_short_that_only_its_number_tells_counts() -> None:
+    agent = Agent()
+    agent.link(True, 1)
+    agent.receive(65535)
+    agent.link(True, 1)
+    assert agent.port.pfc.paused_mask, "other news of the interface change nothing"
+    agent.link(True, 2)
+    assert not agent.port.pfc.paused_mask
+
+
+def test_frames_of_before_that_a_slow_port_would_obey_later_are_forgotten() -> None:
+    agent = Agent()
+    agent.link(True, 1)
+    agent.loop._later = [(1, SLOT, 0, b""), (2, SLOT + 1, 0, b"")]
+    agent.link(False, 2)
+    assert agent.loop._later == [(2, SLOT + 1, 0, b"")]
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+def test_a_successor_finds_that_the_link_was_lost_while_nobody_was_there(is_up: bool) -> None:
+    first = Agent()
+    first.link(True, 1)
+    first.receive(65535)
+    second = Agent(shared=first.shared, timers=list(first.timers))
+    second.port.pfc.restore({PRIORITY: first.timers[PRIORITY]}, 0, time.monotonic_ns())
+    assert second.port.pfc.paused_mask
+    second.link(is_up, 2)
+    assert not second.port.pfc.paused_mask
+
+
+def test_a_successor_on_a_link_that_is_down_starts_afresh_when_it_is_back() -> None:
+    first = Agent()
+    first.link(False, 1)
+    second = Agent(shared=first.shared, timers=list(first.timers))
+    second.program.congested = True
+    second.port.pfc.restore({}, 1 << PRIORITY, time.monotonic_ns())
+    assert second.link(True, 1) == ["xoff"]

@@ -1,0 +1,196 @@
+"""The port program's structures as Python reads and writes them: each field in its place, by the object's own BTF.
+
+Its size alone says little: two fields that change places keep it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from fractions import Fraction
+from itertools import count
+from typing import Any
+
+import pytest
+
+from testbed.linux.port_program import _OBJECT, EVENT, GroupLimits, PortProgram, PortTables
+from testbed.linux.port_program.build import SOURCE
+
+_INT, _ARRAY, _STRUCT = 1, 3, 4
+_EXTRA = {1: 4, 14: 4, 17: 4, 3: 12}
+_EXTRA_EACH = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}
+"""Octets after a type's first 12, and for each of its members, by its kind."""
+Member = tuple[int, int, int]
+"""Where it is, octets of each element, and elements."""
+
+
+def _section(name: str) -> bytes:
+    """A section of the object, an ELF file of 64 bits."""
+    data = _OBJECT.read_bytes()
+    (table,) = struct.unpack_from("<Q", data, 40)
+    size, number, names = struct.unpack_from("<HHH", data, 58)
+    headers = [struct.unpack_from("<IIQQQQ", data, table + size * one) for one in range(number)]
+    for at, _, _, _, start, length in headers:
+        begin = headers[names][4] + at
+        if data[begin : data.index(b"\0", begin)] == name.encode():
+            return data[start : start + length]
+    raise AssertionError(f"the object has no section {name}")
+
+
+def _structures() -> dict[str, dict[str, Member]]:
+    """The members of each structure."""
+    data = _section(".BTF")
+    _, _, _, header, type_at, type_length, text_at, _ = struct.unpack_from("<HBBIIIII", data)
+    types: list[Any] = [None]
+    at, end = header + type_at, header + type_at + type_length
+    while at < end:
+        name, info, size = struct.unpack_from("<III", data, at)
+        kind, many = info >> 24 & 31, info & 0xFFFF
+        types.append((kind, name, size, at + 12, many))
+        at += 12 + _EXTRA.get(kind, 0) + _EXTRA_EACH.get(kind, 0) * many
+
+    def text(offset: int) -> str:
+        begin = header + text_at + offset
+        return data[begin : data.index(b"\0", begin)].decode()
+
+    def shape(number: int) -> tuple[int, int]:
+        kind, _, size, more, _ = types[number]
+        if kind == _ARRAY:
+            of, _, elements = struct.unpack_from("<III", data, more)
+            each, inner = shape(of)
+            return each, inner * elements
+        return (size, 1) if kind in (_INT, _STRUCT) else shape(size)
+
+    found = {}
+    for one in types[1:]:
+        kind, name, _, more, many = one
+        if kind == _STRUCT and text(name) in ("port", "group", "buffer"):
+            members = [struct.unpack_from("<III", data, more + 12 * index) for index in range(many)]
+            found[text(name)] = {text(label): (bits // 8, *shape(of)) for label, of, bits in members}
+    return found
+
+
+STRUCTURES = _structures()
+
+
+class Entry:
+    """One structure, in which every element has another value."""
+
+    def __init__(self, name: str) -> None:
+        self.members = STRUCTURES[name]
+        last = max(at + each * elements for at, each, elements in self.members.values())
+        self.octets = bytearray(-(-last // 8) * 8)
+        numbers = count(1)
+        for at, each, elements in self.members.values():
+            for element in range(elements):
+                value = next(numbers) & 0xFF
+                self.octets[at + element * each] = value
+
+    def __getitem__(self, name: str) -> Any:
+        return value(bytes(self.octets), self.members, name)
+
+
+def value(octets: bytes, members: dict[str, Member], name: str) -> Any:
+    at, each, elements = members[name]
+    found = tuple(int.from_bytes(octets[at + each * one : at + each * (one + 1)], "little") for one in range(elements))
+    return found if elements > 1 else found[0]
+
+
+@pytest.fixture
+def program() -> Any:
+    """Without a kernel: only the memory that it shares."""
+    return PortProgram.__new__(PortProgram)
+
+
+def test_a_groups_counters_are_read_where_the_program_writes_them(program: Any) -> None:
+    group = Entry("group")
+    program.group_memory = bytes(len(group.octets)) * 3 * 8 + bytes(len(group.octets)) * 5 + bytes(group.octets)
+    found = vars(program.group(3, 5))
+    assert found.pop("xoff") is True
+    assert found == {name: group[name] for name in found}
+
+
+def test_whether_a_group_is_congested_is_read_where_the_program_writes_it(program: Any) -> None:
+    group = Entry("group")
+    at, size = group.members["xoff"][0], len(group.octets)
+    for place in range(size):
+        octets = bytearray(size)
+        octets[place] = 1
+        program.group_memory = bytes(octets)
+        assert program.is_congested(0, 0) is (place == at), place
+
+
+def test_a_groups_limits_are_written_where_the_program_reads_them(program: Any) -> None:
+    members = STRUCTURES["group"]
+    program.group_memory = bytearray(4096)
+    program.set_group(0, 0, GroupLimits(True, 11, 0, Fraction(13, 17), 19, 23))
+    written = {name: value(bytes(program.group_memory), members, name) for name in members}
+    wanted = {"lossless": 1, "guaranteed": 11, "alpha_numerator": 13, "alpha_denominator": 17}
+    wanted |= {"xon_offset": 19, "headroom": 23}
+    assert {name: found for name, found in written.items() if isinstance(found, int) and found} == wanted
+    assert program.limits(0, 0) == GroupLimits(True, 11, 0, Fraction(13, 17), 19, 23)
+
+
+def test_a_ports_settings_are_written_where_the_program_reads_them(program: Any) -> None:
+    members = STRUCTURES["port"]
+    tables = bytes(range(100, 198))
+    queues = tuple(range(40, 48))
+    octets = PortTables(5, 6, 7, queues, tables, routed=True).encode()
+    octets += bytes(1024)
+    written = {name: value(octets, members, name) for name in members}
+    assert (written["node"], written["buffer"], written["control"]) == (5, 6, 7)
+    assert written["queue"] == queues
+    assert (written["charged"], written["switched"]) == (1, 2)
+    assert (written["blocked"], written["defended"], written["applications"]) == (0, 0, 0)
+    names = ("trust", "port_priority", "dscp_to_dot1p", "dot1p_to_local", "rewrite_dot1p", "rewrite_dscp", "mark_dscp")
+    flat = b"".join(bytes([found] if isinstance(found, int) else found) for found in map(written.get, names))
+    assert flat == tables, "in the order of PriorityMap.tables()"
+
+
+def test_what_is_set_at_a_port_by_itself_is_where_the_program_reads_it(program: Any) -> None:
+    members = STRUCTURES["port"]
+    program.port_memory = bytearray(4096)
+    program.set_blocked(0, 0x11)
+    program.set_defended(0, 0x22)
+    program.set_queues(0, range(60, 68))
+    octets = bytes(program.port_memory)
+    assert (value(octets, members, "blocked"), value(octets, members, "defended")) == (0x11, 0x22)
+    assert value(octets, members, "queue") == tuple(range(60, 68))
+    program._applications = {}
+    program.set_applications(0, {}, {(3, 7): 1})
+    assert value(bytes(program.port_memory), members, "applications") == 1 << 3
+
+
+def test_a_ports_counters_are_read_where_the_program_writes_them(program: Any) -> None:
+    port = Entry("port")
+    program.port_memory = bytes(port.octets)
+    found = vars(program.port(0))
+    assert found == {name: port[name] for name in found}
+
+
+def test_a_buffers_counters_are_read_where_the_program_writes_them(program: Any) -> None:
+    buffer = Entry("buffer")
+    program._buffers = [bytes(buffer.octets[: max(at + each * n for at, each, n in buffer.members.values())])]
+    found = vars(program.buffer(0))
+    assert found == {name: buffer[name] for name in found}
+
+
+def test_a_buffers_size_is_written_where_the_program_reads_it(program: Any) -> None:
+    members = STRUCTURES["buffer"]
+    program._buffers = {}
+    program.set_buffer(0, 208, 1, 2, 3)
+    octets = program._buffers[0]
+    assert (value(octets, members, "cell_bytes"), value(octets, members, "size")) == (208, (1, 2, 3))
+
+
+def test_an_event_is_read_as_the_program_wrote_it() -> None:
+    """No map has events, so the object's BTF has none either: they are compared with the source."""
+    found = re.search(r"struct event \{(.*?)\};", SOURCE.read_text(), re.DOTALL)
+    assert found is not None
+    members = re.findall(r"__u(\d+) (\w+);", found[1])
+    names = ["time_ns", "kind", "slot", "priority", "reason", "length", "shared", "headroom"]
+    assert [name for _, name in members] == names
+    octets = [int(bits) // 8 for bits, _ in members]
+    places = [sum(octets[:number]) for number in range(len(octets))]
+    assert all(place % size == 0 for place, size in zip(places, octets, strict=True)), "there is padding between"
+    assert EVENT.format == "=" + "".join({1: "B", 2: "H", 4: "I", 8: "Q"}[size] for size in octets)

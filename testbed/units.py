@@ -120,7 +120,7 @@ class Quantity:
     def _why_not_unit(cls, number: str, unit: str) -> tuple[str, list[str]]:
         """Why `unit` is refused, and the texts that may have been meant."""
         if not unit:
-            return "it has no unit", []
+            return f"it has no unit ({', '.join(cls.printed)})", []
         if re.search("[0-9]", unit):
             return "its number must look like 12 or 12.5", []
         if cls is Duration and unit == "m":

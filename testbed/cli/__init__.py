@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
+from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
 import testbed
+from testbed.cli import streams
 from testbed.errors import UsageError, XoffError
 
 _EPILOG = """\
@@ -22,14 +25,19 @@ exit codes:
   4    the experiment raised an error
   5    the experiment reached a limit of time, memory or processes
   6    the run is fine, but the lab could not keep its promises (--allow-degraded)
-  130  interrupted; 143 after SIGTERM
+  130  interrupted; 143 after SIGTERM, 129 when the terminal has gone
 
 First time here: xoff demo
 """
+_ENDS = {signal.SIGTERM: "terminated", signal.SIGHUP: "the terminal has gone"}
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, which is handled as Ctrl-C is but for the exit code."""
+    """SIGTERM or SIGHUP, which are handled as Ctrl-C is but for the exit code."""
+
+    def __init__(self, number: int) -> None:
+        self.word = _ENDS[signal.Signals(number)]
+        self.code = 128 + number
 
 
 class _Parser(argparse.ArgumentParser):
@@ -37,13 +45,15 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False)
+        # A value such as -5m is no option, so that what it was given to can refuse it.
+        self._negative_number_matcher = re.compile(r"-\.?[0-9]")
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Every command and option."""
+def build_parser(*wanted: str) -> argparse.ArgumentParser:
+    """Every command, and the options of those that are `wanted`."""
     from testbed.cli import commands
 
     parser = _Parser(
@@ -54,57 +64,80 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"xoff {testbed.__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    commands.add_all(subparsers)
+    commands.add(subparsers, wanted)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    previous = signal.signal(signal.SIGTERM, _on_sigterm)
-    try:
-        parser = build_parser()
+    previous = {number: signal.getsignal(number) for number in _ENDS}
+    with streams.standard() as out:
+        for number, handler in previous.items():
+            if handler is not signal.SIG_IGN:  # as nohup wants it
+                signal.signal(number, _on_end)
         try:
-            import argcomplete
+            code = _guarded(arguments, out)
+            if out.lost is not None:
+                _complain(str(out.lost))
+                return code or out.lost.exit_code
+            return code
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
-            argcomplete.autocomplete(parser)
-        except ImportError:
-            pass  # the front door shows its help before anything is installed
-        _refuse_unknown_command(parser, arguments)
-        options, unknown = parser.parse_known_args(arguments)
-        if unknown:
-            _refuse_unknown_word(_commands(parser).get(options.command, parser), unknown[0])
-        if options.command is None:
-            parser.print_help()
-            return 0
-        code: int = options.perform(options)
+
+def _guarded(arguments: list[str], out: streams.Stream) -> int:
+    """Run one command; what ends it becomes a message and an exit code."""
+    try:
+        try:
+            code = _perform(arguments)
+        except SystemExit:  # how argparse ends after --help
+            out.flush()
+            raise
+        out.flush()
         return code
     except XoffError as error:
         _complain(str(error))
         return error.exit_code
-    except Terminated:
-        _complain("terminated")
-        return 143
+    except Terminated as end:
+        _complain(end.word)
+        return end.code
     except KeyboardInterrupt:
         _complain("interrupted")
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; that is no error of ours
-        return 0
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    except OSError as error:
+        if out.error is not None:
+            return 0  # whoever read our output has gone, which is no error of ours; or `main` says what it is
+        where = "" if error.filename is None else f"{error.filename}: "
+        _complain(f"{where}{error.strerror or error}")
+        return 3
 
 
-def _refuse_unknown_command(parser: argparse.ArgumentParser, arguments: list[str]) -> None:
+def _perform(arguments: list[str]) -> int:
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(build_parser(*os.environ.get("COMP_LINE", "").split()))
     given = next((word for word in arguments if not word.startswith("-")), None)
-    known = _commands(parser)
-    if given is not None and given not in known:
-        near = get_close_matches(given, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        raise UsageError(f"there is no command {given}; {hint}")
+    parser = build_parser(*filter(None, [given]))
+    if given is not None and given not in _commands(parser):
+        from testbed.cli.arguments import hint
+
+        raise UsageError(f"there is no command {given}; {hint(given, list(_commands(parser)))}")
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        _refuse_unknown_word(_commands(parser).get(options.command, parser), unknown[0])
+    if options.command is None:
+        parser.print_help()
+        return 0
+    code: int = options.perform(options)
+    return code
 
 
 def _refuse_unknown_word(parser: argparse.ArgumentParser, given: str) -> NoReturn:
+    from difflib import get_close_matches
+
     near = get_close_matches(given.partition("=")[0], parser._option_string_actions, 1)
     raise UsageError(
         f"{parser.prog} does not take {given}; " + (f"did you mean {near[0]}?" if near else f"see {parser.prog} --help")
@@ -117,12 +150,13 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 def _complain(text: str) -> None:
     try:
-        from testbed.cli.ui import complain
-
-        complain(text)
-    except ImportError:
+        from testbed.cli.console import complain
+    except ImportError:  # the front door's Python has only its standard library
         print(f"xoff: {text}", file=sys.stderr)
+    else:
+        with suppress(OSError):  # there is nowhere left to say it
+            complain(text)
 
 
-def _on_sigterm(number: int, frame: FrameType | None) -> None:
-    raise Terminated
+def _on_end(number: int, frame: FrameType | None) -> None:
+    raise Terminated(number)

@@ -1,7 +1,8 @@
 """The front door `./xoff`: from a checkout on a fresh machine to the command line proper.
 
 It makes a Python environment in the cache, keyed by the locked requirements, and goes on in it. Standard
-library only. After `pip install` nobody comes through here.
+library only, and of that what it needs for certain: every call waits for this file. After `pip install` nobody comes
+through here.
 """
 
 from __future__ import annotations
@@ -9,13 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from testbed.cli import machine
 from testbed.errors import XoffError
-from testbed.lab import cache, needs
+from testbed.lab import cache
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = ".ready"
@@ -51,6 +50,9 @@ def environment(purpose: str) -> Path:
 
 
 def _make() -> None:
+    from testbed.cli import machine
+    from testbed.lab import needs
+
     machine.require(needs.front_door_packages(), _say)
     place = _place()
     _say(f"making the Python environment in {place}")
@@ -80,12 +82,16 @@ def _place() -> Path:
 
 
 def _run(command: list[str], what: str) -> None:
+    import subprocess
+
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
     )
     if done.returncode:
+        from testbed.cli.machine import MachineError
+
         tail = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-6:])
-        raise machine.MachineError(f"{what} failed:\n  {tail}")
+        raise MachineError(f"{what} failed:\n  {tail}")
 
 
 def _say(text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import platform
 import subprocess
@@ -10,8 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from testbed.cli import machine
+from testbed.cli.arguments import one_of
+from testbed.cli.ready import machine_packages
 from testbed.errors import XoffError
 from testbed.lab import cache, needs, qemu
+from testbed.lab.engine import Kind
+from testbed.lab.result import Exit
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class Check:
 
 def um_checks() -> list[Check]:
     """What building the image and the kernel of the engine `um` take, and running it."""
-    checks = _build_checks("um", needs.machine_packages(virtual_machine=False), 6)
+    checks = _build_checks("um", machine_packages(Kind.UM), 6)
     seccomp = "trap" in _words("/proc/sys/kernel/seccomp/actions_avail")
     remedy = "boot a kernel with CONFIG_SECCOMP_FILTER; in a container, allow seccomp()"
     checks.append(Check("um", "seccomp filters", seccomp, platform.release(), "" if seccomp else remedy))
@@ -36,7 +42,7 @@ def um_checks() -> list[Check]:
 
 def vm_checks() -> list[Check]:
     """What building the image and running the virtual machine take."""
-    checks = _build_checks("vm", needs.machine_packages(), 4)
+    checks = _build_checks("vm", machine_packages(), 4)
     try:
         qemu.program()
         checks.append(Check("vm", "QEMU is new enough", True, qemu.version()))
@@ -85,9 +91,9 @@ def host_checks() -> list[Check]:
 
 def install(engine: str) -> None:
     """Install what is missing of Debian's packages, and the Python parts of the host engine."""
-    from testbed.cli.ui import say
+    from testbed.cli.console import say
 
-    packages = needs.machine_packages(engine != "um") if engine != "host" else []
+    packages = machine_packages(Kind.UM if engine == "um" else Kind.VM) if engine != "host" else []
     if engine in ("host", "all"):
         packages += needs.lab_packages()
     machine.require(packages, say)
@@ -141,3 +147,39 @@ def _user() -> str:
     import pwd
 
     return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def doctor_options(parser: argparse.ArgumentParser) -> None:
+    engines = ("vm", "um", "host", "all")
+    what = f"what must work: {', '.join(engines)} (default vm)"
+    parser.add_argument("--engine", type=one_of("engine", engines), default="vm", metavar="E", help=what)
+    parser.add_argument("--install", action="store_true", help="install what is missing, then check")
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Check this machine: what an engine needs, what is missing, and the remedy."""
+    from testbed.cli.console import stdout
+
+    if options.install:
+        install(options.engine)
+    checks = []
+    if options.engine in ("um", "all"):
+        checks += um_checks()
+    if options.engine in ("vm", "all"):
+        checks += vm_checks()
+    if options.engine in ("host", "all"):
+        checks += host_checks()
+    missing = [check for check in checks if not check.ok]
+    if options.json:
+        print(json.dumps(as_json(checks), indent=1))
+        return Exit.MACHINE if missing else Exit.OK
+    for check in checks:
+        mark = "[green]ok[/green]     " if check.ok else "[red]missing[/red]"
+        stdout.print(f"{mark} {check.engine:<5}{check.what}  [dim]{check.found}[/dim]", soft_wrap=True)
+        if check.remedy:
+            stdout.print(f"        -> {check.remedy}", soft_wrap=True)
+    if missing:
+        stdout.print(f"{len(missing)} of {len(checks)} missing; `xoff doctor --install` gets what can be installed")
+        return Exit.MACHINE
+    stdout.print("all there")
+    return Exit.OK

@@ -29,6 +29,7 @@ from testbed.units import Duration, Length, Rate
 
 Read = TypeVar("Read")
 
+_OPTIONS = {"max_frame": "--max-frame", "shortest_frame": "--min-frame", "cell_bytes": "--cell"}
 _WHOLE_NUMBER = re.compile("[0-9]{1,9}", re.ASCII)
 _NOTHING = Duration.from_ps(0)
 
@@ -78,13 +79,17 @@ def headroom(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> _Question:
-    port = Port(
+    numbers = (
         _option("--rate", Rate, options.rate),
         _option("--max-frame", _whole_number, options.max_frame),
         _option("--min-frame", _whole_number, options.min_frame),
         _option("--cell", _whole_number, options.cell),
         None if options.alpha is None else _option("--alpha", read_alpha, options.alpha),
     )
+    try:
+        port = Port(*numbers)
+    except HeadroomError as error:
+        raise UsageError(re.sub(r"\w+", lambda word: _OPTIONS.get(word[0], word[0]), str(error))) from None
     medium = MEDIA[options.medium]
     port_type = None if options.port_type is None else PORT_TYPES[options.port_type]
     response = None if options.response is None else _option("--response", Duration, options.response)
@@ -96,8 +101,13 @@ def _read(options: argparse.Namespace) -> _Question:
         raise UsageError("--response goes with --length; a measured round trip has it in it")
     round_trip = _option("--rtt", Duration, options.rtt)
     longest_mm = int(Fraction(round_trip.ps, 2) / medium.ns_per_metre)
-    length = _option("--rtt", lambda _: Length.from_mm(longest_mm), options.rtt)
-    return _Question(port, medium, length, round_trip, None, True, port_type)
+    if longest_mm > Length.limit:
+        longest = Length.from_mm(Length.limit)
+        raise UsageError(
+            f"--rtt {options.rtt} is longer than the {2 * medium.delay(longest)} there and back over {longest} of "
+            f"{medium.name}, the longest cable Xoff accepts"
+        )
+    return _Question(port, medium, Length.from_mm(longest_mm), round_trip, None, True, port_type)
 
 
 def _option(name: str, read: Callable[[str], Read], text: str) -> Read:
@@ -163,7 +173,7 @@ def _show(question: _Question, found: list[Headroom], notes: list[str]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from testbed.cli.ui import stdout
+    from testbed.cli.console import stdout
 
     at_most = "at most " if question.is_measured else ""
     stdout.print(

@@ -28,7 +28,7 @@ def draw(options: argparse.Namespace) -> int:
     log = options.result / LOG
     *lines, rest = _content(log).split("\n")
     if rest:  # the run was ended while it wrote
-        from testbed.cli.ui import say
+        from testbed.cli.console import say
 
         say(f"{log}: its last line is cut short, and left out")
     try:

@@ -28,7 +28,7 @@ def require(packages: Sequence[Package], report: Report) -> None:
     missing = [package for package in packages if not package.is_here()]
     if not missing:
         return
-    check_platform()
+    check_platform([package.name for package in missing])
     width = max(len(package.name) for package in missing)
     report("this machine needs:")
     for package in missing:
@@ -64,15 +64,20 @@ def install(names: Sequence[str], report: Report) -> None:
             raise MachineError(f"`{' '.join(command)}` failed:\n  {tail}")
 
 
-def check_platform() -> None:
+def check_platform(missing: Sequence[str] = ()) -> None:
     """Refuse, with the way out, a system on which we cannot install anything."""
     machine = os.uname().machine
-    if sys.platform == "linux" and machine == "x86_64" and shutil.which("apt-get"):
-        return
-    raise MachineError(
-        f"Xoff sets itself up on Debian 12, Ubuntu 24.04 and newer on x86-64; this is {_system_name()} on {machine}. "
-        "Anywhere else run it in a box: vagrant up && vagrant ssh"
-    )
+    box = "run it in a box: vagrant up && vagrant ssh"
+    if sys.platform != "linux" or machine != "x86_64":
+        raise MachineError(
+            f"Xoff sets itself up on Debian 12, Ubuntu 24.04 and newer on x86-64; this is {_system_name()} on "
+            f"{machine}. Anywhere else {box}"
+        )
+    if not shutil.which("apt-get"):
+        raise MachineError(
+            f"Xoff installs what is missing with apt-get, and there is none in PATH on this {_system_name()}; "
+            f"install {', '.join(missing) or 'what is missing'} in another way, or {box}"
+        )
 
 
 def _system_name() -> str:

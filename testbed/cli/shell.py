@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import select
 import shutil
@@ -14,8 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from testbed.cli.ready import engine_option, ready
 from testbed.errors import UsageError
 from testbed.lab import cache
+from testbed.lab.engine import Kind as Engine
 from testbed.lab.engine import Ready, Session
 from testbed.lab.job import Job, Limits, Terminal, pack
 from testbed.lab.wire import Decoder, Frame, Kind
@@ -80,3 +83,17 @@ def _raw_terminal() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+def shell_options(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument(
+        "topology", metavar="TOPOLOGY", help=f"as in star,8; there are {', '.join(topologies.names())}"
+    )
+    what.completer = lambda **_: topologies.names()  # type: ignore[attr-defined]
+    engine_option(parser, Engine.REALTIME, Engine.REALTIME, Engine.HOST)
+
+
+def open_shell(options: argparse.Namespace) -> int:
+    """Mininet's command line on a topology, in real time, in this terminal."""
+    topologies.check(options.topology)
+    return shell(options.topology, ready(options.engine))

@@ -111,7 +111,7 @@ def _token(file: Path | None) -> str:
 
 
 def _wish(client: Client, options: argparse.Namespace) -> int:
-    from testbed.cli.ui import say
+    from testbed.cli.console import say
 
     plural = "policies" if options.what == "policy" else "vpns"
     if options.do == "remove":
@@ -180,7 +180,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from testbed.cli.ui import stdout
+    from testbed.cli.console import stdout
 
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for column in columns:
@@ -200,7 +200,7 @@ def _ms(delay_ns: int | None) -> str:
 def _topology(said: dict[str, Any]) -> None:
     from rich.markup import escape
 
-    from testbed.cli.ui import stdout
+    from testbed.cli.console import stdout
 
     _table(
         ("router", "state", "PFC", "pauses"),
@@ -280,7 +280,7 @@ def _policies(said: dict[str, Any]) -> None:
 def _reverse(said: dict[str, Any]) -> None:
     from rich.markup import escape
 
-    from testbed.cli.ui import stdout
+    from testbed.cli.console import stdout
 
     _table(
         ("tunnel", "way", "state", "slice", "delay", "segments"),

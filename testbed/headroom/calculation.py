@@ -34,6 +34,7 @@ PFC_FRAME_BITS = (64 + LINE_OVERHEAD_BYTES) * 8
 LARGEST_FRAME_BYTES = 65535
 
 _MOST_ALPHA = 1000
+_MOST_PLACES = 9
 _ALPHA = re.compile(r"(?P<above>[0-9]{1,9}(\.[0-9]{1,9})?)(/(?P<below>[0-9]{1,9}))?", re.ASCII)
 
 
@@ -73,7 +74,8 @@ class Port:
                 raise HeadroomError(f"{name} is {value!r}; it is a whole number of bytes, {least} to {most}")
         if self.shortest_frame > self.max_frame:
             raise HeadroomError(
-                f"shortest_frame is {self.shortest_frame} bytes, more than max_frame, {self.max_frame}; swap them"
+                f"shortest_frame is {self.shortest_frame} bytes, more than max_frame, {self.max_frame}; "
+                "lower shortest_frame or raise max_frame"
             )
         if self.given_alpha is not None:
             _check_alpha(self.given_alpha)
@@ -232,11 +234,15 @@ def read_alpha(text: str) -> Fraction:
 
 
 def readable(alpha: Fraction) -> str:
-    """For people: exact if a few decimals are enough, else rounded up to hundredths."""
-    places = next((n for n in range(7) if 10**n % alpha.denominator == 0), None)
-    value = alpha if places is not None else Fraction(ceil(alpha * 100), 100)
-    digits = f"{int(value * 10**6):07}"
-    return f"{digits[:-6]}.{digits[-6:]}".rstrip("0").rstrip(".")
+    """For people: exact if some decimals are enough, else rounded up to hundredths, or to two digits that are not 0."""
+    places = next((n for n in range(_MOST_PLACES + 1) if 10**n % alpha.denominator == 0), None)
+    if places is None:
+        places = 2
+        while alpha * 10**places < 10:
+            places += 1
+    value = ceil(alpha * 10**places)
+    digits = f"{value:0{places + 1}}"
+    return f"{digits[: len(digits) - places]}.{digits[len(digits) - places :]}".rstrip("0").rstrip(".")
 
 
 def _check_alpha(alpha: Fraction) -> None:

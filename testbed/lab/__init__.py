@@ -7,26 +7,25 @@ assert result.passed, result.claims
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
-
-from testbed.lab.definition import Experiment, experiment
-from testbed.lab.handle import Run
 
 if TYPE_CHECKING:
     from testbed.lab.api import run
+    from testbed.lab.definition import Experiment, experiment
+    from testbed.lab.handle import Run
     from testbed.lab.result import Claim, Result, Status
 
 __all__ = ["Claim", "Experiment", "Result", "Run", "Status", "experiment", "run"]
 
+_PLACES = {
+    "Experiment": "definition", "experiment": "definition", "Run": "handle", "run": "api",
+    "Claim": "result", "Result": "result", "Status": "result",
+}  # fmt: skip
+
 
 def __getattr__(name: str) -> Any:
-    # Loaded on demand: an experiment inside the lab imports this package and needs none of it.
-    if name == "run":
-        from testbed.lab import api
-
-        return api.run
-    if name in ("Claim", "Result", "Status"):
-        from testbed.lab import result
-
-        return getattr(result, name)
+    # Loaded on demand: who wants one module of this package, the command line for one, does not wait for the others.
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"testbed.lab.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

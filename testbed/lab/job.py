@@ -34,6 +34,15 @@ class Limits:
     """None: what the engine gives a job."""
     files_mb: int = 512
 
+    def __post_init__(self) -> None:
+        for name, what in (("virtual_s", "seconds of virtual time"), ("wall_s", "seconds of wall time")):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"limits: {name} is {getattr(self, name)}; it is a number of {what}, above 0")
+        for name in ("processes", "memory_mb", "files_mb"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"limits: {name} is {value}; it is a whole number from 1 up")
+
 
 @dataclass(frozen=True)
 class Terminal:
@@ -61,7 +70,10 @@ class Job:
     """Given for a shell on a topology; an experiment has none."""
 
     def encode(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
+        """The job as the lab reads it. Wall time is kept outside, and nothing of the lab may depend on it."""
+        content = asdict(self)
+        del content["limits"]["wall_s"]
+        return json.dumps(content, sort_keys=True)
 
     @classmethod
     def decode(cls, text: str) -> Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -38,11 +39,30 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["run", "hello", "--set", "hosts"], "--set hosts: NAME=VALUE is expected, as in --set hosts=8"),
         (["run", "hello", "--set", "hosts=many"], "hosts=many: a whole number is expected"),
         (["run", "hello", "--set", "rate=fast"], "rate: "),
-        (["run", "hello", "--engine", "warp"], "argument --engine: "),
+        (
+            ["run", "hello", "--engine", "kvm"],
+            "argument --engine: there is no engine 'kvm'; did you mean vm?",
+        ),
+        (
+            ["run", "hello", "--engine", "warp"],
+            "argument --engine: there is no engine 'warp'; there are um, vm, realtime, host; see xoff run --help",
+        ),
+        (["shell", "star", "--engine", "vm"], "there is no engine 'vm'; there are realtime, host"),
+        (
+            ["run", "hello", "--timeout", "30"],
+            "argument --timeout: '30' is not a duration: it has no unit (ps, ns, us, ms, s); write for example '30s'",
+        ),
+        (["run", "hello", "--wall-timeout", "0s"], "argument --wall-timeout: '0s' is nothing; write for example '30s'"),
+        (["run", "hello", "--seed", "abc"], "argument --seed: 'abc' is not a whole number from 0 up, such as 7"),
+        (["run", "hello", "--seed", "-1"], "argument --seed: '-1' is not a whole number from 0 up, such as 7"),
+        (["run", "hello", "--memory", "-5"], "argument --memory: '-5' is not a whole number from 1 up, such as 500"),
+        (["run", "hello", "--processes", "0"], "argument --processes: '0' is not a whole number from 1 up"),
+        (["headroom", "--rate", "1Gb/s", "--length", "-5m"], "--length: '-5m' is not a length: it is negative"),
         (["run", "hello", "--fidelity", "speed=1"], "--fidelity speed=1: there are idle=5%, timer=200us"),
-        (["run", "hello", "-j", "0"], "-j 0: at least 1 is expected"),
+        (["run", "hello", "-j", "0"], "argument -j: '0' is not a whole number from 1 up, such as 2"),
         (["shell", "stra"], "there is no topology stra; did you mean star?"),
-        (["image", "shine"], "argument"),
+        (["image", "shine"], "there is no image command 'shine'; there are build, info, clean; see xoff image --help"),
+        (["doctor", "--engine", "kvm"], "there is no engine 'kvm'; did you mean vm?"),
         (["test", "--unti"], "xoff test does not take --unti; did you mean --unit?"),
         (["test", "--al"], "xoff test does not take --al; did you mean --all?"),
         (["run", "hello", "--timeoutt=3s"], "xoff run does not take --timeoutt=3s; did you mean --timeout?"),
@@ -124,6 +144,64 @@ def test_another_system_is_sent_to_vagrant(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(machine.sys, "platform", "darwin")
     with pytest.raises(machine.MachineError, match=r"vagrant up && vagrant ssh$"):
         machine.check_platform()
+
+
+def test_a_debian_without_apt_is_not_sent_to_debian(monkeypatch: pytest.MonkeyPatch) -> None:
+    from testbed.cli import machine
+    from testbed.lab.needs import Package
+
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(machine, "_system_name", lambda: "Debian GNU/Linux 12 (bookworm)")
+    said = (
+        r"installs what is missing with apt-get, and there is none in PATH on this Debian GNU/Linux 12 \(bookworm\); "
+        r"install qemu-imaginary in another way, or run it in a box: vagrant up && vagrant ssh$"
+    )
+    with pytest.raises(machine.MachineError, match=said):
+        machine.require([Package("qemu-imaginary", "runs the lab", program="no-such-program")], print)
+
+
+@pytest.mark.parametrize(("user", "wanted"), [(0, False), (1000, True)])
+def test_the_doctor_asks_root_for_no_mapping_of_user_ids(
+    user: int, wanted: bool, monkeypatch: pytest.MonkeyPatch, xoff_cache: Path
+) -> None:
+    from testbed.cli import doctor
+
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    for checks in (doctor.vm_checks(), doctor.um_checks()):
+        assert ("uidmap" in {check.what for check in checks}) is wanted
+
+
+# Every call waits for these imports, so what they cost counts; bench/cli.py measures it.
+HEAVY = ("rich", "asyncio", "multiprocessing", "ssl", "http", "urllib.request", "scapy", "mininet")
+FOR_RUNS = ("testbed.lab.engine", "testbed.lab.snapshot", "testbed.lab.api", "testbed.srv6", "testbed.agent", "tomllib")
+
+
+@pytest.mark.parametrize(
+    ("program", "unwanted"),
+    [
+        ("from testbed.cli import main; main([])", (*HEAVY, *FOR_RUNS, "dataclasses", "testbed.units")),
+        ("from testbed.cli import main; main(['list'])", (*HEAVY[1:], *FOR_RUNS, "rich.progress", "rich.live")),
+        ("import testbed.cli.bootstrap", (*HEAVY, *FOR_RUNS, "dataclasses", "testbed.units", "subprocess")),
+    ],
+    ids=["help", "list", "front door"],
+)
+def test_what_a_call_does_not_need_is_not_imported(program: str, unwanted: tuple[str, ...]) -> None:
+    program += "; import sys; print(sorted(sys.modules), file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], cwd=ROOT, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+    imported = set(ast.literal_eval(done.stderr.splitlines()[-1]))
+    assert sorted(imported.intersection(unwanted)) == []
+
+
+def test_every_command_can_be_declared() -> None:
+    from testbed.cli import build_parser
+    from testbed.cli.commands import COMMANDS
+
+    for name in COMMANDS:
+        with pytest.raises(SystemExit):
+            build_parser(*COMMANDS).parse_args([name, "--help"])
 
 
 def test_missing_packages_are_named_with_their_reason_before_anything_is_installed(

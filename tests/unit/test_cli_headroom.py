@@ -148,12 +148,12 @@ def test_a_narrow_terminal_loses_no_figure(monkeypatch: pytest.MonkeyPatch, caps
             "--response goes with --length; a measured round trip has it in it",
         ),
         ("--rate 10Gb/s --rtt 1us --max-frame 9k", "--max-frame: '9k' is not a whole number of bytes, such as 2000"),
-        ("--rate 10Gb/s --rtt 1us --max-frame 10", "max_frame is 10; it is a whole number of bytes, 64 to 65535"),
+        ("--rate 10Gb/s --rtt 1us --max-frame 10", "--max-frame is 10; it is a whole number of bytes, 64 to 65535"),
         (
             "--rate 10Gb/s --rtt 1us --min-frame 3000",
-            "shortest_frame is 3000 bytes, more than max_frame, 2000; swap them",
+            "--min-frame is 3000 bytes, more than --max-frame, 2000; lower --min-frame or raise --max-frame",
         ),
-        ("--rate 10Gb/s --rtt 1us --cell 0", "cell_bytes is 0; it is a whole number of bytes, 1 to 65535"),
+        ("--rate 10Gb/s --rtt 1us --cell 0", "--cell is 0; it is a whole number of bytes, 1 to 65535"),
         (
             "--rate 10Gb/s --rtt 1us --alpha 1,1",
             "--alpha: '1,1' is not an alpha; write a number such as '1.1' or '11/10'",
@@ -165,7 +165,10 @@ def test_a_narrow_terminal_loses_no_figure(monkeypatch: pytest.MonkeyPatch, caps
             "--rate 10Gb/s --length 5m --port-type 25GBASE-R",
             "a 25GBASE-R port has 25Gb/s, not 10Gb/s; choose another port type",
         ),
-        ("--rate 10Gb/s --rtt 1000h", "--rtt: 360000000000000000mm is more than 10000000km"),
+        (
+            "--rate 10Gb/s --rtt 1000h",
+            "--rtt 1000h is longer than the 100s there and back over 10000000km of fibre, the longest cable",
+        ),
     ],
 )
 def test_a_mistake_gets_one_line_and_exit_code_2(

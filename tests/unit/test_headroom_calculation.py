@@ -139,7 +139,17 @@ def test_a_given_alpha_is_exact(text: str, alpha: Fraction) -> None:
 
 @pytest.mark.parametrize(
     ("alpha", "text"),
-    [("1", "1"), ("1.1", "1.1"), ("10.105", "10.105"), ("1/8", "0.125"), ("52/21", "2.48"), ("1/3", "0.34")],
+    [
+        ("1", "1"),
+        ("1.1", "1.1"),
+        ("10.105", "10.105"),
+        ("1/8", "0.125"),
+        ("52/21", "2.48"),
+        ("1/3", "0.34"),
+        ("0.000000001", "0.000000001"),
+        ("1/999999999", "0.0000000011"),
+        ("2000/3", "666.67"),
+    ],
 )
 def test_alpha_is_shown_exactly_or_rounded_up(alpha: str, text: str) -> None:
     assert readable(Fraction(alpha)) == text
@@ -383,7 +393,10 @@ def test_a_sum_in_plain_data_has_every_term_in_bits_bytes_and_cells() -> None:
         ({"max_frame": 63}, "max_frame is 63; it is a whole number of bytes, 64 to 65535"),
         ({"max_frame": 1500.5}, "max_frame is 1500.5; it is a whole number of bytes, 64 to 65535"),
         ({"cell_bytes": 0}, "cell_bytes is 0; it is a whole number of bytes, 1 to 65535"),
-        ({"shortest_frame": 2001}, "shortest_frame is 2001 bytes, more than max_frame, 2000; swap them"),
+        (
+            {"shortest_frame": 2001},
+            "shortest_frame is 2001 bytes, more than max_frame, 2000; lower shortest_frame or raise max_frame",
+        ),
         (
             {"given_alpha": 1.1},
             "alpha is 1.1; it is an exact fraction above 0, up to 1000",

@@ -150,7 +150,11 @@ def test_text_is_read_as_the_type_says(kind: type, text: str, value: object) -> 
         (float, "half", "it=half: a number is expected"),
         (bool, "maybe", "it=maybe: yes or no is expected"),
         (bool, "", "it=: yes or no is expected"),
-        (Rate, "25", "it: '25' is not a rate: it has no unit; write for example '25Gb/s'"),
+        (
+            Rate,
+            "25",
+            "it: '25' is not a rate: it has no unit (b/s, kb/s, Mb/s, Gb/s, Tb/s, Pb/s); write for example '25Gb/s'",
+        ),
         (Duration, "5m", "it: '5m' is not a duration: m is metres here, and minutes are min; did you mean '5min'?"),
         (Scale, "0", "it: '0' is not a scale: it must be a whole number from 1 to 1000000; write for example 'x1000'"),
     ],

@@ -152,7 +152,7 @@ def test_settings_add_up() -> None:
         ("idle=much", "idle takes 0% to 100%"),
         ("idle=", "idle takes 0% to 100%"),
         ("idle", "idle takes 0% to 100%"),
-        ("timer=5", "'5' is not a duration: it has no unit; write for example '3.3us'"),
+        ("timer=5", "'5' is not a duration: it has no unit (ps, ns, us, ms, s); write for example '3.3us'"),
         ("agent=soon", "'soon' is not a duration: it does not start with a number; write for example '3.3us'"),
         ("jitter=1us", "there are idle=5%, timer=200us and agent=200us"),
         ("", "there are idle=5%, timer=200us and agent=200us"),

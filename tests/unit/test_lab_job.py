@@ -6,6 +6,7 @@ import io
 import os
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,16 @@ from testbed.lab.perform import perform
 
 Write = Callable[..., Path]
 ROOT = Path(testbed.__path__[0]).parent
-LIMITS = Limits(virtual_s=3, wall_s=30)
+LIMITS = Limits(virtual_s=3)
 finite = st.floats(allow_nan=False, allow_infinity=False)
+above_zero = st.floats(0, exclude_min=True, allow_infinity=False)
 jobs = st.builds(
     Job,
     source=st.text(),
     name=st.text(),
     parameters=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | finite | st.text()),
     seed=st.integers(0),
-    limits=st.builds(Limits, finite, finite, st.integers(), st.integers(), st.integers()),
+    limits=st.builds(Limits, above_zero, above_zero, st.integers(1), st.integers(1), st.integers(1)),
     reproducible=st.booleans(),
     terminal=st.none() | st.builds(Terminal, st.integers(), st.integers(), st.text()),
 )
@@ -75,8 +77,31 @@ def complaint(experiment: Experiment) -> str:
 
 
 @given(jobs)
-def test_a_job_travels_as_text_and_comes_back_equal(asked: Job) -> None:
-    assert Job.decode(asked.encode()) == asked
+def test_a_job_travels_as_text_and_comes_back_equal_but_for_the_wall_time(asked: Job) -> None:
+    usual = replace(asked, limits=replace(asked.limits, wall_s=Limits().wall_s))
+    assert Job.decode(asked.encode()) == usual
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"virtual_s": 0}, "limits: virtual_s is 0; it is a number of seconds of virtual time, above 0"),
+        ({"wall_s": float("nan")}, "limits: wall_s is nan; it is a number of seconds of wall time, above 0"),
+        ({"memory_mb": -5}, "limits: memory_mb is -5; it is a whole number from 1 up"),
+        ({"processes": 0}, "limits: processes is 0; it is a whole number from 1 up"),
+    ],
+)
+def test_a_limit_that_nothing_can_keep_is_refused(limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Limits(**limits)
+    assert str(caught.value) == message
+
+
+def test_the_limit_of_wall_time_changes_nothing_in_the_lab(users_own: Experiment) -> None:
+    """What a lab reads takes virtual time, and so it would change the digest."""
+    asked = prepared(users_own)
+    longer = replace(asked, limits=replace(asked.limits, wall_s=12345.678))
+    assert pack(longer, users_own) == pack(asked, users_own)
 
 
 def test_equal_jobs_are_equal_text() -> None:

@@ -151,7 +151,7 @@ def check_refusal(expected: str) -> None:
 @refusals("""
 '' is not a rate: it is empty; write for example '25Gb/s'
 ' ' is not a length: it is empty; write for example '500m'
-'25' is not a rate: it has no unit; write for example '25Gb/s'
+'25' is not a rate: it has no unit (b/s, kb/s, Mb/s, Gb/s, Tb/s, Pb/s); write for example '25Gb/s'
 '-5m' is not a length: it is negative; write for example '500m'
 '\u22125m' is not a length: it is negative; write for example '500m'
 'nan' is not a duration: it does not start with a number; write for example '3.3us'

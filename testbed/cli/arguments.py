@@ -1,0 +1,65 @@
+"""How values of options are read: one clear message that names the value and what is expected."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import TypeVar
+
+from testbed.errors import UsageError
+from testbed.units import Quantity
+
+Q = TypeVar("Q", bound=Quantity)
+Word = TypeVar("Word", bound=str)
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+
+
+def whole(least: int, example: int) -> Callable[[str], int]:
+    """Reads a whole number from `least` up."""
+
+    def read(text: str) -> int:
+        if _WHOLE_NUMBER.fullmatch(text) and int(text) >= least:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"{_shown(text)} is not a whole number from {least} up, such as {example}")
+
+    return read
+
+
+def above_zero(kind: type[Q], example: str) -> Callable[[str], Q]:
+    """Reads a quantity that is more than nothing."""
+
+    def read(text: str) -> Q:
+        try:
+            value = kind(text)
+        except UsageError as error:
+            raise argparse.ArgumentTypeError(str(error).replace(repr(kind.example), repr(example))) from None
+        if value == value - value:
+            raise argparse.ArgumentTypeError(f"{_shown(text)} is nothing; write for example {example!r}")
+        return value
+
+    return read
+
+
+def one_of(noun: str, choices: Sequence[Word], unlisted: Sequence[Word] = ()) -> Callable[[str], Word]:
+    """Reads one of several words; those `unlisted` are taken, and no message offers them."""
+
+    def read(text: str) -> Word:
+        for choice in (*choices, *unlisted):
+            if text == choice:
+                return choice
+        raise argparse.ArgumentTypeError(f"there is no {noun} {_shown(text)}; {hint(text, choices)}")
+
+    return read
+
+
+def hint(given: str, known: Sequence[str]) -> str:
+    """The way out for a word that is not known: the nearest one, or all of them."""
+    near = get_close_matches(given, known, 1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:37]}...")

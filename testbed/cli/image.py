@@ -1,0 +1,95 @@
+"""`xoff image` and `xoff clean`: what Xoff keeps in its cache."""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from testbed.cli import machine
+from testbed.cli.arguments import one_of
+from testbed.cli.ready import machine_packages
+from testbed.errors import UsageError
+from testbed.lab import cache, image, snapshot
+from testbed.lab.result import Exit
+
+
+class What(enum.StrEnum):
+    BUILD = "build"
+    INFO = "info"
+    CLEAN = "clean"
+    REFERENCE = "reference"  # for who works on Xoff: CONTRIBUTING.md
+
+
+_OFFERED = (What.BUILD, What.INFO, What.CLEAN)
+
+
+def image_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what", type=one_of("image command", _OFFERED, (What.REFERENCE,)), metavar="|".join(_OFFERED),
+        help="build: anew; info: digest and versions; clean: remove images, snapshots and kernels",
+    )  # fmt: skip
+
+
+def image_(options: argparse.Namespace) -> int:
+    """The lab image: build it anew, show its digest and every package's version, or remove it."""
+    from testbed.cli.console import say, stdout
+    from testbed.cli.ui import setting_up
+
+    if options.what is What.CLEAN:
+        for path in image.clean():
+            say(f"removed {path}")
+        return Exit.OK
+    if options.what is What.INFO:
+        if (found := image.current()) is None:
+            raise UsageError("there is no lab image yet; xoff image build makes it")
+    else:
+        with setting_up() as report:
+            machine.require(machine_packages(), report)
+            if options.what is What.REFERENCE:
+                image.write_reference(image.build(report, pinned=False))
+            found = image.build(report)  # after `reference` again: it is part of what an image is made of
+    differences = found.differences()
+    sizes = found.sizes | {"snapshots": snapshot.total_size()}
+    if options.json:
+        content = {"path": str(found.path), "key": found.key, "digest": found.digest, "kernel": found.kernel}
+        lists = {"sizes": sizes, "debian": found.debian, "python": found.python}
+        print(json.dumps(content | lists | {"differences_from_reference": differences}, indent=1))
+        return Exit.OK
+    for name, value in (
+        ("digest", found.digest),
+        ("kernel", found.kernel),
+        ("in", str(found.path)),
+        ("sizes", ", ".join(f"{name} {size / 1e6:.0f} MB" for name, size in sizes.items())),
+    ):
+        stdout.print(f"[dim]{name:<8}[/dim]{value}", soft_wrap=True)
+    for kind, versions in (("Debian", found.debian), ("Python", found.python)):
+        stdout.print(f"[dim]{kind}[/dim]")
+        for name, version in versions.items():
+            stdout.print(f"  {name} {version}", soft_wrap=True)
+    if differences:
+        stdout.print("not the reference image: figures may differ from those that Xoff publishes")
+        for difference in differences:
+            stdout.print(f"  {difference}", soft_wrap=True)
+    else:
+        stdout.print("the reference image")
+    return Exit.OK
+
+
+def clean(options: argparse.Namespace) -> int:
+    """Remove images, snapshots, Python environments and what a crash left behind; results stay."""
+    from testbed.cli.console import say
+
+    for path in [*cache.sweep(), *image.clean()]:
+        say(f"removed {path}")
+    for path in [*cache.root().glob("python-*"), *cache.root().glob("kvm-*.json"), cache.root() / "cores"]:
+        if Path(sys.prefix) == path or not path.exists():
+            continue  # the environment that we run in goes last
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        say(f"removed {path}")
+    if Path(sys.prefix).parent == cache.root():
+        shutil.rmtree(sys.prefix, ignore_errors=True)
+    return Exit.OK

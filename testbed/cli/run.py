@@ -1,0 +1,145 @@
+"""`xoff run` and `xoff demo`: experiments in an engine, and what came of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from testbed.cli import console, streams, ui
+from testbed.cli.arguments import above_zero, whole
+from testbed.cli.ready import engine_option, ready
+from testbed.errors import UsageError
+from testbed.lab import api, cores, definition
+from testbed.lab.engine import Kind
+from testbed.lab.fidelity import Thresholds
+from testbed.lab.job import Limits
+from testbed.lab.result import Exit, Result
+from testbed.units import Duration
+
+
+def experiment_options(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument("experiment", nargs="+", metavar="EXPERIMENT", help="a name, a FILE.py or FILE.py:NAME")
+    what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
+    parser.add_argument("--set", action="append", default=[], metavar="K=V", help="set a parameter; may be repeated")
+    run_options(parser)
+
+
+def run_options(parser: argparse.ArgumentParser) -> None:
+    count = whole(1, 2)
+    parser.add_argument("-j", type=count, default=1, metavar="N", help="run up to N side by side, a core each")
+    parser.add_argument(
+        "--seed", type=whole(0, 7), default=1, metavar="N", help="reaches every random choice (default 1)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="where result folders go")
+    engine_option(parser, Kind.VM, *Kind)
+    duration = above_zero(Duration, "30s")
+    parser.add_argument("--timeout", type=duration, metavar="T", help="limit of virtual time, as in 30s")
+    parser.add_argument("--wall-timeout", type=duration, metavar="T", help="limit of wall time (default 15min)")
+    parser.add_argument("--memory", type=whole(1, 500), metavar="MB", help="limit of the job's memory")
+    parser.add_argument("--processes", type=whole(1, 100), metavar="N", help="limit of the job's processes")
+    parser.add_argument(
+        "--fidelity", action="append", default=[], metavar="K=V", help="what the lab must keep: idle=5%%, timer=200us"
+    )
+    parser.add_argument("--allow-degraded", action="store_true", help="a run of low fidelity is no failure")
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Show what Xoff does: a lossless read across a WAN, from bare links on, the same on every machine."""
+    streams.outlast()
+    options.experiment, options.set = ["cross_dc"], []
+    if not options.json:
+        console.stdout.print(
+            "Two data centres and a WAN on a stock Linux kernel with a clock of its own,\n"
+            "a thousand times slower than the hardware. Idle time is skipped and load cannot\n"
+            "disturb it: the digest at the end is the same wherever you run this.",
+            style="bold",
+        )
+    return run(options)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run experiments; each leaves a folder with result.json, its event log and its output."""
+    streams.outlast()
+    chosen = [definition.find(name) for name in options.experiment]
+    given = dict(_assignment(text) for text in options.set)
+    for experiment in chosen:
+        experiment.read_parameters(given)  # a typo is said before anything is set up
+    thresholds = Thresholds()
+    for setting in options.fidelity:
+        thresholds = thresholds.changed(setting)
+    engine = ready(options.engine)
+    cancel = threading.Event()
+
+    with ui.Screen(many=options.j > 1 and len(chosen) > 1, quiet_stdout=options.json) as screen:
+
+        def one(experiment: definition.Experiment) -> Result | None:
+            if cancel.is_set():
+                return None
+            watch = screen.watch(experiment.name)
+            try:
+                return api.run(
+                    experiment, parameters=given, seed=options.seed, out=options.out, on=engine,
+                    limits=_limits(options, experiment), thresholds=thresholds, watcher=watch, cancel=cancel,
+                )  # fmt: skip
+            finally:
+                watch.close()
+
+        results, interruption = _run_all(chosen, one, options.j, cancel)
+    if options.json:
+        print(json.dumps([result.as_json() | {"folder": str(result.folder)} for result in results], indent=1))
+    else:
+        for result in results:
+            ui.show(result)
+    if interruption is not None:
+        raise interruption
+    return max((result.exit_code(options.allow_degraded) for result in results), default=Exit.OK)
+
+
+def _run_all(
+    chosen: list[definition.Experiment],
+    one: Callable[[definition.Experiment], Result | None],
+    width: int,
+    cancel: threading.Event,
+) -> tuple[list[Result], KeyboardInterrupt | None]:
+    """Run all; after an interruption, what there is and the interruption itself."""
+    interruption = None
+    with ThreadPoolExecutor(min(width, max(len(cores.available()), 1))) as pool:
+        pending = [pool.submit(one, experiment) for experiment in chosen]
+        results = []
+        for future in pending:
+            while True:
+                try:
+                    results.append(future.result())
+                    break
+                except KeyboardInterrupt as error:
+                    # The runs are in threads of their own; they end by themselves and keep what they had.
+                    interruption = interruption or error
+                    cancel.set()
+    return [result for result in results if result is not None], interruption
+
+
+def _limits(options: argparse.Namespace, experiment: definition.Experiment) -> Limits:
+    limits = Limits(virtual_s=_seconds(options.timeout or experiment.timeout))
+    if options.wall_timeout:
+        limits = replace(limits, wall_s=_seconds(options.wall_timeout))
+    if options.memory:
+        limits = replace(limits, memory_mb=options.memory)
+    if options.processes:
+        limits = replace(limits, processes=options.processes)
+    return limits
+
+
+def _seconds(duration: Duration) -> float:
+    return duration.ps / 1e12
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--set {text}: NAME=VALUE is expected, as in --set hosts=8")
+    return name, value

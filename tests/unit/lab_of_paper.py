@@ -1,0 +1,62 @@
+"""Xoff's command line with a lab of paper, as a program of its own: what the lab says stands here, nothing is run.
+
+    python -m tests.unit.lab_of_paper talks run hello
+
+`talks` prints 2000 lines, reports a figure and leaves a file; `waits` prints one, and ends when it is asked to.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import testbed.cli.run
+from testbed.cli import main
+from testbed.lab.engine import Kind, Ready
+from testbed.lab.wire import Frame, file_frames
+from testbed.lab.wire import Kind as Of
+
+
+class _Session:
+    def __init__(self, folder: Path) -> None:
+        self.stream = folder / "out"
+        self.stream.touch()
+
+    def lost(self) -> str | None:
+        return None
+
+    def send(self, frame: Frame) -> None:
+        if frame.kind is Of.ABORT:
+            self.end("aborted")
+
+    def close(self) -> None: ...
+
+    def say(self, *frames: Frame) -> None:
+        with self.stream.open("ab") as stream:
+            stream.writelines(frame.encode() for frame in frames)
+
+    def end(self, status: str) -> None:
+        self.say(*file_frames("kept.txt", iter([b"kept"])))
+        self.say(Frame.of(Of.END, {"status": status, "reason": "", "virtual_ns": 10**9}))
+
+
+class _Paper(Ready):
+    @contextmanager
+    def start(self, job: bytes, folder: Path) -> Iterator[_Session]:  # type: ignore[override]
+        session = _Session(folder)
+        session.say(Frame.of(Of.START, {"kernel": "paper"}))
+        if _MANNER == "talks":
+            session.say(*(Frame(Of.OUT, b"line %d of a long output\n" % number) for number in range(2000)))
+            session.say(Frame(Of.NOTE, b'{"note": "figure", "name": "lines", "value": 2000, "unit": ""}\n'))
+            session.end("ok")
+        else:
+            session.say(Frame(Of.OUT, b"begun\n"))
+        yield session
+
+
+if __name__ == "__main__":
+    _MANNER = sys.argv[1]
+    testbed.cli.run.ready = lambda kind: _Paper(Kind.HOST)  # type: ignore[assignment]
+    sys.exit(main(sys.argv[2:]))

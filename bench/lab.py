@@ -78,18 +78,20 @@ def main() -> int:
 
 
 def run(ready: Ready, experiment: lab.Experiment, pin: bool = True, **parameters: str) -> Result:
-    everywhere = cores.one
+    everywhere = cores.taken
     if not pin:
-        cores.one = every_core  # type: ignore[assignment]
+        cores.taken = every_core  # type: ignore[assignment]
     try:
         with tempfile.TemporaryDirectory() as out:
             return lab.run(experiment, parameters=parameters, on=ready, out=out).check()
     finally:
-        cores.one = everywhere
+        cores.taken = everywhere
 
 
 class every_core:
-    """Stands in for `cores.one`: no core in particular."""
+    """Stands in for `cores.taken`: no core in particular."""
+
+    def __init__(self, most: int) -> None: ...
 
     def __enter__(self) -> None: ...
 

@@ -108,7 +108,9 @@ def _run_all(
 ) -> tuple[list[Result], KeyboardInterrupt | None]:
     """Run all; after an interruption, what there is and the interruption itself."""
     interruption = None
-    with ThreadPoolExecutor(min(width, max(len(cores.available()), 1))) as pool:
+    width = min(width, max(len(cores.available()), 1))
+    cores.share(width)
+    with ThreadPoolExecutor(width) as pool:
         pending = [pool.submit(one, experiment) for experiment in chosen]
         results = []
         for future in pending:

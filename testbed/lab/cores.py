@@ -1,17 +1,19 @@
-"""Which CPU core a lab gets.
+"""Which CPU cores a lab gets.
 
 A QEMU with the instruction clock is two threads that hand over to each other all the time, so a second core
 is of no use to it: without record mode it even doubles the wall time, with it `bench/lab.py` shows some per
-cent. The processes of User-Mode Linux hand over to each other with every system call, which takes twice as long
-or more from core to core. Labs side by side, of whichever xoff, get different cores.
+cent. User-Mode Linux hands over to its processes with every system call. On two cores each side polls for its
+turn, which takes a tenth of the time of a process switch; on one core they sleep and wake each other. Labs side
+by side, of whichever xoff, get different cores.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 from testbed.lab import cache
 
@@ -21,12 +23,27 @@ def available() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
+def share(labs: int) -> None:
+    """Divide the cores among this many labs at once; without a call, one lab may have all that it can use."""
+    _side_by_side.labs = max(labs, 1)
+
+
+@dataclass
+class _SideBySide:
+    labs: int = 1
+
+
+_side_by_side = _SideBySide()
+
+
 @contextmanager
-def one() -> Iterator[int]:
-    """A core that no other lab of this user has; if all are taken, share one."""
+def taken(most: int) -> Iterator[frozenset[int]]:
+    """Up to `most` cores that no other lab of this user has; if all are taken, share one."""
     folder = cache.root() / "cores"
     folder.mkdir(parents=True, exist_ok=True)
     cores = available()
+    wanted = max(min(most, len(cores) // _side_by_side.labs), 1)
+    free: set[int] = set()
     with ExitStack() as held:
         for core in reversed(cores):  # the first one is where most systems put their interrupts
             handle = held.enter_context((folder / str(core)).open("w"))
@@ -34,17 +51,18 @@ def one() -> Iterator[int]:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
-            yield core
-            return
-        yield cores[os.getpid() % len(cores)]
+            free.add(core)
+            if len(free) == wanted:
+                break
+        yield frozenset(free) or frozenset({cores[os.getpid() % len(cores)]})
 
 
 @contextmanager
-def pinned(core: int | None) -> Iterator[None]:
-    """What this thread starts meanwhile can use this core only; any, if none is given."""
+def pinned(cores: Collection[int] | None) -> Iterator[None]:
+    """What this thread starts meanwhile can use these cores only; any, if none are given."""
     before = os.sched_getaffinity(0)
-    if core is not None:
-        os.sched_setaffinity(0, {core})  # inherited; of this thread only
+    if cores is not None:
+        os.sched_setaffinity(0, cores)  # inherited; of this thread only
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -99,14 +99,16 @@ class Ready:
     def start(self, job: bytes, folder: Path) -> Iterator[Session]:
         """Start the job; whatever happens, nothing of it is left running afterwards."""
         if self.uml is not None:
-            with cores.one() as core, closing(self.uml.start(job, folder, core)) as uml:
+            with cores.taken(2) as own, closing(self.uml.start(job, folder, own)) as uml:
                 yield uml
         elif self.snapshot is None:
             with closing(HostSession(job, folder)) as host:
                 yield host
         else:
-            any_or_one: AbstractContextManager[int | None] = cores.one() if self.kind.reproducible else nullcontext()
-            with any_or_one as chosen, self.snapshot.start(job, folder, chosen) as machine:
+            one_or_any: AbstractContextManager[Collection[int] | None] = (
+                cores.taken(1) if self.kind.reproducible else nullcontext()
+            )
+            with one_or_any as chosen, self.snapshot.start(job, folder, chosen) as machine:
                 yield MachineSession(machine)
 
 
@@ -118,9 +120,9 @@ class Uml:
     kernel: um.Kernel
     disks: Mapping[str, Path]
 
-    def start(self, job: bytes, folder: Path, core: int) -> UmlMachine:
+    def start(self, job: bytes, folder: Path, own: Collection[int]) -> UmlMachine:
         (folder / "job").write_bytes(job)
-        return UmlMachine(self.kernel.file, {**self.disks, "XOFF_JOB": folder / "job"}, folder, core)
+        return UmlMachine(self.kernel.file, {**self.disks, "XOFF_JOB": folder / "job"}, folder, own)
 
 
 def prepare(kind: Kind, report: Report) -> Ready:

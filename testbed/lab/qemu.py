@@ -8,7 +8,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,11 +136,11 @@ def _escaped(path: Path) -> str:
 class Machine:
     """A running QEMU and its monitor. Use it in a `with` block: leaving it ends the process."""
 
-    def __init__(self, argv: Sequence[str], folder: Path, core: int | None, *, batch: bool = False) -> None:
-        """`core`: the only one that it may use. `batch`: its threads wait for each other to pause (decision 0015)."""
+    def __init__(self, argv: Sequence[str], folder: Path, own: Collection[int] | None, *, batch: bool = False) -> None:
+        """`own`: the cores that it may use. `batch`: its threads wait for each other to pause (decision 0015)."""
         self.folder = folder
         self._has_drive = False
-        with (folder / "qemu.log").open("wb") as log, cores.pinned(core):
+        with (folder / "qemu.log").open("wb") as log, cores.pinned(own):
             # setpriv: should we be killed, the kernel kills QEMU. A session of its own: Ctrl-C is
             # for us to handle, QEMU is told when to end.
             scheduled = ["chrt", "--batch", "0"] if batch else []

@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,20 +63,20 @@ class Snapshot:
         """What it takes on the disk."""
         return sum(file.stat().st_blocks * 512 for file in (self.memory, self.state))
 
-    def start(self, job: bytes, folder: Path, core: int | None) -> Machine:
+    def start(self, job: bytes, folder: Path, own: Collection[int] | None) -> Machine:
         """A machine that has been given the job and runs; a snapshot that is spoilt, or was pruned, is taken again."""
         try:
             cache.used(self.path)  # by each job of a long suite
-            return self._wake(job, folder, core)
+            return self._wake(job, folder, own)
         except (QemuError, FileNotFoundError):
             shutil.rmtree(self.path, ignore_errors=True)
             ensure(self.image, self.accelerator, lambda _: None)
-            return self._wake(job, folder, core)
+            return self._wake(job, folder, own)
 
-    def _wake(self, job: bytes, folder: Path, core: int | None) -> Machine:
+    def _wake(self, job: bytes, folder: Path, own: Collection[int] | None) -> Machine:
         _lay_down(job, folder)
         argv = qemu.arguments(self.image, self.accelerator, self.memory, fresh=False)
-        machine = Machine(argv, folder, core, batch=self.accelerator.deterministic)
+        machine = Machine(argv, folder, own, batch=self.accelerator.deterministic)
         try:
             shutil.copyfile(self.state, folder / _STATE)
             machine.load(folder / _STATE, _READY)
@@ -147,7 +148,7 @@ def _take(
             shutil.copyfile(booted / _STATE, work / _STATE)
             _lay_down(code, work)
         argv = qemu.arguments(image, accelerator, work / _MEMORY, fresh=True)
-        with Machine(argv, work, _any_core() if accelerator is not qemu.KVM else None) as machine:
+        with Machine(argv, work, {_any_core()} if accelerator is not qemu.KVM else None) as machine:
             if onto is not None:
                 machine.place_job_memory(*json.loads((booted / _MANIFEST).read_text())["job_memory"])
                 try:

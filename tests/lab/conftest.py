@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from testbed import lab
-from testbed.lab import definition, engine
+from testbed.lab import cores, definition, engine
 from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Verdict
 from testbed.lab.job import Limits
 from testbed.lab.result import Status
+
+cores.share(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 JOBS = Path(__file__).parent / "jobs"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -49,8 +49,10 @@ def command_line() -> list[str]:
 class Machine:
     """A running User-Mode Linux."""
 
-    def __init__(self, kernel: Path, disks: Mapping[str, Path], folder: Path, core: int | None = None) -> None:
-        """`disks`: files by the names of the variables that the kernel's driver reads. `core`: the only one to use."""
+    def __init__(
+        self, kernel: Path, disks: Mapping[str, Path], folder: Path, own: Collection[int] | None = None
+    ) -> None:
+        """`disks`: files by the names of the variables that the kernel's driver reads. `own`: the cores to use."""
         self.stream = folder / "out"
         self._console = folder / "console"
         reading, self._commands = os.pipe()
@@ -61,7 +63,7 @@ class Machine:
                 descriptors[name] = ours.enter_context(path.open("rb")).fileno()
             descriptors["XOFF_OUT"] = ours.enter_context(self.stream.open("ab")).fileno()
             console = ours.enter_context(self._console.open("ab"))
-            ours.enter_context(cores.pinned(core))
+            ours.enter_context(cores.pinned(own))
             # Should we be killed, the host kills it, and its processes with it. A session of its own: Ctrl-C is ours.
             self.process = subprocess.Popen(
                 [str(kernel), *command_line()],

@@ -119,6 +119,7 @@ int xoff_seal(void)
 		ALLOW(__NR_waitid),
 		ALLOW(__NR_kill),
 		ALLOW(__NR_tgkill),
+		ALLOW(__NR_sched_setaffinity),
 		ALLOW(__NR_getpid),
 		ALLOW(__NR_gettid),
 		ALLOW(__NR_rt_sigaction),

@@ -1,0 +1,43 @@
+"""Cores of labs side by side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.lab import cores
+
+
+@pytest.fixture(autouse=True)
+def four_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XOFF_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    yield
+    cores.share(1)
+
+
+def test_a_lab_gets_the_cores_that_it_can_use() -> None:
+    with cores.taken(2) as two, cores.taken(1) as one:
+        assert (two, one) == ({2, 3}, {1})
+
+
+def test_a_lab_gets_fewer_cores_when_others_have_the_rest() -> None:
+    with cores.taken(3), cores.taken(2) as rest, cores.taken(2) as shared:
+        assert rest == {0}
+        assert len(shared) == 1
+
+
+def test_labs_side_by_side_divide_the_cores() -> None:
+    cores.share(4)
+    with cores.taken(2) as first, cores.taken(2) as second:
+        assert (first, second) == ({3}, {2})
+
+
+def test_cores_are_free_again_after_use() -> None:
+    with cores.taken(4):
+        pass
+    with cores.taken(4) as again:
+        assert again == {0, 1, 2, 3}

@@ -19,6 +19,8 @@ class Command(NamedTuple):
     perform: str
     options: str = ""
     has_json: bool = False
+    installs: bool = False
+    """Whether it installs Debian packages that are missing."""
 
     def declare(self, parser: argparse.ArgumentParser) -> None:
         """Give its parser what it takes and what it does."""
@@ -28,22 +30,26 @@ class Command(NamedTuple):
         parser.set_defaults(perform=perform)
         if self.options:
             getattr(module, self.options)(parser)
+        if self.installs:
+            parser.add_argument("--yes", action="store_true", help="install packages that are missing without asking")
         if self.has_json:
             parser.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
 
 
 COMMANDS = {
-    "demo": Command("show what Xoff does, in a minute", "run", "demo", "run_options", True),
-    "test": Command("run Xoff's own tests", "suite", "test", "test_options"),
+    "demo": Command("show what Xoff does, in a minute", "run", "demo", "run_options", True, True),
+    "test": Command("run Xoff's own tests", "suite", "test", "test_options", installs=True),
     "list": Command("list experiments and topologies", "listing", "list_", has_json=True),
-    "run": Command("run experiments", "run", "run", "experiment_options", True),
-    "shell": Command("Mininet's command line in the lab, in real time", "shell", "open_shell", "shell_options"),
+    "run": Command("run experiments", "run", "run", "experiment_options", True, True),
+    "shell": Command(
+        "Mininet's command line in the lab, in real time", "shell", "open_shell", "shell_options", installs=True
+    ),
     "headroom": Command("what headroom a port needs", "headroom", "headroom", "options", True),
     "ladder": Command("a diagram of DCBX on a link, from a run's log", "ladder", "draw", "options"),
     "agent": Command("DCBX on an interface of this machine", "dcbx", "agent", "agent_options"),
     "dcbx": Command("what such agents negotiate", "dcbx", "dcbx", "dcbx_options", True),
-    "doctor": Command("check this machine", "doctor", "doctor", "doctor_options", True),
-    "image": Command("the lab image", "image", "image_", "image_options", True),
+    "doctor": Command("check this machine", "doctor", "doctor", "doctor_options", True, True),
+    "image": Command("the lab image", "image", "image_", "image_options", True, True),
     "clean": Command("remove everything that Xoff keeps in its cache", "image", "clean"),
     "sr": Command("ask the SR policy controller, or wish something of it", "sr", "sr", "options"),
     "completion": Command("print shell completion", "completion", "completion", "completion_options"),

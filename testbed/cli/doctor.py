@@ -146,7 +146,10 @@ def _lines(path: str) -> list[str]:
 def _user() -> str:
     import pwd
 
-    return pwd.getpwuid(os.geteuid()).pw_name
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # as in a container that was started with a number
+        return str(os.geteuid())
 
 
 def doctor_options(parser: argparse.ArgumentParser) -> None:

@@ -23,20 +23,42 @@ class MachineError(XoffError):
     exit_code = 3
 
 
+YES = "--yes"
+"""The option, of every command that installs packages, to do that without a question; `XOFF_YES=1` is the same."""
+
+
 def require(packages: Sequence[Package], report: Report) -> None:
-    """Install the Debian packages that are missing; does nothing when none is."""
+    """Install the Debian packages that are missing; does nothing when none is. A user at a terminal is asked."""
     missing = [package for package in packages if not package.is_here()]
     if not missing:
         return
     check_platform([package.name for package in missing])
+    asks = sys.stdin.isatty() and YES not in sys.argv[1:] and not os.environ.get("XOFF_YES")
+    tell = _write if asks else report  # a report may draw over the question
     width = max(len(package.name) for package in missing)
-    report("this machine needs:")
+    tell("this machine needs:")
     for package in missing:
-        report(f"  {package.name:<{width}}  {package.why}")
+        tell(f"  {package.name:<{width}}  {package.why}")
+    if asks:
+        _ask([package.name for package in missing])
     install([package.name for package in missing], report)
     still = [package.name for package in missing if not package.is_here()]
     if still:
         raise MachineError(f"installed, but still not found: {', '.join(still)}; is PATH or the system unusual?")
+
+
+def _write(text: str) -> None:
+    print(f"xoff: {text}", file=sys.stderr, flush=True)
+
+
+def _ask(names: Sequence[str]) -> None:
+    """Have the user agree, or stop."""
+    print("xoff: install them with apt-get? [Y/n] ", end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()
+    if answer.strip().lower() not in ("", "y", "yes") or not answer:
+        raise MachineError(
+            f"nothing was installed; `apt-get install {' '.join(names)}` does it, and {YES} here does not ask"
+        )
 
 
 def install(names: Sequence[str], report: Report) -> None:

@@ -63,7 +63,8 @@ def demo(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run experiments; each leaves a folder with result.json, its event log and its output."""
+    """Run experiments; each leaves a folder with result.json, its event log and its output. A FILE.py is imported on
+    this machine too, to read its parameters: its module level is executed as you, so run only files that you trust."""
     streams.outlast()
     chosen = [definition.find(name) for name in options.experiment]
     given = dict(_assignment(text) for text in options.set)

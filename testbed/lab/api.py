@@ -27,6 +27,7 @@ from testbed.lab.wire import Frame, Kind, WireError
 _POLL_S = 0.01
 _GRACE_S = 10.0
 _LEAST_FREE = 8 << 20
+_STARTS_WITHIN_S = 120.0
 
 
 class Watcher(Protocol):
@@ -166,6 +167,9 @@ class _Follower:
             if lost is not None and not data:
                 self._status = self._status or (Status.LOST, lost)
                 return True
+            if now > _STARTS_WITHIN_S and not self._collector.started:
+                self._status = self._status or (Status.LOST, self._why_not_started())
+                return True
             if self._status is None and (why := self._must_end(session, now)) is not None:
                 self._status = why
                 self._give_up_s = now + _GRACE_S
@@ -179,6 +183,14 @@ class _Follower:
                 return True  # asked twice: do not wait for the rest
             self._cancel.set()
         return now > self._give_up_s
+
+    def _why_not_started(self) -> str:
+        """Why a lab that runs does not begin with the job. A snapshot that was changed can be woken and do nothing."""
+        reason = f"the lab did not start the job within {_STARTS_WITHIN_S:g} s of wall time"
+        if self._ready.snapshot is None:
+            return reason
+        self._ready.snapshot.discard()
+        return f"{reason}; its snapshot may be damaged and was removed, so run it again"
 
     def _must_end(self, session: Session, now: float) -> tuple[Status, str] | None:
         """Why the run must be cut short, if it must."""

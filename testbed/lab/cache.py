@@ -7,6 +7,7 @@ next Xoff that starts removes those whose owner is gone, however it went.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -20,6 +21,8 @@ from pathlib import Path
 from testbed.errors import XoffError
 
 _OWNER = ".owner"
+_ELSEWHERE = ".elsewhere"
+_PREFIX = "xoff-"
 _UNUSED_S = 14 * 86400.0
 Report = Callable[[str], None]
 
@@ -30,19 +33,53 @@ class DiskFullError(XoffError):
     exit_code = 3
 
 
+class CacheError(XoffError):
+    """The cache cannot be used."""
+
+    exit_code = 3
+
+
 def root() -> Path:
     """The user's cache directory: `XOFF_CACHE`, else `$XDG_CACHE_HOME/xoff`, else `~/.cache/xoff`."""
     if chosen := os.environ.get("XOFF_CACHE"):
         return Path(chosen).absolute()
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "xoff"
+    try:
+        return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "xoff"
+    except RuntimeError:  # neither $HOME nor an entry in the list of users
+        raise CacheError(f"user {os.geteuid()} has no home folder; set XOFF_CACHE to a folder for the cache") from None
+
+
+def folder(*parts: str) -> Path:
+    """A folder of the cache, made if it is not there."""
+    for path in (root(), root().joinpath(*parts)):
+        with usable(path):
+            path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """Turn what the system has against `path` into an error with the way out."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError(f"the disk of the cache is full: {path}") from error
+        if isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError)):
+            way_out = "it is in the way of the cache: remove it, or set XOFF_CACHE to another folder"
+        else:
+            way_out = "the cache needs it: set XOFF_CACHE to a folder that you can write to"
+        raise CacheError(f"{error.filename or path}: {error.strerror}; {way_out}") from error
 
 
 @contextmanager
 def locked(name: str, report: Report) -> Iterator[None]:
     """Hold the lock `name` among all Xoffs of this user; say so when another one has it."""
-    root().mkdir(parents=True, exist_ok=True)
-    with (root() / f"{name}.lock").open("w") as handle:
+    path = folder() / f"{name}.lock"
+    with ExitStack() as held:
+        with usable(path):
+            handle = held.enter_context(path.open("w"))
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -52,24 +89,38 @@ def locked(name: str, report: Report) -> Iterator[None]:
 
 
 @contextmanager
-def owned(purpose: str, parent: Path | None = None) -> Iterator[Path]:
+def owned(purpose: str, parent: Path | None = None, *, private: bool = True) -> Iterator[Path]:
     """A new temporary directory that is gone afterwards, whatever happens to us.
 
-    It can be read by anyone: the image builder enters it under another user id.
+    Others cannot enter it, unless it is not `private`: the image builder enters its own under another user id. In that
+    of a machine are sockets, and whoever reaches one commands that machine.
     """
-    parent = parent or root() / "tmp"
-    parent.mkdir(parents=True, exist_ok=True)
-    sweep(parent)
+    if parent is None:
+        parent = folder("tmp")
     with ExitStack() as held:
-        with _sweeping(parent):  # nobody may see it without its owner
-            path = Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=parent))
-            path.chmod(0o755)
-            handle = held.enter_context((path / _OWNER).open("w"))
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with usable(parent):
+            parent.mkdir(parents=True, exist_ok=True)
+            sweep(parent)
+            with _sweeping(parent):  # nobody may see it without its owner
+                path = Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=parent))
+                path.chmod(0o700 if private else 0o755)
+                handle = held.enter_context((path / _OWNER).open("w"))
+                fcntl.flock(handle, fcntl.LOCK_EX)
         try:
             yield path
         finally:
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
+
+
+def elsewhere(work: Path) -> Path:
+    """A directory among the system's temporary ones that goes when the owned directory `work` does.
+
+    A builder that becomes other users needs one: it cannot enter a home that is closed to others.
+    """
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    path.chmod(0o755)
+    (work / _ELSEWHERE).symlink_to(path)
+    return path
 
 
 def sweep(parent: Path | None = None) -> list[Path]:
@@ -83,11 +134,37 @@ def sweep(parent: Path | None = None) -> list[Path]:
             try:
                 with marker.open("r+") as handle:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(marker.parent, ignore_errors=True)
+                    _remove(marker.parent)
                     removed.append(marker.parent)
             except OSError:  # somebody's who lives, or who is not us
                 continue
     return removed
+
+
+def _remove(work: Path) -> None:
+    """Remove an owned directory, and what it has elsewhere."""
+    _remove_elsewhere(work)
+    remove_tree(work)
+
+
+def _remove_elsewhere(work: Path) -> None:
+    link = work / _ELSEWHERE
+    with suppress(OSError):
+        other = link.readlink()
+        if other.name.startswith(_PREFIX) and other.lstat().st_uid == os.geteuid():
+            remove_tree(other)
+        link.unlink()
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory and all in it, also what a builder has made as other users of a namespace of ours."""
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists() and os.geteuid() != 0:
+        import subprocess  # seldom needed, and every call of the front door reads this file
+
+        with suppress(OSError):  # mmdebstrap has what it takes to be those users
+            subprocess.run(["mmdebstrap", "--unshare-helper", "rm", "-rf", str(path)], capture_output=True, check=False)
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
@@ -103,7 +180,12 @@ def _sweeping(parent: Path) -> Iterator[None]:
 
 def used(path: Path) -> Path:
     """Note that what was published at `path` is in use, so that it is not pruned."""
-    os.utime(path)
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        pass  # a cache that we may not write to, and so not prune
     return path
 
 
@@ -129,18 +211,23 @@ def _last_used(pattern: str) -> dict[Path, float]:
     return found
 
 
-def leave_only(folder: Path, *names: str) -> None:
+def leave_only(work: Path, *names: str) -> None:
     """Remove everything from an owned directory but these, and what keeps it owned."""
-    for path in folder.iterdir():
+    _remove_elsewhere(work)
+    for path in work.iterdir():
         if path.name not in (*names, _OWNER):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def publish(built: Path, final: Path) -> None:
     """Give the finished directory `built` its final name, in place of whatever was there."""
-    if final.exists():
-        shutil.rmtree(final)
-    built.rename(final)
+    with usable(final):
+        if final.is_dir() and not final.is_symlink():
+            shutil.rmtree(final)
+        else:
+            final.unlink(missing_ok=True)
+        built.chmod(0o755)
+        built.rename(final)
     (final / _OWNER).unlink(missing_ok=True)
 
 
@@ -152,7 +239,8 @@ def sha256(path: Path) -> str:
 
 def require_room(path: Path, needed: int, what: str) -> None:
     """Refuse to start what would not fit on the disk."""
-    path.mkdir(parents=True, exist_ok=True)
+    with usable(path):
+        path.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(path).free
     if free < needed:
         raise DiskFullError(

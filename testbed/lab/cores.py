@@ -39,14 +39,14 @@ _side_by_side = _SideBySide()
 @contextmanager
 def taken(most: int) -> Iterator[frozenset[int]]:
     """Up to `most` cores that no other lab of this user has; if all are taken, share one."""
-    folder = cache.root() / "cores"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = cache.folder("cores")
     cores = available()
     wanted = max(min(most, len(cores) // _side_by_side.labs), 1)
     free: set[int] = set()
     with ExitStack() as held:
         for core in reversed(cores):  # the first one is where most systems put their interrupts
-            handle = held.enter_context((folder / str(core)).open("w"))
+            with cache.usable(folder):
+                handle = held.enter_context((folder / str(core)).open("w"))
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -152,7 +152,7 @@ def _realtime_snapshot(lab: image.Image, report: Report) -> Snapshot:
     verdict = cache.root() / f"kvm-{platform.release()}-{qemu.version()}.json"
     try:
         works, why = json.loads(verdict.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, RecursionError):
         works, why = True, ""
         if not os.access("/dev/kvm", os.R_OK | os.W_OK):
             works, why = False, "there is no /dev/kvm that we may use"

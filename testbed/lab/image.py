@@ -55,11 +55,13 @@ class Image:
             for name in sorted(mine.keys() | theirs.keys()):
                 if mine.get(name) != theirs.get(name):
                     found.append(f"{name} {mine.get(name, 'not there')}, reference {theirs.get(name, 'not there')}")
+        if not found and recipe_digest() != wanted.get("recipe"):
+            found = ["same package versions, another recipe: `xoff image reference` makes it the reference"]
         return found or [f"same package versions, other contents (reference {wanted.get('digest')})"]
 
 
-def key() -> str:
-    """The digest of everything that goes into the image."""
+def recipe_digest() -> str:
+    """The digest of everything of Xoff's that goes into the image."""
     lab = needs.table()["lab"]
     content = {
         "suite": lab["suite"],
@@ -67,11 +69,15 @@ def key() -> str:
         "packages": [package.name for package in needs.lab_packages()],
         "modules": [module.name for module in needs.lab_modules()],
         "python": lab["python"],
-        "pins": reference(),
-        "mirror": _mirror(),
+        "pins": _pins(),
         "files": recipe.inputs(),
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def key() -> str:
+    """The digest of everything that goes into the image, and where packages come from."""
+    return hashlib.sha256(json.dumps([recipe_digest(), _mirror()]).encode()).hexdigest()[:16]
 
 
 def ensure(report: Report) -> Image:
@@ -89,8 +95,8 @@ def ensure(report: Report) -> Image:
 def build(report: Report, pinned: bool = True) -> Image:
     """Build the image anew and put it into the cache; with the newest versions if not `pinned`."""
     cache.require_room(cache.root(), _ROOM, "building the lab image")
-    with cache.owned("image") as work:
-        manifest = recipe.make(work, reference().get("debian", {}) if pinned else {}, _mirror(), report)
+    with cache.owned("image", private=False) as work:
+        manifest = recipe.make(work, _pins() if pinned else {}, _mirror(), report)
         (work / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
         cache.publish(work, _final())
         cache.prune("image-*")
@@ -117,9 +123,11 @@ def clean() -> list[Path]:
 
 def write_reference(image: Image) -> None:
     """Make `image` the reference: what it holds is what later builds pin to."""
-    content = reference() | {"digest": image.digest, "debian": image.debian, "python": image.python}
+    made = {"digest": image.digest, "debian": image.debian, "python": image.python}
     with resources.as_file(resources.files("testbed.lab") / "reference.json") as path:
-        path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+        for _ in range(2):  # the versions are part of the recipe
+            content = reference() | made | {"recipe": recipe_digest()}
+            path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
 def _quiet(_: str) -> None:
@@ -128,6 +136,12 @@ def _quiet(_: str) -> None:
 
 def _final() -> Path:
     return cache.root() / f"image-{key()}"
+
+
+def _pins() -> dict[str, str]:
+    """The versions of Debian's packages that a build uses if it can get them."""
+    pins: dict[str, str] = reference().get("debian", {})
+    return pins
 
 
 def _mirror() -> str:
@@ -154,6 +168,6 @@ def _load(path: Path, report: Report) -> Image | None:
         names = ("digest", "kernel", "debian", "python")
         return Image(path=path, key=path.name.partition("-")[2], sizes=sizes,
                      **{name: manifest[name] for name in names})  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         report(f"the lab image in {path} is damaged; building it again")
         return None

@@ -24,6 +24,7 @@ PROGRAM = "qemu-system-x86_64"
 PANIC = "Kernel panic"
 _PROMPT = "(qemu) "
 _POLL_S = 0.1
+_ANSWERS_WITHIN_S = 300.0
 
 # What makes the guest's instruction stream, and so its time, the same everywhere.
 _KERNEL_LINE = (
@@ -94,6 +95,14 @@ def _ask_version(path: str) -> str:
     return found[1]
 
 
+@functools.cache
+def _sandbox(path: str) -> tuple[str, ...]:
+    """What takes system calls from this QEMU that it does not need, if it was built with that."""
+    options = ("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
+    done = subprocess.run([path, *options, "-version"], capture_output=True, check=False)
+    return () if done.returncode else options
+
+
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
@@ -107,8 +116,9 @@ def arguments(image: Image, accelerator: Accelerator, memory: Path, fresh: bool)
     Names without a directory are in the machine's folder, where QEMU is started.
     """
     share = "on" if fresh else "off"
+    path = program()
     return [
-        program(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-S",
+        path, *_sandbox(path), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-S",
         *accelerator.options,
         "-machine", f"{needs.table()['machine']['qemu']['machine']},vmport=off,memory-backend=ram",
         "-m", str(MEMORY_MB), "-nic", "none",
@@ -146,10 +156,11 @@ class Machine:
             scheduled = ["chrt", "--batch", "0"] if batch else []
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *scheduled, *argv],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=folder,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=folder, umask=0o077,
             )  # fmt: skip
         try:
             self._monitor = self.connect("monitor")
+            self._monitor.settimeout(_ANSWERS_WITHIN_S)
             self._until_prompt()
         except BaseException:
             self.close()
@@ -182,6 +193,9 @@ class Machine:
         while not received.endswith(_PROMPT.encode()):
             try:
                 data = self._monitor.recv(65536)
+            except TimeoutError:
+                self.process.kill()
+                raise QemuError(f"QEMU did not answer within {_ANSWERS_WITHIN_S:g} s{self.last_words()}") from None
             except OSError as error:
                 raise self.broken() from error
             if not data:

@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any
 
 from testbed.errors import XoffError
-from testbed.lab import cache, needs
+from testbed.lab import cache, keeper, needs
 from testbed.lab.cache import Report
 
 KERNEL = "vmlinuz"
 ROOT = "root.cpio.zst"
-GUEST_FILES = ("init.py", "ryu-manager", "python.lock", "sources.lock")
+GUEST_FILES = ("init.py", "ryu-manager", "python.lock", "sources.lock", "build.lock")
 GUEST = resources.files("testbed.lab") / "guest"
 _PYTHON = "3.11"
 _SITE = f"usr/local/lib/python{_PYTHON}/dist-packages"
@@ -41,6 +39,10 @@ _DROPPED = (
     "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/shadow-", "etc/passwd-", "etc/group-",
     "etc/gshadow-", "etc/openvswitch/conf.db", "etc/openvswitch/system-id.conf",
 )  # fmt: skip
+_TRACES = ("RECORD", "direct_url.json")
+"""pip's notes of where it worked."""
+_CHATTER = ("I: ", "Get:", "Hit:", "Ign:", "Reading ", "Building ", "done")
+"""How lines of apt and mmdebstrap begin that say nothing of what went wrong."""
 _EMPTY_DIRS = ("dev", "proc", "sys", "run", "tmp", "var/log", "var/cache", "xoff", "root")
 
 
@@ -74,54 +76,35 @@ def inputs() -> dict[str, str]:
     return found | {"recipe.py": cache.sha256(Path(__file__))}
 
 
-def _command(argv: list[str], what: str, env: dict[str, str] | None = None) -> None:
-    """Run a tool; on failure show the end of what it said."""
-    # A session of its own, so that Ctrl-C reaches us and we end the tool, not both at once.
-    with subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace", env={**os.environ, **(env or {})}, start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            said, _ = process.communicate()
-        except BaseException:
-            process.terminate()  # mmdebstrap undoes its mounts and removes its tree
-            process.wait()
-            raise
-    if process.returncode:
-        tail = "\n  ".join(said.strip().splitlines()[-8:])
-        raise ImageError(f"{what} failed ({argv[0]} ended with {process.returncode}):\n  {tail}")
+def _command(argv: list[str], what: str, environment: Mapping[str, str] | None = None) -> None:
+    """Run a tool; on failure show the end of what it wrote, without what it wrote of its progress."""
+    code, said = keeper.run(argv, environment or {})
+    if code:
+        lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith(_CHATTER)]
+        tail = "\n  ".join(lines[-8:])
+        raise ImageError(f"{what} failed ({Path(argv[0]).name} ended with {code}):\n  {tail}")
 
 
 def _install_python(site: Path, work: Path, report: Report) -> None:
-    """Put the pinned Python packages under `site`, for the guest's Python whatever ours is."""
+    """Put the pinned Python packages under `site`, for the guest's Python whatever ours is.
+
+    Nothing of them is executed here: wheels are unpacked, and what comes as source is built in the lab's root.
+    """
     report("installing Python packages into the lab image")
-    target = str(site / _SITE)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    _command(
-        [*pip, "install", "--no-compile", "--no-deps", "--require-hashes", "--target", target,
-         "--only-binary", ":all:", "--python-version", _PYTHON, "--implementation", "cp",
-         *[f"--platform=manylinux{tag}_x86_64" for tag in ("_2_28", "_2_17", "2014")],
-         "-r", str(GUEST / "python.lock")],
-        "installing the image's Python packages",
-    )  # fmt: skip
-    # Ryu's set-up needs a setuptools of its time, which only a separate environment can have.
-    tools = work / "build-tools"
-    _command([sys.executable, "-m", "venv", str(tools)], "making a build environment")
-    pip[0] = str(tools / "bin" / "python")
-    wanted = needs.table()["lab"]["python"]["build"]
-    _command([*pip, "install", *wanted], "installing the tools that build Ryu")
-    _command(
-        # Not from pip's cache: a wheel that another build tool made has other bytes.
-        [*pip, "wheel", "--no-cache-dir", "--no-deps", "--no-build-isolation", "--require-hashes", "--wheel-dir",
-         str(work / "wheels"), "-r", str(GUEST / "sources.lock")],
-        "building Ryu and the iperf3 wrapper",
-        env={"SOURCE_DATE_EPOCH": str(EPOCH)},
-    )  # fmt: skip
-    wheels = [str(path) for path in sorted((work / "wheels").glob("*.whl"))]
-    _command([*pip, "install", "--no-compile", "--no-deps", "--no-index", "--target", target, *wheels],
-             "installing Ryu and the iperf3 wrapper")  # fmt: skip
+    wheels = [
+        *pip, "install", "--no-compile", "--no-deps", "--require-hashes", "--only-binary", ":all:",
+        "--python-version", _PYTHON, "--implementation", "cp",
+        *[f"--platform=manylinux{tag}_x86_64" for tag in ("_2_28", "_2_17", "2014")],
+    ]  # fmt: skip
+    for lock, target, what in (
+        ("python.lock", site / _SITE, "installing the image's Python packages"),
+        ("build.lock", work / "build" / "tools", "getting the tools that build Ryu"),
+    ):
+        _command([*wheels, "--target", str(target), "-r", str(GUEST / lock)], what)
+    _fetch_sources(pip, work)
     shutil.rmtree(site / _SITE / "bin", ignore_errors=True)  # launchers for the wrong interpreter
-    for trace in ("RECORD", "direct_url.json"):  # pip's notes of where on this machine it worked
+    for trace in _TRACES:
         for path in (site / _SITE).glob(f"*.dist-info/{trace}"):
             path.unlink()
     for name, place in (("init.py", "init"), ("ryu-manager", "usr/local/bin/ryu-manager")):
@@ -135,9 +118,61 @@ def _install_python(site: Path, work: Path, report: Report) -> None:
     (site / "xoff" / "lab.json").write_text(json.dumps(content))
 
 
+# `pip download` executes a source's set-up to learn its name and version. This stands in for setuptools there, and
+# reads them from where the source archive has them.
+_STAND_IN = """
+import pathlib, sys
+from email.parser import HeaderParser
+
+def get_requires_for_build_wheel(config_settings=None):
+    return []
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    content = pathlib.Path("PKG-INFO").read_text(encoding="utf-8")
+    head = HeaderParser().parsestr(content)
+    folder = pathlib.Path(metadata_directory, f"{head['Name'].replace('-', '_')}-{head['Version']}.dist-info")
+    folder.mkdir()
+    (folder / "METADATA").write_text(content, encoding="utf-8")
+    return folder.name
+
+__legacy__ = sys.modules[__name__]
+"""
+
+
+def _fetch_sources(pip: list[str], work: Path) -> None:
+    """Get the sources of `sources.lock`, checked, and execute nothing of them."""
+    stand_in = work / "stand-in" / "setuptools"
+    stand_in.mkdir(parents=True)
+    (stand_in / "__init__.py").touch()
+    (stand_in / "build_meta.py").write_text(_STAND_IN)
+    _command(
+        [*pip, "download", "--no-deps", "--no-binary", ":all:", "--require-hashes",
+         "--no-build-isolation", "--use-pep517", "--no-cache-dir",
+         "--dest", str(work / "build" / "sources"), "-r", str(GUEST / "sources.lock")],
+        "getting the sources of Ryu and the iperf3 wrapper",
+        {"PYTHONPATH": str(stand_in.parent)},
+    )  # fmt: skip
+
+
+# Builds and installs what comes as source, in the new root: as nobody, with no network and no process that outlives it.
+_BUILD_HOOK = f"""
+set -e
+install -d -o 65534 -g 65534 "$1/build/made"
+unshare --net --pid --fork --kill-child chroot --userspec=65534:65534 --groups=65534 "$1" \
+    env -i PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/build/made TMPDIR=/build/made PYTHONPATH=/build/tools \
+    PYTHONHASHSEED=0 SOURCE_DATE_EPOCH={EPOCH} \
+    sh -c 'exec python3 -B -m pip --quiet --isolated install --no-index --no-deps --no-build-isolation --no-compile \
+        --no-cache-dir --target /build/made/site /build/sources/*'
+for trace in {" ".join(_TRACES)}; do rm -f "$1"/build/made/site/*.dist-info/$trace; done
+rm -rf "$1/build/made/site/bin"
+cp -r "$1/build/made/site/." "$1/{_SITE}/"
+rm -rf "$1/build"
+"""
+
 # Runs inside mmdebstrap's namespace with the new root as $1: fetches the kernel through that root's apt,
 # so its signature is checked, and unpacks it without running the boot loader's scripts.
 _KERNEL_HOOK = """
+set -e
 cd "$1/tmp"
 export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
 wanted=$(apt-cache depends {meta} | sed -n 's/^ *Depends: \\(linux-image-.*\\)/\\1/p' | head -n 1)
@@ -150,6 +185,7 @@ echo "$wanted $(apt-cache policy "$wanted" | sed -n 's/^ *Candidate: //p')" > "$
 """
 
 _FINISH_HOOK = f"""
+set -e
 for tree in "$1"/lib/modules/*; do chroot "$1" depmod "$(basename "$tree")"; done
 find "$1" -name __pycache__ -prune -exec rm -rf '{{}}' +
 chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 PYTHONHASHSEED=0 \
@@ -162,14 +198,13 @@ chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/xoff/debian"
 def _run_mmdebstrap(site: Path, work: Path, tree: Path, pins: Mapping[str, str], mirror: str) -> None:
     lab = needs.table()["lab"]
     pinned = next((name for name in pins if name.startswith("linux-image-")), "")
-    python = work / "python.tar"
-    with tarfile.open(python, "w") as archive:
-        archive.add(site, arcname=".", filter=_owned_by_root)
-    hooks = [
-        _KERNEL_HOOK.format(meta=lab["kernel"]["image"], pinned=pinned),
-        f"tar-in {shlex.quote(str(python))} /",
-        _FINISH_HOOK,
-    ]
+    hooks = [_KERNEL_HOOK.format(meta=lab["kernel"]["image"], pinned=pinned), 'mkdir "$1/build"']
+    for folder, place in ((site, "/"), (work / "build", "/build")):
+        packed = folder.with_suffix(".tar")
+        with tarfile.open(packed, "w") as archive:
+            archive.add(folder, arcname=".", filter=_owned_by_root)
+        hooks.append(f"tar-in {shlex.quote(str(packed))} {place}")
+    hooks += [_BUILD_HOOK, _FINISH_HOOK]
     packages = [package.name for package in needs.lab_packages()]
     options = ["--variant=essential", "--format=tar"]
     what = "building the lab image's root"
@@ -193,21 +228,19 @@ def bootstrap(
         "".join(f"Package: {name}\nPin: version {version}\nPin-Priority: 1001\n\n"
                 for name, version in pins.items())
     )  # fmt: skip
-    environment = {"SOURCE_DATE_EPOCH": str(EPOCH)}
-    if "TMPDIR" not in os.environ:
-        environment["TMPDIR"] = tempfile.gettempdir()
+    environment = {"SOURCE_DATE_EPOCH": str(EPOCH), "TMPDIR": str(cache.elsewhere(work))}
     program = needs.find_program("mmdebstrap")
     if program is None:
         raise ImageError("mmdebstrap is missing; `xoff doctor` says how to get it")
     command = [
-        program, *options, "--mode=unshare", "--quiet", "--include=" + ",".join(packages),
+        program, *options, "--mode=unshare", "--include=" + ",".join(packages),
         '--aptopt=APT::Install-Recommends "false"',
         f'--aptopt=Dir::Etc::Preferences "{preferences}"',
         *[f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "info", "locale")],
         *[f"--customize-hook={hook}" for hook in hooks],
         needs.table()["lab"]["suite"], target, *([mirror] if mirror else []),
     ]  # fmt: skip
-    _command(command, what, environment)
+    _command(command, f"{what} from {mirror or 'the mirrors of Debian'}", environment)
 
 
 def _pack(tree: Path, work: Path) -> dict[str, Any]:
@@ -252,6 +285,7 @@ def _pack(tree: Path, work: Path) -> dict[str, Any]:
 def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
+    member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644  # whatever our umask is
     return member
 
 

@@ -63,6 +63,10 @@ class Snapshot:
         """What it takes on the disk."""
         return sum(file.stat().st_blocks * 512 for file in (self.memory, self.state))
 
+    def discard(self) -> None:
+        """Have the next run take it again."""
+        cache.remove_tree(self.path)
+
     def start(self, job: bytes, folder: Path, own: Collection[int] | None) -> Machine:
         """A machine that has been given the job and runs; a snapshot that is spoilt, or was pruned, is taken again."""
         try:
@@ -218,8 +222,8 @@ def _ran_on(machine: Machine) -> bool:
 def _whole(path: Path) -> bool:
     """Whether the snapshot is as it was when it was taken.
 
-    Reading the memory file through would cost as much as the run, so its size and time must do; a
-    snapshot that QEMU cannot load is taken again by `Snapshot.start`.
+    Reading the memory file through would cost as much as the run, so its size and times must do, among them the one
+    that nobody can set. A snapshot that QEMU cannot load is taken again by `Snapshot.start`.
     """
     try:
         manifest = json.loads((path / _MANIFEST).read_text())
@@ -227,13 +231,13 @@ def _whole(path: Path) -> bool:
         state: str = manifest["state"]
         manifest["job_memory"]
         return seen == _signature(path) and state == cache.sha256(path / _STATE)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
 def _signature(path: Path) -> list[int]:
     seen = (path / _MEMORY).stat()
-    return [seen.st_size, seen.st_mtime_ns]
+    return [seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns]
 
 
 def _any_core() -> int:

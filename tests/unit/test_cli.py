@@ -221,6 +221,75 @@ def test_missing_packages_are_named_with_their_reason_before_anything_is_install
     assert len(said) == 3
 
 
+class Terminal:
+    """A standard input at which somebody types."""
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        return self.line
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments", "variable", "installs"),
+    [
+        ("\n", [], "", True),
+        ("y\n", [], "", True),
+        ("YES\n", [], "", True),
+        ("n\n", [], "", False),
+        ("", [], "", False),
+        ("what?\n", [], "", False),
+        ("n\n", ["run", "--yes"], "", True),
+        ("n\n", [], "1", True),
+    ],
+)
+def test_at_a_terminal_nothing_is_installed_without_a_yes(  # noqa: PLR0917
+    line: str,
+    arguments: list[str],
+    variable: str,
+    installs: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from testbed.cli import machine
+    from testbed.lab.needs import Package
+
+    done: list[str] = []
+    monkeypatch.setattr(machine, "install", lambda names, report: done.extend(names))
+    monkeypatch.setattr(sys, "stdin", Terminal(line))
+    monkeypatch.setattr(sys, "argv", ["xoff", *arguments])
+    monkeypatch.setenv("XOFF_YES", variable)
+    absent = Package("qemu-imaginary", "runs the lab", program="no-such-program")
+    with pytest.raises(machine.MachineError) as caught:
+        machine.require([absent], lambda _: None)
+    if installs:
+        assert (done, str(caught.value).partition(";")[0]) == (
+            ["qemu-imaginary"],
+            "installed, but still not found: qemu-imaginary",
+        )
+    else:
+        assert done == []
+        assert str(caught.value) == (
+            "nothing was installed; `apt-get install qemu-imaginary` does it, and --yes here does not ask"
+        )
+    asked = "install them with apt-get?" in capsys.readouterr().err
+    assert asked is not bool(arguments or variable)
+
+
+def test_every_command_that_installs_packages_takes_yes() -> None:
+    from testbed.cli import build_parser
+    from testbed.cli.commands import COMMANDS
+
+    parser = build_parser(*COMMANDS)
+    words = {"run": ["hello"], "shell": ["star"], "image": ["build"]}
+    for name in ("demo", "doctor", "image", "run", "shell", "test"):
+        assert parser.parse_args([name, "--yes", *words.get(name, [])]).yes
+
+
 def test_the_version_is_the_packages_own(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["--version"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -12,12 +13,13 @@ import sys
 import threading
 import time
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbed.lab import cache
+from testbed.lab import cache, cores
 
 WAIT_S = 20
 
@@ -137,11 +139,134 @@ def test_an_owned_directory_is_gone_after_an_error(xoff_cache: Path) -> None:
     assert not path.exists()
 
 
-def test_an_owned_directory_can_be_anywhere_and_read_by_anyone(tmp_path: Path, xoff_cache: Path) -> None:
+def test_an_owned_directory_can_be_anywhere(tmp_path: Path, xoff_cache: Path) -> None:
     with cache.owned("run", tmp_path / "other") as path:
         assert path.parent == tmp_path / "other"
-        assert path.stat().st_mode & 0o777 == 0o755
     assert not xoff_cache.exists()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_an_owned_directory_is_closed_to_others_unless_the_image_builder_needs_it(umask: int, xoff_cache: Path) -> None:
+    """A machine's monitor is a socket in it, with which anyone could run commands as us."""
+    before = os.umask(umask)
+    try:
+        with cache.owned("run") as path, cache.owned("image", private=False) as other:
+            assert [folder.stat().st_mode & 0o777 for folder in (path, other)] == [0o700, 0o755]
+    finally:
+        os.umask(before)
+
+
+# What an owned directory has elsewhere
+
+
+def test_what_an_owned_directory_has_elsewhere_goes_with_it(xoff_cache: Path) -> None:
+    with cache.owned("image") as path:
+        other = cache.elsewhere(path)
+        (other / "root").mkdir()
+        assert not other.is_relative_to(xoff_cache)
+    assert not other.exists()
+
+
+def test_what_a_dead_owner_had_elsewhere_is_swept_too(xoff_cache: Path) -> None:
+    left = abandoned(xoff_cache / "tmp")
+    other = cache.elsewhere(left)
+    (other / "half a root").mkdir()
+    assert cache.sweep() == [left]
+    assert not other.exists()
+
+
+def test_what_is_published_leaves_nothing_elsewhere(xoff_cache: Path) -> None:
+    with cache.owned("image") as path:
+        other = cache.elsewhere(path)
+        (path / "vmlinuz").touch()
+        cache.leave_only(path, "vmlinuz")
+        cache.publish(path, xoff_cache / "image-0123")
+    assert not other.exists()
+    assert [file.name for file in (xoff_cache / "image-0123").iterdir()] == ["vmlinuz"]
+
+
+def test_a_link_to_something_that_we_did_not_make_is_not_followed(xoff_cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    left = abandoned(xoff_cache / "tmp")
+    (left / ".elsewhere").symlink_to(tmp_path / "precious")
+    assert cache.sweep() == [left]
+    assert (tmp_path / "precious").is_dir()
+
+
+# A cache that cannot be used
+
+
+def use_tmp() -> None:
+    with cache.owned("run"):
+        pass
+
+
+def use_lock() -> None:
+    with cache.locked("lab image", print):
+        pass
+
+
+def use_core() -> None:
+    with cores.taken(1):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "is_folder", "use", "problem"),
+    [
+        (".", False, use_tmp, "File exists"),
+        (".", False, use_lock, "File exists"),
+        (".", False, use_core, "File exists"),
+        ("tmp", False, use_tmp, "File exists"),
+        ("cores", False, use_core, "File exists"),
+        ("lab image.lock", True, use_lock, "Is a directory"),
+        (f"cores/{max(os.sched_getaffinity(0))}", True, use_core, "Is a directory"),
+    ],
+)
+def test_what_is_in_the_way_of_the_cache_is_named_with_the_way_out(
+    name: str, is_folder: bool, use: Callable[[], None], problem: str, xoff_cache: Path
+) -> None:
+    path = xoff_cache / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if is_folder:
+        path.mkdir()
+    else:
+        path.touch()
+    with pytest.raises(cache.CacheError) as caught:
+        use()
+    way_out = "it is in the way of the cache: remove it, or set XOFF_CACHE to another folder"
+    assert str(caught.value) == f"{path}: {problem}; {way_out}"
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("use", [use_tmp, use_lock, use_core])
+def test_a_cache_that_cannot_be_written_to_is_named_with_the_way_out(
+    use: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XOFF_CACHE", "/proc/xoff-cache")
+    with pytest.raises(cache.CacheError) as caught:
+        use()
+    assert str(caught.value).startswith("/proc/xoff-cache")
+    assert str(caught.value).endswith("the cache needs it: set XOFF_CACHE to a folder that you can write to")
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_entry(_: int) -> Any:
+        raise KeyError("getpwuid(): uid not found")
+
+    for name in ("XOFF_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", no_entry)
+    with pytest.raises(cache.CacheError, match="has no home folder; set XOFF_CACHE to a folder for the cache"):
+        cache.root()
+
+
+def test_publishing_removes_a_file_that_is_in_the_way(xoff_cache: Path) -> None:
+    final = xoff_cache / "image-0123"
+    with cache.owned("image") as work:
+        final.touch()
+        cache.publish(work, final)
+    assert final.is_dir()
 
 
 def test_what_a_dead_owner_left_is_swept(xoff_cache: Path) -> None:

@@ -213,7 +213,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Xoff's own inputs of the image, as copies that can be changed: the table, the pins and the guest's files."""
     guest = tmp_path / "guest"
     guest.mkdir()
-    for name in ("init.py", "ryu-manager", "python.lock", "sources.lock"):
+    for name in how.GUEST_FILES:
         (guest / name).write_bytes((Path(str(how.GUEST)) / name).read_bytes())
     inputs = {"table": copy.deepcopy(needs.table()), "pins": {"digest": "0", "debian": {"bash": "5.2"}}, "guest": guest}
     monkeypatch.setattr(needs, "table", lambda: inputs["table"])
@@ -242,16 +242,16 @@ def append(name: str) -> Callable[[dict[str, Any]], object]:
         lambda r: r["table"]["lab"]["kernel"].update(image="linux-image-6.1-cloud-amd64"),
         lambda r: r["table"]["lab"]["kernel"]["modules"].append({"name": "sch_fq", "why": "pacing"}),
         lambda r: r["table"]["lab"]["python"]["preload"].append("socket"),
-        lambda r: r["table"]["lab"]["python"].update(build=["setuptools==1"]),
         lambda r: r["pins"]["debian"].update(bash="5.3"),
         append("init.py"),
         append("ryu-manager"),
         append("python.lock"),
         append("sources.lock"),
+        append("build.lock"),
     ],
     ids=[
-        "suite", "package added", "package removed", "kernel", "module", "preload", "build tools", "pins",
-        "init.py", "ryu-manager", "python.lock", "sources.lock",
+        "suite", "package added", "package removed", "kernel", "module", "preload", "pins",
+        "init.py", "ryu-manager", "python.lock", "sources.lock", "build.lock",
     ],
 )  # fmt: skip
 def test_the_key_changes_with_every_input(change: Callable[[dict[str, Any]], object], recipe: dict[str, Any]) -> None:
@@ -463,8 +463,23 @@ def test_every_version_that_differs_is_told(reference: dict[str, Any]) -> None:
 
 def test_other_contents_with_the_same_versions_are_told(reference: dict[str, Any]) -> None:
     assert built("other", reference["debian"], reference["python"]).differences() == [
+        "same package versions, another recipe: `xoff image reference` makes it the reference"
+    ]
+    reference["recipe"] = image.recipe_digest()
+    assert built("other", reference["debian"], reference["python"]).differences() == [
         "same package versions, other contents (reference same)"
     ]
+
+
+def test_the_reference_image_was_made_by_the_recipe_that_comes_with_it() -> None:
+    """Otherwise no image that anybody builds is the reference image."""
+    assert image.reference()["recipe"] == image.recipe_digest(), (
+        "run `./xoff image reference` and commit what it writes"
+    )
+
+
+def test_the_digest_of_the_reference_is_no_part_of_the_key(recipe: dict[str, Any]) -> None:
+    assert not changed(recipe, lambda r: r["pins"].update(digest="1", um_tools={"gcc": "12"}))
 
 
 def test_the_reference_that_comes_with_xoff_can_be_read() -> None:

@@ -133,6 +133,15 @@ def test_what_running_the_lab_takes_is_on_the_list() -> None:
     assert {"python3", "mininet", "openvswitch-switch"} <= {package.name for package in needs.lab_packages()}
 
 
+def test_nothing_that_an_image_is_built_with_comes_without_a_hash() -> None:
+    guest = Path(needs.__file__).parent / "guest"
+    for name in ("python.lock", "sources.lock", "build.lock"):
+        requirements = (guest / name).read_text().replace("\\\n", " ").split("\n")
+        requirements = [line for line in requirements if line]
+        assert requirements
+        assert [line for line in requirements if not re.search(r"^\S+==\S+ +--hash=sha256:[0-9a-f]{64}\b", line)] == []
+
+
 def test_sources_are_locked_at_the_versions_on_the_list() -> None:
     lock = Path(needs.__file__).parent / "guest" / "sources.lock"
     locked = re.findall(r"^(\S+==\S+)", lock.read_text(), re.MULTILINE)

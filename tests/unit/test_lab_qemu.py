@@ -23,6 +23,9 @@ WAIT_S = 20
 IMAGE = Image(Path("/cache/image-1"), "1", "d" * 64, "6.12", {}, {}, {})
 
 
+DENIED = ("obsolete", "elevateprivileges", "spawn", "resourcecontrol")
+
+
 def forget() -> None:
     for thing in vars(qemu).values():
         if hasattr(thing, "cache_clear"):
@@ -149,6 +152,20 @@ def test_the_machine_is_this_qemu_with_this_image_and_nothing_from_outside(prese
     assert {"-nodefaults", "-no-user-config", "-no-reboot", "-S"} <= set(argv)
 
 
+def test_a_qemu_that_was_built_with_its_sandbox_runs_in_it(present: str) -> None:
+    (told,) = value_of(qemu.arguments(IMAGE, ICOUNT, Path("/memory"), fresh=True), "-sandbox")
+    assert told.split(",") == ["on", *(f"{what}=deny" for what in DENIED)]
+
+
+def test_a_qemu_that_was_built_without_its_sandbox_runs_without(install: Install) -> None:
+    forget()
+    install(qemu.PROGRAM, 'test "$1" != -sandbox && echo "QEMU emulator version 7.2.11"')
+    try:
+        assert "-sandbox" not in qemu.arguments(IMAGE, ICOUNT, Path("/memory"), fresh=True)
+    finally:
+        forget()
+
+
 def test_only_the_instruction_clock_repeats_and_it_hides_what_differs_between_hosts(present: str) -> None:
     assert [a.deterministic for a in (ICOUNT, TCG, KVM)] == [True, False, False]
     argv = qemu.arguments(IMAGE, ICOUNT, Path("/memory"), fresh=False)
@@ -245,6 +262,24 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Machine]]:
     yield begin
     for machine in machines:
         machine.close()
+
+
+def test_nobody_else_can_reach_the_monitor_whatever_our_umask(start: Callable[..., Machine]) -> None:
+    before = os.umask(0)
+    try:
+        with start() as machine:
+            assert (machine.folder / "monitor").stat().st_mode & 0o077 == 0
+    finally:
+        os.umask(before)
+
+
+def test_a_monitor_that_does_not_answer_is_an_error(
+    start: Callable[..., Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qemu, "_ANSWERS_WITHIN_S", 0.5)
+    with start() as machine:
+        assert complaint(machine._until_prompt).startswith("QEMU did not answer within 0.5 s; it said:")
+        assert machine.process.wait(WAIT_S) == -9
 
 
 def test_a_command_is_answered(start: Callable[..., Machine]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import cast
 
@@ -206,6 +207,40 @@ def test_the_second_state_takes_the_place_of_no_other(
     ready = snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
     ready.start(b"job", tmp_path, None)
     assert ready.path in xoff_cache.iterdir()
+
+
+@pytest.fixture
+def taken(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Snapshot:
+    """A snapshot with a manifest, taken of nothing."""
+    monkeypatch.setattr(snapshot, "Machine", StrictMachine)
+    monkeypatch.setattr(snapshot, "held", lambda _: b"version 1")
+    monkeypatch.setattr(snapshot.qemu, "arguments", lambda *_, **__: [])
+    monkeypatch.setattr(snapshot.qemu, "version", lambda: "7.2.0")
+    return snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
+
+
+def test_memory_that_was_changed_and_given_back_its_time_is_noticed(taken: Snapshot) -> None:
+    assert snapshot._whole(taken.path)
+    before = taken.memory.stat()
+    with taken.memory.open("r+b") as memory:
+        memory.write(b"")
+        memory.truncate(before.st_size)
+    os.utime(taken.memory, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert taken.memory.stat().st_mtime_ns == before.st_mtime_ns
+    assert not snapshot._whole(taken.path)
+
+
+@pytest.mark.parametrize("text", ["[]", "5", '{"seen": 5}', "[" * 100_000, ""])
+def test_a_manifest_that_says_something_else_is_that_of_no_snapshot(text: str, taken: Snapshot) -> None:
+    (taken.path / "manifest.json").write_text(text)
+    assert not snapshot._whole(taken.path)
+
+
+def test_a_snapshot_that_is_discarded_is_taken_again(taken: Snapshot) -> None:
+    taken.discard()
+    said: list[str] = []
+    assert snapshot.ensure(IMAGE, ICOUNT, said.append) == taken
+    assert said == [PUTTING]
 
 
 @pytest.mark.parametrize(

@@ -85,5 +85,5 @@ def _whole(place: Path) -> bool:
     try:
         found = (place / _DISK).stat()
         return (place / _SUM).read_text() == f"{found.st_size} {found.st_mtime_ns}\n"
-    except OSError:
+    except (OSError, ValueError):
         return False

@@ -109,7 +109,7 @@ def current() -> Kernel | None:
         if cache.sha256(place / KERNEL) != manifest["digest"]:
             return None
         return Kernel(place, manifest["digest"], manifest["version"], manifest["source"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -119,7 +119,7 @@ def build(report: Report) -> Kernel:
     cache.require_room(cache.root(), _ROOM, "building the lab's kernel")
     source = f"{um['source']} {um['version']}"
     report(f"building the kernel of the engine um from {source}, which takes some 15 minutes of CPU time")
-    with cache.owned("kernel") as work:
+    with cache.owned("kernel", private=False) as work:
         own = [f"upload {shlex.quote(str(SOURCES / name))} /xoff/{name}" for name in _inputs()]
         place = "\n".join(f'cp "$1/xoff/{name}" {folder}/' for name, folder in _DRIVER.items())
         build_script = _BUILD.format(

@@ -1,0 +1,106 @@
+"""Runs one program so that none of its processes outlives it, or us.
+
+Builders like mmdebstrap start processes of their own, in namespaces, which a signal to the first of them does not
+reach. So a process of ours is in between (`main` below). The kernel hands orphans over to it, so it finds all of them,
+and it ends them when the program ends, when it gets a signal, and when its parent dies, however that happens.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+_PATIENCE_S = 10.0
+"""For processes that were killed and that the kernel does not let go yet."""
+
+
+def run(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Run a program to its end; its exit code and all that it wrote. An exception ends all of it at once."""
+    # A session of its own, so that Ctrl-C reaches us and we end the program, not both at once.
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-B", __file__, str(os.getpid()), *argv],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", env={**os.environ, **environment}, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            said, _ = process.communicate()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    return process.returncode, said
+
+
+def main(parent: int, argv: Sequence[str]) -> int:
+    """Be the process in between."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*_ENDS, signal.SIGCHLD})
+    if os.getppid() != parent:
+        return 128 + signal.SIGTERM
+    try:
+        program = os.posix_spawnp(argv[0], list(argv), os.environ, setsigmask=())
+    except OSError as error:
+        print(f"{argv[0]} cannot be started: {error.strerror}")
+        return 127
+    code = None
+    while code is None:
+        came = signal.sigwait({*_ENDS, signal.SIGCHLD})
+        code = 128 + came if came in _ENDS else _reap().get(program)
+    _end_all()
+    return code
+
+
+def _reap() -> dict[int, int]:
+    """The exit codes of children that have ended."""
+    codes: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return codes
+        if not pid:
+            return codes
+        code = os.waitstatus_to_exitcode(status)
+        codes[pid] = code if code >= 0 else 128 - code
+
+
+def _end_all() -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while (left := _descendants(os.getpid())) and time.monotonic() < deadline:
+        for pid in left:
+            with suppress(OSError):  # it has ended meanwhile, or it belongs to root, as newuidmap does for a moment
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+        _reap()
+
+
+def _descendants(ancestor: int) -> list[int]:
+    """All processes below `ancestor`, those in other namespaces included."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+    found, ahead = [], [ancestor]
+    while ahead:
+        new = children.get(ahead.pop(), [])
+        found += new
+        ahead += new
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))

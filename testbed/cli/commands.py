@@ -37,10 +37,13 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Command("show what Xoff does, in a minute", "run", "demo", "run_options", True, True),
+    "demo": Command("show what Xoff does, in a minute", "run", "demo", "demo_options", True, True),
     "test": Command("run Xoff's own tests", "suite", "test", "test_options", installs=True),
     "list": Command("list experiments and topologies", "listing", "list_", has_json=True),
     "run": Command("run experiments", "run", "run", "experiment_options", True, True),
+    "verify": Command(
+        "compare this machine's results with the repository's", "verify", "verify", "verify_options", True, True
+    ),
     "shell": Command(
         "Mininet's command line in the lab, in real time", "shell", "open_shell", "shell_options", installs=True
     ),

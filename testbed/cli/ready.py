@@ -5,25 +5,39 @@ from __future__ import annotations
 import argparse
 import os
 
-from testbed.cli import machine
+from testbed.cli import console, machine
 from testbed.cli.arguments import one_of
 from testbed.lab import needs
 from testbed.lab.engine import Kind, Ready, prepare
+from testbed.lab.um import kernel
 
 _ENGINE_HELP = {
-    Kind.UM: "virtual time and native speed, where the CPU's work is free",
-    Kind.VM: "virtual time",
+    Kind.UM: "virtual time on User-Mode Linux, where the CPU's work is free",
+    Kind.VM: "virtual time on QEMU, where an instruction takes a nanosecond",
     Kind.REALTIME: "the virtual machine in real time",
     Kind.HOST: "this machine, as root",
 }
 
 
-def engine_option(parser: argparse.ArgumentParser, default: Kind, *kinds: Kind) -> None:
-    """Have a command take one of these engines."""
+def engine_option(parser: argparse.ArgumentParser, default: Kind | None, *kinds: Kind) -> None:
+    """Have a command take one of these engines; without a default, the one that is ready soonest."""
     told = "; ".join(f"{kind}: {_ENGINE_HELP[kind]}" for kind in kinds)
     parser.add_argument(
-        "--engine", type=one_of("engine", kinds), default=default, metavar="E", help=f"{told} (default {default})"
+        "--engine",
+        type=one_of("engine", kinds),
+        default=default,
+        metavar="E",
+        help=f"{told} (default {default or 'um, or vm while um has to be built'})",
     )
+
+
+def soonest() -> Kind:
+    """`um`, unless its kernel has to be built first: the virtual machine is ready in a third of that time."""
+    if kernel.current() is not None:
+        return Kind.UM
+    console.say("running on the engine vm; um is quicker, but its kernel has to be built first (10 to 15 minutes, by")
+    console.say("xoff run, or here with --engine um)")
+    return Kind.VM
 
 
 def machine_packages(kind: Kind = Kind.VM) -> list[needs.Package]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from testbed.cli import console, streams, ui
 from testbed.cli.arguments import above_zero, whole
-from testbed.cli.ready import engine_option, ready
+from testbed.cli.ready import engine_option, ready, soonest
 from testbed.errors import UsageError
 from testbed.lab import api, cores, definition
 from testbed.lab.engine import Kind
@@ -29,14 +29,14 @@ def experiment_options(parser: argparse.ArgumentParser) -> None:
     run_options(parser)
 
 
-def run_options(parser: argparse.ArgumentParser) -> None:
+def run_options(parser: argparse.ArgumentParser, default: Kind | None = Kind.UM) -> None:
     count = whole(1, 2)
     parser.add_argument("-j", type=count, default=1, metavar="N", help="run up to N side by side, a core each")
     parser.add_argument(
         "--seed", type=whole(0, 7), default=1, metavar="N", help="reaches every random choice (default 1)"
     )
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="where result folders go")
-    engine_option(parser, Kind.VM, *Kind)
+    engine_option(parser, default, *Kind)
     duration = above_zero(Duration, "30s")
     parser.add_argument("--timeout", type=duration, metavar="T", help="limit of virtual time, as in 30s")
     parser.add_argument("--wall-timeout", type=duration, metavar="T", help="limit of wall time (default 15min)")
@@ -48,10 +48,15 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-degraded", action="store_true", help="a run of low fidelity is no failure")
 
 
+def demo_options(parser: argparse.ArgumentParser) -> None:
+    run_options(parser, default=None)
+
+
 def demo(options: argparse.Namespace) -> int:
     """Show what Xoff does: a lossless read across a WAN, from bare links on, the same on every machine."""
     streams.outlast()
     options.experiment, options.set = ["cross_dc"], []
+    options.engine = options.engine or soonest()
     if not options.json:
         console.stdout.print(
             "Two data centres and a WAN on a stock Linux kernel with a clock of its own,\n"
@@ -90,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
             finally:
                 watch.close()
 
-        results, interruption = _run_all(chosen, one, options.j, cancel)
+        results, interruption = run_all(chosen, one, options.j, cancel)
     if options.json:
         print(json.dumps([result.as_json() | {"folder": str(result.folder)} for result in results], indent=1))
     else:
@@ -101,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
     return max((result.exit_code(options.allow_degraded) for result in results), default=Exit.OK)
 
 
-def _run_all(
+def run_all(
     chosen: list[definition.Experiment],
     one: Callable[[definition.Experiment], Result | None],
     width: int,

@@ -40,9 +40,9 @@ def test(options: argparse.Namespace) -> int:
 
         with setting_up() as report:
             machine.require([*machine_packages(), *needs.test_packages()], report)
+        ready(Kind.UM)
         if not options.pattern:  # or the tests themselves say, if they need it, what is being made
-            ready(Kind.UM)
-        ready(Kind.VM)
+            ready(Kind.VM)
     if not (options.unit and options.pattern):  # a few are done before the others have started
         # A lab takes a core of its own; tests side by side get different ones.
         command += ["-n", str(len(cores.available())), "--dist", "worksteal"]

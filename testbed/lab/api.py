@@ -59,7 +59,7 @@ def run(
     parameters: Mapping[str, Any] | None = None,
     seed: int = 1,
     out: Path | str = "results",
-    on: Ready | engine.Kind | str = engine.Kind.VM,
+    on: Ready | engine.Kind | str = engine.Kind.UM,
     limits: Limits | None = None,
     thresholds: Thresholds | None = None,
     watcher: Watcher | None = None,

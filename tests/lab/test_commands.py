@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import cache
-from testbed.lab.engine import Ready
+from testbed.lab import cache, engine
+from testbed.lab.engine import Kind, Ready
 
 from .conftest import JOBS
 
@@ -26,13 +26,24 @@ MISBEHAVE = str(JOBS / "misbehave.py")
 BEHAVE = str(JOBS / "behave.py")
 
 
+@pytest.fixture(params=[Kind.UM, Kind.VM])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    chosen: Kind = request.param
+    return chosen
+
+
 @pytest.fixture
-def private_tmp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ready: Ready) -> Path:
-    """A cache of our own with the shared image and snapshot in it, so that what is left behind is ours."""
+def private_tmp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: Kind) -> Path:
+    """A cache of our own with what the engine has in the shared one, so that what is left behind is ours."""
+    ready = engine.prepare(kind, print)
     mine = tmp_path / "cache"
     mine.mkdir()
-    assert ready.snapshot is not None
-    for path in (ready.snapshot.path, ready.snapshot.image.path):
+    if ready.uml is not None:
+        parts = [ready.uml.kernel.path, ready.uml.image.path, *(disk.parent for disk in ready.uml.disks.values())]
+    else:
+        assert ready.snapshot is not None
+        parts = [ready.snapshot.path, ready.snapshot.image.path]
+    for path in parts:
         (mine / path.name).symlink_to(path)
     monkeypatch.setenv("XOFF_CACHE", str(mine))
     return mine / "tmp"
@@ -54,8 +65,8 @@ def wait_until_begun(process: subprocess.Popen[bytes]) -> None:
     assert process.stdout.readline() == b"begun\n"
 
 
-def qemus_below(pid: int) -> list[int]:
-    """The QEMU processes that a process has started."""
+def machines_below(pid: int) -> list[int]:
+    """The processes of QEMU or User-Mode Linux that a process has started."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -63,7 +74,7 @@ def qemus_below(pid: int) -> list[int]:
             name = (entry.parent / "comm").read_text()
         except OSError:
             continue
-        if int(fields[1]) == pid and name.startswith("qemu"):
+        if int(fields[1]) == pid and (name.startswith("qemu") or name == "linux"):
             found.append(int(entry.parent.name))
     return found
 
@@ -82,16 +93,17 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, b"interrupted"), (signal.SIGTERM, 143, b"terminated")]
+    ("number", "end"), [(signal.SIGINT, (130, b"interrupted")), (signal.SIGTERM, (143, b"terminated"))]
 )
 def test_an_interrupted_run_keeps_what_it_had_and_leaves_nothing(
-    private_tmp: Path, tmp_path: Path, number: signal.Signals, code: int, word: bytes
+    kind: Kind, private_tmp: Path, tmp_path: Path, number: signal.Signals, end: tuple[int, bytes]
 ) -> None:
-    process = start(f"{MISBEHAVE}:spins", out=tmp_path / "out")
+    process = start(f"{MISBEHAVE}:spins", "--engine", kind, out=tmp_path / "out")
     wait_until_begun(process)
-    (qemu,) = qemus_below(process.pid)
+    (machine,) = machines_below(process.pid)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
+    code, word = end
     assert process.returncode == code
     assert word in err
     assert b"Traceback" not in err
@@ -100,17 +112,19 @@ def test_an_interrupted_run_keeps_what_it_had_and_leaves_nothing(
     assert result["status"] == "interrupted"
     assert result["figures"] == [{"name": "begun", "value": 1, "unit": ""}]
     assert (folder / "kept.txt").read_text() == "kept"
-    assert is_gone(qemu)
+    assert is_gone(machine)
     assert list(private_tmp.iterdir()) == []
 
 
-def test_a_killed_xoff_takes_its_qemu_along_and_the_next_one_cleans_up(private_tmp: Path, tmp_path: Path) -> None:
-    process = start(f"{MISBEHAVE}:spins", out=tmp_path / "out")
+def test_a_killed_xoff_takes_its_machine_along_and_the_next_one_cleans_up(
+    kind: Kind, private_tmp: Path, tmp_path: Path
+) -> None:
+    process = start(f"{MISBEHAVE}:spins", "--engine", kind, out=tmp_path / "out")
     wait_until_begun(process)
-    (qemu,) = qemus_below(process.pid)
+    (machine,) = machines_below(process.pid)
     process.kill()
     process.communicate()
-    assert is_gone(qemu)
+    assert is_gone(machine)
     assert len(list(private_tmp.iterdir())) == 1
     assert len(cache.sweep()) == 1
     assert list(private_tmp.iterdir()) == []

@@ -77,23 +77,23 @@ def processes_that_name(place: str) -> list[str]:
 
 
 def test_a_snapshot_that_is_spoilt_or_half_there_is_taken_again(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vm: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its state spoilt, its memory cut short; and then it is as good as the one we started with."""
-    assert ready.snapshot is not None
+    assert vm.snapshot is not None
     cache_of_ours = tmp_path / "cache"
     cache_of_ours.mkdir()
-    (cache_of_ours / ready.snapshot.image.path.name).symlink_to(ready.snapshot.image.path)
-    place = cache_of_ours / ready.snapshot.path.name
-    shutil.copytree(ready.snapshot.path, place)
+    (cache_of_ours / vm.snapshot.image.path.name).symlink_to(vm.snapshot.image.path)
+    place = cache_of_ours / vm.snapshot.path.name
+    shutil.copytree(vm.snapshot.path, place)
     monkeypatch.setenv("XOFF_CACHE", str(cache_of_ours))
     says = definition.load_file(JOBS / "behave.py", "says")
 
     def digest() -> str:
-        return lab.run(says, out=tmp_path / "out").check().digest
+        return lab.run(says, on=engine.Kind.VM, out=tmp_path / "out").check().digest
 
     (place / "state").write_bytes(b"no state at all")
     first = digest()
     os.truncate(place / "memory", 1 << 20)
     assert digest() == first
-    assert lab.run(says, on=ready, out=tmp_path / "out").check().digest == first
+    assert lab.run(says, on=vm, out=tmp_path / "out").check().digest == first

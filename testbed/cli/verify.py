@@ -1,0 +1,98 @@
+"""`xoff verify`: does this machine give the digests that the repository has?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import testbed
+from testbed.cli import streams
+from testbed.cli.arguments import whole
+from testbed.cli.ready import engine_option, ready
+from testbed.cli.run import run_all
+from testbed.lab import api, definition, references
+from testbed.lab.engine import Kind
+from testbed.lab.references import Comparison, Outcome, Reference
+from testbed.lab.result import Exit, Result
+
+_MARKS = {Outcome.SAME: "✓", Outcome.DIFFERENT: "✗", Outcome.UNKNOWN: "?", Outcome.FAILED: "✗"}
+
+
+def verify_options(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument("experiment", nargs="*", metavar="EXPERIMENT", help="by default all that Xoff ships")
+    what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
+    engine_option(parser, Kind.UM, Kind.UM, Kind.VM)
+    parser.add_argument(
+        "-j", type=whole(1, 2), default=1, metavar="N", help="run up to N side by side, a core each (default 1)"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep the result folders here")
+    parser.add_argument("--update", action="store_true", help=f"write the digests of this machine to {references.FILE}")
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Run the experiments and compare their digests with those in the repository."""
+    streams.outlast()
+    shipped = {experiment.name: experiment for experiment in definition.shipped()}
+    chosen = [definition.find(name) for name in options.experiment] or list(shipped.values())
+    engine = ready(options.engine)
+    root = Path(testbed.__file__).parents[1]
+    known = references.read(root)
+    cancel = threading.Event()
+    with tempfile.TemporaryDirectory(prefix="xoff-") as unkept:
+
+        def one(experiment: definition.Experiment) -> Result | None:
+            if cancel.is_set():
+                return None
+            result = api.run(experiment, on=engine, out=options.out or unkept, cancel=cancel)
+            if not options.json:
+                print(_line(_compared(result, known)), flush=True)
+            return result
+
+        results, interruption = run_all(chosen, one, options.j, cancel)
+    if interruption is not None:
+        raise interruption
+    name = _engine_of(results[0])
+    comparisons = [_compared(result, known) for result in results]
+    same = sum(comparison.outcome is Outcome.SAME for comparison in comparisons)
+    differences = known[name].differences(results[0].provenance) if name in known else []
+    if options.json:
+        report = {
+            "engine": name, "same": same, "experiments": len(comparisons), "differences": differences,
+            "comparisons": [asdict(comparison) for comparison in comparisons],
+        }  # fmt: skip
+        print(json.dumps(report, indent=1))
+    else:
+        print(f"{name}: {same} of {len(comparisons)} experiments gave the digest of the repository")
+        for difference in differences:
+            print(f"  {difference}")
+    if options.update:
+        references.write(root, known | {name: references.updated(known.get(name), results)})
+        failed = any(comparison.outcome is Outcome.FAILED for comparison in comparisons)
+        return Exit.FAILED if failed else Exit.OK
+    return Exit.OK if same == len(comparisons) else Exit.FAILED
+
+
+def _engine_of(result: Result) -> str:
+    return references.engine_name(Kind(result.provenance.engine), result.provenance.qemu)
+
+
+def _compared(result: Result, known: Mapping[str, Reference]) -> Comparison:
+    return references.compare(result, known.get(_engine_of(result)))
+
+
+def _line(comparison: Comparison) -> str:
+    text = f"{_MARKS[comparison.outcome]} {comparison.experiment:<24} {comparison.digest[:16]}"
+    match comparison.outcome:
+        case Outcome.DIFFERENT:
+            return f"{text}  the repository has {comparison.expected[:16]}"
+        case Outcome.UNKNOWN:
+            return f"{text}  the repository has none"
+        case Outcome.FAILED:
+            return f"{text}  {comparison.reason}"
+        case _:
+            return text

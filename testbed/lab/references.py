@@ -1,0 +1,104 @@
+"""The digests of all experiments as the repository has them, and how those of this machine compare.
+
+Digests in virtual time depend on the engine, on the image, and on the kernel or QEMU that runs it. The file says which
+ones its digests were made with, so that a comparison on another kernel is not taken for a comparison of machines.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.lab.engine import Kind
+from testbed.lab.result import Provenance, Result
+
+FILE = Path("experiments") / "digests.json"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The digests of one engine, and what they were made with."""
+
+    image: str
+    kernel: str
+    """Of a kernel that Xoff built; a stock one is part of the image."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    def differences(self, here: Provenance) -> list[str]:
+        """What of this machine's lab is not what the digests were made with."""
+        found = []
+        if here.image != self.image:
+            found.append(f"the image here is {here.image[:16]}, the repository's digests are of {self.image[:16]}")
+        if here.kernel_digest != self.kernel:
+            found.append(
+                f"the kernel here is {here.kernel_digest[:16]}, the repository's digests are of {self.kernel[:16]}"
+            )
+        return found
+
+
+class Outcome(enum.StrEnum):
+    SAME = "same"
+    DIFFERENT = "different"
+    UNKNOWN = "not in the repository"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One experiment's result beside the repository's digest."""
+
+    experiment: str
+    outcome: Outcome
+    digest: str
+    expected: str
+    reason: str = ""
+
+
+def engine_name(kind: Kind, qemu: str) -> str:
+    """Results of `vm` are bound to a version of QEMU."""
+    return f"{kind} QEMU {qemu}" if kind is Kind.VM else str(kind)
+
+
+def compare(result: Result, reference: Reference | None) -> Comparison:
+    """How a result compares with what the repository has of its experiment."""
+    expected = reference.digests.get(result.experiment, "") if reference else ""
+    if not result.passed:
+        failed = ", ".join(claim.name for claim in result.claims if not claim.passed)
+        reason = result.reason or f"not as claimed: {failed}"
+        return Comparison(result.experiment, Outcome.FAILED, result.digest, expected, reason)
+    outcome = Outcome.SAME if result.digest == expected else Outcome.DIFFERENT if expected else Outcome.UNKNOWN
+    return Comparison(result.experiment, outcome, result.digest, expected)
+
+
+def read(root: Path) -> dict[str, Reference]:
+    """All that the repository has, by engine."""
+    try:
+        content = json.loads((root / FILE).read_text())
+        return {name: _reference(entry) for name, entry in content.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise UsageError(f"{root / FILE} is damaged ({error}); restore it with git") from None
+
+
+def updated(known: Reference | None, results: list[Result]) -> Reference:
+    """The reference with these results in it. Digests made with another image or kernel are not kept."""
+    here = results[0].provenance
+    kept = known.digests if known and not known.differences(here) else {}
+    digests = dict(kept) | {result.experiment: result.digest for result in results if result.passed}
+    return Reference(here.image, here.kernel_digest, dict(sorted(digests.items())))
+
+
+def write(root: Path, references: Mapping[str, Reference]) -> None:
+    content = {name: asdict(reference) for name, reference in sorted(references.items())}
+    (root / FILE).write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _reference(entry: Any) -> Reference:
+    digests = {str(name): str(digest) for name, digest in entry["digests"].items()}
+    return Reference(str(entry["image"]), str(entry["kernel"]), digests)

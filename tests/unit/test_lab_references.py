@@ -1,0 +1,75 @@
+"""The repository's digests beside those of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import UsageError
+from testbed.lab import references
+from testbed.lab.engine import Kind
+from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
+from testbed.lab.references import Outcome, Reference
+from testbed.lab.result import Claim, Provenance, Result, Status, Times
+
+HERE = Provenance("um", "none", "i1", "7.3", "k1", "", "1", "c", "d")
+FIDELITY = Fidelity(Verdict.KEPT, (), 1, None, None, None, Thresholds())
+GOOD = Result("incast", Status.OK, "", {}, 1, (), (), FIDELITY, HERE, Times(1, 1.0, None), {})
+
+
+def test_an_equal_digest_is_the_same() -> None:
+    known = Reference("i1", "k1", {"incast": GOOD.digest})
+    assert references.compare(GOOD, known).outcome is Outcome.SAME
+
+
+def test_another_digest_is_different() -> None:
+    known = Reference("i1", "k1", {"incast": replace(GOOD, seed=2).digest})
+    assert references.compare(GOOD, known).outcome is Outcome.DIFFERENT
+
+
+@pytest.mark.parametrize("known", [None, Reference("i1", "k1", {"other": GOOD.digest})])
+def test_an_experiment_without_a_digest_is_unknown(known: Reference | None) -> None:
+    assert references.compare(GOOD, known).outcome is Outcome.UNKNOWN
+
+
+def test_a_failed_claim_is_no_match_even_if_its_digest_is_known() -> None:
+    bad = replace(GOOD, claims=(Claim("lost", {"equals": 0}, 3, False),))
+    comparison = references.compare(bad, Reference("i1", "k1", {"incast": bad.digest}))
+    assert (comparison.outcome, comparison.reason) == (Outcome.FAILED, "not as claimed: lost")
+
+
+def test_another_kernel_and_image_are_named() -> None:
+    assert len(Reference("i2", "k2").differences(HERE)) == 2
+    assert Reference("i1", "k1").differences(HERE) == []
+
+
+def test_digests_made_with_another_kernel_are_not_kept() -> None:
+    of_same, of_other = (Reference("i1", kernel, {"wan": "1"}) for kernel in ("k1", "k2"))
+    assert references.updated(of_same, [GOOD]).digests == {"incast": GOOD.digest, "wan": "1"}
+    assert references.updated(of_other, [GOOD]).digests == {"incast": GOOD.digest}
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / references.FILE).parent.mkdir()
+    content = {"um": Reference("i1", "k1", {"incast": "1"}), "vm QEMU 7.2.22": Reference("i1", "", {"incast": "2"})}
+    references.write(tmp_path, content)
+    assert references.read(tmp_path) == content
+
+
+def test_without_the_file_nothing_is_known(tmp_path: Path) -> None:
+    assert references.read(tmp_path) == {}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"um": 1}', '{"um": {"image": "", "kernel": ""}}'])
+def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / references.FILE).parent.mkdir()
+    (tmp_path / references.FILE).write_text(text)
+    with pytest.raises(UsageError, match="damaged"):
+        references.read(tmp_path)
+
+
+def test_results_of_vm_belong_to_a_version_of_qemu() -> None:
+    assert references.engine_name(Kind.VM, "7.2.22") == "vm QEMU 7.2.22"
+    assert references.engine_name(Kind.UM, "") == "um"

@@ -102,6 +102,8 @@ class Loss(enum.StrEnum):
     SHUTDOWN = "it said so"
     LINK = "the link went down"
     DISABLED = "this port was disabled"
+    SILENT = "it was not heard for 10 minutes, and there are others"
+    FORGOTTEN = "an administrator had it forgotten"
 
 
 @dataclass(frozen=True, slots=True)

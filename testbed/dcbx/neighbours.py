@@ -3,6 +3,10 @@
 A neighbour is a pair of chassis ID and port ID. What it said holds until its TTL is over, in the lab's time, or until
 it says TTL 0. DCBX is between two ports: while more than one neighbour is known, `only` is None and DCBX is off. There
 is room for a few neighbours; while others talk too the port stays crowded until the longest of their TTLs is over.
+
+A TTL goes up to 65535 s, and one frame of a second neighbour could turn DCBX off for as long. So while there are several
+neighbours, one that was not heard for `CROWD_TTL` is forgotten, the one that came last first, until one is left
+(decision 0148). A neighbour that is alone on the link is believed for as long as it asks.
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ from dataclasses import dataclass, replace
 from testbed.frames.dcbx import Reading, read
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp import ChassisId, LldpFrame, PortId
-from testbed.units import Scale
+from testbed.units import Duration, Scale
 
 MOST = 8
 """Two are too many already; the others are kept so that a user can see who they are."""
+CROWD_TTL = Duration("600s")
+"""How long one of several neighbours is believed without being heard: five times the TTL that LLDP has by default."""
 
 _SECOND = 10**9
 
@@ -29,6 +35,7 @@ class Neighbour:
 
     frame: LldpFrame
     octets: bytes  # the frame as it came, to know a repetition without reading it
+    heard_ns: int
     expires_ns: int
     dcbx: Reading
 
@@ -55,6 +62,7 @@ class Neighbours:
 
     def __init__(self, scale: Scale) -> None:
         self._second_ns = _SECOND * scale.k
+        self._crowd_ns = scale.lab(CROWD_TTL).ns
         self._known: dict[Identifier, Neighbour] = {}
         self._crowded_until_ns: int | None = None  # of those that there was no room for
 
@@ -93,9 +101,10 @@ class Neighbours:
                 return Heard.STRANGER_GONE
             del self._known[identifier]
             return Heard.GONE
-        neighbour = self._renewed(Neighbour(frame, octets, 0, reading), now_ns)
+        neighbour = self._renewed(Neighbour(frame, octets, 0, 0, reading), now_ns)
         if known is None and len(self._known) == MOST:
-            self._crowded_until_ns = max(self._crowded_until_ns or 0, neighbour.expires_ns)
+            until_ns = min(neighbour.expires_ns, now_ns + self._crowd_ns)
+            self._crowded_until_ns = max(self._crowded_until_ns or 0, until_ns)
             return Heard.NO_ROOM
         self._known[identifier] = neighbour
         return Heard.NEW if known is None else Heard.KNOWN
@@ -114,6 +123,17 @@ class Neighbours:
             self._crowded_until_ns = None
         return over
 
+    def thin_out(self, now_ns: int) -> list[Neighbour]:
+        """Of several neighbours, forget those that were not heard for long, and return them."""
+        silent = [one for one in self._known.values() if one.heard_ns + self._crowd_ns <= now_ns]
+        gone = silent[::-1][: len(self._known) - 1]
+        for neighbour in gone:
+            del self._known[neighbour.identifier]
+        return gone
+
+    def knows(self, identifier: Identifier) -> bool:
+        return identifier in self._known
+
     def forget_all(self) -> list[Neighbour]:
         known = list(self._known.values())
         self._known.clear()
@@ -122,9 +142,12 @@ class Neighbours:
 
     def deadline_ns(self) -> int | None:
         times = [neighbour.expires_ns for neighbour in self._known.values()]
+        if len(self._known) > 1:
+            times += [neighbour.heard_ns + self._crowd_ns for neighbour in self._known.values()]
         if self._crowded_until_ns is not None:
             times.append(self._crowded_until_ns)
         return min(times, default=None)
 
     def _renewed(self, neighbour: Neighbour, now_ns: int) -> Neighbour:
-        return replace(neighbour, expires_ns=now_ns + neighbour.frame.pdu.ttl * self._second_ns)
+        expires_ns = now_ns + neighbour.frame.pdu.ttl * self._second_ns
+        return replace(neighbour, heard_ns=now_ns, expires_ns=expires_ns)

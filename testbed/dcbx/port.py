@@ -6,10 +6,12 @@
     port.expire(now)                     when `deadline_ns` has come; None: nothing is waited for
     port.configure(settings, now)        new settings, all at once, running or not
     port.link_down(now), port.stop(now)  carrier lost; DCBX no longer wanted
+    port.forget(now)                     an administrator has all neighbours forgotten; who is there is heard again
     port.take_frames(), port.take_events()   after each of these: what is to be sent, and what to act on
 
 `state` has every feature as it is now, `counters` what was counted. A frame that repeats what a neighbour said last
-costs a comparison, so an idle port costs its agent next to nothing.
+costs a comparison, so an idle port costs its agent next to nothing. Frames that say something new are taken in at the
+rate of `testbed.dcbx.damping`.
 
 When the peer expires, says goodbye or is no longer alone, the state goes back to local settings at once (0104). Losing
 the link forgets the neighbours too: who comes back may be somebody else.
@@ -21,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from testbed.dcbx.changes import changes
+from testbed.dcbx.damping import Damping
 from testbed.dcbx.doubts import Doubts
 from testbed.dcbx.events import (
     CrowdChanged,
@@ -67,6 +70,7 @@ class DcbxPort:
         self._told: PortState | None = None
         self._peer: Peer | None = None
         self._doubts = Doubts(identity.mac, scale)
+        self._damping = Damping(scale)
         self._crowded = False
         self._mismatch = False
         self._frame: bytes | None = None  # what is sent, while that does not change
@@ -107,7 +111,8 @@ class DcbxPort:
     @property
     def deadline_ns(self) -> int | None:
         """When `expire` has something to do, if no frame comes before."""
-        times = [self._transmitter.deadline_ns(), self._neighbours.deadline_ns(), self._doubts.deadline_ns()]
+        parts = self._transmitter, self._neighbours, self._doubts, self._damping
+        times = [part.deadline_ns() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
     def take_frames(self) -> list[bytes]:
@@ -136,6 +141,7 @@ class DcbxPort:
             goodbye = Lldpdu(identity.chassis_id, identity.port_id, 0)
             self._frames.append(LldpFrame(identity.mac, goodbye).encode())
             self._counters["frames_out"] += 1
+        self._damping.forget()
         self._lose(self._neighbours.forget_all(), Loss.DISABLED)
         self._settle()
 
@@ -143,8 +149,18 @@ class DcbxPort:
         """The carrier is gone. `start` again when it is back."""
         self._advance(now_ns)
         self._transmitter.stop()
+        self._damping.forget()
         self._lose(self._neighbours.forget_all(), Loss.LINK)
         self._settle()
+
+    def forget(self, now_ns: int) -> int:
+        """Forget all neighbours, and return how many there were. Those that are on the link are found again."""
+        self._advance(now_ns)
+        self._damping.forget()
+        forgotten = self._neighbours.forget_all()
+        self._lose(forgotten, Loss.FORGOTTEN)
+        self._settle()
+        return len(forgotten)
 
     def configure(self, settings: DcbxSettings, now_ns: int) -> None:
         self._advance(now_ns)
@@ -161,10 +177,12 @@ class DcbxPort:
         if not self.is_running:
             self._counters["refused.not_running"] += 1
             return
+        self._take_in_what_was_held()
         neighbour = self._neighbours.repeats(octets, now_ns)
         if neighbour is None:
             self._read(octets)
         else:
+            self._damping.drop(neighbour.identifier)
             self._count_flaws(neighbour.frame, neighbour.dcbx)
 
     def expire(self, now_ns: int) -> None:
@@ -172,8 +190,11 @@ class DcbxPort:
         self._advance(now_ns)
         lost = self._neighbours.expire(now_ns)
         self._lose(lost, Loss.EXPIRED)
+        silent = self._neighbours.thin_out(now_ns)
+        self._lose(silent, Loss.SILENT)
+        self._take_in_what_was_held()
         doubted_ns = self._doubts.deadline_ns()
-        if lost or self._crowded or (doubted_ns is not None and doubted_ns <= now_ns):
+        if lost or silent or self._crowded or (doubted_ns is not None and doubted_ns <= now_ns):
             self._settle()
         self._send()
 
@@ -192,6 +213,23 @@ class DcbxPort:
         if (pdu.chassis_id, pdu.port_id) == (identity.chassis_id, identity.port_id):
             self._counters["refused.own"] += 1  # a loop in the link, or two ports with one name
             return
+        identifier = pdu.chassis_id, pdu.port_id
+        if pdu.ttl == 0 and not self._neighbours.knows(identifier):
+            self._damping.drop(identifier)
+            self._counters["refused.shutdown_of_stranger"] += 1
+        elif self._damping.admits(self._now_ns):
+            self._take_in(frame, octets)
+        else:
+            held = self._damping.hold(identifier, frame, octets)
+            self._counters["held_back" if held else "refused.too_many_held"] += 1
+
+    def _take_in_what_was_held(self) -> None:
+        while held := self._damping.release(self._now_ns):
+            self._take_in(*held)
+
+    def _take_in(self, frame: LldpFrame, octets: bytes) -> None:
+        """A frame that says something new."""
+        pdu = frame.pdu
         reading = dcbx.read(self._settings.version, pdu.tlvs)
         self._count_flaws(frame, reading)
         heard = self._neighbours.hear(frame, octets, reading, self._now_ns)

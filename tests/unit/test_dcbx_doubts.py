@@ -17,7 +17,7 @@ from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
 
 OWN, FIRST, SECOND = 0x08, 0x10, 0x20
 FOLLOWS = "the peer's: both ports are willing, and the tie-break is for the peer"
-STANDS = "kept for now: both ports are willing, and the peer followed us too"
+STANDS = "kept for now: both ports are willing, and the same values come again and again"
 
 
 def settings(mac: Mac, own: int = OWN) -> DcbxSettings:
@@ -44,7 +44,9 @@ def in_doubt(mac: Mac = LOW, k: int = 1) -> DcbxPort:
     port = follower(mac, k)
     hear(port, 1 * S * k, FIRST)
     assert (port.state.pfc.oper, port.state.pfc.why) == (FIRST, FOLLOWS)
-    hear(port, 2 * S * k, OWN)
+    hear(port, 3 * S * k // 2, OWN)
+    assert (port.state.pfc.oper, port.state.pfc.why) == (OWN, FOLLOWS)
+    hear(port, 2 * S * k, FIRST)
     return port
 
 
@@ -59,11 +61,11 @@ def test_after_a_swap_a_port_stands_by_its_own_value_for_a_time_and_then_follows
 ) -> None:
     port = in_doubt(mac, k)
     pfc = port.state.pfc
-    assert (pfc.oper, pfc.why, pfc.pending) == (OWN, STANDS, False)
+    assert (pfc.oper, pfc.why, pfc.pending) == (FIRST, STANDS, False)
     assert port.counters["swapped.pfc"] == 1
     hear(port, 3 * S * k, SECOND)
     pfc = port.state.pfc
-    assert (pfc.oper, pfc.remote, pfc.why, pfc.pending) == (OWN, SECOND, STANDS, True)
+    assert (pfc.oper, pfc.remote, pfc.why, pfc.pending) == (FIRST, SECOND, STANDS, True)
     port.take_frames()
     now = 3 * S * k
     while port.state.pfc.why == STANDS:
@@ -78,13 +80,30 @@ def test_after_a_swap_a_port_stands_by_its_own_value_for_a_time_and_then_follows
 
 def test_a_value_that_is_not_the_ports_own_can_be_swapped_too_and_is_kept() -> None:
     port = follower()
-    for second, value in enumerate((FIRST, SECOND, FIRST)):
+    for second, value in enumerate((FIRST, SECOND, FIRST, SECOND)):
         hear(port, second * S, value)
-    assert (port.state.pfc.oper, port.state.pfc.why) == (FIRST, STANDS)
-    hear(port, 3 * S, SECOND)
-    assert (port.state.pfc.oper, port.state.pfc.pending) == (FIRST, True)
-    port.expire(7 * S)
-    assert (port.state.pfc.oper, port.state.pfc.why) == (SECOND, FOLLOWS)
+    assert (port.state.pfc.oper, port.state.pfc.why) == (SECOND, STANDS)
+    hear(port, 4 * S, FIRST)
+    assert (port.state.pfc.oper, port.state.pfc.pending) == (SECOND, True)
+    port.expire(8 * S)
+    assert (port.state.pfc.oper, port.state.pfc.why) == (FIRST, FOLLOWS)
+
+
+@pytest.mark.parametrize("before", [0, FIRST])
+def test_a_peer_that_chooses_our_value_and_then_another_is_followed_at_once(before: int) -> None:
+    """Its administrator changed it twice within 3 s; nothing went round."""
+    port = follower()
+    for second, value in enumerate((before, OWN, SECOND)):
+        hear(port, second * S, value)
+        assert (port.state.pfc.oper, port.state.pfc.why) == (value, FOLLOWS)
+    assert not any(name.startswith("swapped") for name in port.counters)
+
+
+def test_values_that_come_back_count_only_one_after_the_other() -> None:
+    port = follower()
+    for second, value in enumerate((FIRST, OWN, SECOND, FIRST, 0x40, OWN)):
+        hear(port, second * S, value)
+        assert (port.state.pfc.oper, port.state.pfc.why) == (value, FOLLOWS)
 
 
 def test_a_frame_that_comes_after_the_doubt_counts_though_the_deadline_was_missed() -> None:
@@ -97,10 +116,11 @@ def test_what_was_not_swapped_is_not_doubted() -> None:
     port = in_doubt()
     assert (port.state.cn.oper, port.state.cn.why) == (FIRST, FOLLOWS)
     assert "swapped.cn" not in port.counters
-    hear(port, 3 * S, OWN, cn=OWN)
+    hear(port, 3 * S, FIRST, cn=OWN)
+    hear(port, 4 * S, FIRST, cn=FIRST)
     assert [port.state.pfc.why, port.state.cn.why] == [STANDS, STANDS]
     hear(port, 7 * S, SECOND, cn=SECOND)
-    assert [port.state.pfc.oper, port.state.cn.oper] == [SECOND, OWN], "each doubt has its own end"
+    assert [port.state.pfc.oper, port.state.cn.oper] == [SECOND, FIRST], "each doubt has its own end"
 
 
 @pytest.mark.parametrize(
@@ -129,8 +149,8 @@ def test_a_peer_that_is_not_willing_is_followed_in_spite_of_a_doubt() -> None:
 def test_an_administrators_change_is_no_swap_and_ends_a_doubt() -> None:
     port = in_doubt()
     port.configure(settings(LOW, own=SECOND), 3 * S)
-    assert (port.state.pfc.oper, port.state.pfc.why) == (OWN, FOLLOWS)
-    hear(port, 4 * S, FIRST)
+    assert (port.state.pfc.oper, port.state.pfc.why) == (FIRST, FOLLOWS)
+    hear(port, 4 * S, OWN)
     port.configure(settings(LOW, own=FIRST), 5 * S)
     assert not is_in_doubt(port)
     assert port.counters["swapped.pfc"] == 1
@@ -154,7 +174,7 @@ def test_a_doubt_does_not_outlive_the_peer() -> None:
 
 
 @pytest.mark.parametrize("mac", [LOW, HIGH])
-def test_a_peer_that_follows_at_once_and_never_doubts_comes_to_rest_on_our_value(mac: Mac) -> None:
+def test_a_peer_that_follows_at_once_and_never_doubts_comes_to_rest_on_the_value_that_we_keep(mac: Mac) -> None:
     """So may the peer be that somebody else has made. Each frame takes a tenth of a second."""
     port, theirs, heard = follower(mac), FIRST, []
     under_way = port.take_frames()
@@ -168,8 +188,8 @@ def test_a_peer_that_follows_at_once_and_never_doubts_comes_to_rest_on_our_value
             theirs = enabled.enabled
         under_way = port.take_frames()
     values = [value for value, _ in itertools.groupby(heard)]
-    assert values == [FIRST, OWN, FIRST, OWN]
-    assert heard[-1] == port.state.pfc.oper == port.state.cn.oper == OWN
+    assert values == [FIRST, OWN, FIRST, OWN, FIRST]
+    assert heard[-1] == port.state.pfc.oper == port.state.cn.oper == FIRST
 
 
 def test_doubts_are_only_those_of_a_port_that_follows() -> None:

@@ -121,7 +121,7 @@ def test_a_doubt_counts_only_where_a_tie_break_is_for_the_peer(row: list[str], r
         )
 
     if row[:3] == ["T", "T", "peer"]:
-        why = "kept for now: both ports are willing, and the peer followed us too"
+        why = "kept for now: both ports are willing, and the same values come again and again"
         assert outcome("peer", True) == Outcome(0x20, True, why)
     else:
         assert outcome(row[2], True) == outcome(row[2], False)

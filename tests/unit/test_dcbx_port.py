@@ -532,17 +532,122 @@ def test_two_ports_of_one_neighbour_are_two() -> None:
 
 def test_a_crowd_is_kept_small_and_lasts_as_long_as_the_longest_of_those_without_room() -> None:
     port = running(pfc(0x08, willing=True))
-    for number in range(20):  # the longest TTL without room is 29, and it is neither the first nor the last
-        port.receive(frame_of((), Mac(bytes([2, 0, 0, 1, 0, number])), ttl=29 - abs(number - 14)), 0)
+    for number in range(20):  # the longest that has no room ends at 60 s, and it is neither the first nor the last
+        ttl = 60 - number - abs(number - 14)
+        port.receive(frame_of((), Mac(bytes([2, 0, 0, 1, 0, number])), ttl=ttl), number * S)
     assert len(port.neighbours) == 8
     assert port.counters["refused.no_room"] == 12
     assert port.state.pfc.why == "local setting: DCBX is off, because 8 or more neighbours are on the link"
     told(port)
     ends = []
-    while (deadline := port.deadline_ns) is not None and deadline < 30 * S:
+    while (deadline := port.deadline_ns) is not None and deadline < 61 * S:
         port.expire(deadline)
         ends += [event.at_ns for event in told(port, CrowdChanged)]
-    assert ends == [29 * S]
+    assert ends == [60 * S]
+
+
+# Neighbours that say too much, or want to be believed for too long (decision 0148)
+
+
+def stranger(number: int, ttl: int = 65535) -> bytes:
+    return frame_of((), Mac(bytes([2, 0, 0, 1, 0, number])), ttl=ttl)
+
+
+def test_one_frame_of_a_second_neighbour_turns_dcbx_off_for_10_minutes_whatever_its_ttl() -> None:
+    port = running(pfc(0x08, willing=True))
+    peer = frame_of(DcbxTlvs(pfc=Pfc(0x10)))
+    for second in range(0, 1201, 30):
+        port.receive(peer, second * S)
+        if second == 60:
+            port.receive(stranger(1), 60 * S)
+        port.expire(second * S)
+        assert port.is_crowded == (60 <= second < 660)
+    assert port.state.pfc.oper == 0x10
+    assert [(event.at_ns, event.why) for event in told(port, NeighbourLost)] == [(660 * S, Loss.SILENT)]
+    assert port.counters["neighbours_lost.silent"] == 1
+
+
+def test_a_neighbour_that_sends_seldom_outlasts_a_second_one_that_came_later() -> None:
+    """A legal interval of an hour: alone it is believed for its TTL, and of two silent ones the first stays."""
+    port = running(pfc(0x08))
+    port.receive(frame_of((), ttl=14401), 0)
+    port.receive(stranger(1), 100 * S)
+    assert port.deadline_ns is not None
+    port.expire(700 * S)
+    assert [neighbour.frame.source for neighbour in port.neighbours] == [HIGH]
+    port.expire(14_400 * S)
+    assert len(port.neighbours) == 1
+    port.expire(14_401 * S)
+    assert not port.neighbours
+
+
+def test_neighbours_without_room_keep_the_port_crowded_for_10_minutes_at_most() -> None:
+    port = running(pfc(0x08))
+    for number in range(9):
+        port.receive(stranger(number), number * S)
+    for second in (607, 608):
+        port.expire(second * S)
+        assert port.is_crowded == (second == 607)
+
+
+def test_an_administrator_has_all_neighbours_forgotten_and_the_peer_is_found_again() -> None:
+    port = running(pfc(0x08, willing=True))
+    port.receive(peer := frame_of(DcbxTlvs(pfc=Pfc(0x10))), 1)
+    port.receive(stranger(1), 2)
+    told(port)
+    assert port.forget(3) == 2
+    assert not port.is_crowded
+    assert [event.why for event in told(port, NeighbourLost)] == [Loss.FORGOTTEN] * 2
+    port.receive(peer, 4)
+    assert port.state.pfc.oper == 0x10
+
+
+def test_a_peer_that_changes_with_every_frame_is_followed_ten_times_at_once_and_then_once_a_second() -> None:
+    port = running(pfc(0x08, willing=True))
+    changes = []
+    for number in range(5000):  # a thousand frames a second
+        now = number * S // 1000
+        port.receive(frame_of(DcbxTlvs(pfc=Pfc(number % 255 + 1))), now)
+        port.expire(now)
+        port.take_frames()
+        changes += told(port, PfcChanged)
+    assert len(changes) == 10 + 4
+    assert port.counters["held_back"] > 4900
+    while (deadline := port.deadline_ns) is not None and port.state.pfc.oper != 4999 % 255 + 1:
+        assert deadline <= 6 * S
+        port.expire(deadline)
+
+
+def test_a_frame_that_is_held_gives_way_to_what_its_neighbour_says_later() -> None:
+    port = running(pfc(0x08, willing=True))
+    for number in range(11):
+        port.receive(frame_of(DcbxTlvs(pfc=Pfc(1 << number % 2))), number)
+    assert port.state.pfc.oper == 0b10, "the eleventh frame is held"
+    port.receive(frame_of(DcbxTlvs(pfc=Pfc(0b10))), 20)
+    port.expire(2 * S)
+    assert port.state.pfc.oper == 0b10
+
+
+def test_strangers_that_flood_a_port_keep_nobody_from_being_heard() -> None:
+    """Held are the last frames of eight neighbours, and they are read in turn."""
+    port = running(pfc(0x08))
+    for number in range(30):
+        port.receive(stranger(number), number)
+    port.receive(frame_of(()), 40)
+    assert port.counters["refused.too_many_held"] > 0
+    port.link_down(50)
+    port.start(60)
+    port.receive(frame_of(()), 70)
+    assert len(port.neighbours) == 1, "another link begins anew"
+
+
+def test_a_goodbye_of_nobody_costs_no_turn() -> None:
+    port = running(pfc(0x08))
+    for number in range(200):
+        port.receive(stranger(number % 100, ttl=0), number)
+    port.receive(frame_of(DcbxTlvs(pfc=Pfc(0x10))), 300)
+    assert len(port.neighbours) == 1
+    assert port.counters["refused.shutdown_of_stranger"] == 200
 
 
 def test_a_neighbour_that_changes_its_address_is_still_the_same_and_may_win_the_tie() -> None:

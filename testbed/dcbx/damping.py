@@ -1,0 +1,74 @@
+"""How often a port takes in something new from its link: at most as often as LLDP lets one neighbour send.
+
+IEEE 802.1AB gives a transmitter 10 frames at most at once (txCreditMax), and one more each second. A neighbour that says
+something else with every frame would otherwise have this port negotiate, program a card and write a log thousands of
+times in a second. A frame beyond that is held; of each neighbour the last one, so nothing that lasts is lost. Held frames
+are read one a second, the longest held first. Frames that repeat what is known cost nothing and are never held.
+"""
+
+from __future__ import annotations
+
+from testbed.dcbx.neighbours import MOST, Identifier
+from testbed.frames.lldp import LldpFrame
+from testbed.units import Duration, Scale
+
+MOST_AT_ONCE = 10
+_TICK = Duration("1s")
+
+
+class Bucket:
+    """So many at once, and one more each `tick_ns`."""
+
+    def __init__(self, most: int, tick_ns: int) -> None:
+        self._most, self._tick_ns = most, tick_ns
+        self._full_ns = 0  # when all of them are there again
+
+    def take(self, now_ns: int) -> bool:
+        """Whether one was there; then it is taken."""
+        if self.next_ns > now_ns:
+            return False
+        self._full_ns = max(self._full_ns, now_ns) + self._tick_ns
+        return True
+
+    @property
+    def next_ns(self) -> int:
+        """When the next one can be taken; a time in the past: it can be now."""
+        return self._full_ns - (self._most - 1) * self._tick_ns
+
+
+class Damping:
+    """One port's."""
+
+    def __init__(self, scale: Scale) -> None:
+        self._tick_ns = scale.lab(_TICK).ns
+        self._held: dict[Identifier, tuple[LldpFrame, bytes]] = {}
+        self.forget()
+
+    def admits(self, now_ns: int) -> bool:
+        """Whether something new may be taken in now. It has to wait for what is held already."""
+        return not self._held and self._bucket.take(now_ns)
+
+    def hold(self, identifier: Identifier, frame: LldpFrame, octets: bytes) -> bool:
+        """Keep it in place of an earlier one; False if there is no room."""
+        if identifier not in self._held and len(self._held) == MOST:
+            return False
+        self._held[identifier] = frame, octets
+        return True
+
+    def drop(self, identifier: Identifier) -> None:
+        """The neighbour has said something later, which was taken in."""
+        self._held.pop(identifier, None)
+
+    def release(self, now_ns: int) -> tuple[LldpFrame, bytes] | None:
+        """A held frame whose time has come."""
+        if self._held and self._bucket.take(now_ns):
+            return self._held.pop(next(iter(self._held)))
+        return None
+
+    def forget(self) -> None:
+        """The link is another one now."""
+        self._held.clear()
+        self._bucket = Bucket(MOST_AT_ONCE, self._tick_ns)
+
+    def deadline_ns(self) -> int | None:
+        return self._bucket.next_ns if self._held else None

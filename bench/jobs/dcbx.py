@@ -74,6 +74,7 @@ def ip(commands: list[str], inside: int | None = None) -> None:
 def fork(interfaces: list[str], file: Path | None, log: Path | None, inside: int | None) -> int:
     """An agent in a process of its own; its pid."""
     from testbed.agent.alone import Agent
+    from testbed.agent.alone_log import LogFile
     from testbed.linux import kernel
 
     pid = os.fork()
@@ -82,8 +83,7 @@ def fork(interfaces: list[str], file: Path | None, log: Path | None, inside: int
         try:
             if inside:
                 kernel.enter_network_of(inside)
-            with open(log or os.devnull, "a", encoding="utf-8") as handle:
-                Agent(interfaces, file, lambda _: None, handle if log else None).run()
+            Agent(interfaces, file, lambda _: None, LogFile(log, print) if log else None).run()
             code = 0
         finally:
             os._exit(code)

@@ -1,10 +1,11 @@
 """The stand-alone agent: DCBX on any interfaces of the network namespace that it is started in, with sockets.
 
-It sleeps until a frame, a change of a link, a signal, a changed file or a deadline wakes it. An interface that loses
-its carrier, goes down or is removed is waited for, by its name. SIGHUP and a changed file have the settings read again;
-SIGINT and SIGTERM end it: each peer is told, and each card is left as it was found.
+It sleeps until a frame, a change of a link, a signal, a changed file, a caller or a deadline wakes it. An interface
+that loses its carrier, goes down or is removed is waited for, by its name. SIGHUP and a changed file have the settings
+read again; SIGINT and SIGTERM end it: each peer gets a shutdown frame, and each card is left as it was found.
 
-What happens at one interface is in `testbed.agent.alone_port`; what DCBX decides, in `testbed.dcbx.port`.
+What happens at one interface is in `testbed.agent.alone_port`; what DCBX decides, in `testbed.dcbx.port`; who may ask,
+in `testbed.agent.control`.
 """
 
 from __future__ import annotations
@@ -19,70 +20,100 @@ from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TextIO
 
+from testbed.agent.alone_log import LogFile
 from testbed.agent.alone_port import NEVER, AlonePort, Report, open_socket
-from testbed.agent.control import Claim
-from testbed.dcbx.config import WILLING, Config, ConfigError, parse
+from testbed.agent.control import FORGET, Access, Answer, Claim
+from testbed.agent.found import FoundFile
+from testbed.agent.sources import Source, sources_of
 from testbed.errors import UsageError, XoffError
-from testbed.linux import kernel, netlink
+from testbed.linux import kernel, netlink, privileges
 from testbed.linux.file_watch import FileWatch
 from testbed.linux.link_state import Link, LinkWatch
 
+_KEPT = (privileges.Capability.NET_RAW, privileges.Capability.NET_ADMIN)
+"""What is needed later: sockets of interfaces that come back, and settings of cards."""
+
 
 class Agent:
-    """All interfaces of one process."""
+    """All interfaces of one process. `file` has the settings of all of them; without it each has its default."""
 
     def __init__(
-        self, interfaces: Sequence[str], file: Path | None, report: Report = print, log: TextIO | None = None
+        self,
+        interfaces: Sequence[str],
+        file: Path | None = None,
+        report: Report = print,
+        log: LogFile | None = None,
+        group: int | None = None,
     ) -> None:
-        self._file = file
         self._report = report
-        self._text, config = _read(file)
-        self._config = config
         self._links = LinkWatch()
         links = _chosen(list(dict.fromkeys(interfaces)), self._links.all())
+        self._sources = sources_of((link.name for link in links), file)
         open_socket(links[0].name).close()  # whether we may, before anything else can be wrong
         self._netlink = netlink.Socket()
         self._claims: dict[str, Claim] = {}
+        self._keepers: list[FoundFile] = []
         self.ports: dict[str, AlonePort] = {}
         try:
+            access = Access(os.getuid(), group)
             for link in links:
-                self._claims[link.name] = Claim(link.name)
-                say = self._sayer(link.name)
-                self.ports[link.name] = AlonePort(link, config, self._netlink, say, log)
+                self._claims[link.name] = Claim(link.name, access)
+            for link in links:
+                say, source = self._sayer(link.name), self._sources[link.name]
+                if source.file and not file:
+                    say(f"its settings are those of {source.file}")
+                self._keepers.append(FoundFile(link.name))
+                config = source.config
+                self.ports[link.name] = AlonePort(link, config, self._netlink, say, log, keeper=self._keepers[-1])
         except BaseException:
-            self.close()
+            self._end(0)
             raise
 
-    def run(self) -> None:
-        """Until a signal ends it."""
+    def _become(self, uid: int, gid: int) -> None:
+        """Be another user than root from here on. All that root is needed for was opened before."""
+        privileges.drop(uid, gid, _KEPT)
+        for source in self._all_sources():
+            if source.file and not os.access(source.file, os.R_OK, effective_ids=True):
+                self._report(f"user {uid} cannot read {source.file}: a change of it does not count")
+
+    def run(self, become: tuple[int, int] | None = None) -> None:
+        """Until a signal ends it; as another user and group, if they are given."""
         with _signals() as signals:
             try:
+                if become:
+                    self._become(*become)
                 self._loop(signals)
             finally:
-                now_ns = time.monotonic_ns()
-                for port in self.ports.values():
-                    port.stop(now_ns)
-                self.close()
+                self._end(time.monotonic_ns())
 
-    def close(self) -> None:
+    def _end(self, now_ns: int) -> None:
+        """Leave everything as it was. Whatever goes wrong at one interface, the others are left as they were too."""
+        wrong: BaseException | None = None
         for port in self.ports.values():
+            try:
+                port.stop(now_ns)
+            except Exception as error:
+                wrong = error
             port.close()
         for claim in self._claims.values():
             claim.close()
+        for keeper in self._keepers:
+            keeper.close()
         self._links.close()
         self._netlink.close()
+        if wrong:
+            raise wrong
 
     def _loop(self, signals: socket.socket) -> None:
         timer, waiting = kernel.Timer(), select.epoll()
-        watch = FileWatch(self._file) if self._file else None
+        watches = [(FileWatch(source.file), source) for source in self._all_sources() if source.file]
         calls: dict[int, Callable[[], object]] = {timer.fd: timer.clear}
         calls[self._links.fd] = self._look_at_links
         for name, claim in self._claims.items():
-            calls[claim.fd] = partial(self._answer, name)
-        if watch:
-            calls[watch.fd] = partial(self._file_touched, watch)
+            calls[claim.fd] = partial(self._serve, name)
+        for watch, source in watches:
+            calls[watch.fd] = partial(self._file_touched, watch, source)
         for fd in (*calls, signals.fileno()):
             waiting.register(fd, select.EPOLLIN)
         sockets: dict[int, AlonePort] = {}
@@ -93,7 +124,7 @@ class Agent:
         try:
             while True:
                 self._register(waiting, sockets)
-                due_ns = min(port.deadline_ns for port in self.ports.values())
+                due_ns = self._due_ns()
                 if due_ns != set_ns:
                     timer.set(due_ns)
                     set_ns = due_ns
@@ -102,7 +133,7 @@ class Agent:
                         if self._signalled(signals):
                             return
                     elif fd in sockets:
-                        with suppress(OSError):  # the interface has just gone, which is about to be said
+                        with suppress(OSError):  # the interface has just gone, of which a message follows
                             sockets[fd].receive(time.monotonic_ns())
                     else:
                         calls[fd]()
@@ -110,11 +141,18 @@ class Agent:
                 for port in self.ports.values():
                     if port.deadline_ns <= now_ns:
                         port.expire(now_ns)
+                for name, claim in self._claims.items():
+                    if claim.deadline_ns is not None and claim.deadline_ns <= now_ns:
+                        self._serve(name)
         finally:
             waiting.close()
             os.close(timer.fd)
-            if watch:
+            for watch, _ in watches:
                 watch.close()
+
+    def _due_ns(self) -> int:
+        times = [port.deadline_ns for port in self.ports.values()]
+        return min(*times, *(claim.deadline_ns or NEVER for claim in self._claims.values()))
 
     def _register(self, waiting: select.epoll, sockets: dict[int, AlonePort]) -> None:
         """Wait for the sockets that were opened; closed ones have left by themselves."""
@@ -142,54 +180,53 @@ class Agent:
         numbers = signals.recv(64)
         if any(number != signal.SIGHUP for number in numbers):
             return True
-        self._read_again(is_asked=True)
+        if not any(source.file for source in self._all_sources()):
+            self._report("there is no file to read again; start with --config")
+        for source in self._all_sources():
+            if source.file:
+                self._read_again(source, is_asked=True)
         return False
 
-    def _read_again(self, is_asked: bool) -> None:
-        if self._file is None:
-            self._report("there is no file to read again; start with --config")
-            return
+    def _all_sources(self) -> list[Source]:
+        """Each file once."""
+        return list({id(source): source for source in self._sources.values()}.values())
+
+    def _read_again(self, source: Source, is_asked: bool) -> None:
         try:
-            text, config = _read(self._file)
+            changed = source.read_again()
         except XoffError as error:
             self._report(f"{error}; the settings stay as they were")
             return
-        if text == self._text and not is_asked:
+        if not (changed.text or is_asked):
             return
-        self._text = text
-        same = config.settings == self._config.settings
-        said = f"{self._file} was read again; " + ("nothing is different" if same else "the settings are in force")
-        if config.timers != self._config.timers:
+        said = f"{source.file} was read again; "
+        said += "the settings are in force" if changed.settings else "nothing is different"
+        if changed.timers:
             said += "; [lldp] counts from the next start of the agent"
-        self._config = Config(config.settings, self._config.timers)
         self._report(said)
-        if not same:
+        if changed.settings:
             now_ns = time.monotonic_ns()
-            for port in self.ports.values():
-                port.configure(self._config, now_ns)
+            for name, port in self.ports.items():
+                if self._sources[name] is source:
+                    port.configure(source.config, now_ns)
 
-    def _file_touched(self, watch: FileWatch) -> None:
+    def _file_touched(self, watch: FileWatch, source: Source) -> None:
         if watch.changed():
-            self._read_again(is_asked=False)
+            self._read_again(source, is_asked=False)
 
-    def _answer(self, name: str) -> None:
-        config = str(self._file) if self._file else None
-        about = {"interface": name, "pid": os.getpid(), "config": config, "now_ns": time.monotonic_ns()}
-        self._claims[name].answer({**about, "port": self.ports[name].snapshot()})
+    def _serve(self, name: str) -> None:
+        self._claims[name].serve(time.monotonic_ns(), partial(self._perform, name))
+
+    def _perform(self, name: str, request: str) -> Answer:
+        port, now_ns = self.ports[name], time.monotonic_ns()
+        about: Answer = {"interface": name, "pid": os.getpid(), "user": os.getuid(), "now_ns": now_ns}
+        if request == FORGET:
+            return about | {"forgotten": port.forget(now_ns)}
+        file = self._sources[name].file
+        return about | {"config": file and str(file), "port": port.snapshot()}
 
     def _sayer(self, name: str) -> Report:
         return lambda text: self._report(f"{name}: {text}")
-
-
-def _read(file: Path | None) -> tuple[str, Config]:
-    if file is None:
-        return "", WILLING
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ConfigError(f"{file} cannot be read: {reason}") from None
-    return text, parse(text, str(file))
 
 
 def _chosen(names: Sequence[str], links: Sequence[Link]) -> list[Link]:
@@ -215,7 +252,7 @@ def _signals() -> Iterator[socket.socket]:
     reader, writer = socket.socketpair()
     for end in (reader, writer):
         end.setblocking(False)
-    wakeup = signal.set_wakeup_fd(writer.fileno())
+    wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     previous = {number: signal.signal(number, lambda *_: None) for number in numbers}
     try:

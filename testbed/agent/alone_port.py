@@ -1,22 +1,24 @@
 """One interface of a stand-alone agent: its socket, its DCBX, its card, and what becomes of them when the link changes.
 
-It may be there or not. Whoever has it waits for its `fd` and its `deadline_ns`, and tells it what links do.
+It may be there or not. Whoever has it waits for its `fd` and its `deadline_ns`, and hands it what links do.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TextIO
+from typing import Any
 
 import testbed
-from testbed.agent.card import Card
+from testbed.agent.alone_log import LogFile
+from testbed.agent.card import Card, Keeper
 from testbed.agent.told import sentence
 from testbed.dcbx import show
+from testbed.dcbx.cautions import cautions
 from testbed.dcbx.config import Config
+from testbed.dcbx.damping import Bucket
 from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, PfcChanged
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import PortIdentity
@@ -30,8 +32,11 @@ from testbed.linux.lldp_socket import LldpSocket
 
 Report = Callable[[str], None]
 NEVER = 1 << 62
+_SECOND = 10**9
 _FOR_THE_CARD = (PfcChanged, EtsChanged, ApplicationsChanged, CnChanged)
 _VALUES = frozenset({"card", "pfc_changed", "ets_changed", "applications_changed", "cn_changed"})
+_MOST_LINES, _MOST_FRAMES = 30, 1000
+"""Lines that are reported at once, and one more each second; frames that are logged at once, and a hundred a second."""
 
 
 class AgentError(XoffError):
@@ -43,27 +48,45 @@ class AgentError(XoffError):
 class AlonePort:
     """One interface, there or not."""
 
-    def __init__(self, link: Link, config: Config, ask: netlink.Socket, report: Report, log: TextIO | None) -> None:
+    def __init__(
+        self,
+        link: Link,
+        config: Config,
+        ask: netlink.Socket,
+        report: Report,
+        log: LogFile | None,
+        *,
+        keeper: Keeper | None = None,
+    ) -> None:
         self.name = link.name
         self._config = config
         self._netlink = ask
-        self._report = report
+        self._tell = report
         self._log = log
+        self._keeper = keeper
         self._link = link
-        self._counters = {"send_failed": 0, "tagged": 0}
+        self._counters = {"send_failed": 0, "tagged": 0, "log_left_out": 0, "log_lost": 0, "lines_left_out": 0}
+        self._lines, self._frames = Bucket(_MOST_LINES, _SECOND), Bucket(_MOST_FRAMES, _SECOND // 100)
+        self._lines_left_out = 0
+        self._now_ns = 0
         self._said: dict[str, str] = {}
+        self._cautions: list[str] = []
+        self._card: Card | None = None
         self._appear(link)
         if not link.is_up:
-            report(f"it is down, and waited for; `ip link set {self.name} up` sets it up")
+            self._report(f"it is down, and waited for; `ip link set {self.name} up` sets it up")
         elif not link.has_carrier:
-            report("it has no carrier, which is waited for")
+            self._report("it has no carrier, which is waited for")
 
     def _appear(self, link: Link) -> None:
+        """The interface is there: open its socket, and find its card unless it is the same interface as before."""
         assert link.mac is not None  # an Ethernet interface has one
         self._socket: LldpSocket | None = open_socket(link.name)
         self.socket_is_new = True  # it may have the number of one that was closed
         self._link = link
-        self._card = Card(link.name, self._netlink.ask, partial(self._say_once, "card"))
+        if self._card is None:
+            say = partial(self._say_once, "card")
+            self._card = Card(link.name, self._netlink.ask, say, self._keeper, link.index)
         self._dcbx = DcbxPort(_identity(link.mac, link.name), self._config.settings, self._config.timers)
 
     @property
@@ -87,16 +110,17 @@ class AlonePort:
             self._carry_out(now_ns)
 
     def link_changed(self, link: Link, now_ns: int) -> None:
-        """Something is said of an interface that has this one's name or index."""
+        """A message about an interface that has this one's name or index."""
+        self._now_ns = now_ns
         if not link.exists or link.name != self.name:
             if link.index == self._link.index:
                 self.vanished(now_ns)
             return
         if self._socket and link.mac is not None and link.mac != self._dcbx.identity.mac:
-            self.stop(now_ns)  # as the one that the peer knows
+            self._say_goodbye(now_ns)  # as the one that the peer knows
             self._socket.close()
             self._socket = None
-            self._report(f"its address is {link.mac} now")
+            self._report(f"its address is {link.mac} now; a shutdown frame ended the one before")
         if self._socket is None:
             was_there = self._link.exists
             try:
@@ -117,7 +141,7 @@ class AlonePort:
             self.start(now_ns)
 
     def configure(self, config: Config, now_ns: int) -> None:
-        self._config = config
+        self._config = Config(config.settings, self._config.timers)
         self._dcbx.configure(config.settings, now_ns)
         self._carry_out(now_ns)
 
@@ -126,8 +150,7 @@ class AlonePort:
         if self._socket is None:
             return
         for frame in self._socket.receive():
-            if self._log:
-                self._write(show.frame_record(frame, self._dcbx.settings.version, "received", now_ns))
+            self._log_frame(frame, "received", now_ns)
             self._dcbx.receive(frame, now_ns)
             self._carry_out(now_ns)
 
@@ -135,76 +158,115 @@ class AlonePort:
         self._dcbx.expire(now_ns)
         self._carry_out(now_ns)
 
+    def forget(self, now_ns: int) -> int:
+        """Forget all neighbours; how many there were."""
+        forgotten = self._dcbx.forget(now_ns)
+        self._carry_out(now_ns)
+        return forgotten
+
     def stop(self, now_ns: int) -> None:
-        """Tell the peer, and leave the card as it was."""
+        """Have the peer forget this port, and leave the card as it was."""
         was_running = self._dcbx.is_running
-        self._dcbx.stop(now_ns)
-        self._carry_out(now_ns, tell=False)
-        restored = self._card.restore()
-        self._report(
-            f"ended{', and the peer was told to forget it' * was_running}{'; the card is as it was' * restored}"
-        )
+        self._say_goodbye(now_ns)
+        restored = self._card is not None and self._card.restore()
+        self._card = None
+        peer = "; a shutdown frame was sent to the peer" * was_running
+        self._report(f"ended{peer}{'; the card is as it was' * restored}")
 
     def close(self) -> None:
         if self._socket:
             self._socket.close()
+            self._socket = None
 
     def snapshot(self) -> dict[str, Any]:
         """For who asks: the port, and what the agent adds to it."""
         state = show.snapshot(self._dcbx)
         if self._socket:
             self._counters["tagged"] = self._socket.tagged
+        if self._log:
+            self._counters["log_lost"] = self._log.lost
         counted = {name: count for name, count in self._counters.items() if count}
         state["counters"] = {**state["counters"], **counted}
         link = "up" if self._link.can_talk else "no carrier" if self._link.is_up else "down"
-        return {"link": link if self._link.exists else "gone", "card": self._card.summary, **state}
+        card = "there is no card" if self._card is None else self._card.summary
+        return {
+            "link": link if self._link.exists else "gone",
+            "card": card,
+            "warnings": self._cautions,
+            **state,
+        }
 
     def vanished(self, now_ns: int) -> None:
         """There is no such interface any more."""
         if not self._link.exists:
             return
+        self._now_ns = now_ns
         self._link = Link(self._link.index, self.name, None, False, False, False, True, exists=False)
         self._dcbx.link_down(now_ns)
         self._carry_out(now_ns)
-        if self._socket:
-            self._socket.close()
-        self._socket = None
-        self._report("it was removed or renamed; another one of this name is waited for")
+        self.close()
+        self._card = None
+        self._report("it is gone; an interface of that name is waited for")
+
+    def _say_goodbye(self, now_ns: int) -> None:
+        self._dcbx.stop(now_ns)
+        self._carry_out(now_ns, tell=False)
 
     def _carry_out(self, now_ns: int, tell: bool = True) -> None:
+        self._now_ns = now_ns
         for frame in self._dcbx.take_frames():
             self._send(frame, now_ns)
         events = self._dcbx.take_events()
-        if any(isinstance(event, _FOR_THE_CARD) for event in events) and self._link.exists and tell:
+        if self._card and self._link.exists and tell and any(isinstance(event, _FOR_THE_CARD) for event in events):
             self._card.apply(self._dcbx.state)
         for event in events:
             record = show.record(event)
-            if self._log:
-                self._write(record)
+            self._write(record)
             if tell and (text := sentence(record)):
                 self._say_once(record["what"], text)
+        if events:
+            before, self._cautions = self._cautions, cautions(self._dcbx.settings, self._dcbx.state)
+            for text in self._cautions:
+                if tell and text not in before:
+                    self._report(f"warning: {text}")
 
     def _send(self, frame: bytes, now_ns: int) -> None:
         if self._socket is None:
             return
         try:
             self._socket.send(frame)
-        except OSError:  # the link has just gone, which is about to be said, or there is no room
+        except OSError:  # the link has just gone, of which a message follows, or there is no room
             self._counters["send_failed"] += 1
             return
-        if self._log:
-            self._write(show.frame_record(frame, self._dcbx.settings.version, "sent", now_ns))
+        self._log_frame(frame, "sent", now_ns)
 
     def _say_once(self, kind: str, text: str) -> None:
-        """A value is not said again: its event also comes when only the peer's side of it changes."""
+        """A value is not reported again: its event also comes when only the peer's side of it changes."""
         if kind not in _VALUES or self._said.get(kind) != text:
             self._said[kind] = text
             self._report(text)
 
+    def _report(self, text: str) -> None:
+        """A line for people; not more of them than they can read."""
+        if not self._lines.take(self._now_ns):
+            self._lines_left_out += 1
+            self._counters["lines_left_out"] += 1
+            return
+        missing = f" ({self._lines_left_out} lines before this one were left out)" if self._lines_left_out else ""
+        self._lines_left_out = 0
+        self._tell(f"{text}{missing}")
+
+    def _log_frame(self, frame: bytes, direction: show.Direction, now_ns: int) -> None:
+        if self._log is None:
+            return
+        if self._frames.take(now_ns):
+            self._write(show.frame_record(frame, self._dcbx.settings.version, direction, now_ns))
+        else:
+            self._counters["log_left_out"] += 1
+
     def _write(self, record: dict[str, Any]) -> None:
-        assert self._log is not None
-        self._log.write(json.dumps({"port": self.name, **record}) + "\n")
-        self._log.flush()
+        if self._log:
+            self._log.write({"port": self.name, **record})
 
 
 def open_socket(name: str) -> LldpSocket:

@@ -1,33 +1,51 @@
-"""What DCBX negotiates, given to a network card; and what of it stays words because there is nobody to do it."""
+"""What DCBX negotiates, given to a network card; and what of it is only shown, because the card cannot do it.
+
+The card is left as it was found. What that was is kept outside of the process (`Keeper`), so that it is also known to
+the agent that comes after one that was killed.
+"""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from typing import Protocol
 
 from testbed.dcbx.negotiation import PortState
 from testbed.errors import XoffError
 from testbed.frames.dcbx.values import Selector
-from testbed.linux.dcb import Ask, DcbCard, DcbError, NoDcb, in_classes
+from testbed.linux.dcb import Ask, DcbCard, DcbError, Found, NoDcb, in_classes
 from testbed.linux.netlink import NetlinkError
 
 _STILL = "what is negotiated is shown, and nobody carries it out"
 
 
-class Card:
-    """The card of one interface, or none. `report` is told once of each thing that cannot be done."""
+class Keeper(Protocol):
+    """Keeps what a card was set to; `index` is the interface's. XoffError for what cannot be done."""
 
-    def __init__(self, interface: str, ask: Ask, report: Callable[[str], None]) -> None:
+    def read(self, index: int) -> Found | None: ...
+    def write(self, index: int, found: Found) -> None: ...
+    def clear(self) -> None: ...
+
+
+class Card:
+    """The card of one interface, or none. `report` is called once for each thing that cannot be done."""
+
+    def __init__(
+        self, interface: str, ask: Ask, report: Callable[[str], None], keeper: Keeper | None = None, index: int = 0
+    ) -> None:
         self._report = report
+        self._keeper, self._index = keeper, index
         self._told: set[str] = set()
         self._card: DcbCard | None = None
         self._was_run = (False, False, False)
         self.refusals = 0
         self.summary = "carries out what is negotiated"
+        found = self._left()
         try:
-            self._card = DcbCard(interface, ask)
+            self._card = DcbCard(interface, ask, found, self._keep)
         except NoDcb as error:
             self.summary = f"{error}: {_STILL}"
+            self._forget()
         except NetlinkError as error:
             hint = ": programming a card needs CAP_NET_ADMIN" if error.code == errno.EPERM else ""
             self.summary = f"{error}{hint}; {_STILL}"
@@ -35,6 +53,8 @@ class Card:
             self.summary = f"{error}; {_STILL}"
         if self._card is None:
             self._say(self.summary)
+        elif found is not None:
+            self._say("an agent that was killed had changed the card: it is as that agent had found it")
 
     def apply(self, state: PortState) -> None:
         """Make the card do what is operational. A feature that is not run is as it was before us."""
@@ -62,19 +82,45 @@ class Card:
             self._say("defenses are announced and not carried out: a card has no setting for them")
 
     def restore(self) -> bool:
-        """Leave the card as it was; whether there was anything to leave."""
+        """Leave the card as it was; whether that was done."""
         if self._card is None:
             return False
-        self._try(self._card.restore)
+        restored = self._try(self._card.restore)
         self._card = None
-        return True
+        if restored:
+            self._forget()
+        return restored
 
-    def _try(self, change: Callable[[], None]) -> None:
+    def _left(self) -> Found | None:
+        """What an agent that was killed had found."""
+        if self._keeper is None:
+            return None
+        try:
+            return self._keeper.read(self._index)
+        except XoffError as error:
+            self._say(f"what an agent that was killed had found on the card is not known: {error}")
+            return None
+
+    def _keep(self, found: Found) -> None:
+        if self._keeper is None:
+            return
+        try:
+            self._keeper.write(self._index, found)
+        except XoffError as error:
+            self._say(f"what the card is set to cannot be kept, and a kill leaves it as it is then: {error}")
+
+    def _forget(self) -> None:
+        if self._keeper is not None:
+            self._keeper.clear()
+
+    def _try(self, change: Callable[[], None]) -> bool:
         try:
             change()
         except XoffError as error:
             self.refusals += 1
             self._say(str(error))
+            return False
+        return True
 
     def _say(self, text: str) -> None:
         if text not in self._told:

@@ -1,24 +1,46 @@
-"""Where a stand-alone agent is found: for each interface of each network namespace one lock and one socket.
+"""Where a stand-alone agent is found: for each interface one Unix socket, in the abstract namespace.
 
-The lock says that an agent is there, and goes when its process ends, however it ends. Whoever connects to the socket is
-sent one JSON object, and no more is said. Only the agent's own user can connect.
+Abstract names belong to the network namespace, as interfaces do, and go with the process that has them, however it
+ends. So one name is lock and door at once: no file is left, a name needs no quoting, and agents of different users
+meet. Who binds it first serves the interface.
+
+Whoever connects sends one line, a word of `REQUESTS`, and is sent one JSON object. The kernel says who it is: root, and
+the user who started the agent, may do everything; members of a group that was named may read; all others are refused.
+Any process of this network namespace can take a name before the agent does. It is then named, and not believed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import json
 import os
+import select
 import socket
-from collections.abc import Iterator
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import XoffError
+from testbed.linux.privileges import Capability, has
 
-_ANSWER_WITHIN_S = 5.0
-_ROOM = 1 << 20
+SHOW, FORGET = "show", "forget"
+REQUESTS = (SHOW, FORGET)
+Answer = dict[str, Any]
+
+_PREFIX = "xoff-dcbx/"
+_LONGEST_REQUEST = 64
+_LONGEST_ANSWER = 1 << 22
+_MOST_CALLERS = 16
+_WITHIN_S = 5.0
+"""How long a request may take, at either end."""
+_SECOND = 10**9
+_CREDENTIALS = struct.Struct("=iII")
+_SO_PEERGROUPS, _MOST_GROUPS = 59, 255
+_LISTENS = 0x10000  # __SO_ACCEPTCON, in the flags of /proc/net/unix
 
 
 class ControlError(XoffError):
@@ -27,127 +49,250 @@ class ControlError(XoffError):
     exit_code = 3
 
 
-def folders() -> list[Path]:
-    """Where agents may be: the system's, and the user's own."""
-    own = os.environ.get("XDG_RUNTIME_DIR")
-    return [Path("/run/xoff"), *([Path(own) / "xoff"] if own else [])]
+@dataclass(frozen=True)
+class Access:
+    """Who may ask."""
+
+    user: int
+    """Everything, as root may."""
+    group: int | None = None
+    """May read."""
+
+    def refuses(self, caller: socket.socket, request: str) -> str | None:
+        """Why who has connected may not have this; None: it may."""
+        _, user, group = _peer(caller)
+        if user in (0, self.user):
+            return None
+        if request == SHOW and self.group is not None and self.group in (group, *_groups(caller)):
+            return None
+        owners = f"root and user {self.user}" if self.user else "root"
+        if request != SHOW:
+            return f"only {owners} may have the agent {request} something"
+        members = (
+            f"members of group {self.group}" if self.group is not None else "nobody else (--group NAME lets a group)"
+        )
+        return f"{owners} may read what the agent negotiates, and {members}"
 
 
 class Claim:
-    """This process is the agent of an interface."""
+    """This process is the agent of an interface. Its `fd` is readable when `serve` has something to do."""
 
-    def __init__(self, interface: str) -> None:
-        self._path = _folder() / _name(interface)
-        self._lock = self._take_lock(interface)
-        place = self._path.with_suffix(".sock")
-        place.unlink(missing_ok=True)  # of an agent that was killed
+    def __init__(self, interface: str, access: Access) -> None:
+        self._access = access
+        self._callers: dict[int, _Caller] = {}
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        previous = os.umask(0o177)
         try:
-            self._socket.bind(str(place))
-            self._socket.listen()
+            self._socket.bind(_address(interface))
         except OSError as error:
-            self.close()
-            raise ControlError(f"no socket can be made at {place}: {error.strerror or error}") from None
-        finally:
-            os.umask(previous)
+            self._socket.close()
+            if error.errno != errno.EADDRINUSE:
+                raise ControlError(f"no socket for the agent of {interface}: {error.strerror or error}") from None
+            raise ControlError(_taken(interface)) from None
+        self._socket.listen(_MOST_CALLERS)
+        self._waiting = select.epoll()
+        self._waiting.register(self._socket, select.EPOLLIN)
 
     @property
     def fd(self) -> int:
-        return self._socket.fileno()
+        return self._waiting.fileno()
 
-    def answer(self, content: dict[str, Any]) -> None:
-        """Send it to who has connected; who does not listen is left."""
-        with contextlib.suppress(OSError):
-            caller, _ = self._socket.accept()
-            with caller:
-                caller.setblocking(False)
-                caller.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM)
-                caller.sendall(json.dumps(content).encode())
+    @property
+    def deadline_ns(self) -> int | None:
+        """When a caller that is slow is given up."""
+        return min((caller.end_ns for caller in self._callers.values()), default=None)
+
+    def serve(self, now_ns: int, perform: Callable[[str], Answer]) -> None:
+        """Do what callers ask, as far as it goes without waiting for them."""
+        for file, _ in self._waiting.poll(0):
+            if file == self._socket.fileno():
+                self._accept(now_ns)
+            elif file in self._callers:
+                self._go_on(self._callers[file], perform)
+        for caller in [one for one in self._callers.values() if one.end_ns <= now_ns]:
+            self._leave(caller)
 
     def close(self) -> None:
-        for suffix in (".sock", ".lock"):
-            self._path.with_suffix(suffix).unlink(missing_ok=True)
+        for caller in list(self._callers.values()):
+            self._leave(caller)
+        self._waiting.close()
         self._socket.close()
-        os.close(self._lock)
 
-    def _take_lock(self, interface: str) -> int:
-        path = self._path.with_suffix(".lock")
-        while True:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                pid = os.read(handle, 20).decode() or "unknown"
-                os.close(handle)
-                raise ControlError(
-                    f"an agent serves {interface} already, process {pid}; look at it with `xoff dcbx {interface}`, "
-                    "or stop it first"
-                ) from None
-            if _is_at(handle, path):
-                os.ftruncate(handle, 0)
-                os.write(handle, str(os.getpid()).encode())
-                return handle
-            os.close(handle)  # its owner has just removed it; make another
-
-
-def ask(interface: str | None = None) -> dict[str, dict[str, Any]]:
-    """What the agents of this network namespace say, by interface; ControlError if there is none."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in _sockets(interface):
+    def _accept(self, now_ns: int) -> None:
         try:
-            answer = _read(path)
+            end, _ = self._socket.accept()
+        except OSError:
+            return  # it has left already
+        end.setblocking(False)
+        if why := self._access.refuses(end, SHOW):
+            with end, contextlib.suppress(OSError):
+                end.send(_encoded({"error": why}))
+            return
+        if len(self._callers) == _MOST_CALLERS:
+            self._leave(min(self._callers.values(), key=lambda caller: caller.end_ns))
+        self._callers[end.fileno()] = _Caller(end, now_ns + int(_WITHIN_S * _SECOND))
+        self._waiting.register(end, select.EPOLLIN)
+
+    def _go_on(self, caller: _Caller, perform: Callable[[str], Answer]) -> None:
+        try:
+            if caller.answer is None:  # an empty piece: the caller sends no more
+                caller.request += caller.end.recv(_LONGEST_REQUEST + 1) or b"\n"
+                if b"\n" not in caller.request and len(caller.request) <= _LONGEST_REQUEST:
+                    return
+                caller.answer = _encoded(self._answer(caller, perform))
+                self._waiting.modify(caller.end, select.EPOLLOUT)
+            caller.answer = caller.answer[caller.end.send(caller.answer) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            caller.answer = b""
+        if not caller.answer:
+            self._leave(caller)
+
+    def _answer(self, caller: _Caller, perform: Callable[[str], Answer]) -> Answer:
+        request = read_request(caller.request)
+        if request is None:
+            return {"error": f"there is no such request; there are {', '.join(REQUESTS)}"}
+        why = self._access.refuses(caller.end, request)
+        return {"error": why} if why else perform(request)
+
+    def _leave(self, caller: _Caller) -> None:
+        self._waiting.unregister(caller.end)
+        del self._callers[caller.end.fileno()]
+        caller.end.close()
+
+
+@dataclass
+class _Caller:
+    end: socket.socket
+    end_ns: int
+    request: bytes = b""
+    answer: bytes | None = None
+
+
+def read_request(octets: bytes) -> str | None:
+    """The first line, if it is one of REQUESTS."""
+    line = octets.partition(b"\n")[0][:_LONGEST_REQUEST]
+    return next((request for request in REQUESTS if line == request.encode()), None)
+
+
+def ask(interface: str | None = None, request: str = SHOW) -> dict[str, Answer]:
+    """What the agents of this network namespace answer, by interface; ControlError if there is none."""
+    found = {}
+    for name in [interface] if interface else sorted(served()):
+        try:
+            found[name] = _ask(name, request)
         except ConnectionRefusedError:
-            continue  # its agent was killed
-        except PermissionError:
-            raise ControlError(f"{path} is another user's: look at this agent as the user that started it") from None
-        except (OSError, ValueError) as error:
-            raise ControlError(f"the agent at {path} does not answer: {error}") from None
-        found[answer["interface"]] = answer
+            continue  # there is none, or it has just ended
+        except (TimeoutError, OSError) as error:
+            raise ControlError(f"the agent of {name} does not answer: {error.strerror or error}") from None
     if not found:
         whose = f"serves {interface}" if interface else "runs"
         raise ControlError(
             f"no agent {whose} in this network namespace; start one with `xoff agent {interface or 'IFACE'}`"
         )
-    return dict(sorted(found.items()))
+    return found
 
 
-def _sockets(interface: str | None) -> Iterator[Path]:
-    for folder in folders():
-        with contextlib.suppress(OSError):
-            yield from sorted(folder.glob(f"{_name(interface or '*')}.sock"))
+def served() -> set[str]:
+    """The interfaces of this network namespace that have an agent."""
+    names = set()
+    with Path("/proc/thread-self/net/unix").open(encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            fields = line.split(maxsplit=7)
+            if len(fields) == 8 and fields[7].startswith(f"@{_PREFIX}") and int(fields[3], 16) & _LISTENS:
+                names.add(fields[7].rstrip("\n").removeprefix(f"@{_PREFIX}"))
+    return names
 
 
-def _read(path: Path) -> dict[str, Any]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
-        caller.settimeout(_ANSWER_WITHIN_S)
-        caller.connect(str(path))
-        answer = b""
-        while piece := caller.recv(1 << 16):
-            answer += piece
-    content: dict[str, Any] = json.loads(answer)
-    return content
-
-
-def _folder() -> Path:
-    """The first that can be written to."""
-    tried = folders()
-    for folder in tried:
-        with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o755, exist_ok=True)
-            if os.access(folder, os.W_OK):
-                return folder
-    listed = " or ".join(map(str, tried))
-    raise ControlError(f"there is no place for the agent's socket: {listed} cannot be written; set XDG_RUNTIME_DIR")
-
-
-def _name(interface: str) -> str:
-    """Interfaces of different network namespaces may have one name."""
-    return f"dcbx-{Path('/proc/thread-self/ns/net').stat().st_ino}-{interface}"
-
-
-def _is_at(handle: int, path: Path) -> bool:
+def read_answer(octets: bytes, interface: str) -> Answer:
+    """What an agent has sent; ControlError if it is an error, or not what an agent sends."""
     try:
-        return os.fstat(handle).st_ino == path.stat().st_ino
-    except FileNotFoundError:
-        return False
+        answer = json.loads(octets)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict) or not ("error" in answer or answer.get("interface") == interface):
+        raise ControlError(f"what serves {interface} does not answer as an agent does; is it another version of Xoff?")
+    if "error" in answer:
+        raise ControlError(f"the agent of {interface} refuses: {printable(str(answer['error']))}")
+    return answer
+
+
+def printable(text: str) -> str:
+    """Text of somebody else, for a terminal."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def connect(interface: str) -> socket.socket:
+    """A connection to what serves the interface; OSError if nothing does, or it has no time."""
+    caller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # A connection that has to wait is refused at once where a timeout of Python's makes the socket non-blocking.
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(_WITHIN_S), 0))
+        caller.connect(_address(interface))
+        caller.settimeout(_WITHIN_S)
+    except BaseException:
+        caller.close()
+        raise
+    return caller
+
+
+def _ask(interface: str, request: str) -> Answer:
+    deadline = time.monotonic() + _WITHIN_S
+    with connect(interface) as caller:
+        pid, user, _ = _peer(caller)
+        if not _is_believed(pid, user):
+            raise ControlError(f"{_holder(pid, user)} has taken the name of the agent of {interface}, and is none")
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused at once: the answer is there
+            caller.sendall(f"{request}\n".encode())
+        octets = b""
+        with contextlib.suppress(ConnectionResetError):  # the end of an answer to a request that was not read
+            while len(octets) < _LONGEST_ANSWER and (piece := caller.recv(1 << 16)):
+                octets += piece
+                caller.settimeout(max(0.001, deadline - time.monotonic()))
+    return read_answer(octets, interface)
+
+
+def _taken(interface: str) -> str:
+    """Why this process cannot be the agent of the interface."""
+    pid, user = 0, -1
+    with contextlib.suppress(OSError), connect(interface) as caller:
+        pid, user, _ = _peer(caller)
+    if user != -1 and not _is_believed(pid, user):
+        return f"{_holder(pid, user)} has taken the name of the agent of {interface}, and is none; end it"
+    whose = "" if user in (-1, os.geteuid()) else f" of user {user}"
+    return (
+        f"an agent serves {interface} already, process {pid or 'unknown'}{whose}; look at it with "
+        f"`xoff dcbx {interface}`, or stop it first"
+    )
+
+
+def _is_believed(pid: int, user: int) -> bool:
+    """An agent is root's or this user's, or can at least use packet sockets, which strangers cannot."""
+    return user in (0, os.geteuid()) or (pid > 0 and has(Capability.NET_RAW, pid))
+
+
+def _holder(pid: int, user: int) -> str:
+    return f"process {pid or 'unknown'} of user {user}"
+
+
+def _address(interface: str) -> bytes:
+    return b"\0" + os.fsencode(f"{_PREFIX}{interface}")
+
+
+def _peer(end: socket.socket) -> tuple[int, int, int]:
+    """Process, user and group of the other end."""
+    pid, user, group = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return pid, user, group
+
+
+def _groups(end: socket.socket) -> tuple[int, ...]:
+    """The other groups of the other end's user."""
+    try:
+        octets = end.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MOST_GROUPS)
+    except OSError:
+        return ()
+    return struct.unpack(f"={len(octets) // 4}I", octets)
+
+
+def _encoded(answer: Answer) -> bytes:
+    return json.dumps(answer).encode()

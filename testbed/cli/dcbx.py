@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import grp
 import json
+import os
+import pwd
+import select
+import shlex
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 from testbed.agent import control
@@ -13,47 +19,155 @@ from testbed.dcbx import show
 from testbed.errors import UsageError
 from testbed.lab.result import Exit
 
+_USER, _NOBODY, _GROUP = "xoff", "nobody", "xoff"
+_STANDARD_ERROR = 2
+_ALWAYS_FITS = 4096
+"""Octets that a pipe takes in one piece if it takes any (PIPE_BUF)."""
+
 
 def agent_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("interface", nargs="+", metavar="IFACE", help="an Ethernet interface, as in eth0")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML, see docs/dcbx.md; without: willing to all")
+    parser.add_argument("interface", nargs="*", metavar="IFACE", help="an Ethernet interface, as in eth0")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="TOML, see docs/dcbx.md; default: /etc/xoff/dcbx/IFACE.toml or /etc/xoff/dcbx.toml; else willing to all",
+    )
     parser.add_argument("--log", type=Path, metavar="FILE", help="append every frame and event, a JSON object a line")
+    parser.add_argument(
+        "--user", metavar="NAME", help="whom root becomes when its sockets are open; default: xoff, else nobody"
+    )
+    parser.add_argument(
+        "--group", metavar="NAME", help="whose members may use `xoff dcbx`; default: xoff if there is such a group"
+    )
+    parser.add_argument("--unit", action="store_true", help="print a systemd unit xoff-agent@.service, and do no more")
 
 
 def agent(options: argparse.Namespace) -> int:
     """Run DCBX on interfaces of this machine until SIGINT or SIGTERM; SIGHUP and a changed FILE change its settings."""
+    if options.unit:
+        print(unit(), end="")
+        return Exit.OK
+    if not options.interface:
+        raise UsageError("xoff agent needs an interface, as in xoff agent eth0")
     from testbed.agent.alone import Agent
+    from testbed.agent.alone_log import LogFile
 
+    user, group = _user(options.user), _group(options.group)
     with ExitStack() as stack:
         log = None
         if options.log:
             try:
-                log = stack.enter_context(options.log.open("a", encoding="utf-8"))
+                log = LogFile(options.log, _say)
             except OSError as error:
                 raise UsageError(f"--log {options.log}: {error.strerror}") from None
-        Agent(options.interface, options.config, _say, log).run()
+            stack.callback(log.close)
+        made = Agent(options.interface, options.config, _say, log, group)
+        made.run(become=user)
     return Exit.OK
+
+
+def _user(name: str | None) -> tuple[int, int] | None:
+    """Whom the process becomes: user and group; None: it stays who it is."""
+    if os.geteuid() != 0:
+        if name is not None:
+            raise UsageError(f"--user {name}: only root can become another user")
+        return None
+    for candidate in [name] if name else [_USER, _NOBODY]:
+        with contextlib.suppress(KeyError):
+            found = pwd.getpwnam(candidate)
+            return None if found.pw_uid == 0 else (found.pw_uid, found.pw_gid)
+    raise UsageError(f"--user: there is no user {name or f'{_USER}, and no {_NOBODY}'}; --user root stays root")
+
+
+def _group(name: str | None) -> int | None:
+    try:
+        return grp.getgrnam(name or _GROUP).gr_gid
+    except KeyError:
+        if name is None:
+            return None
+        raise UsageError(f"--group: there is no group {name}; `groupadd --system {name}` makes it") from None
 
 
 def dcbx_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("interface", nargs="?", metavar="IFACE", help="of an agent; all that run here, if not given")
+    parser.add_argument(
+        "--forget", action="store_true", help="have all neighbours forgotten; who is there is heard again"
+    )
 
 
 def dcbx(options: argparse.Namespace) -> int:
     """Show what the agents of this network namespace negotiate: each port and TLV, local, operational and remote."""
+    if options.forget:
+        return _forget(options)
     answers = control.ask(options.interface)
     if options.json:
         print(json.dumps(answers, indent=1))
         return Exit.OK
-    sys.stdout.write(show.table({name: answer["port"] for name, answer in answers.items()}))
-    for name, answer in answers.items():
-        port = answer["port"]
+    ports = {control.printable(name): answer["port"] for name, answer in answers.items()}
+    sys.stdout.write(show.table(ports))
+    for (name, port), answer in zip(ports.items(), answers.values(), strict=True):
         if port["link"] != "up":
             print(f"{name}: the link is {port['link']}" if port["link"] != "no carrier" else f"{name}: no carrier")
+        for line in show.details(port, answer["now_ns"]):
+            print(f"{name}: {line}")
+        for warning in port["warnings"]:
+            print(f"{name}: warning: {warning}")
         print(f"{name}: {port['card']}")
     return Exit.OK
 
 
+def _forget(options: argparse.Namespace) -> int:
+    answers = control.ask(options.interface, control.FORGET)
+    if options.json:
+        print(json.dumps(answers, indent=1))
+        return Exit.OK
+    for name, answer in answers.items():
+        print(f"{control.printable(name)}: {answer['forgotten']} forgotten; who is on the link is heard again")
+    return Exit.OK
+
+
+def unit() -> str:
+    """For systemd: an instance of it for each interface, as in `systemctl enable --now xoff-agent@eth0`."""
+    program = [sys.executable, "-m", "testbed"]
+    folder = Path(__file__).parents[2]
+    return f"""\
+[Unit]
+Description=DCBX on %I (Xoff)
+Documentation=file://{folder}/docs/dcbx.md
+Wants=sys-subsystem-net-devices-%i.device
+After=sys-subsystem-net-devices-%i.device network-pre.target
+
+[Service]
+WorkingDirectory={folder}
+ExecStart={shlex.join(program)} agent %I
+ExecReload=/bin/kill -HUP $MAINPID
+Restart=on-failure
+RestartSec=5s
+RuntimeDirectory=xoff
+RuntimeDirectoryPreserve=yes
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_SETUID CAP_SETGID CAP_SETPCAP
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_PACKET AF_NETLINK AF_UNIX AF_INET
+RestrictNamespaces=yes
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
 def _say(text: str) -> None:
-    with suppress(OSError):  # an agent whose terminal has gone still has to tell its peers when it ends
-        print(f"xoff: {text}", file=sys.stderr, flush=True)
+    """A line for people. A reader that has gone, or that does not read, neither ends the agent nor stops it."""
+    octets = f"xoff: {text}\n".encode(errors="replace")[:_ALWAYS_FITS]
+    with contextlib.suppress(OSError):
+        poll = select.poll()
+        poll.register(_STANDARD_ERROR, select.POLLOUT)
+        if poll.poll(0):
+            os.write(_STANDARD_ERROR, octets)

@@ -50,6 +50,7 @@ _SELECTORS = {
     "other-port": Selector.OTHER_PORT,
     "dscp": Selector.DSCP,
 }
+_WHOLE = 100
 _FIRST_ETHERTYPE, _LAST_DSCP, _LAST_PORT = 0x0600, 63, 0xFFFF
 _ALGORITHMS = {"strict": Tsa.STRICT, "shaped": Tsa.CBS, "vendor": Tsa.VENDOR}
 """Lists of classes that use another transmission selection than ETS."""
@@ -83,8 +84,10 @@ def parse(text: str, name: str) -> Config:
     """`name` is the file's, for messages."""
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError is one, and a number with more digits than Python reads
         raise ConfigError(f"{name} is not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{name} is not TOML that can be read: its lists or tables are nested too deep") from None
     return _config(_Table(name, "", content))
 
 
@@ -210,6 +213,9 @@ def _percents(value: Any) -> Table:
     entries = [_number(entry) for entry in _list(value)]
     if len(entries) > 8:
         raise ConfigError(f"{len(entries)} entries, and there are 8 classes")
+    for entry in entries:
+        if not 0 <= entry <= _WHOLE:
+            raise ConfigError(f"{entry} is not a share: there are 0 to 100 percent")
     return tuple(entries + [0] * (8 - len(entries)))
 
 
@@ -298,10 +304,23 @@ def _applications(top: _Table) -> ApplicationAdmin | None:
     if common:
         common.refuse_unknown()
     table = tuple(_entry(entry) for entry in entries)
+    _refuse_contradictions(top, table)
     try:
         return ApplicationAdmin(table, willing)
     except XoffError as error:
         raise top.wrong("application", str(error)) from None
+
+
+def _refuse_contradictions(top: _Table, table: Sequence[AppEntry]) -> None:
+    """One protocol has one priority: which of two counts is up to who reads the TLV."""
+    known: dict[tuple[Selector, int], int] = {}
+    names = {selector: name for name, selector in _SELECTORS.items()}
+    for entry in table:
+        before = known.setdefault((entry.selector, entry.protocol), entry.priority)
+        if before != entry.priority:
+            protocol = f"{names[entry.selector]} = {_written_protocol(entry)}"
+            message = f"{protocol} has priority {before} and priority {entry.priority}; leave one out"
+            raise top.wrong("application", message)
 
 
 def _entry(table: _Table) -> AppEntry:

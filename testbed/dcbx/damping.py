@@ -1,9 +1,9 @@
 """How often a port takes in something new from its link: at most as often as LLDP lets one neighbour send.
 
-IEEE 802.1AB gives a transmitter 10 frames at most at once (txCreditMax), and one more each second. A neighbour that says
-something else with every frame would otherwise have this port negotiate, program a card and write a log thousands of
-times in a second. A frame beyond that is held; of each neighbour the last one, so nothing that lasts is lost. Held frames
-are read one a second, the longest held first. Frames that repeat what is known cost nothing and are never held.
+IEEE 802.1AB gives a transmitter 10 frames at most at once (txCreditMax), and one more each second. A neighbour that
+says something else with every frame would otherwise have this port negotiate, program a card and write a log thousands
+of times in a second. A frame beyond that is held; of each neighbour the last one, so nothing that lasts is lost. Held
+frames are read one a second, the longest held first. Frames that repeat what is known cost nothing and are never held.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Two willing ports that follow each other, and how they come to rest (decision 0102).
 
-By its tie-break a port follows a willing peer. If the peer's tie-break is the opposite one, the peer follows this port,
-and two values can go round between them for ever. What a port sees of that is a swap: it takes over a value that it has
-left before, and then another one. The first of them alone means nothing: a peer may choose of itself what this port
-said. Also the second may mean nothing, because old frames and an administrator can make the same: so what follows from it
-is a doubt that ends by itself. While a port doubts a feature it follows no longer, but keeps the value that it has just
-taken over, and a peer that follows comes to rest on that. Two ports that doubt at the same time do not stop at the same
-time: the one with the lower address follows first, and the other keeps its value until it has.
+By its tie-break a port follows a willing peer. If the peer's tie-break is the opposite one, the peer follows this
+port, and two values can go round between them for ever. What a port sees of that is a swap: it takes over a value that
+it has left before, and then another one. The first of them alone means nothing: a peer may choose of itself what this
+port said (decision 0148). Also the second may mean nothing, because old frames and an administrator can make the same:
+so what follows from it is a doubt that ends by itself. While a port doubts a feature it follows no longer, but keeps
+the value that it has just taken over, and a peer that follows comes to rest on that. Two ports that doubt at the same
+time do not stop at the same time: the one with the lower address follows first, and the other keeps its value until it
+has.
 """
 
 from __future__ import annotations

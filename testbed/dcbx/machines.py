@@ -61,7 +61,9 @@ def symmetric(
         if wins:
             return Outcome(admin, admin != remote, "local setting: both ports are willing, and the tie-break is for us")
         if kept is not None:
-            return Outcome(kept, kept != remote, "kept for now: both ports are willing, and the same values come again and again")
+            return Outcome(
+                kept, kept != remote, "kept for now: both ports are willing, and the same values come again and again"
+            )
         return Outcome(remote, False, "the peer's: both ports are willing, and the tie-break is for the peer")
     if local_willing:
         return Outcome(remote, False, "the peer's: this port is willing and the peer is not")

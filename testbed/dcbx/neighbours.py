@@ -4,8 +4,8 @@ A neighbour is a pair of chassis ID and port ID. What it said holds until its TT
 it says TTL 0. DCBX is between two ports: while more than one neighbour is known, `only` is None and DCBX is off. There
 is room for a few neighbours; while others talk too the port stays crowded until the longest of their TTLs is over.
 
-A TTL goes up to 65535 s, and one frame of a second neighbour could turn DCBX off for as long. So while there are several
-neighbours, one that was not heard for `CROWD_TTL` is forgotten, the one that came last first, until one is left
+A TTL goes up to 65535 s, and one frame of a second neighbour could turn DCBX off for as long. So while there are
+several neighbours, one that was not heard for `CROWD_TTL` is forgotten, the one that came last first, until one is left
 (decision 0148). A neighbour that is alone on the link is believed for as long as it asks.
 """
 

@@ -12,7 +12,7 @@ Whoever writes a log adds what a port does not know: its name, as "port".
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from testbed.dcbx import words
@@ -37,8 +37,11 @@ from testbed.dcbx.port import DcbxPort
 from testbed.frames.dcbx import read, values
 from testbed.frames.dcbx.values import AppEntry, DcbxTlvs, DcbxVersion, Ets, EtsRecommendation
 from testbed.frames.lldp import FrameError, parse
+from testbed.frames.lldp_tlvs import Capabilities, Capability, ManagementAddress, Text, TextKind, Tlv
 
 Plain = dict[str, Any]
+_SECOND = 10**9
+_TEXTS = tuple(kind.name.lower() for kind in TextKind)
 Direction = Literal["sent", "received"]
 
 
@@ -62,7 +65,15 @@ def snapshot(port: DcbxPort) -> Plain:
         "crowded": port.is_crowded,
         "peer_speaks": str(version.other) if mismatch else None,  # if it is the other format
         "counters": port.counters,
+        "pfc_capability": _capability(port),
     }
+
+
+def _capability(port: DcbxPort) -> Plain:
+    """In how many traffic classes each end can have PFC, and whether the peer cannot bypass the delay of its MACsec."""
+    own, peers = port.settings.pfc, [one.dcbx.tlvs.pfc for one in port.neighbours]
+    peer = peers[0] if len(peers) == 1 else None
+    return {"local": own and own.cap, "remote": peer and peer.cap, "remote_mbc": peer and peer.mbc}
 
 
 def _feature(name: str, feature: Feature[Any]) -> Plain:
@@ -88,8 +99,46 @@ def _neighbour(neighbour: Neighbour) -> Plain:
         "mac": str(neighbour.frame.source),
         "ttl": pdu.ttl,
         "expires_ns": neighbour.expires_ns,
+        **_identity(pdu.tlvs),
         "flaws": [flaw.message for flaw in (*pdu.flaws, *neighbour.dcbx.flaws)],
     }
+
+
+def _identity(tlvs: Iterable[Tlv]) -> Plain:
+    """What a neighbour says of itself. Its texts are its own, with whatever characters; `details` leaves these out."""
+    texts = {tlv.kind: str(tlv) for tlv in tlvs if isinstance(tlv, Text)}
+    enabled = next((tlv.enabled for tlv in tlvs if isinstance(tlv, Capabilities)), None)
+    return {
+        **{kind.name.lower(): texts.get(kind) for kind in TextKind},
+        "capabilities": None if enabled is None else [str(one.name).lower() for one in Capability if enabled & one],
+        "addresses": [str(tlv) for tlv in tlvs if isinstance(tlv, ManagementAddress)],
+    }
+
+
+def details(port: Mapping[str, Any], now_ns: int) -> list[str]:
+    """Lines about the neighbours of a port, its capability, and what was counted."""
+    lines = [_introduced(neighbour, now_ns) for neighbour in port["neighbours"]]
+    capability = port["pfc_capability"]
+    if capability["local"] is not None:
+        there = "" if capability["remote"] is None else f", {capability['remote']} at the peer"
+        mbc = ", whose MACsec cannot be bypassed (MBC)" if capability["remote_mbc"] else ""
+        lines.append(f"PFC in up to {capability['local']} traffic classes here{there}{mbc}")
+    counters = ", ".join(f"{name} {count}" for name, count in port["counters"].items())
+    return [*lines, f"counters: {counters or 'none'}"]
+
+
+def _introduced(neighbour: Mapping[str, Any], now_ns: int) -> str:
+    left_s = max(0, neighbour["expires_ns"] - now_ns) // _SECOND
+    parts = [f"neighbour {neighbour['chassis_id']} port {neighbour['port_id']}, from {neighbour['mac']}"]
+    parts += [f"{name.replace('_', ' ')} {_printable(neighbour[name])}" for name in _TEXTS if neighbour[name]]
+    if neighbour["capabilities"]:
+        parts.append("/".join(neighbour["capabilities"]))
+    parts += [f"at {address}" for address in neighbour["addresses"]]
+    return f"{', '.join(parts)}; TTL {neighbour['ttl']} s, {left_s} s left"
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 # The table

@@ -1,7 +1,8 @@
 """DCB settings of a network card, over the kernel's DCB netlink (linux/dcbnl.h): ETS, PFC, application priorities.
 
 A card whose driver does not offer them, as all virtual ones, answers EOPNOTSUPP; then there is no `DcbCard`. What was
-there before is kept, so that `restore` leaves the card as it was found. Written are only those fields that DCBX
+there before is kept, and handed out before anything is changed, so that `restore` leaves the card as it was found, also
+by another process than the one that changed it. Written are only those fields that DCBX
 negotiates. Nothing here decides what is written.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,7 +29,8 @@ _INTERFACE, _IEEE, _MODE = 1, 13, 14
 _ETS, _PFC, _APPLICATIONS = 1, 2, 3
 _APPLICATION = 1
 _NESTED, _KIND = 0x8000, 0x3FFF
-_ETS_OCTETS, _PFC_OCTETS = 59, 136
+ETS_OCTETS, PFC_OCTETS = 59, 136
+"""struct ieee_ets and ieee_pfc."""
 _ETS_FIELDS = slice(3, 35)  # tc_tx_bw, tc_rx_bw, tc_tsa, prio_tc
 _PFC_ENABLED = 1
 _BY_HOST, _BY_CARD, _IEEE_VERSION = 0x01, 0x02, 0x08
@@ -55,14 +57,37 @@ class CardState:
     applications: frozenset[AppEntry]
 
 
-class DcbCard:
-    """One interface's settings. NoDcb if there are none."""
+@dataclass(frozen=True)
+class Found:
+    """What has to be restored: the settings, and who ran DCBX if that was changed."""
 
-    def __init__(self, interface: str, ask: Ask) -> None:
+    mode: int | None
+    state: CardState
+
+
+class DcbCard:
+    """One interface's settings. NoDcb if there are none.
+
+    `found` is what the card was set to before an agent that did not restore it. Otherwise it is as it is now, and
+    `keep` is called with that before the first change.
+    """
+
+    def __init__(
+        self, interface: str, ask: Ask, found: Found | None = None, keep: Callable[[Found], None] = lambda _: None
+    ) -> None:
         self._interface = interface
         self._ask = ask
-        self._mode = self._take_over()
-        self._before = self._now = self._read()
+        mode = self._foreign_mode()
+        self._now = self._read()
+        if found is None:
+            found = Found(mode, self._now)
+            keep(found)
+        self._mode, self._before = found.mode, found.state
+        if mode is not None:
+            self._take_over(mode)
+            self._now = self._read()
+        if self._now != self._before:
+            self._restore_settings()
 
     @property
     def state(self) -> CardState:
@@ -101,6 +126,10 @@ class DcbCard:
 
     def restore(self) -> None:
         """As it was; every part is tried, and the first refusal raised."""
+        mode = self._mode
+        self._restore_settings([] if mode is None else [lambda: self._set_mode(mode)])
+
+    def _restore_settings(self, then: Sequence[Callable[[], None]] = ()) -> None:
         refused: XoffError | None = None
         before = self._before
         steps: list[Callable[[], None]] = [lambda: self._write_applications(before.applications)]
@@ -108,9 +137,7 @@ class DcbCard:
             steps.append(partial(self._write_ets, before.ets))
         if before.pfc is not None:
             steps.append(partial(self._write_pfc, before.pfc))
-        if self._mode is not None:
-            steps.append(partial(self._set_mode, self._mode))
-        for step in steps:
+        for step in (*steps, *then):
             try:
                 step()
             except XoffError as error:
@@ -118,8 +145,8 @@ class DcbCard:
         if refused:
             raise refused
 
-    def _take_over(self) -> int | None:
-        """Have DCBX run by us and not by the card. Returns who ran it before, if that was changed."""
+    def _foreign_mode(self) -> int | None:
+        """Who runs DCBX, if it is not us as IEEE 802.1Q has it; None also if the driver does not say."""
         try:
             answer = self._request(_GET, _GET_MODE, b"", "asking who runs DCBX")
         except NetlinkError as error:
@@ -130,13 +157,16 @@ class DcbCard:
         mode = _single(answer, _MODE)
         if mode is None or mode & (_BY_HOST | _BY_CARD | _IEEE_VERSION) == _BY_HOST | _IEEE_VERSION:
             return None
+        return mode
+
+    def _take_over(self, mode: int) -> None:
+        """Have DCBX run by us and not by the card."""
         try:
             self._set_mode(_BY_HOST | _IEEE_VERSION)
         except DcbError:
+            self._mode = None
             if mode & _BY_CARD:
                 raise NoDcb(f"the firmware of {self._interface} runs DCBX itself, and does not hand it over") from None
-            return None
-        return mode
 
     def _set_mode(self, mode: int) -> None:
         what = "having the host run DCBX"
@@ -155,8 +185,8 @@ class DcbCard:
                 if selector in SELECTORS and priority < 8:
                     entries.add(AppEntry(priority, SELECTORS[selector], protocol))
         return CardState(
-            ets if ets and len(ets) == _ETS_OCTETS else None,
-            pfc if pfc and len(pfc) == _PFC_OCTETS else None,
+            ets if ets and len(ets) == ETS_OCTETS else None,
+            pfc if pfc and len(pfc) == PFC_OCTETS else None,
             frozenset(entries),
         )
 

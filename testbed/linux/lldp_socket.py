@@ -1,8 +1,9 @@
 """The socket through which a port hears and sends LLDP (IEEE 802.1AB 7.1 to 7.3).
 
-It taps the interface before a bridge or Open vSwitch can take the frame away, and a filter in the kernel leaves all
-other traffic alone. A frame that came with a VLAN tag is not LLDP, though the kernel has put the tag aside and the
-rest looks like it; such frames are counted and not returned. What frames mean is not known here.
+It taps the interface before a bridge or Open vSwitch can take the frame away, and a filter in the kernel leaves alone
+all that is not LLDP to one of its three group addresses. A frame that came with a VLAN tag is not LLDP, though the
+kernel has put the tag aside and the rest looks like it; such frames are counted and not returned. What frames mean is
+not known here.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class LldpSocket:
 
     def _prepare(self, interface: str) -> None:
         index = socket.if_nametoindex(interface)
-        packet_filter.attach(self._socket, packet_filter.of_type(ETHERTYPE))
+        groups = [group.octets for group in GROUPS]
+        packet_filter.attach(self._socket, packet_filter.of_type_to(ETHERTYPE, groups))
         self._socket.setsockopt(_SOL_PACKET, _AUXDATA, 1)
         self._socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
         for group in GROUPS:

@@ -1,6 +1,6 @@
 """Filters in the kernel for packet sockets, so that they take nothing but what is wanted of them.
 
-`of_type` is for sockets that see frames from the destination on, the others for those that see IPv6 packets.
+`of_type_to` is for sockets that see frames from the destination on, the others for those that see IPv6 packets.
 """
 
 from __future__ import annotations
@@ -31,10 +31,14 @@ def nothing() -> bytes:
     return _code([(_RETURN, 0, 0, _NONE)])
 
 
-def of_type(ethertype: int) -> bytes:
-    """Takes frames of one EtherType."""
-    return _code([(_LOAD_HALF, 0, 0, _TYPE_AT), (_IF_EQUAL, 0, 1, ethertype), (_RETURN, 0, 0, _ALL),
-                  (_RETURN, 0, 0, _NONE)])  # fmt: skip
+def of_type_to(ethertype: int, addresses: Iterable[bytes]) -> bytes:
+    """Takes frames of one EtherType to one of these MAC addresses."""
+    code: list[Instruction] = [(_LOAD_HALF, 0, 0, _TYPE_AT), (_IF_EQUAL, 1, 0, ethertype), (_RETURN, 0, 0, _NONE)]
+    for address in addresses:
+        word, half = struct.unpack("!IH", address)
+        code += [(_LOAD_WORD, 0, 0, 0), (_IF_EQUAL, 0, 3, word), (_LOAD_HALF, 0, 0, 4), (_IF_EQUAL, 0, 1, half),
+                 (_RETURN, 0, 0, _ALL)]  # fmt: skip
+    return _code([*code, (_RETURN, 0, 0, _NONE)])
 
 
 def ending_at(sids: Iterable[IPv6Address]) -> bytes:

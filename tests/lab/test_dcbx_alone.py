@@ -7,7 +7,7 @@ import pytest
 from .conftest import Runner
 
 
-@pytest.mark.parametrize("name", ["links", "settings", "ends", "command_line"])
+@pytest.mark.parametrize("name", ["links", "settings", "ends", "command_line", "unprivileged", "hostile"])
 def test_agent(run: Runner, name: str) -> None:
     run(f"alone:{name}").check()
 

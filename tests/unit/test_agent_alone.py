@@ -1,17 +1,19 @@
-"""Parts of the stand-alone agent that need no interface: what it says, its lock and socket, what it watches."""
+"""Parts of the stand-alone agent that need no interface: what it reports, its log, its settings, what it watches."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import struct
-import threading
 from pathlib import Path
 
 import pytest
 
-from testbed.agent import alone, control
+from testbed.agent import alone, sources
+from testbed.agent.alone_log import LogFile
 from testbed.agent.told import sentence
+from testbed.dcbx.config import WILLING, ConfigError
 from testbed.dcbx.events import (
     CnChanged,
     CrowdChanged,
@@ -50,74 +52,6 @@ MAC = Mac.parse("02:00:00:00:00:0a")
 )
 def test_events_are_said_in_a_line_or_not_at_all(event, text: str | None) -> None:  # type: ignore[no-untyped-def]
     assert sentence(json.loads(json.dumps(record(event)))) == text
-
-
-# Lock and socket
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(control, "folders", lambda: [tmp_path])
-    return tmp_path
-
-
-def test_there_is_one_agent_for_an_interface_and_another_when_it_has_ended(place: Path) -> None:
-    first = control.Claim("eth0")
-    with pytest.raises(control.ControlError) as error:
-        control.Claim("eth0")
-    assert str(error.value) == (
-        f"an agent serves eth0 already, process {os.getpid()}; look at it with `xoff dcbx eth0`, or stop it first"
-    )
-    control.Claim("eth1").close()
-    first.close()
-    assert list(place.iterdir()) == []
-    control.Claim("eth0").close()
-
-
-def test_who_asks_is_answered_and_only_the_agents_user_may_ask(place: Path) -> None:
-    claims = {name: control.Claim(name) for name in ("eth1", "eth0")}
-    modes = {path.stat().st_mode & 0o777 for path in place.iterdir()}
-    answered = [{"interface": name, "long": "x" * 300_000} for name in claims]
-    waiting = []
-    for claim, answer in zip(claims.values(), answered, strict=True):
-        waiting.append(threading.Thread(target=_answer_once, args=(claim, answer)))
-        waiting[-1].start()
-    found = control.ask()
-    for thread in waiting:
-        thread.join()
-    assert list(found) == ["eth0", "eth1"]
-    assert list(found.values()) == answered[::-1]
-    assert modes == {0o600}
-    for claim in claims.values():
-        claim.close()
-
-
-def _answer_once(claim: control.Claim, answer: dict[str, object]) -> None:
-    os.set_blocking(claim.fd, True)
-    claim.answer(answer)
-
-
-def test_nobody_to_ask_is_said_with_the_way_out(place: Path) -> None:
-    with pytest.raises(control.ControlError) as error:
-        control.ask("eth0")
-    assert str(error.value) == ("no agent serves eth0 in this network namespace; start one with `xoff agent eth0`")
-
-
-def test_a_socket_that_a_killed_agent_has_left_is_nobody(place: Path) -> None:
-    claim = control.Claim("eth0")
-    (socket,) = place.glob("*.sock")
-    socket.rename(place / "kept")
-    claim.close()
-    (place / "kept").rename(socket)
-    with pytest.raises(control.ControlError, match="no agent runs"):
-        control.ask()
-    control.Claim("eth0").close()
-
-
-def test_without_a_place_for_the_socket_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "folders", lambda: [Path("/proc/none/xoff")])
-    with pytest.raises(control.ControlError, match="/proc/none/xoff cannot be written; set XDG_RUNTIME_DIR"):
-        control.Claim("eth0")
 
 
 # Links
@@ -195,3 +129,92 @@ def test_a_file_is_seen_to_change_when_it_is_written_or_replaced_and_no_other_is
 def test_a_folder_that_is_not_there_cannot_be_watched(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
         FileWatch(tmp_path / "none" / "a.toml")
+
+
+def test_settings_are_those_of_the_interface_else_those_of_all_else_willing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "DEFAULTS", tmp_path)
+    (tmp_path / "dcbx").mkdir()
+    assert sources.sources_of(["p1.1"], None)["p1.1"].config == WILLING
+    (tmp_path / "dcbx.toml").write_text("[pfc]\nenabled = [3]")
+    (tmp_path / "dcbx" / "p1.1.toml").write_text("[pfc]\nenabled = [4]")
+    own = tmp_path / "own.toml"
+    own.write_text("[pfc]\nenabled = [5]")
+    found = sources.sources_of(["p1", "p1.1", "q[1]"], None)
+    enabled = [source.config.settings.pfc and source.config.settings.pfc.enabled for source in found.values()]
+    assert enabled == [8, 16, 8]
+    assert found["p1"] is found["q[1]"], "a file that several have is read once"
+    named = sources.sources_of(["p1", "p1.1"], own)
+    assert named["p1"] is named["p1.1"]
+    assert named["p1"].file == own
+
+
+def test_a_file_that_is_read_again_changes_settings_and_not_timers(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text("[pfc]\nenabled = [3]")
+    source = sources.Source(file)
+    assert source.read_again() == sources.Changed(False, False, False)
+    file.write_text("[pfc]\nenabled = [4]\n[lldp]\nhold = 2")
+    assert source.read_again() == sources.Changed(True, True, True)
+    assert source.config.timers == WILLING.timers
+    for wrong in ("x", f"a = {'[' * 5000}", "\N{REPLACEMENT CHARACTER}", " " * 2_000_000):
+        file.write_text(wrong)
+        before = source.config
+        with pytest.raises(ConfigError):
+            source.read_again()
+        assert source.config == before
+
+
+# The log
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_full_disk_ends_nothing_and_what_is_not_written_is_counted() -> None:
+    said: list[str] = []
+    log = LogFile(Path("/dev/full"), said.append)
+    for number in range(3):
+        log.write({"port": "eth0", "number": number})
+    assert log.lost == 3
+    assert said == ["the log /dev/full cannot be written: No space left on device; what is missing is counted"]
+    log.close()
+
+
+def test_a_log_that_can_be_written_again_says_how_much_is_missing(tmp_path: Path) -> None:
+    """A pipe that nobody reads is full after a while, and takes only a part of a line; the agent does not wait."""
+    path, said = tmp_path / "pipe", list[str]()
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = LogFile(path, said.append)
+    while not log.lost:
+        log.write({"port": "eth0", "t_ns": 1, "text": "x" * 5000})
+    log.write({"port": "eth0", "t_ns": 2})
+    lost = log.lost
+    os.set_blocking(reader, True)
+    read = os.read(reader, 1 << 20)
+    log.write({"port": "eth0", "t_ns": 3})
+    read += os.read(reader, 1 << 20)
+    torn, missing, last = read.decode().splitlines()[-3:]
+    assert "xxx" in torn
+    assert {name: json.loads(missing)[name] for name in ("what", "lines", "port")} == {
+        "what": "lines_lost",
+        "lines": lost,
+        "port": "eth0",
+    }
+    assert json.loads(last)["t_ns"] == 3
+    assert log.lost == lost
+    assert said[-1] == f"the log {path} can be written again; {lost} lines are missing"
+    log.close()
+    os.close(reader)
+
+
+def test_each_line_of_the_log_has_the_time_of_day(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "log", pytest.fail)
+    log.write({"what": "frame", "t_ns": 5})
+    log.close()
+    (line,) = lines(tmp_path / "log")
+    assert line["t_ns"] == 5
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", str(line["time"]))

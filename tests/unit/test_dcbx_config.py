@@ -210,6 +210,15 @@ def test_the_page_shows_a_file_with_every_key_and_it_is_right() -> None:
             "[[application]]\ntcp = 80\npriority = 8",
             "f: [[application]] number 1: 8 is not a priority: there are 0 to 7",
         ),
+        (
+            "[[application]]\ntcp = 80\npriority = 1\n[[application]]\ntcp = 80\npriority = 2",
+            "f: application: tcp = 80 has priority 1 and priority 2; leave one out",
+        ),
+        (
+            "[ets]\nclasses = [0,0,0,0,0,0,0,0]\nbandwidth = [-1, 101]",
+            "f: [ets] bandwidth: -1 is not a share: there are 0 to 100 percent",
+        ),
+        (f"a = {'[' * 5000}", "f is not TOML that can be read: its lists or tables are nested too deep"),
         ("version = 'draft'\n[[application]]\ndscp = 1\npriority = 1", "f: the draft format has no selector for DSCP"),
         ("[lldp]\ninterval = 30", "f: [lldp] interval: 30 has no unit: write for example '30s'"),
         ("[lldp]\nhold = 0", "f: [lldp]: LLDP hold is 0, and has to be 1 to 100"),
@@ -268,7 +277,8 @@ def settings(draw: st.DrawFn) -> DcbxSettings:
         pfc = PfcAdmin(draw(masks), *flags, octet, headroom)
     applications = None
     if draw(st.booleans()):
-        applications = ApplicationAdmin(tuple(entry() for _ in range(draw(st.integers(0, 4)))), draw(st.booleans()))
+        drawn = {(one.selector, one.protocol): one for one in (entry() for _ in range(draw(st.integers(0, 4))))}
+        applications = ApplicationAdmin(tuple(drawn.values()), draw(st.booleans()))
     cn = CnAdmin(draw(masks), is_draft and draw(st.booleans())) if draw(st.booleans()) else None
     return DcbxSettings(version, draw(maybe(st.sampled_from(TieBreak))), 8, ets, pfc, applications, cn)
 

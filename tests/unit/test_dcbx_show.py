@@ -36,10 +36,11 @@ from testbed.dcbx.settings import (
     DcbxSettings,
     EtsAdmin,
     PfcAdmin,
+    PortIdentity,
     Recommend,
     Shares,
 )
-from testbed.dcbx.show import frame_record, record, snapshot, table
+from testbed.dcbx.show import details, frame_record, record, snapshot, table
 from testbed.dcbx.words import NAMES
 from testbed.frames import Mac
 from testbed.frames.dcbx import encode, read
@@ -56,7 +57,7 @@ from testbed.frames.dcbx.values import (
     Selector,
 )
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
-from testbed.frames.lldp_tlvs import Organisational
+from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Organisational, Text, TextKind
 
 DRAFT, PUBLISHED = DcbxVersion.DRAFT, DcbxVersion.PUBLISHED
 GROUPS = Ets((0, 0, 0, 1, 1, 0, 13, 15), (70, 30, 0, 0, 0, 0, 0, 0))
@@ -281,10 +282,33 @@ def test_a_snapshot_has_every_feature_and_what_was_counted() -> None:
         "ttl": 121,
         "expires_ns": link.b.neighbours[0].expires_ns,
         "flaws": [],
+        "port_description": None,
+        "system_name": None,
+        "system_description": None,
+        "capabilities": None,
+        "addresses": [],
     }
+    assert seen["pfc_capability"] == {"local": 8, "remote": 8, "remote_mbc": False}
     assert (seen["running"], seen["version"], seen["tie_break"]) == (True, "published", "higher")
     assert (seen["crowded"], seen["peer_speaks"], seen["counters"]) == (False, None, link.b.counters)
     assert (seen["mac"], seen["chassis_id"], seen["port_id"]) == (str(HIGH), str(HIGH), "eth0")
+
+
+def test_the_details_say_who_the_peer_is_how_long_it_is_believed_and_what_was_counted() -> None:
+    texts = Text(TextKind.SYSTEM_NAME, b"leaf1"), Text(TextKind.PORT_DESCRIPTION, b"up\x1b[2Jlink")
+    mine = Capabilities(0x14, 0x04), ManagementAddress.ip("192.0.2.1")
+    identity = replace(PortIdentity.of(HIGH, "eth7"), tlvs=(*texts, *mine))
+    peer = DcbxPort(identity, DcbxSettings(pfc=PfcAdmin(0x18, cap=2)))
+    peer.start(0)
+    port = make_port(LOW, DcbxSettings(pfc=PfcAdmin(0x08)))
+    port.start(0)
+    port.receive(peer.take_frames()[0], 0)
+    assert details(snapshot(port), 21 * S + 1) == [
+        "neighbour 02:00:00:00:00:0b port eth7, from 02:00:00:00:00:0b, port description up?[2Jlink, "
+        "system name leaf1, bridge, at 192.0.2.1; TTL 121 s, 99 s left",
+        "PFC in up to 8 traffic classes here, 2 at the peer",
+        "counters: frames_in 1, frames_out 2, neighbours_found 1",
+    ]
 
 
 @pytest.mark.slow

@@ -71,9 +71,16 @@ def test_only_what_has_a_routing_header_and_is_for_a_prefix_is_taken() -> None:
     assert taken(packet_filter.routed_to(prefixes), [*wrong, *right]) == right
 
 
-def test_only_frames_of_a_type_are_taken() -> None:
-    right, wrong = bytes(12) + b"\x88\xcc" + bytes(46), bytes(12) + b"\x88\x08" + bytes(46)
-    assert taken(packet_filter.of_type(0x88CC), [wrong, right, b"\x88\xcc"]) == [right]
+def test_only_frames_of_a_type_to_one_of_the_addresses_are_taken() -> None:
+    groups = [bytes.fromhex(f"0180c20000{last}") for last in ("0e", "03", "00")]
+    others = [bytes.fromhex(text) for text in ("ffffffffffff", "02000000000a", "0180c200000f", "0180c300000e")]
+
+    def frame(to: bytes, ethertype: int = 0x88CC) -> bytes:
+        return to + bytes(6) + ethertype.to_bytes(2, "big") + bytes(46)
+
+    right = [frame(group) for group in groups]
+    wrong = [*map(frame, others), *(frame(group, 0x8808) for group in groups), b"\x88\xcc", groups[0]]
+    assert taken(packet_filter.of_type_to(0x88CC, groups), [*wrong, *right]) == right
 
 
 def test_a_filter_for_nothing_takes_nothing() -> None:

@@ -58,6 +58,9 @@ def links(run: Run) -> None:
         command("ip", "link", "set", "dev", OURS, "address", "02:00:00:00:00:77")
         until(lambda: ours.state()["mac"] == "02:00:00:00:00:77" and ours.state()["neighbours"], 3)
         run.claim("another address", follows(ours, [3]), equals=True)
+        said = [line for line in ours.text(ours.output).splitlines() if "address" in line or "ended" in line]
+        wanted = "xoff: a0: its address is 02:00:00:00:00:77 now; a shutdown frame ended the one before"
+        run.claim("another address, as it is said", said, equals=[wanted])
         settle(1)
         command("ip", "link", "delete", "dev", OURS)
         until(lambda: ours.state()["link"] == "gone", 3)
@@ -123,7 +126,7 @@ def ends(run: Run) -> None:
             run.claim(f"{number.name}: exit code", ours.end(number), equals=0)
             said = ours.text(ours.output).splitlines()[lines:]
             run.claim(
-                f"{number.name}: last words", said, equals=["xoff: a0: ended, and the peer was told to forget it"]
+                f"{number.name}: last words", said, equals=["xoff: a0: ended; a shutdown frame was sent to the peer"]
             )
             run.claim(f"{number.name}: its peer knows at once", follows(theirs, []), equals=True)
             why = theirs.records("neighbour_lost")[-1]["why"]
@@ -182,6 +185,73 @@ def command_line(run: Run) -> None:
                 run.claim("what is missing here is said", "takes no DCB settings" in text, equals=True)
 
 
+@experiment(timeout="120s", files=FILES)
+def unprivileged(run: Run) -> None:
+    """Once its sockets are open it is no longer root; interfaces may come and go, and a full disk ends nothing."""
+    folder = run.directory
+    with cable(), agent(folder, None, THEIRS, is_far=True) as theirs:
+        ours = Agent(folder, THREE, more=("--user", "nobody", "--log", "/dev/full"), waits=False)
+        run.claim("agreed", follows(theirs, [3]), equals=True)
+        status = Path(f"/proc/{ours.process.pid}/status").read_text()
+        found = {
+            line.split(":")[0]: line.split()[1:] for line in status.splitlines() if line[:3] in ("Uid", "Gid", "Cap")
+        }
+        run.claim("its user", set(found["Uid"]), equals={"65534"})
+        run.claim("its capabilities: NET_ADMIN and NET_RAW", int(found["CapPrm"][0], 16), equals=1 << 12 | 1 << 13)
+        run.claim("it cannot get others", int(found["CapBnd"][0], 16) & ~(1 << 12 | 1 << 13), equals=0)
+        run.claim("lines that were not logged are counted", ours.state()["counters"]["log_lost"], at_least=3)
+        command("ip", "link", "delete", "dev", OURS)
+        until(lambda: ours.state()["link"] == "gone", 3)
+        far = ("peer", "name", THEIRS, "address", HIGH, "netns", PEER)
+        command("ip", "link", "add", "name", OURS, "address", LOW, "type", "veth", *far)
+        at_peer("ip", "link", "set", "dev", THEIRS, "up")
+        command("ip", "link", "set", "dev", OURS, "up")
+        run.claim("an interface that comes back is served", follows(theirs, [3]), equals=True)
+        run.claim("exit code", ours.end(), equals=0)
+        run.claim("its peer knows at once", follows(theirs, []), equals=True)
+
+
+@experiment(timeout="120s", files=FILES)
+def hostile(run: Run) -> None:
+    """A peer that changes with every frame, a second neighbour with the longest TTL, and an administrator's way out."""
+    from testbed.dcbx.settings import PortIdentity
+    from testbed.frames import Mac
+    from testbed.frames.dcbx import encode
+    from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion, Pfc
+    from testbed.frames.lldp import Lldpdu, LldpFrame
+    from testbed.linux import kernel
+    from testbed.linux.lldp_socket import LldpSocket
+
+    def frame(last: int, enabled: int, ttl: int = 65535) -> bytes:
+        mac = Mac(bytes([2, 0, 0, 0, 0, last]))
+        identity = PortIdentity.of(mac, "x")
+        tlvs = tuple(encode(DcbxVersion.PUBLISHED, DcbxTlvs(pfc=Pfc(enabled))))
+        return LldpFrame(mac, Lldpdu(identity.chassis_id, identity.port_id, ttl, tlvs)).encode()
+
+    folder = run.directory
+    with cable(), agent(folder, WILLING) as ours:
+        namespace = os.open(f"/run/netns/{PEER}", os.O_RDONLY)
+        with kernel.in_network(namespace):
+            theirs = LldpSocket(THEIRS)
+        for number in range(2000):
+            theirs.send(frame(0xB, number % 255 + 1))
+            settle(0.001)
+        run.claim("changes in 2 s of a change each ms", len(ours.records("pfc_changed")), at_most=14)
+        run.claim("lines for people", len(ours.text(ours.output).splitlines()), at_most=20)
+        run.claim("the last one counts", follows(ours, [0, 1, 2, 3, 4, 6, 7]), equals=True)
+        theirs.send(frame(0xC, 1))
+        until(lambda: ours.state()["crowded"], 3)
+        run.claim("a second neighbour", ours.state()["crowded"], equals=True)
+        code, text = xoff(folder, "dcbx", OURS, "--forget")
+        wanted = "a0: 2 forgotten; who is on the link is heard again"
+        run.claim("xoff dcbx --forget", [code, text], equals=[0, wanted])
+        settle(2)
+        theirs.send(frame(0xB, 0x10))
+        run.claim("the peer is followed again", follows(ours, [4]), equals=True)
+        theirs.close()
+        os.close(namespace)
+
+
 @experiment(timeout="60s", files=FILES)
 def sockets(run: Run) -> None:
     """What an LLDP socket returns, and what not."""
@@ -208,6 +278,10 @@ def sockets(run: Run) -> None:
         tagged = [plain[:12] + bytes.fromhex(tag) + plain[12:] for tag in ("81000005", "81006000")]
         run.claim("none with a tag, of a VLAN or of a priority", heard(*tagged), equals=[])
         run.claim("these are counted", ours.tagged, equals=2)
+        elsewhere = [bytes.fromhex(to) + plain[6:] for to in ("ffffffffffff", LOW.replace(":", ""), "0180c200000f")]
+        run.claim("none to an address that is not LLDP's", heard(*elsewhere), equals=[])
+        groups = [bytes.fromhex(f"0180c20000{last}") + plain[6:] for last in ("0e", "03", "00")]
+        run.claim("those to each of LLDP's three", heard(*groups), equals=[frame.hex() for frame in groups])
         run.claim("no other protocol", heard(plain[:12] + bytes.fromhex("0800") + plain[14:]), equals=[])
         run.claim("a flood comes in parts", [len(heard(*[plain] * 40)), len(heard())], equals=[32, 8])
         groups = command("ip", "maddress", "show", "dev", OURS)

@@ -104,18 +104,24 @@ class Agent:
     """`xoff agent` at an end, with a file of its own."""
 
     def __init__(
-        self, folder: Path, settings: DcbxSettings | str | None, interface: str = OURS, is_far: bool = False
+        self,
+        folder: Path,
+        settings: DcbxSettings | str | None,
+        interface: str = OURS,
+        is_far: bool = False,
+        more: Sequence[str] = ("--user", "root"),  # the folder of a run is root's, and settings are read again there
+        waits: bool = True,
     ) -> None:
         self._interface = interface
         self.file = folder / f"{interface}.toml"
         self.log = folder / f"{interface}.jsonl"
         self.output = folder / f"{interface}.txt"
-        words = ["agent", interface, "--log", str(self.log)]
+        words = ["agent", interface, "--log", str(self.log), *more]
         if settings is not None:
             self.write(settings)
             words += ["--config", str(self.file)]
         self.process = Process(words, self.output, is_far)
-        if not until(lambda: self.process.has_ended() or '"frame"' in self.text(self.log), 20):
+        if waits and not until(lambda: self.process.has_ended() or '"frame"' in self.text(self.log), 20):
             raise RuntimeError(f"the agent did not start: {self.text(self.output)}")
 
     def write(self, settings: DcbxSettings | str) -> None:
@@ -189,7 +195,8 @@ def some_settings(dice: random.Random, version: DcbxVersion = DcbxVersion.PUBLIS
         return AppEntry(dice.randrange(8), selector, dice.randint(least, most))
 
     def entries() -> tuple[AppEntry, ...]:
-        return tuple(dict.fromkeys(entry() for _ in range(dice.randrange(9))))
+        drawn = [entry() for _ in range(dice.randrange(9))]
+        return tuple({(one.selector, one.protocol): one for one in drawn}.values())  # a protocol has one priority
 
     table = Ets(assignment(), bandwidth(), None if is_draft else tsa())
     if is_draft:

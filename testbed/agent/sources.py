@@ -1,0 +1,67 @@
+"""Where the settings of a stand-alone agent's interface come from: a file that was named, or one at the default place.
+
+Without either the interface is willing to take everything from its peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.dcbx.config import WILLING, Config, ConfigError, parse
+
+DEFAULTS = Path("/etc/xoff")
+_LARGEST = 1 << 20
+"""Octets. Every key written out, with a full application table, are 12 000."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What reading a file again has changed."""
+
+    text: bool
+    settings: bool
+    timers: bool
+
+
+class Source:
+    """Of one file; None: there is none."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        self._text, self.config = read(file) if file else ("", WILLING)
+
+    def read_again(self) -> Changed:
+        """ConfigError: nothing has changed. Timers stay as they were at the start."""
+        assert self.file is not None
+        before, (text, config) = self.config, read(self.file)
+        changed = Changed(text != self._text, config.settings != before.settings, config.timers != before.timers)
+        self._text, self.config = text, Config(config.settings, before.timers)
+        return changed
+
+
+def sources_of(interfaces: Iterable[str], file: Path | None) -> dict[str, Source]:
+    """Of each interface: `file`, or what is at its default place. Interfaces with one file share its source."""
+    files = {name: file or _default(name) for name in interfaces}
+    sources = {each: Source(each) for each in dict.fromkeys(files.values())}
+    return {name: sources[each] for name, each in files.items()}
+
+
+def _default(interface: str) -> Path | None:
+    places = DEFAULTS / "dcbx" / f"{interface}.toml", DEFAULTS / "dcbx.toml"
+    return next((place for place in places if place.exists()), None)
+
+
+def read(file: Path) -> tuple[str, Config]:
+    """Its text and what it says; ConfigError if that cannot be followed."""
+    try:
+        with file.open("rb") as octets:
+            content = octets.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise ConfigError(f"{file} is larger than {_LARGEST} octets, and is no file of settings")
+        text = content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"{file} cannot be read: {reason}") from None
+    return text, parse(text, str(file))

@@ -1,0 +1,234 @@
+"""Where a stand-alone agent is found: one name for an interface, who may ask, and what a caller can do to it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from testbed.agent import control
+from testbed.agent.control import FORGET, SHOW, Access, Answer, Claim, ControlError
+
+PREFIX = f"unit{os.getpid()}"
+"""Interfaces of this run alone: the names are those of the whole network namespace."""
+OWN = Access(os.getuid())
+
+
+def name(text: str) -> str:
+    return f"{PREFIX}{text}"
+
+
+@contextmanager
+def served(*names: str, access: Access = OWN, size: int = 0) -> Iterator[dict[str, list[str]]]:
+    """An agent that answers to each name; what was asked of it."""
+    claims = {one: Claim(one, access) for one in names}
+    asked: dict[str, list[str]] = {one: [] for one in names}
+    ended = threading.Event()
+
+    def perform(one: str, request: str) -> Answer:
+        asked[one].append(request)
+        return {"interface": one, "request": request, "long": "x" * size}
+
+    def run() -> None:
+        while not ended.is_set():
+            for one, claim in claims.items():
+                claim.serve(time.monotonic_ns(), lambda request, one=one: perform(one, request))  # type: ignore[misc]
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield asked
+    finally:
+        ended.set()
+        thread.join()
+        for claim in claims.values():
+            claim.close()
+
+
+def test_there_is_one_agent_for_an_interface_and_another_when_it_has_ended() -> None:
+    first = Claim(name("0"), OWN)
+    with pytest.raises(ControlError) as error:
+        Claim(name("0"), OWN)
+    assert str(error.value) == (
+        f"an agent serves {name('0')} already, process {os.getpid()}; look at it with `xoff dcbx {name('0')}`, "
+        "or stop it first"
+    )
+    Claim(name("1"), OWN).close()
+    first.close()
+    Claim(name("0"), OWN).close()
+
+
+def test_agents_of_different_users_meet_whatever_their_runtime_folders_are(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Claim(name("0"), Access(os.getuid()))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with pytest.raises(ControlError, match="serves"):
+        Claim(name("0"), Access(os.getuid() + 1))
+    first.close()
+
+
+@pytest.mark.parametrize("names", [("p1", "p1.1", "p1.2"), ("q[1]", "q1", "q?", "q*", "*")])
+def test_names_with_dots_and_glob_characters_are_themselves_and_no_others(names: tuple[str, ...]) -> None:
+    own = [name(one) for one in names]
+    with served(*own) as asked:
+        assert {one for one in control.served() if one.startswith(PREFIX)} == set(own)
+        for one in own:
+            assert control.ask(one)[one]["interface"] == one
+        assert asked == {one: [SHOW] for one in own}
+        with pytest.raises(ControlError, match="no agent serves"):
+            control.ask(name("[q]1"))
+
+
+def test_a_long_answer_comes_whole() -> None:
+    with served(name("0"), size=1_000_000):
+        assert len(control.ask(name("0"))[name("0")]["long"]) == 1_000_000
+
+
+def test_nobody_to_ask_is_said_with_the_way_out() -> None:
+    with pytest.raises(ControlError) as error:
+        control.ask(name("none"))
+    wanted = f"no agent serves {name('none')} in this network namespace; start one with `xoff agent {name('none')}`"
+    assert str(error.value) == wanted
+
+
+def test_a_killed_agent_leaves_nothing_in_the_way() -> None:
+    pid = os.fork()
+    if pid == 0:
+        Claim(name("0"), OWN)
+        os.kill(os.getpid(), 9)
+    os.waitpid(pid, 0)
+    with pytest.raises(ControlError, match="no agent serves"):
+        control.ask(name("0"))
+    Claim(name("0"), OWN).close()
+
+
+# Who may ask
+
+
+@pytest.fixture
+def as_user(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """Has the agent take its callers for this user, with these groups."""
+
+    def be(user: int, *groups: int) -> None:
+        monkeypatch.setattr(control, "_peer", lambda _: (1, user, groups[0]))
+        monkeypatch.setattr(control, "_groups", lambda _: groups[1:])
+
+    return be
+
+
+@pytest.mark.parametrize(
+    ("user", "groups", "group", "may"),
+    [
+        (0, (0,), None, {SHOW, FORGET}),
+        (7, (7,), None, {SHOW, FORGET}),
+        (8, (8,), None, set()),
+        (8, (8, 9), None, set()),
+        (8, (8, 9), 9, {SHOW}),
+        (8, (9,), 9, {SHOW}),
+        (8, (8, 10), 9, set()),
+    ],
+    ids=["root", "its user", "another", "no group is named", "a member", "its first group", "of another group"],
+)
+def test_its_user_and_root_may_everything_and_a_group_may_read(
+    as_user, user: int, groups: tuple[int, ...], group: int | None, may: set[str]
+) -> None:  # type: ignore[no-untyped-def]
+    as_user(user, *groups)
+    ends = socket.socketpair()
+    access = Access(7, group)
+    assert {request for request in (SHOW, FORGET) if access.refuses(ends[0], request) is None} == may
+    for end in ends:
+        end.close()
+
+
+def test_the_kernel_says_who_the_caller_is() -> None:
+    ends = socket.socketpair()
+    assert control._peer(ends[0]) == (os.getpid(), os.getuid(), os.getgid())
+    assert set(control._groups(ends[0])) == set(os.getgroups())
+    for end in ends:
+        end.close()
+
+
+def test_who_may_not_ask_is_told_why() -> None:
+    with served(name("0"), access=Access(4_000_000_000)) as asked:
+        if os.getuid() == 0:
+            pytest.skip("root may ask every agent")
+        with pytest.raises(ControlError, match="refuses: root and user 4000000000 may read"):
+            control.ask(name("0"))
+        assert asked == {name("0"): []}
+
+
+def test_a_process_that_is_no_agent_is_named_and_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any process may take a name; only those that could be agents are."""
+    monkeypatch.setattr(control, "_is_believed", lambda *_: False)
+    whose = f"process {os.getpid()} of user {os.getuid()} has taken the name of the agent of {name('0')}, and is none"
+    with served(name("0")) as asked:
+        for attempt, text in (
+            (lambda: control.ask(name("0")), whose),
+            (lambda: Claim(name("0"), OWN), f"{whose}; end it"),
+        ):
+            with pytest.raises(ControlError) as error:
+                attempt()
+            assert str(error.value) == text
+        assert asked == {name("0"): []}
+
+
+def test_a_stranger_without_packet_sockets_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "has", lambda *_: False)
+    assert [control._is_believed(1, user) for user in (0, os.geteuid(), os.geteuid() + 1)] == [True, True, False]
+    monkeypatch.setattr(control, "has", lambda *_: True)
+    assert control._is_believed(1, os.geteuid() + 1)
+    assert not control._is_believed(0, os.geteuid() + 1)
+
+
+# What callers can do
+
+
+def test_callers_that_say_nothing_keep_nobody_out_and_are_given_up() -> None:
+    with served(name("0")) as asked:
+        silent = [control.connect(name("0")) for _ in range(100)]
+        assert control.ask(name("0"))[name("0")]["request"] == SHOW
+        assert silent[0].recv(1) == b""  # the oldest had to go
+        assert asked == {name("0"): [SHOW]}
+        for one in silent:
+            one.close()
+
+
+def test_a_caller_is_given_up_after_its_time() -> None:
+    claim = Claim(name("0"), OWN)
+    caller = control.connect(name("0"))
+    claim.serve(0, lambda _: pytest.fail("nothing was asked"))  # type: ignore[arg-type, return-value]
+    assert claim.deadline_ns == 5 * 10**9
+    claim.serve(5 * 10**9, lambda _: pytest.fail("nothing was asked"))  # type: ignore[arg-type, return-value]
+    assert caller.recv(1) == b""
+    assert claim.deadline_ns is None
+    claim.close()
+    caller.close()
+
+
+@pytest.mark.parametrize("octets", [b"SHOW\n", b"x" * 100, b"\n", b"\x00\xff\n", b"show now\n", b"s" * 5000])
+def test_what_is_no_request_is_answered_with_those_there_are(octets: bytes) -> None:
+    with served(name("0")) as asked, control.connect(name("0")) as caller:
+        caller.sendall(octets)
+        assert b"there is no such request; there are show, forget" in caller.recv(1000)
+        assert asked == {name("0"): []}
+
+
+@pytest.mark.parametrize(
+    "octets", [b"", b"x", b"[]", b"1", b"{}", b'{"interface": "eth1"}', b"[" * 100_000, b"\xff", b'{"interface": 1}']
+)
+def test_an_answer_that_is_no_agents_is_refused(octets: bytes) -> None:
+    with pytest.raises(ControlError, match="what serves eth0 does not answer as an agent does"):
+        control.read_answer(octets, "eth0")
+
+
+def test_a_refusal_is_said_without_what_could_move_a_terminal() -> None:
+    with pytest.raises(ControlError) as error:
+        control.read_answer(b'{"error": "no \\u001b[2J"}', "eth0")
+    assert str(error.value) == "the agent of eth0 refuses: no ?[2J"

@@ -109,6 +109,7 @@ class Agent:
         settings: DcbxSettings | str | None,
         interface: str = OURS,
         is_far: bool = False,
+        *,
         more: Sequence[str] = ("--user", "root"),  # the folder of a run is root's, and settings are read again there
         waits: bool = True,
     ) -> None:

@@ -1,0 +1,19 @@
+"""Ten million damaged inputs for every decoder of frames, settings and the agent's socket: see tests/fuzz.py.
+
+    python bench/fuzz.py [--count 1e7] [--seed 1] [--only ipv6]
+
+It ends with 1 at the first input that raises anything but Xoff's own errors, takes more than 50 ms of CPU, or makes the
+process keep memory, and prints that input.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.fuzz import main
+
+if __name__ == "__main__":
+    sys.exit(main())

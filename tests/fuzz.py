@@ -1,0 +1,458 @@
+"""Damaged input for every decoder: of frames, of settings, and of what an agent and its callers say to each other.
+
+    python bench/fuzz.py                            ten million inputs for each decoder
+    python bench/fuzz.py --only ipv6 --count 1e6    one of them, a million
+
+Whatever the octets are, a decoder reads them or raises an XoffError, within 50 ms of CPU, and keeps nothing of them.
+What was read is written again and read as the same. The same seed gives the same inputs. A short run of each is in the
+unit tests. LLDP and DCBX have mutations of their own, `fuzz_lldp`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from pathlib import Path
+
+from testbed.agent import control, found
+from testbed.dcbx import config, show
+from testbed.errors import XoffError
+from testbed.frames import Mac, headroom, icmpv6, ipv6, ipv6_options, mac_control, srh
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Selector
+from testbed.headroom.measurement import Measurer
+from testbed.linux import link_state
+from testbed.linux.dcb import CardState, Found
+from testbed.srv6 import advertisement
+from tests import fuzz_lldp
+
+MOST_CPU_S = 0.050
+MOST_GROWTH_KIB = 20_000
+"""What a run may add to the memory of the process after its first tenth, however long it is."""
+_TRIES = 5
+"""A busy machine may charge one run with more than it took."""
+
+A, B = IPv6Address("fd00:1::a"), IPv6Address("fd00:2::b")
+MAC = Mac.parse("02:00:00:00:00:0a")
+_KEY = b"key"
+_NAMES = ("eth0", "p1.1")
+_EDGES = (0, 1, 2, 4, 6, 7, 8, 15, 16, 31, 32, 43, 58, 60, 63, 64, 127, 128, 129, 135, 254, 255)
+
+
+class FuzzError(Exception):
+    """A decoder that does what it may not."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """`inputs` are endless; `read` decodes one, and raises XoffError or returns a word on what it was."""
+
+    inputs: Callable[[random.Random], Iterator[bytes]]
+    start: Callable[[], Callable[[bytes], str]]
+
+
+# Inputs
+
+
+def damaged(seeds: Sequence[bytes], dice: random.Random) -> Iterator[bytes]:
+    """Octets made from those of seeds, some from nothing."""
+    while True:
+        if dice.random() < 0.02:
+            yield dice.randbytes(dice.randrange(200))
+            continue
+        octets = bytearray(dice.choice(seeds))
+        for _ in range(dice.choice((0, 1, 1, 2, 3, 8))):
+            _damage(octets, seeds, dice)
+        yield bytes(octets[:9000])
+
+
+def _damage(octets: bytearray, seeds: Sequence[bytes], dice: random.Random) -> None:
+    place, size = dice.randrange(len(octets) + 1), dice.choice((1, 1, 2, 4, 8, 16, 40))
+    match dice.randrange(7):
+        case 0 if place < len(octets):
+            octets[place] ^= 1 << dice.randrange(8)
+        case 1 | 2 if place < len(octets):
+            octets[place] = dice.choice(_EDGES)
+        case 3:
+            octets[place:place] = dice.randbytes(size)
+        case 4:
+            del octets[place : place + size]
+        case 5:
+            octets[place:place] = octets[place : place + 8 * size] * dice.choice((1, 1, 2, 20))
+        case _:
+            other = dice.choice(seeds)
+            start = dice.randrange(len(other) + 1)
+            octets[place : place + size] = other[start : start + 8 * size]
+
+
+def of(*seeds: bytes) -> Callable[[random.Random], Iterator[bytes]]:
+    return lambda dice: damaged(seeds, dice)
+
+
+def rewritten(texts: Sequence[str], words: Sequence[str]) -> Callable[[random.Random], Iterator[bytes]]:
+    """Text with lines, words and characters exchanged; sometimes octets that are no text."""
+
+    def inputs(dice: random.Random) -> Iterator[bytes]:
+        seeds = [text.encode() for text in texts]
+        while True:
+            lines = dice.choice(texts).splitlines()
+            for _ in range(dice.choice((1, 1, 2, 4))):
+                place = dice.randrange(len(lines) + 1)
+                match dice.randrange(5):
+                    case 0:
+                        lines.insert(place, dice.choice(dice.choice(texts).splitlines() or [""]))
+                    case 1:
+                        del lines[place : place + 1]
+                    case 2 if place < len(lines):
+                        name, _, _ = lines[place].partition("=")
+                        lines[place] = f"{name}= {dice.choice(words)}"
+                    case 3 if place < len(lines):
+                        pieces = lines[place].split()
+                        pieces[dice.randrange(len(pieces) + 1) :][:1] = [dice.choice(words)]
+                        lines[place] = " ".join([*pieces, dice.choice(words)])
+                    case _:
+                        lines.insert(place, f"{dice.choice(words)} = {dice.choice(words)}")
+            octets = bytearray("\n".join(lines).encode())
+            if dice.random() < 0.2:
+                _damage(octets, seeds, dice)
+            yield bytes(octets)
+
+    return inputs
+
+
+def _frames_of_lldp(dice: random.Random) -> Iterator[bytes]:
+    mutator = fuzz_lldp.Mutator(fuzz_lldp.load_corpus(), dice.getrandbits(32))
+    while True:
+        yield mutator.frame()
+
+
+# Decoders
+
+
+def _same(read: object, again: object) -> None:
+    if read != again:
+        raise FuzzError(f"{read!r} was written and read as {again!r}")
+
+
+def _lldp() -> Callable[[bytes], str]:
+    target = fuzz_lldp.Target()
+
+    def read(octets: bytes) -> str:
+        before = target.outcomes["read"]
+        target.try_frame(octets)
+        return "read" if target.outcomes["read"] > before else "refused"
+
+    return read
+
+
+def _log_line(octets: bytes) -> str:
+    for version in DcbxVersion:
+        line = show.frame_record(octets, version, "received", 1)
+        json.dumps(line)
+    return "refused" if "refused" in line else "read"
+
+
+def _mac_control(octets: bytes) -> str:
+    frame = mac_control.parse(octets)
+    _same(frame, mac_control.parse(frame.encode()))
+    return type(frame).__name__
+
+
+def _headroom(octets: bytes) -> str:
+    """The frame as it is, and with the tag that it should have."""
+    headroom.is_measurement(octets)
+    try:
+        frame = headroom.parse(octets, _KEY)
+    except headroom.MeasurementFrameError as error:
+        if error.reason is not headroom.Reason.WRONG_TAG:
+            raise
+        tagged = octets[: headroom._TAGGED]
+        frame = headroom.parse(tagged + headroom._tag(tagged, _KEY), _KEY)
+    _same(frame, headroom.parse(frame.encode(_KEY), _KEY))
+    return type(frame).__name__
+
+
+def _measurer() -> Callable[[bytes], str]:
+    measurer, now = Measurer("eth0", MAC, b"seed", key=_KEY), 0
+    measurer.announced(True, True, now)
+    measurer.link(True, now)
+
+    def read(octets: bytes) -> str:
+        nonlocal now
+        now += 1_000_000
+        tagged = octets[: headroom._TAGGED]
+        for frame in (octets, tagged + headroom._tag(tagged, _KEY)):
+            measurer.receive(frame, now, now, now)
+        if (deadline := measurer.deadline()) is not None and deadline <= now:
+            measurer.poll(now)
+        return str(measurer.status.phase)
+
+    return read
+
+
+def _ipv6(octets: bytes) -> str:
+    packet = ipv6.whole(octets)
+    read = ipv6.Packet.parse(octets)
+    _same(read, ipv6.Packet.parse(read.encode()))
+    may = icmpv6.may_answer(packet)
+    destination = read.destination
+    for header in ipv6.headers(packet):
+        if header.protocol in (ipv6.HOP_BY_HOP, ipv6.DESTINATION_OPTIONS):
+            options = list(ipv6_options.parse_header(packet, header))
+            ipv6_options.check_known(options, (ipv6_options.SLICE,))
+            ipv6_options.find_slice(options)
+            ipv6_options.encode_header(header.protocol, options)
+        elif header.protocol == ipv6.ROUTING:
+            routing = srh.Srh.parse(packet, header.start)
+            list(srh.parse_tlvs(routing.tlvs))
+            destination = routing.path[-1]
+        elif header.protocol == icmpv6.ICMPV6:
+            icmpv6.parse(read.source, destination, packet[header.start :])
+        if header.is_extension:
+            ipv6.remove(bytearray(packet), header)
+    if may:
+        error = icmpv6.Error(icmpv6.ErrorType.PARAMETER_PROBLEM, 0, 4, packet)
+        ipv6.whole(icmpv6.answer(A, error))
+    return "whole"
+
+
+def _srh(octets: bytes) -> str:
+    header = srh.Srh.parse(octets)
+    _same(header, srh.Srh.parse(header.encode()))
+    tlvs = list(srh.parse_tlvs(header.tlvs))
+    _same(tlvs, list(srh.parse_tlvs(srh.encode_tlvs(tlvs))))
+    return f"{len(header.segments) > 0}"
+
+
+def _icmpv6(octets: bytes) -> str:
+    """With the checksum that it should have: else nearly nothing gets beyond it."""
+    message = octets[:2] + bytes(2) + octets[4:]
+    if len(message) >= 4:
+        message = icmpv6._with_checksum(A, B, message)
+    found = icmpv6.parse(A, B, message)
+    if isinstance(found, icmpv6.Echo):
+        _same(found, icmpv6.parse(A, B, found.encode(A, B)))
+        found.reply().encode(B, A)
+    else:
+        found.encode(A, B)
+    return type(found).__name__
+
+
+def _advertised(octets: bytes) -> str:
+    """A segment identifier as a router reports it: two strings of octets, here with the length of the first before."""
+    size = octets[0] if octets else 0
+    advertisement.parse(octets[1 : 1 + size], octets[1 + size :], advertisement.CodePoints())
+    return "read"
+
+
+def _settings(octets: bytes) -> str:
+    try:
+        text = octets.decode()
+    except UnicodeDecodeError:
+        return "no text"
+    read = config.parse(text, "f")
+    _same(read, config.parse(config.dump(read.settings, read.timers), "f"))
+    return "read"
+
+
+def _request(octets: bytes) -> str:
+    return control.read_request(octets) or "refused"
+
+
+def _answer(octets: bytes) -> str:
+    control.read_answer(octets, _NAMES[0])
+    return "read"
+
+
+def _found(octets: bytes) -> str:
+    read = found.decode(octets, 7)
+    if read is not None:
+        _same(read, found.decode(found.encode(read, 7), 7))
+    return "read"
+
+
+def _link(octets: bytes) -> str:
+    """A message of the kernel; also these have lengths inside them."""
+    return "none" if link_state._link(16, octets) is None else "read"
+
+
+def _always(read: Callable[[bytes], str]) -> Callable[[], Callable[[bytes], str]]:
+    return lambda: read
+
+
+# Seeds
+
+
+def _packets() -> list[bytes]:
+    slice_header = ipv6_options.encode_header(ipv6.ROUTING, [ipv6_options.SliceOption(7).option()])
+    tlvs = srh.encode_tlvs([srh.Tlv(5, bytes(6)), srh.Tlv(200, b"xyz")])
+    route = srh.Srh.along([A, B, A], icmpv6.ICMPV6, tlvs=tlvs)
+    echo = icmpv6.Echo(icmpv6.EchoType.REQUEST, 1, 2, b"data").encode(A, A)
+    inner = ipv6.Packet(A, B, 17, bytes(20)).encode()
+    error = icmpv6.Error(icmpv6.ErrorType.TIME_EXCEEDED, 0, 0, inner).encode(A, B)
+    pfc = mac_control.PfcFrame.xoff(MAC, [3, 5]).encode()
+    encapsulated = srh.Srh.along([A, B], 143).encode() + pfc
+    options = ipv6_options.encode_header(17, [ipv6_options.Option(0x3E, b"abc"), ipv6_options.Option(0xC2, bytes(4))])
+    return [
+        inner,
+        ipv6.Packet(A, B, ipv6.HOP_BY_HOP, slice_header + route.encode() + echo).encode(),
+        ipv6.Packet(A, B, ipv6.ROUTING, encapsulated).encode(),
+        ipv6.Packet(A, B, ipv6.DESTINATION_OPTIONS, options + bytes(16)).encode(),
+        ipv6.Packet(A, B, icmpv6.ICMPV6, error).encode(),
+    ]
+
+
+def _pages() -> list[str]:
+    """The file of the docs, the same in pieces, and the draft's words."""
+    page = (Path(__file__).parents[1] / "docs" / "dcbx.md").read_text()
+    whole = page.partition("```toml\n")[2].partition("```")[0]
+    plain = "\n".join(line.partition("  #")[0] for line in whole.splitlines() if line and not line.startswith("#"))
+    draft = 'version = "draft"\n[ets]\nclasses = [0, 1, 0, 1, 0, 13, 14, "strict"]\nbandwidth = [30, 70]\n'
+    draft += "[ets.recommend]\nshares = [10, 20, 30, 40]\n[[application]]\nother-port = 5000\npriority = 1"
+    parts = [f"[{part}" for part in plain.split("\n[")[1:]]
+    return [*parts, *parts, draft, "[pfc]\nenabled = [3]", plain]
+
+
+_WORDS = (
+    *("true", "false", "3", "-1", "0", "99999999999999999999", "1.5", "nan", "inf", "'x'", "'strict'", "[]", "[3]"),
+    *("[[3]]", "{a=1}", "1979-05-27", "[1,1,1,1,1,1,1,1]", "[100]", "[-1, 101]", "'30s'", "'0.5s'", "'draft'", "0x600"),
+    *("[pfc]", "[ets]", "[[application]]", "enabled", "willing", "classes", "bandwidth", "priority", "tcp", "é", '"""'),
+    *(
+        "[" * 2000,
+        "9" * 5000,
+        "a." * 500 + "b",
+        "{a=" * 300,
+        "'1e400s'",
+        "'9999999999999999999s'",
+        "'1" + "0" * 400 + "s'",
+    ),
+)
+_CARD = Found(0x0A, CardState(bytes(59), bytes(136), frozenset({AppEntry(1, Selector.TCP, 80)})))
+_ANSWER = {"interface": "eth0", "pid": 1, "now_ns": 5, "port": {"link": "up", "counters": {"frames_in": 3}}}
+_LINK = (
+    bytes.fromhex("00000100070000004310010000000000") + b"\x09\0\x03\0eth0\0\0\0\0" + b"\x0a\0\x01\0\2\0\0\0\0\x0a\0\0"
+)
+
+
+def decoders() -> dict[str, Decoder]:
+    """Each under its name."""
+    pauses = mac_control.PfcFrame.xoff(MAC, [3, 5]).encode(), mac_control.PauseFrame(MAC, 100).encode()
+    request = headroom.Request(MAC, 1, 2, 3)
+    measured = request.encode(_KEY), headroom.Response.to(request, MAC, 4, 5).encode(_KEY)
+    echo = icmpv6.Echo(icmpv6.EchoType.REQUEST, 1, 2, b"data").encode(A, B)
+    error = icmpv6.Error(icmpv6.ErrorType.PACKET_TOO_BIG, 0, 1280, _packets()[0]).encode(A, B)
+    routes = [
+        srh.Srh.along([A, B, A], 41, done, tlvs=srh.encode_tlvs([srh.Tlv(5, b"abc")])).encode() for done in (0, 2)
+    ]
+    texts = [f"{request}\n".encode() for request in control.REQUESTS]
+    return {
+        "lldp": Decoder(_frames_of_lldp, _lldp),
+        "log line": Decoder(_frames_of_lldp, _always(_log_line)),
+        "mac control": Decoder(of(*pauses), _always(_mac_control)),
+        "headroom": Decoder(of(*measured), _always(_headroom)),
+        "measurer": Decoder(of(*measured), _measurer),
+        "ipv6": Decoder(of(*_packets()), _always(_ipv6)),
+        "srh": Decoder(of(*routes), _always(_srh)),
+        "icmpv6": Decoder(of(echo, error), _always(_icmpv6)),
+        "settings": Decoder(rewritten(_pages(), _WORDS), _always(_settings)),
+        "request": Decoder(of(*texts), _always(_request)),
+        "answer": Decoder(of(json.dumps(_ANSWER).encode(), b'{"error": "no"}'), _always(_answer)),
+        "found": Decoder(of(found.encode(_CARD, 7)), _always(_found)),
+        "link message": Decoder(of(_LINK), _always(_link)),
+    }
+
+
+# A run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of a whole run."""
+
+    words: Counter[str]
+    refused: int
+    longest_s: float
+    grown_kib: int
+    took_s: float
+
+
+def run(decoder: Decoder, count: int, seed: int = 1) -> Outcome:
+    """FuzzError, with the input, for what no decoder may do."""
+    inputs, read = decoder.inputs(random.Random(seed)), decoder.start()
+    words: Counter[str] = Counter()
+    refused, longest_s, begin_s = 0, 0.0, time.process_time()
+    before_kib = 0
+    for number in range(count):
+        if number == count // 10:
+            gc.collect()
+            before_kib = _memory_kib()
+        octets = next(inputs)
+        start_s = time.thread_time()
+        try:
+            words[read(octets)] += 1
+        except XoffError:
+            refused += 1
+        except Exception as error:
+            raise FuzzError(f"{type(error).__name__}: {error}, after {octets.hex()}") from error
+        spent_s = time.thread_time() - start_s
+        if spent_s > MOST_CPU_S:
+            spent_s = _confirmed(decoder, octets)
+        longest_s = max(longest_s, spent_s)
+    grown = _memory_kib() - before_kib
+    if grown > MOST_GROWTH_KIB:
+        raise FuzzError(f"memory grew by {grown} KiB in {count} inputs: something is kept of each of them")
+    return Outcome(words, refused, longest_s, grown, time.process_time() - begin_s)
+
+
+def _confirmed(decoder: Decoder, octets: bytes) -> float:
+    """The least that this input takes; FuzzError if that is too much."""
+    least_s = float("inf")
+    for _ in range(_TRIES):
+        read = decoder.start()
+        gc.collect()
+        start_s = time.thread_time()
+        with suppress(XoffError):
+            read(octets)
+        least_s = min(least_s, time.thread_time() - start_s)
+    if least_s > MOST_CPU_S:
+        raise FuzzError(f"{least_s * 1000:.0f} ms for {octets[:2000].hex()}")
+    return least_s
+
+
+def _memory_kib() -> int:
+    """The most that was in use so far; what a run frees again is in it, what it keeps too."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main() -> int:
+    """See bench/fuzz.py."""
+    import argparse
+
+    known = decoders()
+    parser = argparse.ArgumentParser(description="Throw damaged input at every decoder.")
+    parser.add_argument("--count", type=lambda text: int(float(text)), default=10**7, metavar="N", help="for each")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=known, action="append", metavar="NAME", help=", ".join(known))
+    options = parser.parse_args()
+    for name in options.only or known:
+        try:
+            outcome = run(known[name], options.count, options.seed)
+        except FuzzError as error:
+            print(f"✗ {name}: {error}", file=sys.stderr)
+            return 1
+        share = 100 * outcome.refused / options.count
+        rate = options.count / outcome.took_s
+        print(
+            f"✓ {name:<13} {options.count:,} inputs, {share:.0f} % refused, {rate:,.0f} /s, "
+            f"longest {outcome.longest_s * 1000:.2f} ms, memory +{outcome.grown_kib} KiB",
+            flush=True,
+        )
+    return 0

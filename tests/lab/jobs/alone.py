@@ -196,7 +196,7 @@ def unprivileged(run: Run) -> None:
         found = {
             line.split(":")[0]: line.split()[1:] for line in status.splitlines() if line[:3] in ("Uid", "Gid", "Cap")
         }
-        run.claim("its user", set(found["Uid"]), equals={"65534"})
+        run.claim("its user", sorted(set(found["Uid"])), equals=["65534"])
         run.claim("its capabilities: NET_ADMIN and NET_RAW", int(found["CapPrm"][0], 16), equals=1 << 12 | 1 << 13)
         run.claim("it cannot get others", int(found["CapBnd"][0], 16) & ~(1 << 12 | 1 << 13), equals=0)
         run.claim("lines that were not logged are counted", ours.state()["counters"]["log_lost"], at_least=3)

@@ -77,6 +77,7 @@ class AlonePort:
             self._report(f"it is down, and waited for; `ip link set {self.name} up` sets it up")
         elif not link.has_carrier:
             self._report("it has no carrier, which is waited for")
+        self._look_for_oddities()
 
     def _appear(self, link: Link) -> None:
         """The interface is there: open its socket, and find its card unless it is the same interface as before."""
@@ -144,6 +145,7 @@ class AlonePort:
         self._config = Config(config.settings, self._config.timers)
         self._dcbx.configure(config.settings, now_ns)
         self._carry_out(now_ns)
+        self._look_for_oddities()
 
     def receive(self, now_ns: int) -> None:
         """Frames are there."""
@@ -225,10 +227,13 @@ class AlonePort:
             if tell and (text := sentence(record)):
                 self._say_once(record["what"], text)
         if events:
-            before, self._cautions = self._cautions, cautions(self._dcbx.settings, self._dcbx.state)
-            for text in self._cautions:
-                if tell and text not in before:
-                    self._report(f"warning: {text}")
+            self._look_for_oddities(tell)
+
+    def _look_for_oddities(self, tell: bool = True) -> None:
+        before, self._cautions = self._cautions, cautions(self._dcbx.settings, self._dcbx.state)
+        for text in self._cautions:
+            if tell and text not in before:
+                self._report(f"warning: {text}")
 
     def _send(self, frame: bytes, now_ns: int) -> None:
         if self._socket is None:

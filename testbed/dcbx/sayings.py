@@ -14,7 +14,7 @@ from testbed.frames.dcbx.values import DcbxVersion
 
 Record = Mapping[str, Any]
 
-_COMMON = {"t_ns", "what", "port"}
+_COMMON = {"t_ns", "what", "port", "time"}
 
 
 def frame(line: Record, before: Record | None) -> list[str]:

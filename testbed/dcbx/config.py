@@ -7,6 +7,7 @@ other are each one ConfigError, which names file, key, value and the way out.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -52,6 +53,8 @@ _SELECTORS = {
 }
 _WHOLE = 100
 _FIRST_ETHERTYPE, _LAST_DSCP, _LAST_PORT = 0x0600, 63, 0xFFFF
+_PART, _MOST_PARTS = re.compile(r"[\s\w\"'-]+"), 16
+"""Of a dotted key."""
 _ALGORITHMS = {"strict": Tsa.STRICT, "shaped": Tsa.CBS, "vendor": Tsa.VENDOR}
 """Lists of classes that use another transmission selection than ETS."""
 _STRICT = "strict"
@@ -82,6 +85,7 @@ WILLING = Config(
 
 def parse(text: str, name: str) -> Config:
     """`name` is the file's, for messages."""
+    _refuse_long_keys(text, name)
     try:
         content = tomllib.loads(text)
     except ValueError as error:  # TOMLDecodeError is one, and a number with more digits than Python reads
@@ -89,6 +93,15 @@ def parse(text: str, name: str) -> Config:
     except RecursionError:
         raise ConfigError(f"{name} is not TOML that can be read: its lists or tables are nested too deep") from None
     return _config(_Table(name, "", content))
+
+
+def _refuse_long_keys(text: str, name: str) -> None:
+    """`tomllib` takes the square of a dotted key's parts: a key of 64 kB would be read for minutes."""
+    parts = 0
+    for piece in text.split("."):
+        parts = parts + 1 if _PART.fullmatch(piece) else 0
+        if parts > _MOST_PARTS:
+            raise ConfigError(f"{name} has a key of more than {_MOST_PARTS} parts, {_shown(text.strip())}")
 
 
 class _Table:

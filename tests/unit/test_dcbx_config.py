@@ -218,6 +218,7 @@ def test_the_page_shows_a_file_with_every_key_and_it_is_right() -> None:
             "[ets]\nclasses = [0,0,0,0,0,0,0,0]\nbandwidth = [-1, 101]",
             "f: [ets] bandwidth: -1 is not a share: there are 0 to 100 percent",
         ),
+        (f"{'ab.' * 20_000}ab = 1", f"f has a key of more than 16 parts, '{'ab.' * 12}..."),
         (f"a = {'[' * 5000}", "f is not TOML that can be read: its lists or tables are nested too deep"),
         ("version = 'draft'\n[[application]]\ndscp = 1\npriority = 1", "f: the draft format has no selector for DSCP"),
         ("[lldp]\ninterval = 30", "f: [lldp] interval: 30 has no unit: write for example '30s'"),

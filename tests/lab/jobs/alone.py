@@ -264,6 +264,7 @@ def sockets(run: Run) -> None:
         namespace = os.open(f"/run/netns/{PEER}", os.O_RDONLY)
         with kernel.in_network(namespace):
             theirs = LldpSocket(THEIRS)
+        settle(1)  # the kernel opens the queue of an interface a moment after its carrier is there
 
         def heard(*frames: bytes) -> list[str]:
             for frame in frames:

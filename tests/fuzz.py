@@ -11,7 +11,9 @@ unit tests. LLDP and DCBX have mutations of their own, `fuzz_lldp`.
 from __future__ import annotations
 
 import gc
+import itertools
 import json
+import os
 import random
 import resource
 import sys
@@ -267,6 +269,32 @@ def _request(octets: bytes) -> str:
     return control.read_request(octets) or "refused"
 
 
+def _door() -> Callable[[bytes], str]:
+    """The agent's socket with a caller that sends octets in two pieces, and may leave at once."""
+    name, now = f"fuzz{os.getpid()}-{next(_numbers)}", 0
+    claim = control.Claim(name, control.Access(os.getuid()))
+
+    def read(octets: bytes) -> str:
+        nonlocal now
+        now += 1_000_000
+        with control.connect(name) as caller:
+            caller.settimeout(0)
+            for piece in (octets[: len(octets) // 2], octets[len(octets) // 2 :], b"\n"):
+                with suppress(OSError):  # it has closed the connection, or takes no more
+                    caller.send(piece)
+                claim.serve(now, lambda request: {"interface": name, "request": request})
+            if octets[:1] == b"x":
+                return "left"
+            with suppress(BlockingIOError, ConnectionResetError):
+                return "error" if "error" in json.loads(caller.recv(1 << 16)) else "answered"
+        return "no answer"
+
+    return read
+
+
+_numbers = itertools.count()
+
+
 def _answer(octets: bytes) -> str:
     control.read_answer(octets, _NAMES[0])
     return "read"
@@ -364,6 +392,7 @@ def decoders() -> dict[str, Decoder]:
         "icmpv6": Decoder(of(echo, error), _always(_icmpv6)),
         "settings": Decoder(rewritten(_pages(), _WORDS), _always(_settings)),
         "request": Decoder(of(*texts), _always(_request)),
+        "control socket": Decoder(of(*texts, b"x" * 70), _door),
         "answer": Decoder(of(json.dumps(_ANSWER).encode(), b'{"error": "no"}'), _always(_answer)),
         "found": Decoder(of(found.encode(_CARD, 7)), _always(_found)),
         "link message": Decoder(of(_LINK), _always(_link)),
@@ -451,7 +480,7 @@ def main() -> int:
         share = 100 * outcome.refused / options.count
         rate = options.count / outcome.took_s
         print(
-            f"✓ {name:<13} {options.count:,} inputs, {share:.0f} % refused, {rate:,.0f} /s, "
+            f"✓ {name:<14} {options.count:,} inputs, {share:.0f} % refused, {rate:,.0f} /s, "
             f"longest {outcome.longest_s * 1000:.2f} ms, memory +{outcome.grown_kib} KiB",
             flush=True,
         )

@@ -14,6 +14,7 @@ from tests import fuzz
 from tests.fuzz import Decoder, FuzzError, decoders, run
 
 SHORT = 1000
+UNREAD = {"refused", "none", "no text", "error", "no answer", "left"}
 
 
 @pytest.mark.parametrize("name", decoders())
@@ -21,7 +22,7 @@ def test_damaged_input_is_read_or_refused_and_nothing_else(name: str) -> None:
     count = int(os.environ.get("XOFF_FUZZ", SHORT))
     outcome = run(decoders()[name], count)
     assert outcome.refused + sum(outcome.words.values()) == count
-    read = sum(times for word, times in outcome.words.items() if word not in {"refused", "none", "no text"})
+    read = sum(times for word, times in outcome.words.items() if word not in UNREAD)
     assert read > count / 20, "most damage is inside, where it counts"
     assert read < count or name == "measurer", "which ignores what is wrong"
 

@@ -48,6 +48,7 @@ COMMANDS = {
         "Mininet's command line in the lab, in real time", "shell", "open_shell", "shell_options", installs=True
     ),
     "headroom": Command("what headroom a port needs", "headroom", "headroom", "options", True),
+    "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
     "ladder": Command("a diagram of DCBX on a link, from a run's log", "ladder", "draw", "options"),
     "agent": Command("DCBX on an interface of this machine", "dcbx", "agent", "agent_options"),
     "dcbx": Command("what such agents negotiate", "dcbx", "dcbx", "dcbx_options", True),

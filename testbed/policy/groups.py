@@ -1,0 +1,53 @@
+"""Which ports of a fabric a port group takes in: by GUID, name, partition, P_Key or node type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from testbed.policy.fabric import EndPort, Fabric, Node, Partition, PortKey
+from testbed.policy.model import NodeType, PortGroup
+
+
+def members(group: PortGroup, fabric: Fabric) -> frozenset[PortKey]:
+    """The group's ports. A switch is a member by its port 0; one of its other ports only by a port name."""
+    return frozenset(_members(group, fabric))
+
+
+def _members(group: PortGroup, fabric: Fabric) -> Iterator[PortKey]:
+    if group.port_guids:
+        yield from (port.key for port in fabric.end_ports if port.guid in group.port_guids)
+    for name in group.port_names:
+        wanted, _, number = name.rpartition("/")
+        for node in fabric.nodes.values():
+            key = PortKey(node.name, int(number[1:]))
+            if _is_called(node, wanted) and (key.number in node.ports or key in fabric.by_key):
+                yield key
+    for partition in fabric.all_partitions:
+        if partition.name in group.partitions or partition.pkey in group.pkeys:
+            yield from (port.key for port in partition_ports(partition, fabric))
+    for kind in group.node_types:
+        yield from (port.key for port in fabric.end_ports if _is_of(kind, fabric.nodes[port.key.node], fabric))
+
+
+def partition_ports(partition: Partition, fabric: Fabric) -> list[EndPort]:
+    """Full and limited members."""
+    if partition.full is None:
+        return fabric.end_ports
+    return [port for port in fabric.end_ports if port.key in partition.full or port.key in partition.limited]
+
+
+def _is_called(node: Node, wanted: str) -> bool:
+    """A port name has the node description, or its first two words with a slash or a space between them."""
+    return wanted.replace("/", " ").split() in (node.description.split(), node.description.split()[:2])
+
+
+def _is_of(kind: NodeType, node: Node, fabric: Fabric) -> bool:
+    if kind is NodeType.SELF:
+        return node.name == fabric.manager
+    return kind in (NodeType.ALL, node.kind)
+
+
+def unnamed(policy_groups: tuple[PortGroup, ...], fabric: Fabric) -> list[str]:
+    """Nodes of which no port is in any group: each is worth a warning (QoS RFC section 9)."""
+    named = {key.node for group in policy_groups for key in members(group, fabric)}
+    return sorted(set(fabric.nodes) - named)

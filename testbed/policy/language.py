@@ -1,0 +1,54 @@
+"""A policy file in either syntax into a `Policy`, and what was found on the way. Errors are collected, not raised."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from testbed.policy import block_text, rfc_xml
+from testbed.policy.build import build
+from testbed.policy.check import check
+from testbed.policy.grammar import BLOCK, XML, Syntax
+from testbed.policy.model import Policy
+from testbed.policy.problems import PolicyError, Problems
+from testbed.policy.source import decode
+
+_SKIPPED = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\r\n]+|#[^\n]*(?:\n|$))*+")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What came of a file. Without errors the policy is whole."""
+
+    policy: Policy
+    syntax: Syntax
+    problems: Problems
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems.errors
+
+
+def syntax_of(content: bytes) -> Syntax:
+    """XML begins with <; everything else is block text."""
+    skipped = _SKIPPED.match(content)
+    return XML if content[skipped.end() if skipped else 0 :][:1] == b"<" else BLOCK
+
+
+def read(content: bytes, syntax: Syntax | None = None) -> Reading:
+    """Read a file's bytes; the syntax is told from the first character if it is not given."""
+    problems = Problems()
+    syntax = syntax or syntax_of(content)
+    source = decode(content, problems)
+    root = (rfc_xml if syntax is XML else block_text).parse(source, problems)
+    policy = build(root, source, syntax, problems)
+    check(policy, syntax, problems)
+    return Reading(policy, syntax, problems)
+
+
+def load(content: bytes, name: str, syntax: Syntax | None = None) -> Policy:
+    """The policy of a file without errors; PolicyError names all of them otherwise."""
+    reading = read(content, syntax)
+    if not reading.ok:
+        raise PolicyError(name, reading.problems.errors, reading.problems.left_out)
+    return reading.policy

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import testbed
 from testbed.lab.job import Job
-from testbed.lab.supervisor import Commands, Supervisor
+from testbed.lab.supervisor import Commands, Supervisor, Wait
 from testbed.lab.wire import Frame
 from testbed.linux import kernel
 
@@ -46,7 +46,8 @@ def main(checkpoint_ns: int) -> None:
     if _UML_DEVICE.exists():
         _hide_the_cpu()
         device = os.open(_UML_DEVICE, os.O_RDWR | os.O_NONBLOCK)
-        _do_job(checkpoint_ns, device, UmlCommands(device))
+        commands = UmlCommands(device)
+        _do_job(checkpoint_ns, device, commands, commands.wait)
         return
     _import_rooms()
     gc.collect()
@@ -59,7 +60,7 @@ def main(checkpoint_ns: int) -> None:
     _do_job(checkpoint_ns, os.open(_port(OUT_PORT), os.O_WRONLY), PortCommands(_port(COMMAND_PORT)))
 
 
-def _do_job(checkpoint_ns: int, out: int, commands: Commands) -> None:
+def _do_job(checkpoint_ns: int, out: int, commands: Commands, wait: Wait | None = None) -> None:
     """Do the job and speak to the user's machine through `out` and `commands`."""
     job = Job.decode((_HOME / "job.json").read_text())
     if job.reproducible:
@@ -68,7 +69,7 @@ def _do_job(checkpoint_ns: int, out: int, commands: Commands) -> None:
     else:
         start_ns = time.monotonic_ns()
     supervisor = Supervisor(job, _HOME / "code", _HOME / "work", start_ns, lambda frame: _write(out, frame))
-    supervisor.run(commands)
+    supervisor.run(commands, wait)
 
 
 def _import_rooms() -> None:
@@ -176,3 +177,11 @@ class UmlCommands:
             return os.read(self._device, 65536) or None
         except BlockingIOError:
             return b""
+
+    def wait(self) -> bytes | None:
+        """User-Mode Linux itself waits in a read without O_NONBLOCK, and with it everything in the lab."""
+        os.set_blocking(self._device, True)
+        try:
+            return os.read(self._device, 65536) or None
+        finally:
+            os.set_blocking(self._device, False)

@@ -33,6 +33,7 @@ from testbed.linux import kernel
 from testbed.linux.sandbox import ControlGroup, Sandbox
 
 Send = Callable[[Frame], None]
+Wait = Callable[[], bytes | None]
 
 
 class Commands(Protocol):
@@ -51,6 +52,8 @@ _PIECE = 1 << 16
 _SAMPLING, _PASSING_ON, _LOOKING = 40, 35, 20
 _CHUNK = wire.LARGEST >> 1
 _LONGEST_WAIT_S = 3600.0  # epoll takes no more than some weeks
+_PROMPT_SETTLES_S = 0.001
+"""How long nothing has to happen at a prompt before the lab's time stops."""
 
 
 class Supervisor:
@@ -65,6 +68,7 @@ class Supervisor:
         self._send = send
         self._aborted: str | None = None
         self._terminal: int | None = None
+        self._continued = False
         self._decoder = wire.Decoder()
         # Our own name for the group, so that two labs on one host do not share it.
         name = f"xoff-{os.getpid()}"
@@ -79,11 +83,17 @@ class Supervisor:
                 self._aborted = str(frame.content())
             elif frame.kind is Kind.INPUT and self._terminal is not None:
                 os.write(self._terminal, frame.payload)
+            elif frame.kind is Kind.CONTINUE:
+                self._continued = True
             elif frame.kind is Kind.RESIZE and self._terminal is not None:
                 _set_size(self._terminal, *frame.content())
 
-    def run(self, commands: Commands) -> None:
-        """Do the job."""
+    def run(self, commands: Commands, wait: Wait | None = None) -> None:
+        """Do the job.
+
+        `wait` reads commands as `commands.read` does, and the lab's time stands still until something has come; None
+        where time cannot be stopped.
+        """
         python = platform.python_version()
         self._send(Frame.of(Kind.START, {"kernel": platform.release(), "python": python}))
         samples = self._start_sampler()
@@ -94,7 +104,7 @@ class Supervisor:
         self._selector.register(samples, selectors.EVENT_READ, Kind.SAMPLE)
         self._selector.register(commands, selectors.EVENT_READ, commands)
         self._selector.register(os.pidfd_open(self._sandbox.pid), selectors.EVENT_READ, "ended")
-        status = self._watch()
+        status = self._watch(wait if self._terminal is not None else None)
         # The job is gone, so what the pipes still hold is all there will ever be.
         for descriptor, kind in outputs.items():
             os.set_blocking(descriptor, False)
@@ -112,19 +122,30 @@ class Supervisor:
                 self._sandbox.wait()
         self._group.remove()
 
-    def _watch(self) -> dict[str, Any]:
-        """Pass everything on until the job ends or must end; say how it ended."""
+    def _watch(self, wait: Wait | None) -> dict[str, Any]:
+        """Pass everything on until the job ends or must end; say how it ended.
+
+        With `wait`, time stands still at the prompt of a shell, and after each sample until the user's machine lets it
+        run on.
+        """
         deadline = self._start_ns + int(self._job.limits.virtual_s * 1e9)
         status: dict[str, Any] = {}
         ended = False
         while not ended:
             left = (deadline - time.monotonic_ns()) / 1e9
-            for key, _ in self._selector.select(min(max(0.0, left), _LONGEST_WAIT_S)):
+            stop = wait if self._at_prompt() else None
+            longest_s = _PROMPT_SETTLES_S if stop else _LONGEST_WAIT_S
+            happened = self._selector.select(min(max(0.0, left), longest_s))
+            if stop and not happened:
+                self._command(stop() or b"")
+            for key, _ in happened:
                 if key.data == "ended":
                     ended = True
                 elif isinstance(key.data, Kind):
                     if not self._forward(key.fd, key.data):
                         self._selector.unregister(key.fd)
+                    elif key.data is Kind.SAMPLE and wait is not None:
+                        self._hold(wait)
                 elif (data := key.data.read()) is None:
                     self._selector.unregister(key.fd)
                 else:
@@ -143,6 +164,21 @@ class Supervisor:
             self._sandbox.kill()
         code = self._sandbox.wait()
         return status or self._judge(code)
+
+    def _at_prompt(self) -> bool:
+        """Whether a program in the terminal reads and shows single keys itself, as readline does at its prompt.
+
+        Mininet has its terminal give it single keys while a command runs, too, but leaves the echo on.
+        """
+        return self._terminal is not None and not termios.tcgetattr(self._terminal)[3] & (termios.ICANON | termios.ECHO)
+
+    def _hold(self, wait: Wait) -> None:
+        """Stop the lab's time until the user's machine lets it run on."""
+        self._continued = False
+        while not self._continued and self._aborted is None:
+            if (data := wait()) is None:
+                return
+            self._command(data)
 
     def _judge(self, code: int) -> dict[str, Any]:
         limits = self._job.limits

@@ -38,6 +38,7 @@ class Kind(enum.IntEnum):
     END = 7  # JSON: how the job ended, once, last
     INPUT = 16  # towards the lab: bytes typed by the user
     RESIZE = 17  # towards the lab: JSON [rows, columns] of the user's terminal
+    CONTINUE = 19  # towards the lab, empty: after a sample, the time of a shell's lab may run on
     ABORT = 18  # towards the lab: JSON reason; end the job and hand over what there is
 
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from testbed.lab import cores
-from testbed.lab.wire import Frame
+from testbed.lab.wire import Frame, Kind
 
 MEMORY_MB = 4096
 """The host's memory is used only as far as the lab touches it."""
@@ -81,10 +81,10 @@ class Machine:
         return f"{what}{text}"
 
     def send(self, frame: Frame) -> None:
-        """Hand over a command, also to a lab whose time stands still because a process in it never waits."""
+        """Hand over a command; the one that ends the job also to a lab in which a process never waits."""
         with suppress(OSError):
             os.write(self._commands, frame.encode())
-        for pid in self._processes():
+        for pid in self._processes() if frame.kind is Kind.ABORT else ():
             with suppress(OSError):
                 os.kill(pid, signal.SIGALRM)
 

@@ -54,6 +54,7 @@ class Agent:
         self._netlink = netlink.Socket()
         self._claims: dict[str, Claim] = {}
         self._keepers: list[FoundFile] = []
+        self._watches: list[tuple[FileWatch, Source]] = []
         self.ports: dict[str, AlonePort] = {}
         try:
             access = Access(os.getuid(), group)
@@ -66,9 +67,19 @@ class Agent:
                 self._keepers.append(FoundFile(link.name))
                 config = source.config
                 self.ports[link.name] = AlonePort(link, config, self._netlink, say, log, keeper=self._keepers[-1])
+            for source in self._all_sources():
+                self._watch(source)
         except BaseException:
             self._end(0)
             raise
+
+    def _watch(self, source: Source) -> None:
+        """Notice when its file is written, while this process may look at the folder."""
+        if source.file:
+            try:
+                self._watches.append((FileWatch(source.file), source))
+            except OSError as error:
+                self._report(f"{error.strerror}; SIGHUP has it read again")
 
     def _become(self, uid: int, gid: int) -> None:
         """Be another user than root from here on. All that root is needed for was opened before."""
@@ -100,6 +111,8 @@ class Agent:
             claim.close()
         for keeper in self._keepers:
             keeper.close()
+        for watch, _ in self._watches:
+            watch.close()
         self._links.close()
         self._netlink.close()
         if wrong:
@@ -107,12 +120,11 @@ class Agent:
 
     def _loop(self, signals: socket.socket) -> None:
         timer, waiting = kernel.Timer(), select.epoll()
-        watches = [(FileWatch(source.file), source) for source in self._all_sources() if source.file]
         calls: dict[int, Callable[[], object]] = {timer.fd: timer.clear}
         calls[self._links.fd] = self._look_at_links
         for name, claim in self._claims.items():
             calls[claim.fd] = partial(self._serve, name)
-        for watch, source in watches:
+        for watch, source in self._watches:
             calls[watch.fd] = partial(self._file_touched, watch, source)
         for fd in (*calls, signals.fileno()):
             waiting.register(fd, select.EPOLLIN)
@@ -147,8 +159,6 @@ class Agent:
         finally:
             waiting.close()
             os.close(timer.fd)
-            for watch, _ in watches:
-                watch.close()
 
     def _due_ns(self) -> int:
         times = [port.deadline_ns for port in self.ports.values()]

@@ -167,7 +167,8 @@ def test_what_goes_wrong_at_the_end_of_one_interface_keeps_no_other_from_its_end
     made: Any = Agent.__new__(Agent)
     made.ports = {name: Port(name) for name in ("eth0", "eth1")}
     closing = SimpleNamespace(close=lambda: ended.append("closed"))
+    made._watches = [(closing, None)]
     made._claims, made._keepers, made._links, made._netlink = {"eth0": closing}, [closing], closing, closing
     with pytest.raises(OSError, match="no"):
         made._end(0)
-    assert ended == ["eth0 closed", "eth1", "eth1 closed", *["closed"] * 4]
+    assert ended == ["eth0 closed", "eth1", "eth1 closed", *["closed"] * 5]

@@ -190,8 +190,10 @@ def unprivileged(run: Run) -> None:
     """Once its sockets are open it is no longer root; interfaces may come and go, and a full disk ends nothing."""
     folder = run.directory
     with cable(), agent(folder, None, THEIRS, is_far=True) as theirs:
+        folder.chmod(0o700)  # it cannot be read any more then
         ours = Agent(folder, THREE, more=("--user", "nobody", "--log", "/dev/full"), waits=False)
         run.claim("agreed", follows(theirs, [3]), equals=True)
+        run.claim("said of its file", "a change of it does not count" in ours.text(ours.output), equals=True)
         status = Path(f"/proc/{ours.process.pid}/status").read_text()
         found = {
             line.split(":")[0]: line.split()[1:] for line in status.splitlines() if line[:3] in ("Uid", "Gid", "Cap")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -19,6 +21,8 @@ from controllers.settings import Address, Settings
 from testbed.errors import UsageError, XoffError
 
 DEFAULT_OPENFLOW = "127.0.0.1:6653"
+_DESCRIPTORS = 4096
+"""More than agents, clients of REST and switches may have together."""
 _ECHO_S = 2.0
 """Between two questions to a switch whether it is there; it may leave one of them unanswered."""
 
@@ -31,16 +35,25 @@ def main() -> int:
         help="os-ken or ryu; by default the first of them that is there",
     )
     for option, variable, default, what in (
-        ("--key-file", settings.KEY_FILE, None, "the key that routers' agents share"),
+        ("--key-file", settings.KEY_FILE, None, "the key that routers' keys are made of"),
         ("--token-file", settings.TOKEN_FILE, None, "the token that users of REST show"),
         ("--agents", settings.AGENTS, settings.DEFAULT_AGENTS, "where agents connect; unix:PATH is possible"),
         ("--rest", settings.REST, settings.DEFAULT_REST, "where REST is"),
         ("--name", settings.NAME, settings.DEFAULT_NAME, "the controller's own"),
+        ("--routers", settings.ROUTERS, None, "TOML: the routers there are, and their locators; read again on SIGHUP"),
+        ("--rest-names", settings.REST_NAMES, None, "host names of REST beside localhost, with commas between"),
+        ("--tls-certificate", settings.TLS_CERTIFICATE, None, "of REST, in PEM; then it is HTTPS"),
+        ("--tls-key", settings.TLS_KEY, None, "the certificate's key, in PEM"),
     ):
         says = f" (default {default})" if default else ""
         parser.add_argument(option, dest=variable, help=f"{what}{says}; or ${variable}")
     where = "where switches connect; unix:PATH is possible (default %(default)s)"
     parser.add_argument("--openflow", default=DEFAULT_OPENFLOW, help=where)
+    says = "let addresses beside loopback listen without TLS"
+    parser.add_argument(
+        "--open-to-network", dest=settings.OPEN, action="store_const", const="1", help=f"{says}; or ${settings.OPEN}=1"
+    )
+    parser.add_argument("--router-key", metavar="NAME", help="print the key of this router, for its key file, and end")
     parser.add_argument("--make-secrets", type=Path, metavar="FOLDER", help="make a key and a token, and end")
     parser.add_argument("--openapi", action="store_true", help="print the description of REST, and end")
     options = parser.parse_args()
@@ -57,6 +70,9 @@ def main() -> int:
         os.environ |= {
             name: value for name, value in vars(options).items() if name.startswith("XOFF_") and value is not None
         }
+        if options.router_key:
+            print(Settings.read().key_of(options.router_key).decode())
+            return 0
         openflow = Address.parse(options.openflow)
         if not openflow.port and not openflow.path.startswith("/"):
             hint = "write 127.0.0.1:6653, or unix: and an absolute path"
@@ -69,16 +85,23 @@ def main() -> int:
 
 def _run(name: str | None, openflow: Address) -> int:
     Settings.read()  # what is wrong with them is said before anything starts
+    openflow.check_open("switches", os.environ)
+    _allow_descriptors()
     package = library.choose(name)
     _check_free(openflow)
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
-    logging.getLogger("ryu" if package == "ryu" else "os_ken").setLevel(logging.WARNING)
+    logging.getLogger(package).setLevel(logging.WARNING)
+    logging.getLogger(f"{package}.controller").setLevel(logging.CRITICAL)  # `switches` has a line for what fails there
     app = _start(package, openflow)
     hub = importlib.import_module(f"{package}.lib.hub")
 
     def end(number: int, frame: FrameType | None) -> None:
         app.service.stop()
 
+    def reload(number: int, frame: FrameType | None) -> None:
+        app.service.reload()
+
+    signal.signal(signal.SIGHUP, reload)
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     service = app.service
@@ -96,9 +119,8 @@ def _start(package: str, openflow: Address) -> Any:
     if package == "ryu":
         library.load_ryu()
     app_manager = importlib.import_module(f"{package}.base.app_manager")
-    controller = importlib.import_module(f"{package}.controller.controller")  # declares the options that follow
+    importlib.import_module(f"{package}.controller.controller")  # declares the options that follow
     if openflow.path:
-        library.let_switches_come_by_unix_socket(controller)
         os.umask(0o177)  # a socket for our user only
     # With a path the port means nothing, but without any the library listens at its own two.
     arguments = ["--ofp-listen-host", openflow.path or openflow.host, "--ofp-tcp-listen-port", str(openflow.port or 1)]
@@ -111,6 +133,15 @@ def _start(package: str, openflow: Address) -> Any:
     manager.load_apps(["controllers.xoff_controller", f"{package}.controller.ofp_handler"])
     manager.instantiate_apps(**manager.create_contexts())
     return app_manager.lookup_service_brick("XoffController")
+
+
+def _allow_descriptors() -> None:
+    """As many as all connections together may need, where the machine lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _DESCRIPTORS and soft != resource.RLIM_INFINITY:
+        with contextlib.suppress(OSError, ValueError):
+            most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _check_free(address: Address) -> None:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from controllers.library import PACKAGES, choose, loaded
+from controllers.switches import SwitchDoor, install
 
 _package = loaded() or choose()
 
@@ -17,6 +18,7 @@ def _part(name: str) -> Any:
 
 _app_manager = _part("base.app_manager")  # before the controller: os-ken's parts import each other in this order
 _handler = _part("controller.handler")
+_controller = _part("controller.controller")
 ofp_event = _part("controller.ofp_event")
 ofproto = _part("ofproto.ofproto_v1_3")
 hub = _part("lib.hub")
@@ -27,6 +29,16 @@ CONFIG_DISPATCHER, MAIN_DISPATCHER, DEAD_DISPATCHER = (
     _handler.MAIN_DISPATCHER,
     _handler.DEAD_DISPATCHER,
 )
+
+
+DOOR = SwitchDoor()
+"""By which switches come in, under `python3 -m controllers` and under Ryu's own launcher."""
+install(DOOR, _controller)
+
+
+def openflow_host() -> str:
+    """Where the library listens for switches: a host, a path, or nothing for everywhere."""
+    return str(_part("cfg").CONF.ofp_listen_host)
 
 
 def library() -> str:

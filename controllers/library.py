@@ -7,9 +7,7 @@ and the standard library has to be made green before anything else is imported.
 from __future__ import annotations
 
 import importlib.util
-import socket
 import sys
-from typing import Any
 
 from testbed.errors import UsageError
 
@@ -42,26 +40,3 @@ def load_ryu() -> None:
     from ryu.lib import hub
 
     hub.patch(thread=False)
-
-
-def let_switches_come_by_unix_socket(controller: Any) -> None:
-    """Both libraries listen at a Unix socket if they are given a path, and then fail to set an option of TCP on it.
-
-    `controller` is their module of that name. A Unix socket is for switches in other network namespaces.
-    """
-    serve = controller.datapath_connection_factory
-    controller.datapath_connection_factory = lambda connection, address: serve(_Local(connection), address or "a leaf")
-
-
-class _Local:
-    """A connection by a Unix socket, which has none of TCP's options."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-
-    def setsockopt(self, level: int, option: int, value: Any) -> None:
-        if level != socket.IPPROTO_TCP:
-            self._connection.setsockopt(level, option, value)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)

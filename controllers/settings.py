@@ -1,8 +1,8 @@
-"""What the controller has to be told: where it listens, and its two secrets.
+"""The settings of the controller: where it listens, its two secrets, and which routers there are.
 
 Ryu's launcher takes no options of applications, so all of it comes by environment variables; `python3 -m controllers`
-has an option for each and sets them. The key, which routers' agents have too, and the token, which users of REST show,
-are in files that nobody else may read.
+has an option for each and sets them. The key, of which each router's own key is made, and the token, which users of
+REST show, are in files that nobody else may read.
 """
 
 from __future__ import annotations
@@ -10,17 +10,26 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import ssl
 import stat
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import IPv6Network, ip_address
+from itertools import pairwise
 from pathlib import Path
 
 from testbed.errors import UsageError
 from testbed.srv6.northbound import SHORTEST_TOKEN
-from testbed.srv6.session import SHORTEST_KEY
+from testbed.srv6.session import NAME as ROUTER_NAME
+from testbed.srv6.session import SHORTEST_KEY, router_key
+from testbed.srv6.validation import InvalidError, Schema, check
+from testbed.srv6.wishes import PREFIX
 
 KEY_FILE, TOKEN_FILE = "XOFF_SR_KEY_FILE", "XOFF_SR_TOKEN_FILE"
 AGENTS, REST, NAME = "XOFF_SR_AGENTS", "XOFF_SR_REST", "XOFF_SR_NAME"
+ROUTERS, REST_NAMES = "XOFF_SR_ROUTERS", "XOFF_SR_REST_NAMES"
+TLS_CERTIFICATE, TLS_KEY, OPEN = "XOFF_SR_TLS_CERTIFICATE", "XOFF_SR_TLS_KEY", "XOFF_SR_OPEN_TO_NETWORK"
 DEFAULT_AGENTS, DEFAULT_REST, DEFAULT_NAME = "127.0.0.1:7179", "127.0.0.1:8181", "controller"
 
 
@@ -42,6 +51,25 @@ class Address:
             raise UsageError(f"{text!r} is no address to listen at; write 127.0.0.1:8181, [::1]:8181 or unix:/run/x")
         return cls(host, int(port))
 
+    @property
+    def is_local(self) -> bool:
+        """Whether only programs of this machine reach it."""
+        if self.path or self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def check_open(self, what: str, environment: Mapping[str, str], has_tls: bool = False) -> None:
+        """UsageError if others can listen in, and nothing states that they may."""
+        if not self.is_local and not has_tls and environment.get(OPEN, "") != "1":
+            ways = f"give REST a certificate ({TLS_CERTIFICATE}), or " if what == "REST" else ""
+            raise UsageError(
+                f"{self} for {what} is open to the network, where others can read what passes; listen at 127.0.0.1 or "
+                f"a Unix socket, {ways}allow it by --open-to-network ({OPEN}=1)"
+            )
+
     def clear(self) -> None:
         """A Unix socket that nobody listens at any more is in the way."""
         probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -61,22 +89,104 @@ class Address:
 
 
 @dataclass(frozen=True)
+class Routers:
+    """The routers that there may be. In TOML, a table for each: its locators, and `issue`, the number of its key."""
+
+    locators: Mapping[str, tuple[IPv6Network, ...]]
+    issues: Mapping[str, int]
+
+    @classmethod
+    def read(cls, name: str) -> Routers:
+        try:
+            with open(name, "rb") as file:
+                tables = tomllib.load(file)
+        except OSError as error:
+            raise UsageError(f"{name}, with the list of routers, cannot be read: {error.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UsageError(f"{name}, with the list of routers, is no TOML: {error}") from None
+        try:
+            check(tables, _ROUTERS)
+            found = cls(
+                {router: tuple(map(IPv6Network, table["locators"])) for router, table in tables.items()},
+                {router: table.get("issue", 1) for router, table in tables.items()},
+            )
+        except (InvalidError, ValueError) as error:
+            raise UsageError(f"{name}, with the list of routers: {error}") from None
+        taken = sorted((prefix, router) for router, prefixes in found.locators.items() for prefix in prefixes)
+        for (one, owner), (other, rival) in pairwise(taken):
+            if one.overlaps(other):
+                raise UsageError(
+                    f"{name}: locator {one} of {owner} and {other} of {rival} overlap; a SID has one router"
+                )
+        return found
+
+    def changed(self, after: Routers) -> list[str]:
+        """Those that are not there any more, or have a new key or other locators."""
+        return [
+            router
+            for router in self.locators
+            if (self.locators[router], self.issues[router]) != (after.locators.get(router), after.issues.get(router))
+        ]
+
+
+_ROUTERS: Schema = {
+    "type": "object",
+    "propertyNames": ROUTER_NAME,
+    "additionalProperties": {
+        "type": "object",
+        "properties": {
+            "locators": {"type": "array", "items": {**PREFIX, "examples": ["fd00:a:1::/48"]}, "maxItems": 64},
+            "issue": {"type": "integer", "minimum": 1, "maximum": 1 << 31},
+        },
+        "required": ["locators"],
+        "additionalProperties": False,
+    },
+}
+
+
+@dataclass(frozen=True)
 class Settings:
     key: bytes
     token: str
     agents: Address
     rest: Address
     name: str = DEFAULT_NAME
+    routers: Routers | None = None  # None: every router that has a key of ours
+    routers_file: str = ""
+    rest_names: tuple[str, ...] = ()
+    """Host names of REST, beside localhost."""
+    tls: ssl.SSLContext | None = None
+    """Of REST."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        return cls(
+        routers_file = environment.get(ROUTERS, "")
+        settings = cls(
             _secret(environment, KEY_FILE, SHORTEST_KEY),
             _secret(environment, TOKEN_FILE, SHORTEST_TOKEN).decode("latin-1"),
             Address.parse(environment.get(AGENTS, DEFAULT_AGENTS)),
             Address.parse(environment.get(REST, DEFAULT_REST)),
             environment.get(NAME, DEFAULT_NAME),
+            Routers.read(routers_file) if routers_file else None,
+            routers_file,
+            tuple(filter(None, environment.get(REST_NAMES, "").split(","))),
+            _tls(environment),
         )
+        settings.agents.check_open("agents", environment)
+        settings.rest.check_open("REST", environment, settings.tls is not None)
+        return settings
+
+    def reread(self) -> Routers | None:
+        """The list of routers as it is now."""
+        return Routers.read(self.routers_file) if self.routers_file else None
+
+    def with_routers(self, routers: Routers | None) -> Settings:
+        return replace(self, routers=routers)
+
+    def key_of(self, router: str) -> bytes:
+        """The key that a router has: of its own, so that no other one can speak for it."""
+        issue = self.routers.issues.get(router, 1) if self.routers else 1
+        return router_key(self.key, router, issue)
 
 
 def make_secrets(folder: Path) -> tuple[Path, Path]:
@@ -96,8 +206,23 @@ def make_secrets(folder: Path) -> tuple[Path, Path]:
     return made[0], made[1]
 
 
+def _tls(environment: Mapping[str, str]) -> ssl.SSLContext | None:
+    certificate, key = environment.get(TLS_CERTIFICATE), environment.get(TLS_KEY)
+    if not certificate and not key:
+        return None
+    if not certificate or not key:
+        raise UsageError(f"TLS needs a certificate and its key: set both {TLS_CERTIFICATE} and {TLS_KEY}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key, password="")
+    except OSError as error:  # ssl.SSLError is one
+        why = error.strerror or str(error)
+        raise UsageError(f"the certificate {certificate} and key {key} cannot be used: {why}") from None
+    return context
+
+
 def _secret(environment: Mapping[str, str], variable: str, shortest: int) -> bytes:
-    what = "key that routers' agents share" if variable == KEY_FILE else "token that users of REST show"
+    what = "key that routers' keys are made of" if variable == KEY_FILE else "token that users of REST show"
     name = environment.get(variable)
     if not name:
         raise UsageError(

@@ -8,17 +8,47 @@ agents and REST are `service`'s, in a thread (os-ken) or green thread (Ryu) of t
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any, ClassVar
 
 from controllers import compat
 from controllers.leaf import FLOOD, TO_CONTROLLER, Forget, Leaves, Order, Rule, Send
 from controllers.service import Service
-from controllers.settings import Settings
+from controllers.settings import Address, Settings
 
 LOG = logging.getLogger("xoff")
+_FACTS_NS = 100_000_000
+"""Between two times that the manager is given what is known of the switches."""
+_PATIENCE_S = 0.5
+"""How long a switch may leave what it is sent unread, when its queue is full."""
 COOKIE = 0x786F6666
 """Marks our flow entries, so that nobody else's are removed."""
+_SHOWN = 200
+
+
+Handler = Callable[["XoffController", Any], None]
+
+
+def _guarded(handler: Handler) -> Handler:
+    """What a switch sends ends its connection at worst: under os-ken an exception would end all handlers for good."""
+
+    @wraps(handler)
+    def safe(self: XoffController, event: Any) -> None:
+        try:
+            handler(self, event)
+        except Exception:
+            message = getattr(event, "msg", None)
+            datapath = event.datapath if message is None else message.datapath
+            octets = bytes(getattr(message, "buf", None) or b"")[:_SHOWN].hex()
+            compat.DOOR.counters["defects"] += 1
+            LOG.exception("a defect of the controller ends the connection of switch %s: %s", datapath.id, octets)
+            datapath.close()
+
+    return safe
 
 
 class XoffController(compat.App):
@@ -28,11 +58,17 @@ class XoffController(compat.App):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        host = compat.openflow_host()
+        where = Address(path=host) if host.startswith("/") else Address(host or "0.0.0.0")
+        where.check_open("switches", os.environ)
         self.service = Service(Settings.read())
         self.leaves = Leaves()
         self.library = compat.library()
         self.serving: Any = None
         self._datapaths: dict[int, Any] = {}  # by number: the connection that counts
+        self._lock = threading.Lock()  # `leaves` is read by the service's thread
+        self._changed: set[int] = set()  # switches of which the manager has not heard what is new
+        self._told_ns = -_FACTS_NS
         LOG.info("agents %s, REST %s, %s", self.service.agents_at, self.service.rest_at, self.library)
 
     def start(self) -> None:
@@ -48,67 +84,91 @@ class XoffController(compat.App):
     # Switches
 
     @compat.set_ev_cls(compat.ofp_event.EventOFPSwitchFeatures, compat.CONFIG_DISPATCHER)
+    @_guarded
     def features(self, event: Any) -> None:
         """A switch is here: ask for its ports."""
         datapath = event.msg.datapath
         datapath.send_msg(datapath.ofproto_parser.OFPPortDescStatsRequest(datapath, 0))
 
     @compat.set_ev_cls(compat.ofp_event.EventOFPPortDescStatsReply, [compat.CONFIG_DISPATCHER, compat.MAIN_DISPATCHER])
+    @_guarded
     def ports(self, event: Any) -> None:
         datapath = event.msg.datapath
         usual = {port.port_no: _state(datapath, port) for port in event.msg.body if _is_usual(datapath, port)}
         local = [port for port in event.msg.body if port.port_no == datapath.ofproto.OFPP_LOCAL]
         name = _name(local[0]) if local else ""
         self._datapaths[datapath.id] = datapath
-        self._tell(datapath, self.leaves.connected(datapath.id, usual, name))
-        self._facts()
+        compat.DOOR.identified(datapath.socket)
+        with self._lock:
+            orders = self.leaves.connected(datapath.id, usual, name)
+        self._tell(datapath, orders)
+        self._facts(datapath.id)
 
     @compat.set_ev_cls(compat.ofp_event.EventOFPStateChange, compat.DEAD_DISPATCHER)
+    @_guarded
     def gone(self, event: Any) -> None:
         number = event.datapath.id
         if self._datapaths.get(number) is not event.datapath:
             return  # it had not said who it is, or is back already by another connection
         del self._datapaths[number]
-
-        def put(now_ns: int) -> None:
-            self._put(number, None, now_ns)
-
-        self.leaves.left(number)
-        self.service.post(put)
+        with self._lock:
+            self.leaves.left(number)
+        self._facts(number)
 
     @compat.set_ev_cls(compat.ofp_event.EventOFPPortStatus, compat.MAIN_DISPATCHER)
+    @_guarded
     def port_status(self, event: Any) -> None:
         datapath, port = event.msg.datapath, event.msg.desc
         if _is_usual(datapath, port):
             is_gone = event.msg.reason == datapath.ofproto.OFPPR_DELETE
             state = None if is_gone else _state(datapath, port)
-            self._tell(datapath, self.leaves.port(datapath.id, port.port_no, state))
-            self._facts()
+            with self._lock:
+                orders = self.leaves.port(datapath.id, port.port_no, state)
+            self._tell(datapath, orders)
+            self._facts(datapath.id)
 
     @compat.set_ev_cls(compat.ofp_event.EventOFPPacketIn, compat.MAIN_DISPATCHER)
+    @_guarded
     def packet_in(self, event: Any) -> None:
         message = event.msg
-        number, known = message.datapath.id, self.leaves.counters.copy()
-        self._tell(message.datapath, self.leaves.frame(number, message.match["in_port"], message.data))
-        news = self.leaves.counters - known
-        if news.keys() & {"learned", "moved", "lldp_heard"}:
-            self._facts()
+        number = message.datapath.id
+        with self._lock:
+            known = self.leaves.counters.copy()
+            orders = self.leaves.frame(number, message.match["in_port"], message.data)
+            news = self.leaves.counters - known
+        self._tell(message.datapath, orders)
+        if "lldp_heard" in news:
+            self._facts(*self.leaves.numbers)  # the far end of the link is another switch
+        elif news.keys() & {"learned", "moved"}:
+            self._facts(number)
 
-    def _facts(self) -> None:
-        """Let the manager know of the switches as they are now."""
-        facts = {number: self.leaves.facts(number) for number in self.leaves.numbers}
+    def _facts(self, *numbers: int) -> None:
+        """Let the manager know of these switches: at once, or with what else is new when it heard a moment ago."""
+        with self._lock:
+            is_due = not self._changed
+            self._changed.update(numbers)
+        if is_due:
+            self.service.post(self._put)
 
-        def put(now_ns: int) -> None:
-            for number, leaf in facts.items():
-                self._put(number, leaf, now_ns)
-
-        self.service.post(put)
-
-    def _put(self, number: int, leaf: Any, now_ns: int) -> None:
-        self.service.manager.put_leaf(number, leaf, now_ns)
+    def _put(self, now_ns: int) -> None:
+        """In the service's thread."""
+        if now_ns < self._told_ns + _FACTS_NS:
+            self.service.post_at(self._told_ns + _FACTS_NS, self._put)
+            return
+        self._told_ns = now_ns
+        with self._lock:
+            facts = {number: self.leaves.facts(number) for number in sorted(self._changed)}
+            self._changed.clear()
+        for number, leaf in facts.items():
+            self.service.manager.put_leaf(number, leaf, now_ns)
 
     def _tell(self, datapath: Any, orders: Iterable[Order]) -> None:
         for order in orders:
+            if not _has_room(datapath):
+                compat.DOOR.counters["does_not_read"] += 1
+                LOG.warning("switch %s does not read what it is sent; its connection ends", datapath.id)
+                datapath.close()
+                return
             match order:
                 case Rule():
                     datapath.send_msg(_flow(datapath, order))
@@ -116,6 +176,16 @@ class XoffController(compat.App):
                     datapath.send_msg(_forget(datapath, order))
                 case Send():
                     datapath.send_msg(_packet(datapath, order))
+
+
+def _has_room(datapath: Any) -> bool:
+    """Whether a message can be sent. A switch that reads nothing would keep all others waiting."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (queue := datapath.send_q) is not None and queue.full():
+        if time.monotonic() > deadline:
+            return False
+        compat.hub.sleep(0.002)
+    return queue is not None
 
 
 def _flow(datapath: Any, rule: Rule) -> Any:

@@ -137,7 +137,8 @@ class Srv6Wan(LosslessTopo):
             return None
         edge = router in self.edges
         report = self.graph.report(router, sids, edge, self.slices, self.rate.bps // max(1, self.tenants))
-        return ControlPlan(self.control.path, self.control.key, report, self.graph.legs[router][0].interface)
+        key = self.control.admit(router, [srv6.locator(srv6.number(router))])
+        return ControlPlan(self.control.path, key, report, self.graph.legs[router][0].interface)
 
     def _add_edge(
         self, edge: str, commands: list[str], sids: Sequence[Sid], directory: tuple[Sid, ...], headroom: int

@@ -6,20 +6,24 @@ with SrController() as controller, network(Srv6Wan(back="controlled", control=co
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv6Network
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import XoffError
 from testbed.rest import Client
+from testbed.srv6.session import router_key
 
 _PATIENCE_S = 30
 _REST = "127.0.0.1:8181"
@@ -33,10 +37,11 @@ class ControllerFailed(XoffError):
 
 @dataclass(frozen=True)
 class Session:
-    """How routers' agents reach the controller, its Unix socket and the key that they share; and how leaves do."""
+    """How routers' agents reach the controller, its Unix socket and their keys; and how leaves do."""
 
     path: str
-    key: bytes
+    admit: Callable[[str, Sequence[IPv6Network]], bytes]
+    """Configure a router with its locators; gives the key that it has."""
     openflow: str
     """Where leaves reach it: unix:PATH."""
 
@@ -57,7 +62,11 @@ class SrController:
             self._environment[f"XOFF_SR_{name}_FILE"] = str(file)
         self._environment["PYTHONPATH"] = str(Path(sys.modules["testbed"].__path__[0]).parent)
         self._log = folder / "log"
-        self.session = Session(str(folder / "agents"), key.encode(), f"unix:{folder / 'openflow'}")
+        self._key, self._locators = key.encode(), dict[str, list[str]]()
+        self._routers = folder / "routers.toml"
+        self._routers.touch()
+        self._environment["XOFF_SR_ROUTERS"] = str(self._routers)
+        self.session = Session(str(folder / "agents"), self._admit, f"unix:{folder / 'openflow'}")
         self.client = Client(f"http://{_REST}", token)
         self._process: subprocess.Popen[str] | None = None
 
@@ -83,6 +92,19 @@ class SrController:
             if not ready.select(_PATIENCE_S) or not self._process.stdout.readline():
                 self.kill()
                 raise ControllerFailed(f"the controller does not start: {self.log()[-2000:] or 'it says nothing'}")
+
+    def _admit(self, router: str, locators: Sequence[IPv6Network]) -> bytes:
+        """Add a router to the list that the controller reads at its start, and when it is sent SIGHUP."""
+        self._locators[router] = list(map(str, locators))
+        tables = [
+            f"[{json.dumps(name)}]\nlocators = {json.dumps(prefixes)}\n" for name, prefixes in self._locators.items()
+        ]
+        fresh = self._routers.with_suffix(".new")
+        fresh.write_text("\n".join(tables))
+        fresh.replace(self._routers)
+        if self._process is not None:
+            self._process.send_signal(signal.SIGHUP)
+        return router_key(self._key, router)
 
     def stop(self) -> None:
         """Let it end in order; what is installed on routers stays."""

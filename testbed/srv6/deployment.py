@@ -50,6 +50,10 @@ class Deployment:
         known.is_here = False
         known.pending.clear()
 
+    def forget(self, node: str) -> None:
+        """The router is no longer one of the network."""
+        self._nodes.pop(node, None)
+
     def answered(self, node: str, transaction: int, refusal: str | None = None) -> Command | None:
         """A router's ack, or its nack and why. The command that it is about; None if there is none such."""
         known = self._nodes.setdefault(node, _Node())

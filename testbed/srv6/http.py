@@ -1,8 +1,12 @@
-"""HTTP/1.1 as a server speaks it, as far as a small REST service needs it (RFC 9112): octets in, requests out.
+"""HTTP/1.1 for a small REST service (RFC 9112), parsed by h11: octets in, requests out.
 
-Sans-I/O: one object per connection. A request has a head and, if Content-Length says so, a body; both are bounded, and
-have to come in time. Whatever else HTTP knows is answered with the status that says so, and the connection ends, since
-what follows cannot be told apart: chunked bodies, several lengths, other versions, lines that are no header.
+Sans-I/O: one object per connection. A request has a head and, if Content-Length is there, a body. Head, header fields
+and body are bounded, and so is the time until a request is complete. What h11 takes and this service does not need is
+refused with its status, and the connection ends: bodies without a length, folded header fields, and long runs of
+blanks, for which h11 takes time that grows with their square.
+
+`admit` gets the head of a request before its body is read. What it answers is the response, and ends the connection: so
+a client without the token makes the controller hold a head at most.
 
 A response may be a stream without an end, for events; then the connection is for it alone.
 """
@@ -10,20 +14,23 @@ A response may be a stream without an end, for events; then the connection is fo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from urllib.parse import parse_qsl, unquote
 
+import h11
+
 LONGEST_HEAD = 8192
-LONGEST_BODY = 1 << 20
+LONGEST_BODY = 1 << 18
+"""A policy has a few hundred octets, a VPN with 256 sites and ten prefixes at each some 80 000."""
+MOST_FIELDS = 64
 REQUEST_NS = 10_000_000_000
 """How long a client has for one request, and for the next one on the same connection."""
 
-_REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) (\S{1,4000}) HTTP/1\.([01])")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff\t]*?)[ \t]*")
-_LENGTH = re.compile("[0-9]{1,12}")
-_NO_HEADERS: Mapping[str, str] = {}
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
+_SLOW = re.compile(rb"[ \t]{33}|\n[ \t]")
+_LENGTH = re.compile(rb"[0-9]{1,12}")
 
 
 @dataclass(frozen=True)
@@ -53,64 +60,96 @@ class BadRequest(Exception):
         self.text = text
 
 
+class NotAdmitted(Exception):
+    """The head of a request was enough to refuse it."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
 class HttpConnection:
     """One connection of a client."""
 
-    def __init__(self, now_ns: int) -> None:
+    def __init__(self, now_ns: int, admit: Callable[[Request], Response | None] = lambda request: None) -> None:
         self.deadline_ns: int | None = now_ns + REQUEST_NS
         self.is_over = False  # nothing more is read, and it is to be closed when all is sent
+        self._admit = admit
         self._inbox = bytearray()
         self._outbox = bytearray()
-        self._keep = True  # after the request that was read last
-        self._invited = False  # the client has been told to go on with its body
+        self._searched = 0  # up to where there is no end of a head
+        self._h11 = _new()  # of one request and its response
+        self._request: Request | None = None  # its head, while the body is awaited
+        self._length = 0
+        self._is_asked = False  # a request waits for its response
 
     def receive(self, data: bytes) -> Request | None:
-        """Octets have come, or none, to look for a next request in what is there. BadRequest if there is none."""
+        """Octets have come, or none, to look for a next request in what is there.
+
+        BadRequest or NotAdmitted if there will be none; `refuse` has to follow.
+        """
         if self.is_over:
             return None
         self._inbox += data
-        end = self._inbox.find(b"\r\n\r\n")
-        if end > LONGEST_HEAD or (end < 0 and len(self._inbox) > LONGEST_HEAD):
-            raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head may have {LONGEST_HEAD} octets")
-        if end < 0:
+        if self._is_asked:
             return None
-        method, target, headers = self._head(bytes(self._inbox[:end]))
-        length = self._body_length(headers)
-        if len(self._inbox) < end + 4 + length:
-            if headers.get("expect", "").lower() == "100-continue" and not self._invited:
-                self._invited = True
-                self._outbox += b"HTTP/1.1 100 Continue\r\n\r\n"
+        if self._request is None and not self._take_head():
             return None
-        body = bytes(self._inbox[end + 4 : end + 4 + length])
-        del self._inbox[: end + 4 + length]
-        self._invited = False
-        path, _, query = target.partition("?")
-        try:
-            pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
-            return Request(method, unquote(path, errors="strict"), tuple(pairs), headers, body)
-        except ValueError:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, f"{target[:60]!a} is no path with a query") from None
+        assert self._request is not None
+        if len(self._inbox) < self._length:
+            if self._h11.they_are_waiting_for_100_continue:
+                self._send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
+            return None
+        if self._length:
+            self._h11.receive_data(bytes(self._inbox[: self._length]))
+            del self._inbox[: self._length]
+        body = bytearray()
+        while isinstance(event := self._h11.next_event(), h11.Data):
+            body += event.data
+        assert isinstance(event, h11.EndOfMessage)
+        self._is_asked = True
+        request, self._request = self._request, None
+        return replace(request, body=bytes(body))
 
     def respond(self, response: Response, now_ns: int) -> None:
         """Answer the request that was read last."""
+        self._is_asked = False
+        status = HTTPStatus(response.status)
+        fields = list(response.headers.items())
+        if response.body or response.events_after is not None:
+            fields.insert(0, ("Content-Type", response.content_type))
+        fields.append(("Cache-Control", "no-store"))
         if response.events_after is not None:
-            self._keep, self.deadline_ns = False, None
-            self._write_head(response, "Connection: close\r\n")
+            fields.append(("Connection", "close"))
+        elif status is not HTTPStatus.NO_CONTENT:
+            fields.append(("Content-Length", str(len(response.body))))
+        head = [(name.encode(), value.encode()) for name, value in fields]
+        self._send(h11.Response(status_code=status.value, reason=status.phrase.encode(), headers=head))
+        if response.events_after is not None:
+            self.deadline_ns = None
             return
-        keep = "" if self._keep else "Connection: close\r\n"
-        self._write_head(response, f"Content-Length: {len(response.body)}\r\n{keep}")
-        self._outbox += response.body
-        self.is_over = not self._keep
+        if response.body:
+            self._send(h11.Data(data=response.body))
+        self._send(h11.EndOfMessage())
+        self.is_over = self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE
+        self._h11 = _new()
         self.deadline_ns = now_ns + REQUEST_NS
 
     def refuse(self, response: Response, now_ns: int) -> None:
-        """Answer what is no request, and end."""
-        self._keep = False
-        self.respond(response, now_ns)
+        """Answer what is no request, or is not admitted, and end."""
+        headers = {**response.headers, "Connection": "close"}
+        self.respond(replace(response, headers=headers, events_after=None), now_ns)
+        self.is_over = True
+        self._inbox.clear()
 
     def stream(self, octets: bytes) -> None:
         """More of a response without an end."""
-        self._outbox += octets
+        self._send(h11.Data(data=octets))
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether there is a whole request, or the beginning of one, that `receive` has not looked at."""
+        return len(self._inbox) > self._searched and not self.is_over and self._request is None and not self._is_asked
 
     @property
     def unsent(self) -> int:
@@ -126,40 +165,60 @@ class HttpConnection:
         """Octets of the last `data_to_send` that the line did not take."""
         self._outbox[:0] = data
 
-    def _head(self, head: bytes) -> tuple[str, str, dict[str, str]]:
-        first, *lines = head.split(b"\r\n")
-        match = _REQUEST_LINE.fullmatch(first)
-        if match is None:
-            if re.fullmatch(rb"\S+ \S+ HTTP/[0-9.]+", first) and b" HTTP/1." not in first:
-                raise BadRequest(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here")
-            raise BadRequest(HTTPStatus.BAD_REQUEST, f"{first[:60]!a} is no request; write 'GET /topology HTTP/1.1'")
+    def _take_head(self) -> bool:
+        end = _END_OF_HEAD.search(self._inbox, max(self._searched - 2, 0))
+        if (end.end() if end else len(self._inbox)) > LONGEST_HEAD:
+            raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head may have {LONGEST_HEAD} octets")
+        self._searched = 0 if end else len(self._inbox)
+        if end is None:
+            return False
+        head = bytes(self._inbox[: end.end()])
+        del self._inbox[: end.end()]
+        if _SLOW.search(head):
+            raise BadRequest(HTTPStatus.BAD_REQUEST, "a header field is folded, or has more than 32 blanks in a row")
+        if head.count(b"\n") > MOST_FIELDS + 2:
+            text = f"a head may have {MOST_FIELDS} header fields"
+            raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
+        try:
+            self._h11.receive_data(head)
+            event = self._h11.next_event()
+        except h11.RemoteProtocolError as error:
+            text = f"this is no request of HTTP/1.1: {str(error)[:120]}; write 'GET /topology HTTP/1.1'"
+            raise BadRequest(HTTPStatus(error.error_status_hint), text) from None
+        assert isinstance(event, h11.Request)
+        if event.http_version not in (b"1.1", b"1.0"):
+            raise BadRequest(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here")
         headers: dict[str, str] = {}
-        for line in lines:
-            named = _HEADER.fullmatch(line)
-            if named is None:
-                raise BadRequest(HTTPStatus.BAD_REQUEST, f"{line[:60]!a} is no header")
-            name, value = named[1].decode().lower(), named[2].decode("latin-1")
-            if name in headers and name in ("content-length", "authorization", "host"):
-                raise BadRequest(HTTPStatus.BAD_REQUEST, f"header {name} comes twice")
-            headers[name] = value
-        options = {word.strip().lower() for word in headers.get("connection", "").split(",")}
-        self._keep = "close" not in options and (match[3] == b"1" or "keep-alive" in options)
-        return match[1].decode(), match[2].decode("latin-1"), headers
+        for name, value in event.headers:
+            if name in (b"authorization", b"host") and name.decode() in headers:
+                raise BadRequest(HTTPStatus.BAD_REQUEST, f"header {name.decode()} comes twice")
+            headers[name.decode()] = value.decode("latin-1")
+        length = self._body_length(headers)
+        path, _, query = event.target.decode().partition("?")
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
+            request = Request(event.method.decode(), unquote(path, errors="strict"), tuple(pairs), headers)
+        except ValueError:
+            target = event.target.decode()
+            raise BadRequest(HTTPStatus.BAD_REQUEST, f"{target[:60]!a} is no path with a query") from None
+        if (refusal := self._admit(request)) is not None:
+            raise NotAdmitted(refusal)
+        if length > LONGEST_BODY:
+            raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {LONGEST_BODY} octets")
+        self._request, self._length = request, length
+        return True
 
     def _body_length(self, headers: Mapping[str, str]) -> int:
         if "transfer-encoding" in headers:
             raise BadRequest(HTTPStatus.LENGTH_REQUIRED, "a body needs Content-Length; Transfer-Encoding is not read")
-        text = headers.get("content-length", "0")
-        if not _LENGTH.fullmatch(text):
+        text = headers.get("content-length", "0").encode("latin-1")
+        if not _LENGTH.fullmatch(text):  # h11 takes more digits
             raise BadRequest(HTTPStatus.BAD_REQUEST, f"Content-Length {text[:30]!a} is no number")
-        if int(text) > LONGEST_BODY:
-            raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {LONGEST_BODY} octets")
         return int(text)
 
-    def _write_head(self, response: Response, more: str) -> None:
-        status = HTTPStatus(response.status)
-        lines = [f"HTTP/1.1 {status.value} {status.phrase}\r\n"]
-        if response.body or response.events_after is not None:
-            lines.append(f"Content-Type: {response.content_type}\r\n")
-        lines += [f"{name}: {value}\r\n" for name, value in response.headers.items()]
-        self._outbox += ("".join(lines) + "Cache-Control: no-store\r\n" + more + "\r\n").encode()
+    def _send(self, event: h11.Event) -> None:
+        self._outbox += self._h11.send(event) or b""
+
+
+def _new() -> h11.Connection:
+    return h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)

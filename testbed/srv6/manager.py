@@ -20,9 +20,9 @@ when either of its ends says so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, IPv6Network
 
 from testbed.srv6.deployment import Deployment
 from testbed.srv6.domain import Srv6Error
@@ -81,11 +81,14 @@ class Manager:
         self.pauses: dict[tuple[str, IPv6Address, str, int, int | None], Pause] = {}  # those that last
         self.own_tunnels: dict[TunnelKey, OwnTunnel] = {}
         self.counters: Counter[str] = Counter()
+        self.locators: Mapping[str, tuple[IPv6Network, ...]] | None = None
+        """Of each router that is configured: the prefixes that its SIDs are in. None: no such thing is configured."""
         self.is_settled = False
         self._inherited: set[Key] = set()  # policies found on routers, for which no path was seen yet
         self._first_ns: int | None = None  # of the reports
         self._left_ns: dict[str, int] = {}  # routers without a session, since when
         self._down: frozenset[str] = frozenset()
+        self._removed: set[str] = set()  # routers that an operator has removed, and that others may still name
         self._network_changed = self._wishes_changed = self._plan_changed = False
         self._desired: dict[str, dict[ItemKey, Item]] = {}
         self._forgotten: dict[Key | str, None] = {}  # removed wishes, which routers may still report
@@ -120,6 +123,22 @@ class Manager:
         if node in self.reports:
             self._left_ns[node] = now_ns
             self._tell(now_ns, "router_away", node, f"the session with {node} is over: {why}")
+
+    def remove_router(self, node: str, now_ns: int) -> None:
+        """Forget what a router has reported. It is not waited for; it is back when it reports again."""
+        if self.reports.pop(node, None) is None:
+            return
+        self._removed.add(node)
+        self._left_ns.pop(node, None)
+        self.deployment.forget(node)
+        self.pauses = {key: pause for key, pause in self.pauses.items() if key[0] != node}
+        self.own_tunnels = {key: said for key, said in self.own_tunnels.items() if key[0] != node}
+        self._network_changed = True
+        self._tell(now_ns, "router_removed", node, f"{node} is removed, with all that it reported")
+
+    def look_again(self) -> None:
+        """Something about all routers, such as `locators`, is another than before."""
+        self._network_changed = True
 
     # What is wished
 
@@ -253,6 +272,7 @@ class Manager:
 
     def _take_report(self, report: Report, now_ns: int) -> None:
         node, before = report.node, self.reports.get(report.node)
+        self._removed.discard(node)
         report = steady(report, before)
         self.reports[node] = report
         if self._first_ns is None:
@@ -267,7 +287,7 @@ class Manager:
 
     def _adopt(self, item: Item, now_ns: int) -> None:
         """Take over the wish behind what a router has, if it is not known."""
-        if isinstance(item, PolicyItem) and item.wish.key not in self.policies | self._forgotten:
+        if isinstance(item, PolicyItem) and item.wish.key not in self.policies and item.wish.key not in self._forgotten:
             self.policies[item.wish.key] = item.wish
             self._inherited.add(item.wish.key)
             self._tell(now_ns, "policy_adopted", item.wish.id, f"{item.node} has policy {item.wish.id}; it is kept")
@@ -338,7 +358,7 @@ class Manager:
 
     def _rebuild(self, now_ns: int) -> None:
         self._network_changed = False
-        before, self.network = self.network, build(self.reports, self._down)
+        before, self.network = self.network, build(self.reports, self._down, self._removed, self.locators)
         for problem in self.network.problems:
             if problem not in before.problems:
                 self._tell(now_ns, "problem", "network", problem)

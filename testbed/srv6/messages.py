@@ -286,9 +286,11 @@ def _report(data: Mapping[str, Any], code_points: CodePoints) -> Report:
         ("slices", [str(info.id) for info in slices]),
         ("installed", [item.identity for item in installed]),
     ):
-        if len(set(keys)) < len(keys):
-            index = next(index for index, key in enumerate(keys) if key in keys[:index])
-            raise InvalidError(f"{what}[{index}]", data[what][index], "it is there already; report it once")
+        seen = set[object]()
+        for index, key in enumerate(keys):
+            if key in seen:
+                raise InvalidError(f"{what}[{index}]", data[what][index], "it is there already; report it once")
+            seen.add(key)
     counters, router_id = tuple(sorted(data["counters"].items())), data["router_id"]
     return Report(node, sids, links, slices, installed, counters, None if router_id is None else IPv4Address(router_id))
 

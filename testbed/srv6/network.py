@@ -2,7 +2,8 @@
 
 A link is there if both of its ends are reported and name each other. It is up if both say so, carries the slices that
 both know, has the affinities of either, and has in each direction the delay that its sender measured. What does not fit
-together (a link with one end, a SID of two routers) is left out and listed, since half of it would be a guess.
+together (a link with one end, a SID of two routers, a SID outside of its router's configured locators) is left out and
+listed, since half of it would be a guess. Of two routers with one SID the one that is there has it.
 
 A topology is made anew from all reports when one has changed: so it is the same whatever the order in which they came.
 Measured delays always differ a little; a change by less than an eighth, or less than 50 us, is none, or paths would
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, IPv6Network
 
 from testbed.srv6.messages import LinkEnd, Report
 from testbed.srv6.sid import Sid
@@ -50,8 +51,17 @@ def differs(new: Report, old: Report | None) -> bool:
     return old is None or (new.sids, new.links) != (old.sids, old.links)
 
 
-def build(reports: Mapping[str, Report], down: Collection[str] = ()) -> Network:
-    """The topology of all reports; `down` are routers that are taken for lost."""
+def build(
+    reports: Mapping[str, Report],
+    down: Collection[str] = (),
+    removed: Collection[str] = (),
+    locators: Mapping[str, Collection[IPv6Network]] | None = None,
+) -> Network:
+    """The topology of all reports.
+
+    `down` are routers that are taken for lost, `removed` those that are not waited for, though others name them.
+    `locators` has the prefixes that each router's SIDs may be in; None: any.
+    """
     topology, problems = Topology(), list[str]()
     for name in sorted(reports):
         topology.add_router(name)
@@ -70,9 +80,13 @@ def build(reports: Mapping[str, Report], down: Collection[str] = ()) -> Network:
         elif port < end.neighbour:
             topology.put_link(_link(port, end, far))
     owners: dict[IPv6Address, Sid] = {}
-    for name in sorted(reports):
+    for name in sorted(reports, key=lambda name: (name in down, name)):
         kept = []
         for sid in reports[name].sids:
+            if locators is not None and not any(sid.address in prefix for prefix in locators.get(name, ())):
+                own = ", ".join(map(str, locators.get(name, ()))) or "none"
+                problems.append(f"{sid.name} is left out: the locators configured for {name} are {own}")
+                continue
             owner = owners.setdefault(sid.address, sid)
             if owner is sid:
                 kept.append(sid)
@@ -80,7 +94,7 @@ def build(reports: Mapping[str, Report], down: Collection[str] = ()) -> Network:
                 problems.append(f"{sid.name} is left out: it is also {owner.name}")
         topology.put_sids(name, kept)
     named = {end.neighbour.router for end in ends.values()}
-    return Network(topology, tuple(problems), tuple(sorted(named - reports.keys())))
+    return Network(topology, tuple(problems), tuple(sorted(named - reports.keys() - set(removed))))
 
 
 def _link(port: Port, end: LinkEnd, far: LinkEnd) -> Link:

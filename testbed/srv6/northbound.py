@@ -1,19 +1,23 @@
 """The controller's REST: a request in, a response out, over the manager. No sockets, no clock.
 
-Whoever asks has to show the token; only the description of the interface is for everybody. What comes in is checked
-against the schemas of that description (`openapi`), and an error is a problem document (RFC 9457) that names the field,
-the value and what has to stand there. Nothing is changed by a request that is refused.
+Whoever asks has to show the token; only the description of the interface is for everybody. The Host header has to name
+this service, so that no web page can have a browser ask it under a name of its own (DNS rebinding). What comes in is
+checked against the schemas of that description (`openapi`), and an error is a problem document (RFC 9457) that names
+the field, the value and what has to stand there. Nothing is changed by a request that is refused.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Any
 
 from testbed.srv6 import openapi, views
@@ -23,10 +27,13 @@ from testbed.srv6.manager import Manager
 from testbed.srv6.policy import Key
 from testbed.srv6.sid import CodePoints
 from testbed.srv6.takeup import ConflictError, MissingError
-from testbed.srv6.validation import ABSENT, InvalidError, check, read
-from testbed.srv6.wishes import PolicyWish, VpnWish
+from testbed.srv6.validation import ABSENT, InvalidError, brief, check, read
+from testbed.srv6.wishes import PolicyWish, VpnWish, id_of
 
 SHORTEST_TOKEN = 16
+MOST_VALUES = 1 << 14
+"""In one body."""
+_PORT = re.compile(r":[0-9]{0,5}$")
 _LONGEST_VALUE = 200
 
 Handler = Callable[["Northbound", "Call"], Response]
@@ -53,8 +60,19 @@ class Northbound:
     """Answers requests."""
 
     def __init__(
-        self, manager: Manager, token: str, *, code_points: CodePoints = CodePoints(), as_number: int = 64512
+        self,
+        manager: Manager,
+        token: str,
+        *,
+        names: Iterable[str] = (),
+        remove: Callable[[str, str, int], None] | None = None,
+        code_points: CodePoints = CodePoints(),
+        as_number: int = 64512,
     ) -> None:
+        """`names` are host names of this service beside localhost; addresses need not be among them.
+
+        `remove` ends the session of a router, for a reason, and has it forgotten.
+        """
         if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
             raise Srv6Error(
                 f"the token has {len(token)} characters; give it {SHORTEST_TOKEN} or more, printable ASCII, no spaces"
@@ -64,6 +82,21 @@ class Northbound:
         self.as_number = as_number
         self.counters: Counter[str] = Counter()
         self._token = token.encode()
+        self._remove = remove
+        self._names = {"localhost", *(name.lower() for name in names)}
+
+    def admit(self, request: Request) -> Response | None:
+        """The refusal of a request of which only the head is there; None if it is admitted."""
+        try:
+            self._check_head(request)
+        except _Refused as refused:
+            self.counters[f"{refused.response.status}"] += 1
+            return refused.response
+        return None
+
+    def shows_token(self, request: Request) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token)
 
     def handle(self, request: Request, now_ns: int) -> Response:
         """The response to a request; whatever is wrong with it is in the response."""
@@ -93,11 +126,9 @@ class Northbound:
         return "".join(text).encode(), last
 
     def _handle(self, request: Request, now_ns: int) -> Response:
-        template, words = _find(request.path)
-        methods = {operation.method: operation for operation in openapi.OPERATIONS if operation.path == template}
+        template, words = self._check_head(request)
+        methods = _methods(template)
         operation = methods.get(request.method)
-        if template is None or (operation or next(iter(methods.values()))).needs_token:
-            self._check_token(request)
         if template is None:
             raise _Refused(_no_such_path(request.path))
         if operation is None:
@@ -110,7 +141,7 @@ class Northbound:
             if kind != "application/json":
                 text = f"the body is of type {kind[:60]!a}; send Content-Type: application/json"
                 raise _Refused(problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text))
-            body = read(request.body)
+            body = read(request.body, MOST_VALUES)
             check(body, openapi.SCHEMAS[operation.body], openapi.SCHEMAS)
         query = dict(request.query)
         for name, value in request.query:
@@ -121,20 +152,39 @@ class Northbound:
         call = Call(words, query, body, request.headers, now_ns)
         return _HANDLERS[operation.method, operation.path](self, call)
 
+    def _check_head(self, request: Request) -> tuple[str | None, dict[str, str]]:
+        """What the path asks for, for one who may ask."""
+        host = request.headers.get("host", "")
+        if not self._is_ours(host):
+            text = f"{host[:60]!a} is no name of this service; ask it by an address, or give it the name by --rest-name"
+            raise _Refused(problem(HTTPStatus.MISDIRECTED_REQUEST, text))
+        template, words = _find(request.path)
+        methods = _methods(template)
+        operation = methods.get(request.method) or next(iter(methods.values()), None)
+        if operation is None or operation.needs_token:
+            self._check_token(request)
+        return template, words
+
+    def _is_ours(self, host: str) -> bool:
+        name = _PORT.sub("", host).lower()
+        try:
+            ip_address(name.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            return name.removesuffix(".") in self._names
+        return True
+
     def _check_token(self, request: Request) -> None:
-        said = request.headers.get("authorization", "")
-        scheme, _, token = said.partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token):
+        if self.shows_token(request):
             return
         self.counters["without_token"] += 1
-        why = "the token is wrong" if said else "there is no token"
+        why = "the token is wrong" if request.headers.get("authorization") else "there is no token"
         text = f"{why}; send 'Authorization: Bearer TOKEN' with what is in the controller's token file"
         raise _Refused(problem(HTTPStatus.UNAUTHORIZED, text, headers={"WWW-Authenticate": 'Bearer realm="xoff"'}))
 
     # Reading
 
     def get_description(self, call: Call) -> Response:
-        return _json(openapi.document())
+        return _description()
 
     def get_topology(self, call: Call) -> Response:
         return _json(views.topology(self.manager))
@@ -221,6 +271,17 @@ class Northbound:
         self.manager.remove_vpn(call.words["name"], call.now_ns)
         return Response(HTTPStatus.NO_CONTENT)
 
+    def delete_router(self, call: Call) -> Response:
+        name = call.words["name"]
+        if name not in self.manager.reports:
+            there = ", ".join(sorted(self.manager.reports)) or "none"
+            raise MissingError(f"there is no router {name[:60]!a}; there are {there}")
+        if self._remove is not None:
+            self._remove(name, "an operator has removed it", call.now_ns)
+        else:
+            self.manager.remove_router(name, call.now_ns)
+        return Response(HTTPStatus.NO_CONTENT)
+
     def _put_policy(self, wish: PolicyWish, call: Call) -> Response:
         is_new = self.manager.put_policy(wish, call.now_ns)
         status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
@@ -233,17 +294,20 @@ class Northbound:
 
     def _known_policy(self, call: Call) -> Key:
         text = call.words["id"]
-        found = next((key for key, wish in self.manager.policies.items() if wish.id == text), None)
-        if found is None:
-            ids = sorted(wish.id for wish in self.manager.policies.values())
-            shown = ", ".join(ids[:10]) + (" and more" if len(ids) > 10 else "") if ids else "none"
-            raise MissingError(f"there is no policy {text[:60]!a}; there are {shown}")
-        return found
+        match text.split(":"):
+            case [headend, colour, endpoint] if colour.isascii() and colour.isdigit() and len(colour) <= 10:
+                found = Key(headend, int(colour), endpoint)
+                if found in self.manager.policies and id_of(found) == text:
+                    return found
+        ids = sorted(map(id_of, self.manager.policies))
+        shown = ", ".join(ids[:10]) + (" and more" if len(ids) > 10 else "") if ids else "none"
+        raise MissingError(f"there is no policy {text[:60]!a}; there are {shown}")
 
 
 _HANDLERS: dict[tuple[str, str], Handler] = {
     ("GET", "/openapi.json"): Northbound.get_description,
     ("GET", "/topology"): Northbound.get_topology,
+    ("DELETE", "/routers/{name}"): Northbound.delete_router,
     ("GET", "/sids"): Northbound.get_sids,
     ("GET", "/policies"): Northbound.get_policies,
     ("POST", "/policies"): Northbound.post_policy,
@@ -273,13 +337,23 @@ def problem(
     """A problem document (RFC 9457)."""
     content: dict[str, Any] = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail}
     if field is not None:
-        text = None if value is ABSENT else ascii(value)
+        text = None if value is ABSENT else brief(value, _LONGEST_VALUE)
         content |= {"field": field, "value": text and text[:_LONGEST_VALUE], "wanted": wanted}
     return Response(status, json.dumps(content).encode() + b"\n", "application/problem+json", headers or {})
 
 
 def _json(content: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
     return Response(status, json.dumps(content).encode() + b"\n", headers=headers or {})
+
+
+@cache
+def _description() -> Response:
+    """Made once: strangers may ask for it as often as they like."""
+    return _json(openapi.document())
+
+
+def _methods(template: str | None) -> dict[str, openapi.Operation]:
+    return {operation.method: operation for operation in openapi.OPERATIONS if operation.path == template}
 
 
 def _find(path: str) -> tuple[str | None, dict[str, str]]:
@@ -297,6 +371,6 @@ def _find(path: str) -> tuple[str | None, dict[str, str]]:
 
 def _no_such_path(path: str) -> Response:
     known = list(dict.fromkeys(operation.path for operation in openapi.OPERATIONS))
-    near = get_close_matches(path, known, 1)
+    near = get_close_matches(path[:60], known, 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
     return problem(HTTPStatus.NOT_FOUND, f"there is nothing at {path[:60]!a}; {hint}")

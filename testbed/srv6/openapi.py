@@ -191,6 +191,10 @@ _FOLLOW: dict[str, Schema] = {
 OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/openapi.json", "This description", {200: None}, needs_token=False),
     Operation("GET", "/topology", "Routers, links and switches", {200: "Topology"}),
+    Operation(
+        "DELETE", "/routers/{name}", "End a router's session and forget what it reported; it may come back",
+        {204: None, 404: "Problem"},
+    ),
     Operation("GET", "/sids", "SIDs that routers advertise", {200: "Sids", 404: "Problem"}, query=_ROUTER),
     Operation("GET", "/policies", "All policies", {200: "Policies"}),
     Operation(
@@ -243,7 +247,9 @@ def document() -> dict[str, Any]:
 
 def _operation(operation: Operation) -> dict[str, Any]:
     answers = dict(operation.answers)
+    answers |= {421: "Problem"}  # the Host header names somebody else
     answers |= {401: "Problem"} if operation.needs_token else {}
+    answers |= {503: "Problem"} if operation.path == "/events" else {}
     answers |= {400: "Problem", 415: "Problem"} if operation.body else {}
     answers |= {422: "Problem"} if operation.body or operation.query else {}
     words = operation.path.strip("/").replace("{", "").replace("}", "").replace(".", "/").split("/")

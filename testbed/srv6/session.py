@@ -7,7 +7,8 @@ is in `messages`; here they are objects that go through.
     hello      JSON: protocol, versions, role, name, nonce (32 octets, as hexadecimal)
     secured    sequence (8 octets), MAC (32 octets), message (JSON)
 
-Both sides send a hello at once. The version is the highest that both have. Then each direction has a key of its own:
+Both sides send a hello at once. The version is the highest that both have. The agent's name is that of the key: each
+router shares one of its own with the controller. Then each direction has a key of its own:
 HMAC-SHA-256, with the shared key, over the direction's name and both hellos, the agent's first. The MAC of a frame is
 HMAC-SHA-256 with that over its sequence number and message. So the shared key is never sent; a frame of another session
 or direction, or one that was changed, repeated, left out or moved, does not fit; and hellos cannot be changed either.
@@ -18,7 +19,8 @@ read them.
 A peer that sends something else ends the session, with a reason that is counted. It is told the reason if it can be: by
 a secured message, or, before that, by a refusal in the clear, which is believed only as an end. Each side sends a
 keepalive when it has been silent for a time, and gives up a peer that has been silent for longer. A hello is short, so
-a stranger cannot fill memory, and has to come in time.
+a stranger cannot fill memory, and has to come in time; so is all that follows until the peer has proved that it has the
+key.
 
 The caller gives the nonce, since nothing here is random: fresh, unpredictable octets for every session.
 """
@@ -31,7 +33,7 @@ import hmac
 import json
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -69,7 +71,10 @@ _SEQUENCE = struct.Struct("!Q")
 _MAC_OCTETS = 32
 _SECURED_HEAD = _SEQUENCE.size + _MAC_OCTETS
 _LONGEST_HELLO = 1024
+"""Until a peer has proved that it has the key nothing longer is taken from it, whatever the frame is."""
 _LONGEST_TEXT = 300
+
+_hash = hashlib.sha256().name
 
 _KEEPALIVE, _BYE = "keepalive", "bye"
 
@@ -97,10 +102,14 @@ class End(enum.StrEnum):
     NO_VERSION = "no_version"  # that both have
     WRONG_ROLE = "wrong_role"
     REFLECTED = "reflected"  # our own hello comes back
+    UNKNOWN = "unknown"  # there is no key for a peer of this name
     NOT_AUTHENTIC = "not_authentic"
     SEQUENCE = "sequence"  # authentic, but repeated, left out or moved
     MALFORMED = "malformed"  # authentic, and no message
     REPLACED = "replaced"  # the same peer has a newer session
+    CROWDED = "crowded"  # it had not shown who it is when others came
+    REMOVED = "removed"  # an operator has removed the peer, or its key
+    DEFECT = "defect"  # of this program, met by what the peer sent
 
 
 class SessionError(XoffError):
@@ -152,6 +161,11 @@ class SessionSettings:
             )
 
 
+def router_key(key: bytes, router: str, issue: int = 1) -> bytes:
+    """A router's own key, made of the controller's; another issue is another key. It is text, for a key file."""
+    return hmac.digest(key, f"xoff-srv6 router {issue} {router}".encode(), _hash).hex().encode()
+
+
 class Session:
     """One side of one session, over one connection that has just been made."""
 
@@ -159,15 +173,16 @@ class Session:
         self,
         role: Role,
         name: str,
-        key: bytes,
+        key: bytes | Callable[[str], bytes | None],
         nonce: bytes,
         now_ns: int,
         *,
         settings: SessionSettings = SessionSettings(),
         versions: tuple[int, ...] = VERSIONS,
     ) -> None:
+        """`key` is shared with the peer, or gives the key for the name that the peer states; None: there is none."""
         check(name, NAME, field="name")
-        if len(key) < SHORTEST_KEY:
+        if isinstance(key, bytes) and len(key) < SHORTEST_KEY:
             raise Srv6Error(f"the shared key has {len(key)} octets; give it at least {SHORTEST_KEY}")
         if len(nonce) != NONCE_OCTETS:
             raise Srv6Error(f"the nonce has {len(nonce)} octets; it has {NONCE_OCTETS}, fresh ones for each session")
@@ -178,7 +193,7 @@ class Session:
         self.is_open = False
         self.end: Ended | None = None
         self.counters: Counter[str] = Counter()
-        self._shared_key = key
+        self._key_for = key
         self._settings = settings
         self._versions = versions
         self._inbox = bytearray()
@@ -193,19 +208,30 @@ class Session:
 
     # The caller's side
 
-    def receive(self, data: bytes, now_ns: int) -> list[Event]:
-        """Octets have come. After an end they are dropped."""
+    def receive(self, data: bytes, now_ns: int, most_frames: int | None = None) -> list[Event]:
+        """Octets have come. After an end they are dropped.
+
+        With `most_frames` the rest is left for the next call, which may be without octets; see `has_more`.
+        """
         events: list[Event] = []
         if self.end is not None:
             return events
         self._inbox += data
+        left = most_frames
         try:
-            while (frame := self._next_frame()) is not None:
+            while left != 0 and (frame := self._next_frame()) is not None:
                 self._heard_ns = now_ns
                 self._take(frame, now_ns, events)
+                left = None if left is None else left - 1
         except _Broken as broken:
             events.append(self._finish(broken.reason, broken.text, now_ns))
         return events
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a whole frame waits to be read."""
+        there = len(self._inbox) - _LENGTH.size
+        return there >= 0 and there >= _LENGTH.unpack_from(self._inbox)[0]
 
     def send(self, message: Mapping[str, Any], now_ns: int) -> None:
         """Put a message on its way; only in an open session."""
@@ -262,7 +288,7 @@ class Session:
         if len(self._inbox) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._inbox)
-        longest = _LONGEST_HELLO if self._keys is None else _SECURED_HEAD + self._settings.longest_message
+        longest = _LONGEST_HELLO if not self.is_open else _SECURED_HEAD + self._settings.longest_message
         if length > longest:
             _break(End.TOO_LONG, f"a frame of {length} octets is announced; {longest} may be")
         if len(self._inbox) < _LENGTH.size + length:
@@ -311,10 +337,13 @@ class Session:
                 f"{said['name']} speaks version {', '.join(map(str, said['versions']))} and we "
                 f"{', '.join(map(str, self._versions))}; update the older side",
             )
+        key = self._key_for if isinstance(self._key_for, bytes) else self._key_for(said["name"])
+        if key is None:
+            _break(End.UNKNOWN, f"no router {said['name']} is configured here")
         self.peer, self.version = said["name"], max(common)
         hellos = {self.role: self._hello, self.role.peer: frame}
         transcript = b"".join(_LENGTH.pack(len(hellos[role])) + hellos[role] for role in Role)
-        self._keys = {role: hmac.digest(self._shared_key, f"{role}:".encode() + transcript, _hash) for role in Role}
+        self._keys = {role: hmac.digest(key, f"{role}:".encode() + transcript, _hash) for role in Role}
         self._secure(json.dumps({"type": _KEEPALIVE}).encode(), now_ns)
 
     def _opened(self, frame: bytes) -> dict[str, Any]:
@@ -365,9 +394,6 @@ class Session:
         self.counters[f"end {reason}"] += 1
         self._inbox.clear()
         return self.end
-
-
-_hash = hashlib.sha256().name
 
 
 def _refusal(frame: bytes) -> str | None:

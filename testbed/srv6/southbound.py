@@ -3,8 +3,10 @@
 Sans-I/O. Whoever has the sockets says what came in by which connection, and takes what is to go out. A router is who
 its session has proved it to be, and is believed about itself only. If it connects again, the new session takes the
 place of the old one. Routers that are PFC-capable are told the SIDs of all, and then what changes: they find reverse
-tunnels in data packets too (decision 0145). Connections of strangers are few at a time; those of routers are as many as
-there are routers.
+tunnels in data packets too (decision 0145).
+
+Connections of strangers are few at a time: when there are too many, the oldest of them ends, so a router can always
+connect. Of one connection some frames are read per call, then it is the others' turn.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ from testbed.srv6.topology import Topology
 from testbed.srv6.validation import InvalidError
 
 MOST_STRANGERS = 64
-MOST_CONNECTIONS = 800
-"""Whoever has the sockets waits for all of them with `select`, which takes 1024."""
+MOST_ROUTERS = 800
+MOST_FRAMES = 32
+"""Of one connection, in one call of `receive`."""
+_STRANGER_NS = 1_000_000_000
+"""Between two events about strangers; those between are counted."""
 
 
 class Southbound:
@@ -33,12 +38,13 @@ class Southbound:
         self,
         manager: Manager,
         name: str,
-        key: bytes,
+        key: Callable[[str], bytes | None],
         nonces: Callable[[], bytes],
         *,
         settings: SessionSettings = SessionSettings(),
         code_points: CodePoints = CodePoints(),
     ) -> None:
+        """`key` gives the key of a router; None: it is not configured."""
         self.manager = manager
         self.code_points = code_points
         self.counters: Counter[str] = Counter()
@@ -47,14 +53,17 @@ class Southbound:
         self._connection: dict[str, int] = {}  # of a router
         self._told: dict[str, tuple[Topology, dict[IPv6Address, Sid]]] = {}  # of the directory, in this session
         self._last = 0
+        self._stranger_ns, self._untold = -_STRANGER_NS, 0
         self._parting: dict[int, bytes] = {}  # connections whose session is over, and their last octets
 
     def connect(self, now_ns: int) -> int | None:
-        """Somebody has connected: a number for the connection, or None if there are too many already."""
-        strangers = sum(not session.is_open for session in self._sessions.values())
-        if strangers >= MOST_STRANGERS or len(self._sessions) >= MOST_CONNECTIONS:
+        """Somebody has connected: a number for the connection, or None if there are too many routers already."""
+        strangers = [number for number, session in self._sessions.items() if not session.is_open]
+        if len(self._sessions) - len(strangers) >= MOST_ROUTERS:
             self.counters["connections_refused"] += 1
             return None
+        if len(strangers) >= MOST_STRANGERS:
+            self._close(strangers[0], "others have come, and who this is was not shown yet", now_ns, End.CROWDED)
         self._last += 1
         self.counters["connections"] += 1
         self._sessions[self._last] = Session(
@@ -64,17 +73,42 @@ class Southbound:
 
     def receive(self, connection: int, data: bytes, now_ns: int) -> None:
         if (session := self._sessions.get(connection)) is not None:
-            self._handle(connection, session, session.receive(data, now_ns), now_ns)
+            self._handle(connection, session, session.receive(data, now_ns, MOST_FRAMES), now_ns)
+
+    def has_more(self, connection: int) -> bool:
+        """Whether `receive` has something to do for this connection, though no octets have come."""
+        return connection in self._sessions and self._sessions[connection].has_more
 
     def disconnected(self, connection: int, now_ns: int) -> None:
         if (session := self._sessions.get(connection)) is not None:
             self._handle(connection, session, session.disconnected(now_ns), now_ns)
         self._parting.pop(connection, None)
 
+    def fail(self, connection: int, now_ns: int) -> None:
+        """What came by this connection met a defect of the controller: it ends, and what it reported is dropped."""
+        session = self._sessions.get(connection)
+        name = session.peer if session is not None and session.is_open else None
+        self._close(connection, "a defect of the controller, which its log describes", now_ns, End.DEFECT)
+        if name is not None:
+            self.manager.remove_router(name, now_ns)
+
+    def is_router(self, connection: int) -> bool:
+        return connection in self._sessions and self._sessions[connection].is_open
+
+    def remove(self, name: str, why: str, now_ns: int) -> None:
+        """End the session of a router, if it has one, and forget what it reported."""
+        if (connection := self._connection.get(name)) is not None:
+            self._close(connection, why, now_ns, End.REMOVED)
+        self.manager.remove_router(name, now_ns)
+
     def advance(self, now_ns: int) -> None:
         """Let time pass and the manager decide. To be called after inputs, and at the deadline."""
         for connection, session in list(self._sessions.items()):
             self._handle(connection, session, session.poll(now_ns), now_ns)
+        self.step(now_ns)
+
+    def step(self, now_ns: int) -> None:
+        """Let the manager decide what follows from the last input."""
         for command in self.manager.step(now_ns):
             self._send(command.item.node, as_json(command), now_ns)
         if self.manager.is_settled:
@@ -97,8 +131,12 @@ class Southbound:
 
     def close(self, text: str, now_ns: int) -> None:
         """End all sessions in order."""
-        for connection, session in list(self._sessions.items()):
-            self._handle(connection, session, session.close(text, now_ns), now_ns)
+        for connection in list(self._sessions):
+            self._close(connection, text, now_ns, End.CLOSED)
+
+    def _close(self, connection: int, text: str, now_ns: int, reason: End) -> None:
+        if (session := self._sessions.get(connection)) is not None:
+            self._handle(connection, session, session.close(text, now_ns, reason), now_ns)
 
     @property
     def routers(self) -> list[str]:
@@ -174,4 +212,13 @@ class Southbound:
             del self._connection[session.peer]
             self.manager.leave(session.peer, event.text, now_ns)
         elif event.reason not in (End.DISCONNECTED, End.REPLACED):
-            self.manager.history.add(now_ns, "stranger", session.peer or "unknown", event.text, reason=event.reason)
+            self._tell_of_stranger(session, event, now_ns)
+
+    def _tell_of_stranger(self, session: Session, event: Ended, now_ns: int) -> None:
+        """An event, but not so many that they would push all others out."""
+        if now_ns < self._stranger_ns + _STRANGER_NS:
+            self._untold += 1
+            return
+        text = f"{event.text}; {self._untold} others before it" if self._untold else event.text
+        self._stranger_ns, self._untold = now_ns, 0
+        self.manager.history.add(now_ns, "stranger", session.peer or "unknown", text, reason=event.reason)

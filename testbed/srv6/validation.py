@@ -1,4 +1,4 @@
-"""Reading JSON from others: strict, bounded, and with errors that say where, what and how to mend it.
+"""Reading JSON from others: strict, bounded in size and time, with errors that say where, what and how to mend it.
 
 `read` takes octets and refuses what JSON leaves to taste: a name that comes twice in an object, numbers with a fraction
 (nothing here needs one), NaN, text that is no Unicode. `check` holds a value against a schema. The schemas are
@@ -12,14 +12,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_network
+from itertools import islice
 from typing import Any, NoReturn
 
 from testbed.errors import UsageError
 
 Schema = Mapping[str, Any]
+
+DEEPEST = 32
+"""How deep lists and objects may be inside each other. No message needs a third of it."""
+MOST_VALUES = 1 << 19
+"""How many values one text may have. A report with 4096 SIDs and 16384 items has fewer."""
 
 _WITHOUT_EFFECT = {"description", "title", "examples", "default", "$comment"}
 _KNOWN = _WITHOUT_EFFECT | {
@@ -28,6 +34,12 @@ _KNOWN = _WITHOUT_EFFECT | {
     "discriminator", "$ref",
 }  # fmt: skip
 _LONGEST_SHOWN = 60
+_MOST_SHOWN, _LEVELS_SHOWN = 6, 3
+
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
+_QUOTED = re.compile(rb'"[^"]*"')
+_INNERMOST = re.compile(rb"\[\]|{}")
 
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "object": (lambda value: isinstance(value, dict), "an object"),
@@ -63,12 +75,34 @@ def shown(value: object) -> str:
     """A value in a sentence, never long: "is 'x'", or "is missing"."""
     if value is ABSENT:
         return "is missing"
-    text = ascii(value)
+    text = brief(value)
     return f"is {text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + '...'}"
 
 
-def read(octets: bytes) -> Any:
-    """The value of a JSON text; InvalidError for everything that is none, or is not plain."""
+def brief(value: object, longest: int = _LONGEST_SHOWN, levels: int = _LEVELS_SHOWN) -> str:
+    """A value in ASCII, in bounded time: of a long or deep one the beginning."""
+    if isinstance(value, str | bytes):
+        return ascii(value[:longest])
+    if isinstance(value, dict):
+        members = [f"{brief(k, longest, 0)}: {brief(v, longest, levels - 1)}" for k, v in _some(value.items(), levels)]
+    elif isinstance(value, list | tuple):
+        members = [brief(member, longest, levels - 1) for member in _some(value, levels)]
+    else:
+        return ascii(value)[:longest]
+    members += ["..."] if len(members) < len(value) else []
+    return ("{%s}" if isinstance(value, dict) else "[%s]") % ", ".join(members)
+
+
+def _some(values: Iterable[Any], levels: int) -> Iterable[Any]:
+    return islice(values, _MOST_SHOWN if levels > 0 else 0)
+
+
+def read(octets: bytes, most_values: int = MOST_VALUES) -> Any:
+    """The value of a JSON text; InvalidError for everything that is none, is not plain, is too deep or has too much."""
+    if octets.count(b",") + octets.count(b"[") + octets.count(b"{") > most_values:
+        raise InvalidError("", octets[:_LONGEST_SHOWN], f"it has too many values; {most_values} may be")
+    if _is_deep(octets):
+        raise InvalidError("", octets[:_LONGEST_SHOWN], f"it is nested too deep; {DEEPEST} levels may be")
     try:
         text = octets.decode()
         value = json.loads(
@@ -77,16 +111,39 @@ def read(octets: bytes) -> Any:
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is no character
     except UnicodeError:
-        raise InvalidError("", octets, "it has to be JSON in UTF-8") from None
+        raise InvalidError("", octets[:_LONGEST_SHOWN], "it has to be JSON in UTF-8") from None
     except json.JSONDecodeError as error:
-        raise InvalidError("", octets, f"it has to be JSON: {error.msg} at character {error.pos}") from None
+        text = f"it has to be JSON: {error.msg} at character {error.pos}"
+        raise InvalidError("", octets[:_LONGEST_SHOWN], text) from None
     except RecursionError:
-        raise InvalidError("", octets, "it is nested too deep for any message that there is") from None
+        raise InvalidError("", octets[:_LONGEST_SHOWN], "it is no JSON, and nested too deep besides") from None
     return value
 
 
-def check(value: Any, schema: Schema, definitions: Mapping[str, Schema] | None = None, field: str = "") -> None:
+def _is_deep(octets: bytes) -> bool:
+    """Whether lists and objects are nested deeper than `DEEPEST`; in linear time, before anything is parsed.
+
+    Each round takes the innermost pairs away, so the rounds are the depth. What does not come in pairs is no JSON; that
+    is for the parser to find.
+    """
+    if octets.count(b"[") + octets.count(b"{") <= DEEPEST:
+        return False
+    if b"\\" in octets:
+        octets = _ESCAPED.sub(b"", octets)
+    left = _QUOTED.sub(b"", octets.translate(None, _NOT_STRUCTURE))
+    for _ in range(DEEPEST):
+        left, pairs = _INNERMOST.subn(b"", left)
+        if not pairs:
+            return False
+    return _INNERMOST.search(left) is not None
+
+
+def check(value: Any, schema: Schema | bool, definitions: Mapping[str, Schema] | None = None, field: str = "") -> None:
     """InvalidError for the first thing, in the order of the schema, that does not fit."""
+    if isinstance(schema, bool):  # JSON Schema's word for anything, or nothing, as after "additionalProperties"
+        if not schema:
+            raise InvalidError(field, value, "leave it out")
+        return
     definitions = definitions or {}
     if unknown := schema.keys() - _KNOWN:
         raise AssertionError(f"a schema says {', '.join(sorted(unknown))}, which nobody would check")
@@ -155,10 +212,13 @@ def _check_list(value: list[Any], schema: Schema, definitions: Mapping[str, Sche
     least, most = schema.get("minItems", 0), schema.get("maxItems")
     if len(value) < least or (most is not None and len(value) > most):
         raise InvalidError(field, value, f"it has {len(value)} members and has to have {least} to {most}")
+    seen = set[str]()
     for index, member in enumerate(value):
         check(member, schema.get("items", {}), definitions, f"{field}[{index}]")
-        if schema.get("uniqueItems") and member in value[:index]:
-            raise InvalidError(f"{field}[{index}]", member, "it is there already; leave one of the two out")
+        if schema.get("uniqueItems"):
+            if (text := json.dumps(member, sort_keys=True)) in seen:
+                raise InvalidError(f"{field}[{index}]", member, "it is there already; leave one of the two out")
+            seen.add(text)
 
 
 def _check_object(value: dict[str, Any], schema: Schema, definitions: Mapping[str, Schema], field: str) -> None:
@@ -222,9 +282,11 @@ _FORMATS: dict[str, tuple[str, Callable[[str], object]]] = {
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidError("", pairs, f"{twice[:_LONGEST_SHOWN]!a} comes twice in one object; it may come once")
+        seen = set[str]()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise InvalidError(
+            "", dict(pairs[:8]), f"{twice[:_LONGEST_SHOWN]!a} comes twice in one object; it may come once"
+        )
     return found
 
 
@@ -234,5 +296,5 @@ def _no_fraction(text: str) -> NoReturn:
 
 def _number(text: str) -> int:
     if len(text) > _LONGEST_SHOWN:
-        raise InvalidError("", text, "no number here has so many digits")
+        raise InvalidError("", text[:_LONGEST_SHOWN], "no number here has so many digits")
     return int(text)

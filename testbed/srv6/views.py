@@ -9,7 +9,7 @@ from testbed.srv6 import advertisement
 from testbed.srv6.advertisement import NodeId
 from testbed.srv6.items import TunnelItem, VpnItem, tunnel_as_json
 from testbed.srv6.manager import Leaf, Manager
-from testbed.srv6.messages import Report, pause_as_json
+from testbed.srv6.messages import Pause, Report, pause_as_json
 from testbed.srv6.policy import Active, Key
 from testbed.srv6.sid import CodePoints, Kind, Sid
 from testbed.srv6.topology import Hop, Link, Port, Topology
@@ -159,6 +159,7 @@ def _active(active: Active) -> dict[str, Any]:
 
 def _router(manager: Manager, name: str) -> dict[str, Any]:
     known, network = manager.reports[name], manager.network.topology
+    pauses = [pause for (node, *_), pause in manager.pauses.items() if node == name]
     state = "here" if not manager.is_away(name) else "away" if network.is_up(name) else "lost"
     return {
         "name": name,
@@ -166,11 +167,16 @@ def _router(manager: Manager, name: str) -> dict[str, Any]:
         "state": state,
         "pfc_capable": network.is_pfc_capable(name),
         "counters": dict(known.counters),
-        "pauses": [pause_as_json(pause) for (node, *_), pause in sorted(manager.pauses.items()) if node == name],
+        "pauses": [pause_as_json(pause) for pause in sorted(pauses, key=_pause_order)],
         "own_tunnels": [
             tunnel_as_json(said.tunnel) for said in manager.own_tunnels.values() if said.tunnel.router == name
         ],
     }
+
+
+def _pause_order(pause: Pause) -> tuple[object, ...]:
+    """Queues without a slice come before those of slices."""
+    return pause.sid, pause.interface, pause.priority, -1 if pause.slice_id is None else pause.slice_id
 
 
 def _link(network: Topology, link: Link) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import pytest
 
 from controllers.settings import make_secrets
 from testbed.cli import main
+from testbed.srv6.session import router_key
 
 from .conftest import Runner
 from .jobs.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, Fleet, ask, report
@@ -110,7 +111,9 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
 
 
 def fleet_of(running: Running) -> Fleet:
-    routers = [FakeRouter(report(name, FIGURE_3, ("R1", "R3")), running.key) for name in ("R1", "R2", "R3")]
+    routers = [
+        FakeRouter(report(name, FIGURE_3, ("R1", "R3")), router_key(running.key, name)) for name in ("R1", "R2", "R3")
+    ]
     return Fleet(routers, running.agents)
 
 
@@ -188,7 +191,7 @@ def test_events_are_streamed_as_they_happen_and_resumed(start: Start) -> None:
     fleet = fleet_of(running)
     host, port = running.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as follower:
-        head = f"GET /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {running.token}\r\n\r\n"
+        head = f"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {running.token}\r\n\r\n"
         follower.sendall(head.encode())
         assert fleet.run(is_settled(running))
         octets = b""
@@ -282,15 +285,22 @@ def test_the_command_line_shows_and_wishes(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--key-file", "none"], "none, with the key that routers' agents share, cannot be read: No such file"),
+        (["--key-file", "none"], "none, with the key that routers' keys are made of, cannot be read: No such file"),
         (["--key-file", "open"], "open can be read by others (mode 644); take that away: chmod 600 open"),
-        (["--key-file", "short"], "short has 3 octets, and the key that routers' agents share has 16 to 4096"),
+        (["--key-file", "short"], "short has 3 octets, and the key that routers' keys are made of has 16 to 4096"),
         (["--library", "nox"], "there is no library nox for controllers; there are os-ken, ryu"),
         (["--rest", "here"], "'here' is no address to listen at; write 127.0.0.1:8181, [::1]:8181 or unix:/run/x"),
         (["--rest", "BUSY"], "for REST: Address already in use; choose another with --rest"),
         (["--agents", "BUSY"], "for agents: Address already in use; choose another with --agents"),
         (["--openflow", "BUSY"], "for switches: Address already in use; choose another with --openflow"),
-        (["--agents", "192.0.2.1:1"], "cannot listen at 192.0.2.1:1 for agents: Cannot assign requested address"),
+        (
+            ["--agents", "192.0.2.1:1", "--open-to-network"],
+            "cannot listen at 192.0.2.1:1 for agents: Cannot assign requested address",
+        ),
+        (["--agents", "0.0.0.0:0"], "0.0.0.0:0 for agents is open to the network"),
+        (["--rest", "192.0.2.1:1"], "give REST a certificate (XOFF_SR_TLS_CERTIFICATE), or allow it by"),
+        (["--openflow", "0.0.0.0:1"], "0.0.0.0:1 for switches is open to the network"),
+        (["--routers", "open"], "open, with the list of routers, is no TOML"),
     ],
 )
 def test_what_keeps_a_controller_from_starting_is_one_line(options: list[str], message: str, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class World:
         """A controller that knows nothing; all sessions are gone."""
         self._at = {}
         self.manager = Manager(self.settings)
-        self.south = Southbound(self.manager, "controller", SHARED_KEY, self.nonce)
+        self.south = Southbound(self.manager, "controller", lambda name: SHARED_KEY, self.nonce)
         for fake in self.routers.values():
             fake.router.disconnected(self.now_ns)
             fake.waiting.clear()

@@ -29,7 +29,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     def ask(client: sr.Client, method: str, path: str, body: Any = None) -> Any:
         path, _, query = path.partition("?")
         pairs = tuple(tuple(part.split("=")) for part in query.split("&")) if query else ()
-        headers = {"authorization": f"Bearer {client._token}", "content-type": "application/json"}
+        headers = {"host": "localhost", "authorization": f"Bearer {client._token}", "content-type": "application/json"}
         request = Request(method, unquote(path), pairs, headers, json.dumps(body).encode())  # type: ignore[arg-type]
         response = north.handle(request, made.now_ns)
         made.run()
@@ -172,8 +172,8 @@ def test_secrets_are_made_once_for_our_eyes_only_and_read(tmp_path: Path) -> Non
     [
         (0o600, None, "cannot be read: No such file or directory"),
         (0o640, "x" * 20, r"key can be read by others \(mode 640\); take that away: chmod 600 "),
-        (0o600, "  short \n", "key has 5 octets, and the key that routers' agents share has 16 to 4096"),
-        (0o600, "x" * 5000, "key has 4097 octets, and the key that routers' agents share has 16 to 4096"),
+        (0o600, "  short \n", "key has 5 octets, and the key that routers' keys are made of has 16 to 4096"),
+        (0o600, "x" * 5000, "key has 4097 octets, and the key that routers' keys are made of has 16 to 4096"),
     ],
 )
 def test_a_secret_that_is_none_is_refused(mode: int, content: str | None, message: str, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_secret_that_is_none_is_refused(mode: int, content: str | None, messag
     with pytest.raises(UsageError, match=message):
         Settings.read({"XOFF_SR_KEY_FILE": str(key), "XOFF_SR_TOKEN_FILE": str(token)})
     with pytest.raises(
-        UsageError, match="XOFF_SR_KEY_FILE names no file with the key that routers' agents share; make"
+        UsageError, match="XOFF_SR_KEY_FILE names no file with the key that routers' keys are made of; make"
     ):
         Settings.read({})
 

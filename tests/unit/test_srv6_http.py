@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.srv6.http import LONGEST_BODY, LONGEST_HEAD, REQUEST_NS, BadRequest, HttpConnection, Request, Response
+from testbed.srv6.http import LONGEST_HEAD, REQUEST_NS, BadRequest, HttpConnection, NotAdmitted, Request, Response
 
 POST = b"POST /policies?a=1&b=%20x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nX-Odd:  y \r\n\r\nbody"
 HEADERS = {"host": "x", "content-length": "4", "x-odd": "y"}
@@ -21,6 +21,8 @@ def test_a_request_comes_out_however_its_octets_are_cut(cuts: list[int]) -> None
         request = connection.receive(piece)
         while request is not None:
             found.append(request)
+            assert connection.receive(b"") is None  # one at a time
+            connection.respond(Response(204), 0)
             request = connection.receive(b"")
     expected = Request("POST", "/policies", (("a", "1"), ("b", " x")), HEADERS, b"body")
     assert found == [expected, expected]
@@ -29,24 +31,30 @@ def test_a_request_comes_out_however_its_octets_are_cut(cuts: list[int]) -> None
 @pytest.mark.parametrize(
     ("octets", "status", "text"),
     [
-        (b"hello\r\n\r\n", 400, "'hello'"),
-        (b"GET / HTTP/2.0\r\n\r\n", 505, "HTTP/1.1 is spoken here"),
-        (b"GET  / HTTP/1.1\r\n\r\n", 400, "is no request"),
-        (b"get / HTTP/1.1\r\n\r\n", 400, "is no request"),
-        (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400, "'no header' is no header"),
-        (b"GET / HTTP/1.1\r\n folded: x\r\n\r\n", 400, "is no header"),
-        (b"GET / HTTP/1.1\r\nA b: x\r\n\r\n", 400, "is no header"),
-        (b"GET / HTTP/1.1\nHost: x\n\r\n\r\n", 400, "is no request"),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400, "header host comes twice"),
-        (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "header content-length comes twice"),
-        (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, "Content-Length '-1' is no number"),
-        (b"POST / HTTP/1.1\r\nContent-Length: 1 \x002\r\n\r\n", 400, "is no header"),
-        (b"POST / HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n", 413, "a body may have 1048576 octets"),
-        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411, "a body needs Content-Length"),
-        (b"GET /%ff HTTP/1.1\r\n\r\n", 400, "is no path with a query"),
-        (b"GET /x?y HTTP/1.1\r\n\r\n", 400, "is no path with a query"),
+        (b"hello\r\n\r\n", 400, "illegal request line: bytearray(b'hello'); write 'GET /topology HTTP/1.1'"),
+        (b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505, "HTTP/1.1 is spoken here"),
+        (b"GET  / HTTP/1.1\r\nHost: x\r\n\r\n", 400, "illegal request line"),
+        (b"GET / HTTP/1.1\r\n\r\n", 400, "Missing mandatory Host"),
+        (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400, "illegal header line: bytearray(b'no header')"),
+        (b"GET / HTTP/1.1\r\n folded: x\r\n\r\n", 400, "a header field is folded"),
+        (b"GET / HTTP/1.1\r\nA b: x\r\n\r\n", 400, "illegal header line"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400, "multiple Host"),
+        (
+            b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: y\r\nAuthorization: y\r\n\r\n",
+            400,
+            "authorization comes twice",
+        ),
+        (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "conflicting Content-Length"),
+        (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, "bad Content-Length"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1234567890123\r\n\r\n", 400, "'1234567890123' is no number"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1 \x002\r\n\r\n", 400, "illegal header line"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 262145\r\n\r\n", 413, "a body may have 262144 octets"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", 411, "a body needs Content-Length"),
+        (b"GET /%ff HTTP/1.1\r\nHost: x\r\n\r\n", 400, "is no path with a query"),
+        (b"GET /x?y HTTP/1.1\r\nHost: x\r\n\r\n", 400, "is no path with a query"),
         (b"G" * (LONGEST_HEAD + 1), 431, "a head may have 8192 octets"),
         (b"GET / HTTP/1.1\r\nX: " + b"y" * LONGEST_HEAD + b"\r\n\r\n", 431, "a head may have 8192 octets"),
+        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 66 + b"\r\n", 431, "a head may have 64 header fields"),
     ],
 )
 def test_what_is_no_request_says_why(octets: bytes, status: int, text: str) -> None:
@@ -68,14 +76,14 @@ def test_any_octets_are_waited_for_read_or_refused(octets: bytes) -> None:
 def test_a_response_says_its_length_and_whether_the_connection_goes_on() -> None:
     connection = HttpConnection(0)
     assert connection.deadline_ns == REQUEST_NS
-    assert connection.receive(b"GET / HTTP/1.1\r\n\r\n")
+    assert connection.receive(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.respond(Response(200, b"{}", headers={"Allow": "GET"}), 5)
     assert connection.data_to_send() == (
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nAllow: GET\r\n"
         b"Cache-Control: no-store\r\nContent-Length: 2\r\n\r\n{}"
     )
     assert not connection.is_over and connection.deadline_ns == 5 + REQUEST_NS
-    for head in (b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n"):
+    for head in (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n"):
         connection = HttpConnection(0)
         assert connection.receive(head)
         connection.respond(Response(204), 0)
@@ -85,7 +93,7 @@ def test_a_response_says_its_length_and_whether_the_connection_goes_on() -> None
 
 def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on_once() -> None:
     connection = HttpConnection(0)
-    assert connection.receive(b"PUT / HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n") is None
+    assert connection.receive(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n") is None
     assert connection.receive(b"a") is None
     assert connection.data_to_send() == b"HTTP/1.1 100 Continue\r\n\r\n"
     request = connection.receive(b"b")
@@ -94,12 +102,58 @@ def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on_once() -> 
 
 def test_a_stream_has_no_length_and_no_deadline() -> None:
     connection = HttpConnection(0)
-    assert connection.receive(b"GET /events HTTP/1.1\r\n\r\n")
+    assert connection.receive(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.respond(Response(200, content_type="text/event-stream", events_after=0), 0)
     connection.stream(b"data: x\n\n")
     assert connection.unsent > 0 and connection.deadline_ns is None and not connection.is_over
     assert connection.data_to_send() == (
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
-        b"data: x\n\n"
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+        b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: x\n\n\r\n"
     )
-    assert LONGEST_BODY < 1 << 24
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"X:" + b" " * 1500 + b"\x01\x00",
+        b"X:" + b"\t" * 8100 + b"\x00",
+        b"X:" + b"\r\n " * 2600 + b"\x00",
+    ],
+)
+def test_a_head_that_is_slow_to_parse_is_refused_before_it_is_parsed(head: bytes) -> None:
+    """These take regular expressions from 50 ms to 150 s, and all other clients with them."""
+    with pytest.raises(BadRequest) as caught:
+        HttpConnection(0).receive(b"GET / HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n\r\n")
+    assert caught.value.text == "a header field is folded, or has more than 32 blanks in a row"
+
+
+def test_the_head_alone_decides_who_may_send_a_body() -> None:
+    asked = list[Request]()
+
+    def admit(request: Request) -> Response | None:
+        asked.append(request)
+        return Response(401, b"no")
+
+    connection = HttpConnection(0, admit)
+    with pytest.raises(NotAdmitted) as caught:
+        connection.receive(b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 262144\r\n\r\n")
+    connection.refuse(caught.value.response, 0)
+    said = connection.data_to_send()
+    assert said.startswith(b"HTTP/1.1 401 Unauthorized\r\n") and b"Connection: close\r\n" in said
+    assert connection.is_over and [request.path for request in asked] == ["/x"]
+    assert connection.receive(b"y" * 1000) is None
+
+
+def test_what_was_sent_ahead_is_the_next_request() -> None:
+    connection, get = HttpConnection(0), b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
+    first = connection.receive(b"".join(get % number for number in range(3)))
+    assert first is not None and first.path == "/0" and not connection.may_go_on
+    connection.respond(Response(204), 0)
+    assert connection.may_go_on
+    second = connection.receive(b"")
+    assert second is not None and second.path == "/1"
+    connection.respond(Response(204), 0)
+    assert connection.receive(b"GET") is not None
+    connection.respond(Response(204), 0)
+    assert connection.may_go_on and connection.receive(b"") is None
+    assert not connection.may_go_on  # there is nothing new to look at

@@ -33,7 +33,7 @@ from testbed.srv6.messages import (
 from testbed.srv6.policy import Dynamic, Explicit, Key
 from testbed.srv6.reverse import ReverseTunnel
 from testbed.srv6.sid import CodePoints, Kind
-from testbed.srv6.validation import InvalidError, check, read
+from testbed.srv6.validation import InvalidError, brief, check, read
 from testbed.srv6.wishes import PolicyWish, Site, VpnWish
 
 
@@ -204,7 +204,10 @@ def test_octets_are_json_or_refused(octets: bytes) -> None:
         (b"[NaN]", "numbers are whole here"),
         (b"[-Infinity]", "numbers are whole here"),
         (b"1" * 5000, "no number here has so many digits"),
-        (b"[" * 100_000, "it is nested too deep for any message that there is"),
+        (b"[" * 100_000, "it is no JSON, and nested too deep besides"),
+        (b"[" * 33 + b"]" * 33, "it is nested too deep; 32 levels may be"),
+        (b'{"a":[' * 17 + b"1" + b"]}" * 17, "it is nested too deep; 32 levels may be"),
+        (b"[" + b"{}," * 600_000 + b"{}]", "it has too many values; 524288 may be"),
         (b'"\\ud800"', "it has to be JSON in UTF-8"),
         (b"\xff", "it has to be JSON in UTF-8"),
         (b"{", "it has to be JSON: Expecting property name enclosed in double quotes at character 1"),
@@ -249,3 +252,23 @@ def test_a_vpn_that_contradicts_itself_is_refused(data: dict[str, Any], message:
 def test_a_site_reaches_what_is_behind_the_others() -> None:
     assert VPN.routes("R3") == ((ip_network("10.1.0.0/16"), "R1"), (ip_network("fd00:1::/64"), "R1"))
     assert sid("R1", "1").node == "R1"
+
+
+def test_brackets_inside_texts_are_no_levels() -> None:
+    text = "[" * 50 + '"' + "{" * 50 + "\\"
+    assert read(json.dumps([text, [text]]).encode()) == [text, [text]]
+    assert read(b"[" * 32 + b"]" * 32)
+
+
+def test_any_value_may_stand_where_a_schema_allows_anything() -> None:
+    check({"a": 1, "b": [None]}, {"type": "object", "additionalProperties": True})
+    with pytest.raises(InvalidError, match="a is 1; leave it out; there are"):
+        check({"a": 1}, {"type": "object", "additionalProperties": False})
+
+
+def test_a_long_or_deep_value_is_shown_by_its_beginning() -> None:
+    deep: object = 1
+    for _ in range(5000):
+        deep = [deep]
+    assert brief(deep) == "[[[[...]]]]"
+    assert brief({"a": list(range(9)), "b": "x" * 100}) == "{'a': [0, 1, 2, 3, 4, 5, ...], 'b': '" + "x" * 60 + "'}"

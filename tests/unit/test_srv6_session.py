@@ -20,6 +20,7 @@ from testbed.srv6.session import (
     Session,
     SessionError,
     SessionSettings,
+    router_key,
 )
 from testbed.srv6.validation import InvalidError
 
@@ -294,3 +295,40 @@ def test_any_octets_end_a_session_or_are_waited_for_and_never_more(pieces: list[
         for event in controller.receive(piece, 0):
             assert isinstance(event, Ended)
     assert len(controller._inbox) < 4 + (4 << 20) + 40
+
+
+def test_a_hello_may_say_more_about_itself_than_this_version_knows() -> None:
+    controller = end_of(Role.CONTROLLER)
+    assert controller.receive(hello(later=[{"version": 2}], also=None), 0) == []
+    assert controller.end is None and controller.peer == "R1"
+
+
+def test_until_a_peer_has_proved_its_key_nothing_longer_than_a_hello_is_taken_from_it() -> None:
+    """A refusal in the clear was parsed as JSON up to 4 MB before."""
+    controller = end_of(Role.CONTROLLER)
+    controller.receive(hello(), 0)
+    (ended,) = controller.receive(struct.pack("!I", 1025), 0)
+    assert isinstance(ended, Ended) and ended.reason is End.TOO_LONG
+    agent, controller = opened()
+    agent.send({"type": "report", "text": "x" * 100_000}, 0)
+    assert exchange(agent, controller)[1]
+
+
+def test_the_key_is_that_of_the_name_in_the_hello() -> None:
+    keys = {name: router_key(KEY, name) for name in ("R1", "R2")}
+    for name, key, is_open in (("R1", keys["R1"], True), ("R1", keys["R2"], False), ("R3", keys["R1"], False)):
+        agent, controller = end_of(Role.AGENT, name=name, key=key), end_of(Role.CONTROLLER, key=keys.get)  # type: ignore[arg-type]
+        exchange(agent, controller)
+        assert controller.is_open == is_open
+    assert controller.end == Ended(End.UNKNOWN, "no router R3 is configured here")
+    assert router_key(KEY, "R1") != router_key(KEY, "R1", 2) and len(router_key(KEY, "R1")) == 64
+
+
+def test_frames_beyond_a_limit_wait_for_the_next_call() -> None:
+    agent, controller = opened()
+    for number in range(10):
+        agent.send({"type": "ack", "transaction": number}, 0)
+    assert len(controller.receive(agent.data_to_send(), 0, most_frames=4)) == 4
+    assert controller.has_more
+    assert len(controller.receive(b"", 0, most_frames=4)) == 4
+    assert len(controller.receive(b"", 0)) == 2 and not controller.has_more

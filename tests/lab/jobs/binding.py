@@ -31,6 +31,7 @@ from testbed.srv6.southbound import Southbound
 from testbed.srv6.wishes import PolicyWish, VpnWish
 
 BINDING = {"r1": IPv6Address("fd00:5:1:b::"), "r5": IPv6Address("fd00:5:5:b::")}
+KEY = b"a key for this job, and nothing else"
 CUT = "r2-eth1"
 """r2's port to r5; the way round is by r3 and r4."""
 SHORT, ROUND = ["r1", "r2", "r5"], ["r1", "r2", "r3", "r4", "r5"]
@@ -272,7 +273,7 @@ class Controller:
 
     def __init__(self, session: Session) -> None:
         self.manager, self._lock, self._ends = Manager(), threading.Lock(), threading.Event()
-        self._south = Southbound(self.manager, "controller", session.key, lambda: os.urandom(NONCE_OCTETS))
+        self._south = Southbound(self.manager, "controller", lambda name: KEY, lambda: os.urandom(NONCE_OCTETS))
         self._lines: dict[int, socket.socket] = {}
         self._door = socket.socket(socket.AF_UNIX)
         self._door.bind(session.path)
@@ -343,7 +344,7 @@ def five_hundred(run: Run, count: int = 500) -> None:
     from testbed.net.traffic import ping
     from topologies.srv6_wan import Srv6Wan
 
-    session = Session(str(Path("agents").absolute()), os.urandom(32), openflow="")
+    session = Session(str(Path("agents").absolute()), lambda router, locators: KEY, openflow="")
     topo = Srv6Wan(n=1, wan="1km", back="controlled", control=session, leaves="own")
     with Controller(session) as controller, network(topo, run) as net:
         fabric, manager = net.fabric, controller.manager

@@ -20,6 +20,7 @@ from fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, Fleet, ask, report, 
 
 from testbed.lab import Run, experiment
 from testbed.srv6.items import PolicyItem
+from testbed.srv6.session import router_key
 
 OPENFLOW, URL = "127.0.0.1:6653", "http://127.0.0.1:8181"
 PRIORITY = 3
@@ -31,7 +32,10 @@ NAMES = ("R1", "R2", "R3")
 def controls(run: Run, library: str = "os-ken") -> None:
     """Policies and switches under one library, through a restart."""
     with leaves() as hosts, controller(library) as (process, token, key):
-        fleet = Fleet([FakeRouter(report(name, FIGURE_3, ("R1", "R3")), key) for name in NAMES], ("127.0.0.1", 7179))
+        fleet = Fleet(
+            [FakeRouter(report(name, FIGURE_3, ("R1", "R3")), router_key(key, name)) for name in NAMES],
+            ("127.0.0.1", 7179),
+        )
 
         def get(path: str) -> Any:
             return ask(URL, token, "GET", path)[1] or {}
@@ -88,7 +92,7 @@ def fifty(run: Run, library: str = "os-ken") -> None:
     links += [(f"R{n}", f"R{n + 7}", 4) for n in range(1, 43, 3)]
     edges = [f"R{n}" for n in range(1, 51, 5)]
     token, key = secrets()
-    routers = [FakeRouter(report(f"R{n}", links, edges), key) for n in range(1, 51)]
+    routers = [FakeRouter(report(f"R{n}", links, edges), router_key(key, f"R{n}")) for n in range(1, 51)]
     with again(library):
         fleet = Fleet(routers, ("127.0.0.1", 7179))
         wait(run, Fleet([], fleet.address), "the controller answers", lambda: ask(URL, token, "GET", "/topology")[0])
@@ -154,8 +158,11 @@ def count_tunnels(fleet: Fleet) -> int:
 def ryu_manager(run: Run) -> None:
     """Ryu's own launcher with the application."""
     token, key = secrets()
-    with started(["ryu-manager", "controllers.xoff_controller"]):
-        fleet = Fleet([FakeRouter(report(name, FIGURE_3, ("R1", "R3")), key) for name in NAMES], ("127.0.0.1", 7179))
+    with started(["ryu-manager", "--ofp-listen-host", "127.0.0.1", "controllers.xoff_controller"]):
+        fleet = Fleet(
+            [FakeRouter(report(name, FIGURE_3, ("R1", "R3")), router_key(key, name)) for name in NAMES],
+            ("127.0.0.1", 7179),
+        )
         wait(run, fleet, "settled", lambda: (ask(URL, token, "GET", "/topology")[1] or {}).get("settled"))
         run.claim("answer without a token", ask(URL, "not the token at all", "GET", "/topology")[0], equals=401)
         fleet.close()
@@ -172,6 +179,9 @@ def secrets() -> tuple[str, bytes]:
         path.write_text(text)
         path.chmod(0o600)
         os.environ[f"XOFF_SR_{name.upper()}_FILE"] = str(path)
+    routers = Path("routers.toml").absolute()
+    routers.write_text("".join(f'[R{n}]\nlocators = ["fd00:a:{n}::/48"]\n' for n in range(1, 51)))
+    os.environ["XOFF_SR_ROUTERS"] = str(routers)
     os.environ["PYTHONPATH"] = str(ROOT)
     return Path("token").read_text(), Path("key").read_bytes()
 

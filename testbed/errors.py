@@ -15,3 +15,12 @@ class UsageError(XoffError):
     """What the user typed or wrote is wrong, and running it again changes nothing."""
 
     exit_code = 2
+
+
+def plain(text: object) -> str:
+    """Text as a terminal may have it: what is not printable, such as the start of an escape sequence, is written out.
+
+    Names, figures and messages come from routers, jobs and files, and could otherwise give orders to the terminal. The
+    ends of lines and tabs stay.
+    """
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in str(text))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError, XoffError
@@ -24,12 +26,20 @@ class ControllerError(XoffError):
 class Client:
     """The controller's REST, for one who has the token."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, ca_file: Path | None = None) -> None:
+        """`ca_file` has who may have signed the controller's certificate, if it has one and is not known here."""
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"--url {url}: a URL is expected, as in {DEFAULT_URL}")
         self._url, self._token = url.rstrip("/"), token
         # No proxy: the controller is here, or the operator knows where.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if url.startswith("https://"):
+            try:
+                context = ssl.create_default_context(cafile=ca_file)
+            except OSError as error:  # ssl.SSLError is one
+                raise UsageError(f"--ca-file {ca_file} cannot be used: {error.strerror or error}") from None
+            handlers.append(urllib.request.HTTPSHandler(context=context))
+        self._opener = urllib.request.build_opener(*handlers)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The answer as JSON; None if it has none."""

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import testbed
 from testbed.cli import streams
-from testbed.errors import UsageError, XoffError
+from testbed.errors import UsageError, XoffError, plain
 
 _EPILOG = """\
 exit codes:
@@ -152,7 +152,7 @@ def _complain(text: str) -> None:
     try:
         from testbed.cli.console import complain
     except ImportError:  # the front door's Python has only its standard library
-        print(f"xoff: {text}", file=sys.stderr)
+        print(f"xoff: {plain(text)}", file=sys.stderr)
     else:
         with suppress(OSError):  # there is nowhere left to say it
             complain(text)

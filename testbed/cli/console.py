@@ -5,6 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.markup import escape
 
+from testbed.errors import plain
+
 
 class _Console(Console):
     """Without emoji: an address such as fd00:a:1:: has none in it."""
@@ -20,11 +22,16 @@ stderr = _Console(stderr=True)
 stdout = _Console(stderr=False)
 
 
+def shown(text: object) -> str:
+    """What others say, in the middle of rich's markup: it has no effect on the terminal but to be read."""
+    return escape(plain(text))
+
+
 def say(text: str) -> None:
     """One line about what Xoff itself is doing."""
-    stderr.print(f"[dim]xoff:[/dim] {escape(text)}", soft_wrap=True)
+    stderr.print(f"[dim]xoff:[/dim] {shown(text)}", soft_wrap=True)
 
 
 def complain(text: str) -> None:
     """The one message that a failure gets."""
-    stderr.print(f"[bold red]xoff:[/bold red] {escape(text)}", soft_wrap=True)
+    stderr.print(f"[bold red]xoff:[/bold red] {shown(text)}", soft_wrap=True)

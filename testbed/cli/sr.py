@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from testbed.errors import UsageError
+from testbed.errors import UsageError, plain
 from testbed.lab.result import Exit
 from testbed.rest import DEFAULT_URL, Client, ControllerError
 from testbed.srv6.validation import InvalidError, read
@@ -24,6 +24,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--url", default=None, help=f"of the controller (default ${URL}, else {DEFAULT_URL})")
     common.add_argument("--token-file", type=Path, help=f"with the token (default ${TOKEN_FILE}, or ${TOKEN} itself)")
+    common.add_argument("--ca-file", type=Path, help="PEM: who may have signed the controller's certificate (HTTPS)")
     common.add_argument("--json", action="store_true", help="the answer as it came, for scripts")
     what = parser.add_subparsers(metavar="WHAT", dest="what", required=True)
 
@@ -49,6 +50,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         add("remove", "take it back", inner).add_argument(
             "id", help="as in R1:100:R3" if name == "policy" else "its name"
         )
+    summary = "have a router forgotten that has gone for good, or that does harm"
+    inner = what.add_parser("router", help=summary, description=summary).add_subparsers(dest="do", required=True)
+    add("remove", "end its session and forget what it reported", inner).add_argument("id", help="its name")
 
 
 def _policy_options(parser: argparse.ArgumentParser) -> None:
@@ -70,10 +74,10 @@ def _policy_options(parser: argparse.ArgumentParser) -> None:
 
 def sr(options: argparse.Namespace) -> int:
     """Ask the SR policy controller, or wish something of it."""
-    client = Client(options.url or os.environ.get(URL) or DEFAULT_URL, _token(options.token_file))
+    client = Client(options.url or os.environ.get(URL) or DEFAULT_URL, _token(options.token_file), options.ca_file)
     if options.what == "events":
         return _events(client, options)
-    if options.what in ("policy", "vpn"):
+    if options.what in ("policy", "vpn", "router"):
         return _wish(client, options)
     path, show = {
         "topology": ("/topology", _topology),
@@ -87,7 +91,7 @@ def sr(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(answer, indent=1))
     else:
-        show(answer)
+        show(_neutral(answer))
     return Exit.OK
 
 
@@ -113,10 +117,10 @@ def _token(file: Path | None) -> str:
 def _wish(client: Client, options: argparse.Namespace) -> int:
     from testbed.cli.console import say
 
-    plural = "policies" if options.what == "policy" else "vpns"
+    plural = {"policy": "policies", "vpn": "vpns", "router": "routers"}[options.what]
     if options.do == "remove":
         client.ask("DELETE", f"/{plural}/{quote(options.id, safe=':')}")
-        say(f"{options.what} {options.id} is taken back")
+        say(f"{options.what} {options.id} is {'removed' if options.what == 'router' else 'taken back'}")
         return Exit.OK
     if options.what == "vpn":
         wish = _read(options.file)
@@ -130,9 +134,9 @@ def _wish(client: Client, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(answer, indent=1))
     elif options.what == "vpn":
-        _vpns({"vpns": [answer]})
+        _vpns(_neutral({"vpns": [answer]}))
     else:
-        _policies({"policies": [answer]})
+        _policies(_neutral({"policies": [answer]}))
     return Exit.OK
 
 
@@ -174,6 +178,19 @@ def _read(file: Path) -> Any:
 
 
 # Showing
+
+
+def _neutral(answer: Any) -> Any:
+    """The answer with all its texts as a terminal may have them: names in it come from routers."""
+    match answer:
+        case str():
+            return plain(answer)
+        case list():
+            return [_neutral(member) for member in answer]
+        case dict():
+            return {plain(name): _neutral(member) for name, member in answer.items()}
+        case _:
+            return answer
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -341,7 +358,8 @@ def _events(client: Client, options: argparse.Namespace) -> int:
         if options.json:
             line = json.dumps(event)
         else:
-            line = f"{event['sequence']:>6}  {event['time_ns'] / 1e9:.6f}  {event['kind']:<18}  {event['text']}"
+            text = plain(event["text"]).replace("\n", " ")
+            line = f"{event['sequence']:>6}  {event['time_ns'] / 1e9:.6f}  {plain(event['kind']):<18}  {text}"
         print(line, flush=True)
 
     if not options.follow:

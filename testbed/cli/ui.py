@@ -16,7 +16,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from testbed.cli.console import complain, say, stderr, stdout
+from testbed.cli.console import complain, say, shown, stderr, stdout
 from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Result, expectation
 from testbed.lab.result import Status as RunStatus
@@ -147,11 +147,11 @@ def show(result: Result) -> None:
     claimed = {claim.name for claim in result.claims}
     for figure in result.figures:
         if figure.name not in claimed:
-            table.add_row(f"  {escape(figure.name)}", escape(f"{figure.value} {figure.unit}".strip()), "")
+            table.add_row(f"  {shown(figure.name)}", shown(f"{figure.value} {figure.unit}".strip()), "")
     held, failed = ("✓", "✗") if stdout.encoding.startswith("utf") else ("+", "-")
     for claim in result.claims:
         mark = f"[green]{held}[/green]" if claim.passed else f"[red]{failed}[/red]"
-        table.add_row(f"{mark} {escape(claim.name)}", escape(str(claim.measured)), escape(expectation(claim)))
+        table.add_row(f"{mark} {shown(claim.name)}", shown(str(claim.measured)), shown(expectation(claim)))
     if table.row_count:
         stdout.print(table)
     times = result.times

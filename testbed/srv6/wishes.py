@@ -31,7 +31,10 @@ SLICE: Schema = {
     "type": ["integer", "null"], "minimum": 0, "maximum": LARGEST_SLICE, "description": "The slice's id; null: none"
 }  # fmt: skip
 COLOUR: Schema = {"type": "integer", "minimum": 1, "maximum": LARGEST_COLOUR, "examples": [100]}
-LABEL: Schema = {"type": "string", "minLength": 1, "maxLength": 63, "examples": ["via R3"]}
+LABEL: Schema = {
+    "type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$", "examples": ["via R3"]
+}  # fmt: skip
+"""It ends up in terminals, so it has no control characters."""
 PREFIX: Schema = {"type": "string", "format": "prefix", "maxLength": 49, "examples": ["10.1.0.0/16"]}
 _RANK: Schema = {"type": "integer", "minimum": 0, "maximum": (1 << 32) - 1}
 _AFFINITIES: Schema = {"type": "array", "items": LABEL, "maxItems": 32, "uniqueItems": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,6 +15,7 @@ from controllers.settings import Address, Settings, make_secrets
 from testbed.cli import main, sr
 from testbed.errors import UsageError
 from testbed.srv6.http import Request
+from testbed.srv6.messages import SliceInfo
 from testbed.srv6.northbound import Northbound
 
 TOKEN = "a-token-for-tests-only"
@@ -199,3 +201,31 @@ def test_addresses_are_written_as_they_are_read(text: str) -> None:
 def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"is no address to listen at; write 127\.0\.0\.1:8181, \[::1\]:8181 or unix:"):
         Address.parse(text)
+
+
+ESCAPE = "\x1b]0;owned\x07\x1b[31m\u202e"
+
+
+def test_escape_sequences_of_routers_are_written_out_and_not_sent_to_the_terminal(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Labels of slices may have none any more; what an older router or another controller says is neutral too."""
+    known = world.routers["R1"].router.known
+    bad = replace(known, slices=(SliceInfo(7, ESCAPE),), links=(replace(known.links[0], affinity=frozenset({ESCAPE})),))
+    world.manager.hear("R1", bad, world.now_ns)
+    world.manager.history.add(0, ESCAPE, "R1", f"a\nb {ESCAPE}")
+    world.run()
+    for arguments in (["slices"], ["events"], ["topology"], ["slices", "--json"], ["events", "--json"]):
+        assert main(["sr", *arguments]) == 0
+        said = capsys.readouterr().out
+        assert said.replace("\n", "").isprintable()
+        if arguments[0] != "topology":
+            assert "x1b]0;owned" in said or "u001b]0;owned" in said
+
+
+def test_a_router_that_is_removed_is_forgotten(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sr", "router", "remove", "R2"]) == 0
+    assert "router R2 is removed" in capsys.readouterr().err
+    assert sorted(world.manager.reports) == ["R1", "R3"]
+    assert main(["sr", "router", "remove", "R2"]) == 2
+    assert "there is no router 'R2'; there are R1, R3" in capsys.readouterr().err

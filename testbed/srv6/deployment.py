@@ -17,7 +17,7 @@ from testbed.srv6.items import Item, ItemKey
 from testbed.srv6.messages import Command, Install, Remove
 
 Desired = Mapping[str, Mapping[ItemKey, Item]]
-"""What each router should have."""
+"""What each router should have; `desired` has the class that makes it."""
 
 
 @dataclass
@@ -25,6 +25,7 @@ class _Node:
     is_here: bool = False
     installed: dict[ItemKey, Item] = field(default_factory=dict)
     pending: dict[int, Command] = field(default_factory=dict)
+    busy: dict[ItemKey, Command] = field(default_factory=dict)  # the same commands
     refused: dict[ItemKey, tuple[Command, str]] = field(default_factory=dict)
 
 
@@ -34,6 +35,8 @@ class Deployment:
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
         self._last = 0
+        self.kept = False
+        """Whether something is installed that should go, and may not yet."""
 
     # What routers say
 
@@ -49,6 +52,7 @@ class Deployment:
         known = self._nodes.setdefault(node, _Node())
         known.is_here = False
         known.pending.clear()
+        known.busy.clear()
 
     def forget(self, node: str) -> None:
         """The router is no longer one of the network."""
@@ -61,6 +65,7 @@ class Deployment:
         if command is None:
             return None
         key = command.item.identity
+        known.busy.pop(key, None)
         if refusal is not None:
             known.refused[key] = (command, refusal)
             return command
@@ -83,8 +88,7 @@ class Deployment:
     def is_going(self, node: str, key: ItemKey) -> bool:
         """Whether the router has been told to remove it, and has not answered yet."""
         known = self._nodes.get(node)
-        commands = known.pending.values() if known else ()
-        return any(isinstance(command, Remove) and command.item.identity == key for command in commands)
+        return known is not None and isinstance(known.busy.get(key), Remove)
 
     def all_installed(self) -> Iterable[Item]:
         """In the order of routers."""
@@ -121,30 +125,62 @@ class Deployment:
     # What is to be done
 
     def plan(
-        self, desired: Desired, may_install: Callable[[Item], bool], may_remove: Callable[[Item], bool]
+        self,
+        desired: Desired,
+        may_install: Callable[[Item], bool],
+        may_remove: Callable[[Item], bool],
+        places: Iterable[tuple[str, ItemKey]] | None = None,
     ) -> list[Command]:
-        """The commands that are to be sent now, in a fixed order; they count as sent."""
+        """The commands that are to be sent now, in a fixed order; they count as sent.
+
+        With `places` only these are looked at. Items that are to go, and that `may_remove` keeps, are in `kept`.
+        """
+        by_node: dict[str, dict[ItemKey, None]] | None = None
+        if places is not None:
+            by_node = {}
+            for node, key in places:
+                by_node.setdefault(node, {})[key] = None
+        else:
+            self.kept = False
         commands: list[Command] = []
-        for name, known in sorted(self._nodes.items()):
-            if not known.is_here:
+        for name in sorted(self._nodes if by_node is None else by_node.keys() & self._nodes.keys()):
+            known = self._nodes[name]
+            if known.is_here:
+                commands += self._plan_node(
+                    known, desired.get(name, {}), None if by_node is None else by_node[name], may_install, may_remove
+                )
+        return commands
+
+    def _plan_node(
+        self,
+        known: _Node,
+        wanted: Mapping[ItemKey, Item],
+        keys: Iterable[ItemKey] | None,
+        may_install: Callable[[Item], bool],
+        may_remove: Callable[[Item], bool],
+    ) -> list[Command]:
+        commands: list[Command] = []
+        for key in wanted if keys is None else [key for key in keys if key in wanted]:
+            item = wanted[key]
+            if key in known.busy or known.installed.get(key) == item or self.refusal(item) is not None:
                 continue
-            wanted = desired.get(name, {})
-            busy = {command.item.identity for command in known.pending.values()}
-            for key, item in wanted.items():
-                if key in busy or known.installed.get(key) == item or self.refusal(item) is not None:
-                    continue
-                if may_install(item):
-                    commands.append(self._begin(known, Install, item))
-            for key, item in list(known.installed.items()):
-                if key in wanted or key in busy or not may_remove(item):
-                    continue
-                refused = known.refused.get(key)
-                if refused is None or not isinstance(refused[0], Remove):
-                    commands.append(self._begin(known, Remove, item))
+            if may_install(item):
+                commands.append(self._begin(known, Install, item))
+        for key in list(known.installed) if keys is None else [key for key in keys if key in known.installed]:
+            if key in wanted or key in known.busy:
+                continue
+            item = known.installed[key]
+            if not may_remove(item):
+                self.kept = True
+                continue
+            refused = known.refused.get(key)
+            if refused is None or not isinstance(refused[0], Remove):
+                commands.append(self._begin(known, Remove, item))
         return commands
 
     def _begin(self, known: _Node, kind: type[Command], item: Item) -> Command:
         self._last += 1
         command = kind(self._last, item)
         known.pending[command.transaction] = command
+        known.busy[item.identity] = command
         return command

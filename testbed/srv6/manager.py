@@ -20,16 +20,19 @@ when either of its ends says so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from ipaddress import IPv6Address, IPv6Network
 
 from testbed.srv6.deployment import Deployment
+from testbed.srv6.desired import Desired, Place, User
 from testbed.srv6.domain import Srv6Error
 from testbed.srv6.events import History
 from testbed.srv6.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem, tunnel_as_json
 from testbed.srv6.messages import Ack, Command, Counters, FromAgent, Install, Nack, OwnTunnel, Pause, Report
 from testbed.srv6.network import Network, build, differs, steady
+from testbed.srv6.paths import Paths
 from testbed.srv6.policy import Key, Outcome, Policy, compute
 from testbed.srv6.sid import Kind
 from testbed.srv6.takeup import ConflictError, MissingError, check_policy, resolve, with_sids
@@ -90,7 +93,11 @@ class Manager:
         self._down: frozenset[str] = frozenset()
         self._removed: set[str] = set()  # routers that an operator has removed, and that others may still name
         self._network_changed = self._wishes_changed = self._plan_changed = False
-        self._desired: dict[str, dict[ItemKey, Item]] = {}
+        self._desired = Desired()
+        self._paths: Paths | None = None  # in the network as it is
+        self._changed: dict[Key, None] = {}  # policies, while nothing else has changed
+        self._places: dict[Place, None] = {}  # what is to be planned, while not all is
+        self._carried: dict[str, dict[Key, None]] = {}  # the policies of each VPN
         self._forgotten: dict[Key | str, None] = {}  # removed wishes, which routers may still report
         self._tunnels_of: dict[Key, dict[tuple[IPv6Address, ...], frozenset[TunnelKey]]] = {}
 
@@ -99,7 +106,7 @@ class Manager:
     def hear(self, node: str, message: FromAgent, now_ns: int) -> None:
         """A message of a router whose session is open."""
         self.counters[f"{type(message).__name__.lower()}s_received"] += 1
-        self._plan_changed |= isinstance(message, Report | Ack | Nack)
+        self._plan_changed |= isinstance(message, Report)
         match message:
             case Report():
                 self._take_report(message, now_ns)
@@ -148,17 +155,18 @@ class Manager:
         before = self.policies.get(wish.key)
         if before == wish:
             return False
-        self.policies[wish.key] = wish
+        self._set_policy(wish)
         self._inherited.discard(wish.key)
         self._forgotten.pop(wish.key, None)
-        self._wishes_changed = True
+        self._changed[wish.key] = None
         self._tell(now_ns, "policy_changed" if before else "policy_added", wish.id, f"policy {wish.id} is wished for")
         return before is None
 
     def remove_policy(self, key: Key, now_ns: int) -> None:
         if key not in self.policies:
             raise MissingError(f"there is no policy {id_of(key)}; there are {_names(map(id_of, self.policies))}")
-        del self.policies[key]
+        if (vpn := self.policies.pop(key).vpn) is not None:
+            self._carried[vpn].pop(key, None)
         self._forget(key)
         self._tell(now_ns, "policy_removed", id_of(key), f"policy {id_of(key)} is no longer wished for")
 
@@ -219,30 +227,47 @@ class Manager:
             return []
         if self._wishes_changed:
             self._wishes_changed = False
+            self._changed.clear()
             self._recompute(now_ns)
             self._desired = self._all_desired()
             self._plan_changed = True
-        if not self._plan_changed:
+        elif self._changed:
+            changed, self._changed = self._changed, {}
+            for key in changed:
+                self._recompute_one(key, now_ns)
+        if not self._plan_changed and not self._places:
             return []
+        places = None if self._plan_changed else list(self._places)
         self._plan_changed = False
-        in_use = self._tunnels_in_use()
-        carried = {
-            (item.node, item.wish.vpn) for item in self.deployment.all_installed() if isinstance(item, PolicyItem)
-        }
+        self._places.clear()
+        commands = self.deployment.plan(self._desired.items, self._may_install, self._removals(), places)
+        for command in commands:
+            self.counters["installs_sent" if isinstance(command, Install) else "removes_sent"] += 1
+        return commands
+
+    def _removals(self) -> Callable[[Item], bool]:
+        """Whether an item that is installed may go; what that depends on is looked up when it is needed."""
+
+        @cache
+        def in_use() -> frozenset[TunnelKey] | None:
+            return self._tunnels_in_use()
+
+        @cache
+        def carried() -> frozenset[tuple[str, str | None]]:
+            items = self.deployment.all_installed()
+            return frozenset((item.node, item.wish.vpn) for item in items if isinstance(item, PolicyItem))
 
         def may_remove(item: Item) -> bool:
             match item:
                 case TunnelItem():
-                    return in_use is not None and item.tunnel.identity not in in_use
+                    used = in_use()
+                    return used is not None and item.tunnel.identity not in used
                 case VpnItem():
-                    return (item.node, item.wish.name) not in carried
+                    return (item.node, item.wish.name) not in carried()
                 case PolicyItem():
                     return True
 
-        commands = self.deployment.plan(self._desired, self._may_install, may_remove)
-        for command in commands:
-            self.counters["installs_sent" if isinstance(command, Install) else "removes_sent"] += 1
-        return commands
+        return may_remove
 
     @property
     def deadline_ns(self) -> int | None:
@@ -288,7 +313,7 @@ class Manager:
     def _adopt(self, item: Item, now_ns: int) -> None:
         """Take over the wish behind what a router has, if it is not known."""
         if isinstance(item, PolicyItem) and item.wish.key not in self.policies and item.wish.key not in self._forgotten:
-            self.policies[item.wish.key] = item.wish
+            self._set_policy(item.wish)
             self._inherited.add(item.wish.key)
             self._tell(now_ns, "policy_adopted", item.wish.id, f"{item.node} has policy {item.wish.id}; it is kept")
         elif isinstance(item, VpnItem) and item.wish.name not in self.vpns and item.wish.name not in self._forgotten:
@@ -335,6 +360,7 @@ class Manager:
             self.counters["answers_to_nothing"] += 1
             return
         item = command.item
+        self._look_at_what_waits_for(item)
         done = "installed" if isinstance(command, Install) else "removed"
         kind = {"PolicyItem": "policy", "TunnelItem": "tunnel", "VpnItem": "vpn"}[type(item).__name__]
         subject = item.wish.id if isinstance(item, PolicyItem) else node
@@ -342,6 +368,24 @@ class Manager:
             self._tell(now_ns, f"{kind}_refused", subject, f"{node} has not {done} {item}: {refusal}")
         else:
             self._tell(now_ns, f"{kind}_{done}", subject, f"{node} has {done} {item}")
+
+    def _look_at_what_waits_for(self, item: Item) -> None:
+        """A router has answered about an item: plan it again, and what may be installed only after it."""
+        # What is to go may wait for anything; that is so for a short time, after a path has changed.
+        self._plan_changed |= self.deployment.kept
+        place: Place = (item.node, item.identity)
+        self._places[place] = None
+        users: Iterable[User] = self._desired.users(place)
+        if isinstance(item, VpnItem):
+            users = self._carried.get(item.wish.name, ())
+        for user in users:
+            if isinstance(user, Key):
+                self._places[user.headend, ("policy", user)] = None
+        if isinstance(item, PolicyItem):
+            for tunnels in self._tunnels_of.get(item.wish.key, {}).values():
+                self._places |= {(identity[0], ("tunnel", identity)): None for identity in tunnels}
+            if item.wish.vpn is not None:
+                self._places[item.node, ("vpn", item.wish.vpn)] = None
 
     def _look_at_clock(self, now_ns: int) -> None:
         late = {node for node, left_ns in self._left_ns.items() if now_ns >= left_ns + self.settings.grace_ns}
@@ -358,6 +402,7 @@ class Manager:
 
     def _rebuild(self, now_ns: int) -> None:
         self._network_changed = False
+        self._paths = None
         before, self.network = self.network, build(self.reports, self._down, self._removed, self.locators)
         for problem in self.network.problems:
             if problem not in before.problems:
@@ -374,9 +419,32 @@ class Manager:
 
     def _recompute(self, now_ns: int) -> None:
         """The outcome of every policy, as things are."""
+        self.counters["computations"] += 1
+        before = self.outcomes
+        found = self._outcomes(sorted(self.policies, key=_order))
+        self.outcomes = {key: found[key] for key in sorted(found, key=_order)}
+        for key, outcome in self.outcomes.items():
+            self._take_outcome(key, before.get(key), outcome, now_ns)
+        for key in self._tunnels_of.keys() - self.policies.keys() - self._forgotten.keys():
+            del self._tunnels_of[key]
+
+    def _recompute_one(self, key: Key, now_ns: int) -> None:
+        """The outcome of one policy, while nothing else has changed: its time does not depend on how many there are."""
+        self.counters["computations_of_one"] += 1
+        self._plan_changed |= self.deployment.kept
+        if key not in self.policies:
+            self._places |= dict.fromkeys(self._desired.put(key, ()))
+            return
+        before, outcome = self.outcomes.get(key), self._outcomes([key])[key]
+        self.outcomes[key] = outcome
+        self._take_outcome(key, before, outcome, now_ns)
+        self._places |= dict.fromkeys(self._desired.put(key, self._items_of(key)))
+
+    def _outcomes(self, keys: Iterable[Key]) -> dict[Key, Outcome]:
         topology = self.network.topology
+        self._paths = self._paths or Paths(topology)
         known, unknown = list[Policy](), list[Outcome]()
-        for key in sorted(self.policies, key=_order):
+        for key in keys:
             policy = resolve(self.policies[key], self.vpns)
             missing = [router for router in (key.headend, key.endpoint) if router not in self.reports]
             if missing:
@@ -384,22 +452,19 @@ class Manager:
                 unknown.append(Outcome(policy, None, refused))
             else:
                 known.append(policy)
-        self.counters["computations"] += 1
-        before = self.outcomes
-        found = {outcome.policy.key: outcome for outcome in [*compute(topology, known, self.settings.own), *unknown]}
-        self.outcomes = {key: found[key] for key in sorted(found, key=_order)}
-        for key, outcome in self.outcomes.items():
-            versions = self._tunnels_of.setdefault(key, {})
-            segments = outcome.active.segments if outcome.active else ()
-            versions.pop(segments, None)
-            versions[segments] = frozenset(tunnel.identity for tunnel in outcome.tunnels)
-            while len(versions) > _VERSIONS_KEPT:
-                del versions[next(iter(versions))]
-            if outcome.active is not None:
-                self._inherited.discard(key)
-            self._tell_of_change(key, before.get(key), outcome, now_ns)
-        for key in self._tunnels_of.keys() - self.policies.keys() - self._forgotten.keys():
-            del self._tunnels_of[key]
+        computed = compute(topology, known, self.settings.own, self._paths)
+        return {outcome.policy.key: outcome for outcome in [*computed, *unknown]}
+
+    def _take_outcome(self, key: Key, before: Outcome | None, outcome: Outcome, now_ns: int) -> None:
+        versions = self._tunnels_of.setdefault(key, {})
+        segments = outcome.active.segments if outcome.active else ()
+        versions.pop(segments, None)
+        versions[segments] = frozenset(tunnel.identity for tunnel in outcome.tunnels)
+        while len(versions) > _VERSIONS_KEPT:
+            del versions[next(iter(versions))]
+        if outcome.active is not None:
+            self._inherited.discard(key)
+        self._tell_of_change(key, before, outcome, now_ns)
 
     def _tell_of_change(self, key: Key, before: Outcome | None, after: Outcome, now_ns: int) -> None:
         old = before.active if before else None
@@ -418,18 +483,19 @@ class Manager:
             if before is None or missing not in {text for pair in before.pairs for text in pair.missing}:
                 self._tell(now_ns, "tunnel_missing", id_of(key), f"policy {id_of(key)}: {missing}")
 
-    def _all_desired(self) -> dict[str, dict[ItemKey, Item]]:
+    def _all_desired(self) -> Desired:
         """What every router should have: VPNs, then tunnels, then policies."""
-        items: list[Item] = []
+        desired = Desired()
         for name in sorted(self.vpns):
             vpn = self.vpns[name]
-            items += [VpnItem(vpn, site.router) for site in vpn.sites if site.router in self.reports]
-        items += [TunnelItem(tunnel) for outcome in self.outcomes.values() for tunnel in outcome.tunnels]
-        items += [self.item_of(key) for key in sorted(self.policies, key=_order)]
-        desired: dict[str, dict[ItemKey, Item]] = {}
-        for item in items:
-            desired.setdefault(item.node, {}).setdefault(item.identity, item)
+            desired.put(name, [VpnItem(vpn, site.router) for site in vpn.sites if site.router in self.reports])
+        for key in sorted(self.policies, key=_order):
+            desired.put(key, self._items_of(key))
         return desired
+
+    def _items_of(self, key: Key) -> list[Item]:
+        """What a policy needs: its tunnels, then itself."""
+        return [*map(TunnelItem, self.outcomes[key].tunnels), self.item_of(key)]
 
     def _may_install(self, item: Item) -> bool:
         """Tunnels before the policy that needs them; a policy without a path waits for nothing."""
@@ -466,7 +532,15 @@ class Manager:
         return frozenset(used)
 
     def _users(self, vpn: str) -> list[Key]:
-        return sorted((key for key, wish in self.policies.items() if wish.vpn == vpn), key=_order)
+        return sorted(self._carried.get(vpn, ()), key=_order)
+
+    def _set_policy(self, wish: PolicyWish) -> None:
+        before = self.policies.get(wish.key)
+        if before is not None and before.vpn is not None:
+            self._carried[before.vpn].pop(wish.key, None)
+        self.policies[wish.key] = wish
+        if wish.vpn is not None:
+            self._carried.setdefault(wish.vpn, {})[wish.key] = None
 
     def _forget(self, what: Key | str) -> None:
         self._forgotten[what] = None
@@ -475,7 +549,9 @@ class Manager:
         if isinstance(what, Key):
             self.outcomes.pop(what, None)
             self._inherited.discard(what)
-        self._wishes_changed = True
+            self._changed[what] = None
+        else:
+            self._wishes_changed = True
 
     def _tell(self, now_ns: int, kind: str, subject: str, text: str, **data: object) -> None:
         self.history.add(now_ns, kind, subject, text, **data)

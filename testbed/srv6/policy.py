@@ -135,12 +135,15 @@ class Changes:
     policies: tuple[Outcome, ...]  # those whose segment list is new, or that have none any more
 
 
-def compute(topology: Topology, policies: Iterable[Policy], own: Kind = Kind.END) -> tuple[Outcome, ...]:
+def compute(
+    topology: Topology, policies: Iterable[Policy], own: Kind = Kind.END, paths: Paths | None = None
+) -> tuple[Outcome, ...]:
     """The outcome of every policy, in the order given.
 
-    `own` is the kind of SID that reverse tunnels start with: End, or End.X as in the draft's scenario 2.
+    `own` is the kind of SID that reverse tunnels start with: End, or End.X as in the draft's scenario 2. `paths` are
+    those of this topology, if they are there already.
     """
-    paths = Paths(topology)
+    paths = paths or Paths(topology)
     return tuple(_outcome(topology, paths, policy, own) for policy in policies)
 
 

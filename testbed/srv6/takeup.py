@@ -63,7 +63,9 @@ def check_policy(
         _check_binding(wish.binding_sid, new, wish.vpn, topology, vpns)
     # Only what may be in its way: there may be hundreds of others.
     sid = wish.binding_sid
-    rivals = [other for other in others if sid is not None and other.binding_sid == sid and other.key != wish.key]
+    rivals = (
+        [other for other in others if other.binding_sid == sid and other.key != wish.key] if sid is not None else []
+    )
     # A VPN's SID is advertised when its router has installed the VPN, which may be a moment later.
     check(
         topology, [*(replace(resolve(other, vpns), service=None) for other in rivals), _without_vpn_service(new, wish)]

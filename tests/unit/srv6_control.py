@@ -82,7 +82,10 @@ class World:
                 if data := fake.router.data_to_send():
                     busy = True
                     self.south.receive(connection, data, self.now_ns)
+                    while self.south.has_more(connection):
+                        self.south.receive(connection, b"", self.now_ns)
             self.south.advance(self.now_ns)
+            self._check_plan()
             for connection, data, is_over in self.south.output():
                 busy = True
                 fake_or_none = self._at.get(connection)
@@ -93,6 +96,15 @@ class World:
                         fake_or_none.router.disconnected(self.now_ns)
             if not busy:
                 return
+
+    def _check_plan(self) -> None:
+        """After a step, which plans what has changed only, a plan of everything has nothing to add."""
+        manager, deployment = self.manager, self.manager.deployment
+        if manager.is_settled and not manager._wishes_changed and not manager._changed:
+            kept = deployment.kept
+            left = deployment.plan(manager._desired.items, manager._may_install, manager._removals())
+            deployment.kept = kept
+            assert left == []
 
     # What tests ask for
 

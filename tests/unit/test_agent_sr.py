@@ -100,6 +100,8 @@ class Controller(World):
                         self.lines.pop(number).close()
                         break
                     self.south.receive(number, data, self.now_ns)
+                    while self.south.has_more(number):
+                        self.south.receive(number, b"", self.now_ns)
         for number, fake in list(self._at.items()):
             if data := fake.router.data_to_send():
                 self.south.receive(number, data, self.now_ns)

@@ -325,6 +325,8 @@ class Controller:
                 data = b""
             if data:
                 self._south.receive(number, data, now_ns)
+                while self._south.has_more(number):
+                    self._south.receive(number, b"", now_ns)
             else:
                 self._lines.pop(number).close()
                 self._south.disconnected(number, now_ns)

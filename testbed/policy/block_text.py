@@ -186,7 +186,8 @@ class _Parser:
     def _expected(self, given: str = "") -> str:
         above = self._stack[-1]
         if above.element is None or above.node.name == _ULPS:
-            return f"a protocol ({', '.join(Ulp)}) or end-{_ULPS}" if above.node.name == _ULPS else ""
+            rules = f"a protocol ({', '.join(Ulp)}) or end-{_ULPS}"
+            return rules if above.element is not None else f"end-{above.node.name}"
         names = [name for name in above.element.members if BLOCK.has(above.node.name, name)]
         return _near(given, names + ([f"end-{above.node.name}"] if len(self._stack) > 1 else []))
 

@@ -136,7 +136,7 @@ class _Parser:
                 self._error(node.offset, f"<{written}> is no element of <{above.name}>", one_of(written, members))
             return None
         if written.replace("_", "-") != XML.spell(name).replace("_", "-"):
-            self._error(node.offset, f"<{written}> is spelled <{XML.spell(name)}> here")
+            self._error(node.offset, f"<{written}> is spelled <{XML.spell(name)}> here", f"<{XML.spell(name)}>")
         occurs, element = members[name]
         if occurs is not Occurs.REPEATED and name in above.there:
             self._error(node.offset, f"a second <{written}> in <{above.name}>", f"one <{written}>")
@@ -148,7 +148,7 @@ class _Parser:
     def _close(self, written: str, offset: int) -> None:
         name = _canonical(written)
         if not self._stack:
-            self._error(offset, f"</{written}> closes nothing")
+            self._error(offset, f"</{written}> closes nothing", "an element, or the end of the file")
             return
         if _canonical(self._stack[-1].name) == name:
             self._finish()

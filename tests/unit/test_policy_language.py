@@ -15,7 +15,7 @@ from testbed.policy import block_text, rfc_xml
 from testbed.policy.grammar import BLOCK, XML, Syntax
 from testbed.policy.language import Reading, load, read
 from testbed.policy.model import NodeType, Policy, Ulp, UlpKey
-from testbed.policy.problems import PolicyError, Problems
+from testbed.policy.problems import PolicyError, Problems, Severity
 from testbed.policy.ranges import Ranges
 from testbed.policy.source import LARGEST
 from testbed.policy.write import write
@@ -428,6 +428,7 @@ def check_reading(reading: Reading) -> None:
     """What holds for every file, whatever is in it."""
     for problem in (*reading.problems.errors, *reading.problems.warnings):
         assert problem.position.line >= 1 and problem.position.column >= 1 and problem.message
+        assert problem.expected or problem.severity is Severity.WARNING, problem
     if reading.ok:
         for syntax in (XML, BLOCK):
             text = write(reading.policy, syntax, problems := Problems(), approximate=True)

@@ -91,8 +91,11 @@ class FoundFile:
 
     def _open(self, path: Path, flags: int) -> None:
         if self._file is None:
-            self._file = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _ONLY_OWN)
-            self._path = path
+            file = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _ONLY_OWN)
+            if os.fstat(file).st_uid != os.geteuid():  # root may have another user's XDG_RUNTIME_DIR
+                os.close(file)
+                raise PermissionError(f"{path} is another user's")
+            self._file, self._path = file, path
 
 
 def encode(found: Found, index: int) -> bytes:

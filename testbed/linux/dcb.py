@@ -82,7 +82,7 @@ class DcbCard:
         if found is None:
             found = Found(mode, self._now)
             keep(found)
-        self._mode, self._before = found.mode, found.state
+        self._mode, self._before = mode if found.mode is None else found.mode, found.state
         if mode is not None:
             self._take_over(mode)
             self._now = self._read()

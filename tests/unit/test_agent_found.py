@@ -155,6 +155,25 @@ def test_the_file_is_its_owners_alone_and_no_link_is_followed(place: Path, tmp_p
     assert FoundFile("eth0").read(7) is None
 
 
+def test_another_users_file_is_not_believed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = FoundFile("eth0")
+    file.write(7, FOUND)
+    file.close()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert FoundFile("eth0").read(7) is None
+    with pytest.raises(FoundError, match="cannot be written"):
+        FoundFile("eth0").write(7, FOUND)
+
+
+def test_firmware_that_took_over_after_a_kill_gets_its_role_back(place: Path, driver: Driver) -> None:
+    killed(driver)
+    kernel = Modes(driver, 0x0A, can_be_set=True)
+    card = Card("eth0", kernel.ask, lambda _: None, FoundFile("eth0"), 7)
+    assert kernel.mode == 0x09
+    assert card.restore()
+    assert kernel.mode == 0x0A
+
+
 def test_what_is_written_is_read_again() -> None:
     assert decode(encode(FOUND, 7), 7) == FOUND
     assert decode(encode(FOUND, 7), 8) is None

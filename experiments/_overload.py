@@ -11,8 +11,21 @@ from testbed.net.flows import Flow, Flows
 from testbed.net.traffic import ping
 from testbed.units import Size
 
+_CELL = 208
 _FRAME = Size("1400B")
 """The headers of a tunnel of three segments, 96 octets, have to fit into the WAN's frames as well."""
+
+
+def long(net: Any, edge: str, priority: int) -> float:
+    """Seconds until this overload has filled what an edge's port keeps for the priority, if nothing presses back, and
+    twice the way there and back on top.
+    """
+    fabric = net.fabric
+    port, limits = fabric.port(edge), fabric.limits(edge, priority)
+    cells = limits.headroom + limits.static
+    excess = port.cable.rate.bps / 2  # the other half fits beside what b2 sends
+    trip_ns = sum(2 * one.cable.delay.ns for one in fabric.ports.values() if not one.slot & 1)
+    return float(cells * _CELL * 8 / excess + 2 * trip_ns / 1e9)
 
 
 def overload(net: Any, priority: int, frame: Size = _FRAME) -> Flows:

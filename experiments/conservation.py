@@ -1,11 +1,11 @@
 """Bytes out are bytes in, through a path of several hops that is paused many times."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from testbed.buffer.settings import Static
 from testbed.frames.mac_control import PfcFrame
-from testbed.lab import Run, experiment
+from testbed.lab import Between, Run, experiment
 from testbed.units import Duration, Size
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ PAUSE = Duration("60ms")
 
 
 @experiment(timeout="60s")
-def conservation(run: Run, frames: int = 300, pauses: int = 12) -> None:
+def conservation(
+    run: Run, frames: Annotated[int, Between(300, 1000)] = 300, pauses: Annotated[int, Between(1, 12)] = 12
+) -> None:
     """Bytes out are bytes in, along a row of four switches that is paused again and again.
 
     h1, h2 and h3 send to h4 more than the last cable can carry, and each pause of h4 travels back to all of them.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate, Scale
+from testbed.lab import Between, OneOf, Run, experiment
+from testbed.units import Duration, Length, Rate, Scale
 
 LOSSLESS = 3
 SECONDS = 3
@@ -13,7 +13,11 @@ CELL = 208
 
 
 @experiment(timeout="240s")
-def cross_dc(run: Run, wan: str = "10km", library: str = "os-ken") -> None:
+def cross_dc(
+    run: Run,
+    wan: Annotated[Length, Between("1km", "100km")] = Length("10km"),
+    library: Annotated[str, OneOf("os-ken", "ryu")] = "os-ken",
+) -> None:
     """Two data centres over an SRv6 WAN that knows nothing of PFC: a1 sends to b1, and b2 overloads b1's port.
 
     Links settle by DCBX and measure their headroom. A controller learns the routers and, of a wish for a VPN, makes
@@ -29,7 +33,7 @@ def cross_dc(run: Run, wan: str = "10km", library: str = "os-ken") -> None:
     run.claim("with End.X.PFC: pauses that crossed the WAN", found["pauses"], at_least=1)
 
 
-def _without(run: Run, wan: str) -> dict[str, Any]:
+def _without(run: Run, wan: Length) -> dict[str, Any]:
     from testbed.net.network import network
     from topologies.srv6_wan import Srv6Wan
 
@@ -37,7 +41,7 @@ def _without(run: Run, wan: str) -> dict[str, Any]:
         return _overload(run, net)
 
 
-def _with(run: Run, wan: str, library: str) -> dict[str, Any]:
+def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
     from dataclasses import replace
 
     from experiments._headroom import wait_until_measured
@@ -93,11 +97,11 @@ def _leaves(controller: Any) -> list[str]:
 def _overload(run: Run, net: Any) -> dict[str, Any]:
     import time
 
-    from experiments._overload import overload
+    from experiments._overload import long, overload
 
     fabric = net.fabric
     with overload(net, LOSSLESS) as flows, run.measuring():
-        time.sleep(SECONDS)
+        time.sleep(SECONDS + long(net, "r3-eth1", LOSSLESS))
         flows.stop_sending()
     report = flows.reports[0]
     edge = fabric.group("r3-eth1", LOSSLESS).high_water

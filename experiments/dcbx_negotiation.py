@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from testbed.dcbx.settings import DcbxSettings, EtsAdmin, PfcAdmin, Recommend, Shares
 from testbed.frames.dcbx.values import STRICT, DcbxVersion, Ets, EtsRecommendation, Tsa, mask
-from testbed.lab import Run, experiment
+from testbed.lab import Between, Run, experiment
 from testbed.units import Duration
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ LINKS: dict[str, tuple[DcbxSettings, DcbxSettings, str, Any]] = {
 
 
 @experiment(timeout="120s")
-def dcbx_negotiation(run: Run, frames: int = 400) -> None:
+def dcbx_negotiation(run: Run, frames: Annotated[int, Between(100, 1000)] = 400) -> None:
     """DCBX: hosts take over what their switch says, within three LLDPDUs, and are lossless then.
 
     On four links, both machines in both formats: a bridge that has been up for a while and a host that comes, as in the

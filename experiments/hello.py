@@ -1,16 +1,18 @@
 """The smallest whole lab: four hosts on one switch, ping and iperf3."""
 
-from testbed.lab import Run, experiment
+from typing import Annotated
+
+from testbed.lab import Between, Run, experiment
 from testbed.units import Duration, Rate
 
 
 @experiment(timeout="60s")
 def hello(
     run: Run,
-    hosts: int = 4,
-    rate: Rate = Rate("100Mb/s"),
-    delay: Duration = Duration("1ms"),
-    duration: Duration = Duration("1s"),
+    hosts: Annotated[int, Between(2, 16)] = 4,
+    rate: Annotated[Rate, Between("10Mb/s", "1Gb/s")] = Rate("100Mb/s"),
+    delay: Annotated[Duration, Between("0s", "2ms")] = Duration("1ms"),
+    duration: Annotated[Duration, Between("1s", "5s")] = Duration("1s"),
 ) -> None:
     """Four hosts on one switch: everyone pings everyone, then two of them run iperf3."""
     from testbed.net import traffic
@@ -21,10 +23,12 @@ def hello(
         run.event("network started", hosts=hosts)
         first, last = net.hosts[0], net.hosts[-1]
         pairs = [(a, b) for a in net.hosts for b in net.hosts if a is not b]
-        traffic.ping(first, last)  # resolves the addresses, so that the next one measures the path
+        traffic.ping(
+            first, last, delay * 12 + Duration("1s")
+        )  # resolves the addresses, so that the next one measures the path
         with run.measuring():
-            answered = [traffic.ping(a, b) for a, b in pairs]
-            trip = traffic.ping(first, last)
+            answered = [traffic.probe(a, b, delay * 12 + Duration("1s")) for a, b in pairs]
+            trip = traffic.probe(first, last, delay * 12 + Duration("1s"))
             print(f"{first} -> {last}: {trip}")
             # A header of 66 bytes is on the wire with every 1448 bytes of TCP data.
             flow = traffic.iperf3(first, last, duration)

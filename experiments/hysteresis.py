@@ -1,10 +1,10 @@
 """XON comes exactly at the configured offset below the threshold, and a larger offset means fewer pauses."""
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from testbed.buffer.settings import Static
-from testbed.lab import Run, experiment
+from testbed.lab import Between, Run, experiment
 from testbed.units import Rate, Size
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ HEADROOM = 100
 
 
 @experiment(timeout="200s")
-def hysteresis(run: Run, frames: int = 400) -> None:
+def hysteresis(run: Run, frames: Annotated[int, Between(200, 1000)] = 400) -> None:
     """XON comes exactly at its offset below the threshold, and a larger offset means fewer pauses.
 
     First a queue drains frame by frame until XON reaches the sender: that is when headroom is empty and use has fallen

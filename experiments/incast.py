@@ -1,8 +1,8 @@
 """Two into one: with PFC nothing is lost and the bottleneck is full, without PFC frames are lost."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from testbed.lab import Run, experiment
+from testbed.lab import Between, Run, experiment
 from testbed.units import Rate, Size
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ PRIORITY = 3
 
 
 @experiment(timeout="60s")
-def incast(run: Run, senders: int = 2, frames: int = 600) -> None:
+def incast(
+    run: Run, senders: Annotated[int, Between(2, 8)] = 2, frames: Annotated[int, Between(200, 2000)] = 600
+) -> None:
     """Two into one: with PFC the port is busy all the time and nothing is lost, without PFC much is.
 
     With PFC every frame arrives, once and in order. Senders, receiver and the kernel's counters of all ports tell the

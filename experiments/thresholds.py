@@ -17,7 +17,8 @@ SIZES = {60: 1, 128: 1, 208: 1, 209: 2, 300: 2, 600: 3, 700: 4, 1500: 8, 1514: 8
 """Octets of a frame without FCS, and the cells that it takes."""
 STATIC = 40
 PORTS = 4
-GUARANTEED = split_evenly(40, tuple(range(PORTS)))
+RESERVE, GUARANTEED = 40, 10
+"""Guaranteed cells of a priority at all four ports together, and what each of them has to get."""
 HEADROOM = 100
 POOL = 420
 """Shared cells: 3, 4, 5 and 7 divide them, so that settled shares are whole numbers of cells."""
@@ -34,6 +35,7 @@ def thresholds(run: Run) -> None:
     does not fit is lost.
     """
     _static(run)
+    _own(run)
     _dynamic(run)
     _guaranteed(run)
     _exhausted(run)
@@ -51,6 +53,20 @@ def _static(run: Run) -> None:
         label = f"static threshold of {STATIC} cells, frames {name}"
         run.claim(f"{label}: PAUSE comes with frame", pauses, equals={"h1": _first_above(STATIC, fill)})
         run.claim(f"{label}: arrived in the end", arrived, equals=len(fill))
+
+
+def _own(run: Run) -> None:
+    """Two priorities of one port: each has a threshold of its own, whatever the other holds."""
+    own = {3: STATIC, 4: STATIC // 2}
+    groups = {
+        (1, priority): GroupSettings(lossless=True, threshold=Static(cells), headroom=HEADROOM)
+        for priority, cells in own.items()
+    }
+    frames = [(sender, 128) for sender in ("h1", "h1:4") for _ in range(STATIC + 1)]
+    [(pauses, arrived)] = _hold(run, _buffer(Static(STATIC), groups=groups), [frames])
+    label = f"thresholds of {own[3]} and {own[4]} cells for two priorities of a port"
+    run.claim(f"{label}: PAUSE comes with frame", pauses, equals={"h1": own[3] + 1, "h1:4": own[4] + 1})
+    run.claim(f"{label}: arrived in the end", arrived, equals=len(frames))
 
 
 def _dynamic(run: Run) -> None:
@@ -73,7 +89,7 @@ def _guaranteed(run: Run) -> None:
     sizes = (128, 300, 700, 1514)
     fits = {octets: (GUARANTEED + STATIC) // SIZES[octets] for octets in sizes}
     fills = [[("h1", octets)] * (fits[octets] + 2) for octets in sizes]
-    held = _hold(run, _buffer(Static(STATIC), guaranteed=GUARANTEED), fills)
+    held = _hold(run, _buffer(Static(STATIC), reserve=RESERVE), fills)
     for octets, fill, (pauses, arrived) in zip(sizes, fills, held, strict=True):
         label = f"{GUARANTEED} guaranteed cells and {STATIC} shared ones, frames of {octets} octets"
         run.claim(f"{label}: PAUSE comes with frame", pauses, equals={"h1": fits[octets] + 1})
@@ -85,7 +101,7 @@ def _exhausted(run: Run) -> None:
     own = GUARANTEED + 1
     first = 50 + own
     frames = [("h1", 128)] * (first + 1) + [("h2", 128)] * (own + 1) + [("h1:4", 128)] * (own + 1)
-    [(pauses, arrived)] = _hold(run, _buffer(Static(2 * POOL), guaranteed=GUARANTEED, pool=50), [frames])
+    [(pauses, arrived)] = _hold(run, _buffer(Static(2 * POOL), reserve=RESERVE, pool=50), [frames])
     label = f"a pool of 50 cells that h1 has filled, {GUARANTEED} guaranteed ones for each"
     run.claim(f"{label}: PAUSE comes with frame", pauses, equals={"h1": first, "h2": own, "h1:4": own})
     run.claim(f"{label}: arrived in the end", arrived, equals=len(frames))
@@ -145,11 +161,13 @@ def _hold(
     return found
 
 
-def _buffer(threshold: Any, guaranteed: int = 0, pool: int = POOL, **options: Any) -> "Buffer":
+def _buffer(threshold: Any, reserve: int = 0, pool: int = POOL, **options: Any) -> "Buffer":
+    """`pool` is what is left to share after `reserve` cells of each priority, and headroom."""
     from testbed.net.port import Buffer
 
     groups = PORTS * len(PRIORITIES)
-    total = pool + groups * guaranteed + options.setdefault("headroom_pool", groups * HEADROOM)
+    guaranteed = split_evenly(reserve, tuple(range(PORTS)))
+    total = pool + len(PRIORITIES) * reserve + options.setdefault("headroom_pool", groups * HEADROOM)
     options |= {"total": total, "guaranteed": guaranteed, "xoff": threshold, "headroom": HEADROOM}
     return Buffer(cell=CELL, xon_offset=0, **options)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from testbed.lab import Run, experiment
+from testbed.lab import OneOf, Run, experiment
 from testbed.units import Duration, Size
 
 LOSSLESS = 3
@@ -16,7 +16,7 @@ CUT = "r2-eth1"
 
 
 @experiment(timeout="300s")
-def wan_controller(run: Run, library: str = "os-ken") -> None:
+def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "os-ken") -> None:
     """Under the SR policy controller a1 sends to b1 over r1, r2 and r5 of the draft's figure 2; b2 overloads b1.
 
     The controller learns the routers, and of a wish for a VPN and two policies it makes lists of segments and the

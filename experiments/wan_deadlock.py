@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from experiments._standstill import Passed, passed
-from testbed.lab import Run, experiment
+from testbed.lab import Between, Run, experiment
 from testbed.pfc.settings import WatchdogSettings
-from testbed.units import Duration, Rate, Size
+from testbed.units import Duration, Length, Rate, Size
 
 ROCE = 3
 FRAME = Size("1300B")
@@ -41,7 +41,11 @@ class Seen(Passed):
 
 
 @experiment(timeout="400s")
-def wan_deadlock(run: Run, wan: str = "10km", rate: Rate = Rate("5Gb/s")) -> None:
+def wan_deadlock(
+    run: Run,
+    wan: Annotated[Length, Between("1km", "20km")] = Length("10km"),
+    rate: Annotated[Rate, Between("2Gb/s", "10Gb/s")] = Rate("5Gb/s"),
+) -> None:
     """Edges that pass on each other's traffic in one queue stop each other for ever; three ways to keep that away.
 
     One queue for all, clockwise: nothing moves any more, and nothing is lost. It is the tunnels that do it: without
@@ -86,7 +90,7 @@ def _goes_on(run: Run, name: str, seen: Seen) -> None:
 def _case(
     run: Run,
     name: str,
-    wan: str,
+    wan: Length,
     rate: Rate,
     *,
     priorities: Sequence[int] = (ROCE,) * 3,

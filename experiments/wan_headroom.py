@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration
+from testbed.lab import Between, Run, experiment
+from testbed.units import Duration, Length
 
 LOSSLESS = 3
 PORT = "r3-eth1"
@@ -16,7 +16,7 @@ FACTOR = "3/2"
 
 
 @experiment(timeout="240s")
-def wan_headroom(run: Run, wan: str = "10km") -> None:
+def wan_headroom(run: Run, wan: Annotated[Length, Between("2km", "50km")] = Length("10km")) -> None:
     """r3 measures how long it takes to pause r1, two cables away, and its buffer is divided by what comes out.
 
     Requests go where PFC frames go, into the reverse tunnel by r2, which knows neither; responses come back by the same
@@ -46,7 +46,7 @@ def wan_headroom(run: Run, wan: str = "10km") -> None:
               sum(lost[0] for lost in configured["lost"]), equals=configured["dropped"])  # fmt: skip
 
 
-def _congest(run: Run, wan: str, measure: bool) -> dict[str, Any]:
+def _congest(run: Run, wan: Length, measure: bool) -> dict[str, Any]:
     import time
     from fractions import Fraction
 

@@ -6,15 +6,20 @@ buffer fills. r2 between knows no PFC. Then r3 has to stop r1, by a frame in a r
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from testbed.lab import Run, experiment
+from testbed.lab import Between, Run, experiment
+from testbed.units import Length
 
 LOSSLESS = 3
 
 
 @experiment(timeout="240s")
-def wan_read(run: Run, wan: str = "10km", seconds: int = 4) -> None:
+def wan_read(
+    run: Run,
+    wan: Annotated[Length, Between("1km", "100km")] = Length("10km"),
+    seconds: Annotated[int, Between(2, 10)] = 4,
+) -> None:
     """Loss, goodput and back-pressure for tunnels set up beforehand, tunnels learned from the data, and none."""
     found = {back: _read(run, back, wan, seconds) for back in ("planned", "learned", "none")}
     for back in ("planned", "learned"):
@@ -26,6 +31,10 @@ def wan_read(run: Run, wan: str = "10km", seconds: int = 4) -> None:
         run.claim(f"{back}: r1 has passed the pressure on to its data centre", one["r1 xoff"], at_least=1)
         run.claim(f"{back}: headroom used at r3, in cells", one["headroom used"], at_most=one["headroom"])
         run.claim(f"{back}: queues that r2 has stopped", one["r2 stopped"], equals=0)
+        # The first frame that does not fit below the threshold; a frame takes seven cells.
+        limit = one["threshold"]
+        run.claim(f"{back}: cells below the threshold at the first XOFF", one["cells at XOFF"],
+                  at_least=limit - 7, at_most=limit)  # fmt: skip
         run.claim(f"{back}: of the port to b1, both flows had", one["share of the port"], at_least=0.97)
     run.claim("learned: tunnels", found["learned"]["tunnels"], equals=1)
     run.claim("none: lost", found["none"]["lost"][0], at_least=100)
@@ -33,17 +42,17 @@ def wan_read(run: Run, wan: str = "10km", seconds: int = 4) -> None:
     run.claim("none: all that was lost was dropped at r3", found["none"]["dropped"], equals=found["none"]["lost"][0])
 
 
-def _read(run: Run, back: str, wan: str, seconds: int) -> dict[str, Any]:
+def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
     import time
 
-    from experiments._overload import overload
+    from experiments._overload import long, overload
     from testbed.net.network import network
     from topologies.srv6_wan import Srv6Wan
 
     with network(Srv6Wan(back=back, wan=wan), run) as net:
         fabric = net.fabric
         with overload(net, LOSSLESS) as flows, run.measuring():
-            time.sleep(seconds)
+            time.sleep(seconds + 2 * long(net, "r3-eth1", LOSSLESS))
             flows.stop_sending()
         events = fabric.events()
         count = {kind: sum(event.kind == kind for event in events) for kind in (
@@ -60,6 +69,15 @@ def _read(run: Run, back: str, wan: str, seconds: int) -> dict[str, Any]:
             "obeyed": count["tunnel_received"],
             "r1 xoff": fabric.group("r1-eth0", LOSSLESS).xoffs,
             "r2 stopped": sum(event.kind == "queue_stopped" and event.port.startswith("r2") for event in events),
+            "threshold": fabric.limits("r3-eth1", LOSSLESS).static,
+            "cells at XOFF": next(
+                (
+                    e.detail["shared_cells"]
+                    for e in events
+                    if (e.kind, e.port, e.priorities) == ("threshold", "r3-eth1", (LOSSLESS,))
+                ),
+                None,
+            ),
             "headroom": fabric.limits("r3-eth1", LOSSLESS).headroom,
             "headroom used": at_r3.high_water[2],
             "tunnels": len(tunnels),

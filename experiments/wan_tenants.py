@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate, Size
+from testbed.lab import Between, Run, experiment
+from testbed.units import Duration, Length, Rate, Size
 
 if TYPE_CHECKING:  # only the lab can import it
     from testbed.net.controller import SrController
@@ -43,7 +43,11 @@ class Seen:
 
 
 @experiment(timeout="240s")
-def wan_tenants(run: Run, wan: str = "10km", seconds: int = 3) -> None:
+def wan_tenants(
+    run: Run,
+    wan: Annotated[Length, Between("1km", "50km")] = Length("10km"),
+    seconds: Annotated[int, Between(2, 10)] = 3,
+) -> None:
     """With a slice each, red is paused alone; in one queue blue is held up as well; without pauses red loses.
 
     What blue gets is compared with what it had before red sent anything. Then both tenants want more of r1's port to
@@ -85,7 +89,7 @@ def wan_tenants(run: Run, wan: str = "10km", seconds: int = 3) -> None:
 
 
 @contextmanager
-def _under(controller: SrController, run: Run, n: int, wan: str) -> Iterator[Any]:
+def _under(controller: SrController, run: Run, n: int, wan: Length) -> Iterator[Any]:
     """The network with a slice each; its switches, VPNs, policies and tunnels are the controller's."""
     from testbed.net.network import network
     from topologies.srv6_wan import Srv6Wan
@@ -111,11 +115,10 @@ def _blue_and(run: Run, net: Any, name: str, others: Sequence[tuple[str, str]], 
 
     flows = [Flow(net["c1"], net["d1"], LOSSLESS, FRAME, BLUE_RATE)]
     flows += [Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in others]
-    reports, begin_ns = _sent(run, flows, seconds)
+    reports, begin_ns = _sent(run, net, flows, seconds)
     blue, *red = reports
-    lasts = Duration(f"{seconds}s") - SETTLED * 2
     lost = {"red": sum(report.lost for report in red), "blue": blue.lost}
-    found = Seen(lost, blue.goodput_over(begin_ns + SETTLED.ns, lasts))
+    found = Seen(lost, blue.goodput_over(begin_ns, Duration(f"{seconds}s")))
     run.figure(f"{name}: blue sent, and red by sender", [report.sent for report in reports])
     run.figure(f"{name}: lost", found.lost)
     run.figure(f"{name}: blue's goodput", found.blue)
@@ -128,15 +131,17 @@ def _division(run: Run, net: Any, name: str) -> float:
     from testbed.net.flows import Flow
 
     flows = [Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in (("a1", "b1"), ("c1", "d1"))]
-    reports, begin_ns = _sent(run, flows, 2)
-    red, blue = (report.goodput_over(begin_ns + SETTLED.ns, Duration("1s")) for report in reports)
+    reports, begin_ns = _sent(run, net, flows, 1)
+    red, blue = (report.goodput_over(begin_ns, Duration("1s")) for report in reports)
     run.figure(f"{name}, both want the WAN: goodput of red and blue", [red, blue])
     run.figure(f"{name}, both want the WAN: lost", [report.lost for report in reports])
     return round(float(red / (red + blue)), 4)
 
 
-def _sent(run: Run, wanted: Sequence[Flow], seconds: int) -> tuple[list[Report], int]:
-    """What became of flows, and when they began."""
+def _sent(run: Run, net: Any, wanted: Sequence[Flow], seconds: int) -> tuple[list[Report], int]:
+    """What became of flows, and when they had settled; from then on they lasted so many seconds, and as long again as
+    they had before.
+    """
     import time
 
     from testbed.net.flows import Flows
@@ -144,8 +149,9 @@ def _sent(run: Run, wanted: Sequence[Flow], seconds: int) -> tuple[list[Report],
 
     for flow in wanted:
         ping(flow.source, flow.target)
+    settled = SETTLED + max(port.cable.delay for port in net.fabric.ports.values()) * 8
     with Flows(wanted) as flows, run.measuring():
-        begin_ns = time.monotonic_ns()
-        time.sleep(seconds)
+        begin_ns = time.monotonic_ns() + settled.ns
+        time.sleep(seconds + 2 * settled.ns / 1e9)
         flows.stop_sending()
     return flows.reports, begin_ns

@@ -14,7 +14,7 @@ from testbed.srv6.endx_pfc import LocalSid
 from testbed.srv6.refresh import Refresh
 from testbed.srv6.reverse import ReverseTunnel
 from testbed.srv6.sid import Sid
-from testbed.units import Duration
+from testbed.units import Duration, Length
 
 EDGES = {"r1": "a", "r3": "b", "r5": "c"}
 """The edge routers, and the letter of the hosts behind each."""
@@ -54,7 +54,7 @@ class Srv6Ring(LosslessTopo):
         self,
         n: int = 2,
         *,
-        wan: str = "10km",
+        wan: Length | str = "10km",
         back: str = "planned",
         headroom: int = 0,
         clockwise: bool = False,

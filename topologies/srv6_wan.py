@@ -17,7 +17,7 @@ from testbed.srv6.learning import LearnerSettings
 from testbed.srv6.refresh import Refresh
 from testbed.srv6.reverse import ReverseTunnel
 from testbed.srv6.sid import Sid
-from testbed.units import Duration
+from testbed.units import Duration, Length
 
 FIGURES: Mapping[int, Sequence[tuple[str, str, int]]] = {
     3: (("r1", "r2", 10), ("r2", "r3", 10)),
@@ -55,7 +55,7 @@ class Srv6Wan(LosslessTopo):
         self,
         n: int = 2,
         *,
-        wan: str = "50km",
+        wan: Length | str = "50km",
         back: str = "planned",
         headroom: int = 0,
         figure: int = 3,

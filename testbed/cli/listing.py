@@ -21,6 +21,7 @@ def list_(options: argparse.Namespace) -> int:
                     "name": e.name,
                     "summary": e.summary,
                     "parameters": {p.name: str(p.default) for p in e.parameters},
+                    "ranges": {p.name: str(p.limits) for p in e.parameters if p.limits},
                     "timeout": str(e.timeout),
                 }
                 for e in found
@@ -34,7 +35,7 @@ def list_(options: argparse.Namespace) -> int:
     from testbed.cli.console import stdout
 
     for title, rows in (
-        ("experiments", [(e.name, e.summary, " ".join(f"{p.name}={p.default}" for p in e.parameters)) for e in found]),
+        ("experiments", [(e.name, e.summary, " ".join(map(str, e.parameters))) for e in found]),
         ("topologies", [(name, topologies.summary(name), "") for name in topologies.names()]),
     ):
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from testbed.errors import UsageError
 from testbed.units import Duration, Quantity, Scale
@@ -36,6 +36,43 @@ class ExperimentError(UsageError):
     """An experiment that cannot be found or read, or is given parameters that it does not take."""
 
 
+class Between:
+    """The range in which an experiment's claims hold, with both ends: `frames: Annotated[int, Between(200, 2000)]`."""
+
+    def __init__(self, low: Any, high: Any) -> None:
+        self.low, self.high = low, high
+
+    def of(self, kind: type) -> Between:
+        """The same with ends of a type; they may be written as text."""
+        return Between(*(end if isinstance(end, kind) else kind(end) for end in (self.low, self.high)))
+
+    def has(self, value: Any) -> bool:
+        return bool(self.low <= value <= self.high)
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        return self.low, self.high
+
+    def __str__(self) -> str:
+        return f"{self.low} to {self.high}"
+
+
+class OneOf:
+    """The values that an experiment can be given: `library: Annotated[str, OneOf("os-ken", "ryu")]`."""
+
+    def __init__(self, *values: Any) -> None:
+        self.ends = values
+
+    def of(self, kind: type) -> OneOf:
+        return self
+
+    def has(self, value: Any) -> bool:
+        return value in self.ends
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.ends))
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One thing that `--set` can change."""
@@ -43,9 +80,19 @@ class Parameter:
     name: str
     kind: type
     default: Any
+    limits: Between | OneOf | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.default}" + (f" ({self.limits})" if self.limits else "")
 
     def read(self, text: str) -> Any:
         """The value that `text` stands for."""
+        value = self._read(text)
+        if self.limits and not self.limits.has(value):
+            raise ExperimentError(f"{self.name} is {value}; what the experiment claims holds for {self.limits}")
+        return value
+
+    def _read(self, text: str) -> Any:
         if self.kind is bool:
             if text.lower() in ("yes", "true", "on", "1"):
                 return True
@@ -126,6 +173,10 @@ def _parameters(body: Callable[..., None]) -> tuple[Parameter, ...]:
             kind = type(parameter.default)
         if isinstance(kind, str):  # `from __future__ import annotations`
             kind = eval(kind, body.__globals__)  # the experiment's own text, as Python would read it
+        limits = None
+        if get_origin(kind) is Annotated:
+            kind, *more = get_args(kind)
+            limits = next((one for one in more if isinstance(one, Between | OneOf)), None)
         if parameter.default is inspect.Parameter.empty:
             raise ExperimentError(f"{body.__name__}: the parameter {name} needs a default value")
         if not isinstance(kind, type) or not issubclass(kind, (*_SIMPLE, Quantity, Scale)):
@@ -133,7 +184,10 @@ def _parameters(body: Callable[..., None]) -> tuple[Parameter, ...]:
                 f"{body.__name__}: the parameter {name} has the type {kind}; "
                 "int, float, bool, str and the types of testbed.units can be set"
             )
-        found.append(Parameter(name, kind, parameter.default))
+        limits = limits and limits.of(kind)
+        if limits and not limits.has(parameter.default):
+            raise ExperimentError(f"{body.__name__}: {name} is {parameter.default} by default, which is not {limits}")
+        found.append(Parameter(name, kind, parameter.default, limits))
     return tuple(found)
 
 

@@ -108,11 +108,14 @@ def neighbour(index: int, address: str, mac: Mac) -> Message:
     return Message(_NEW_NEIGHBOUR, body, f"neighbour {address}", create=True, replace=True)
 
 
-def patient(index: int) -> Message:
-    """Let datagrams wait for the answer to who has an address, whatever their number: none is lost for a long cable."""
+def patient(index: int) -> list[Message]:
+    """Let packets wait for the answer to who has an address, whatever their number: none is lost for a long cable."""
     limits = u32(_OF_INTERFACE, index) + u32(_WAITING_OCTETS, 2**31 - 1)
-    body = struct.pack("=Bxxx", _AF_INET) + text(_TABLE, "arp_cache") + attribute(_LIMITS | _NESTED, limits)
-    return Message(_SET_NEIGHBOUR_TABLE, body, f"neighbours of interface {index}")
+    made = []
+    for family, table in ((_AF_INET, "arp_cache"), (_AF_INET6, "ndisc_cache")):
+        body = struct.pack("=Bxxx", family) + text(_TABLE, table) + attribute(_LIMITS | _NESTED, limits)
+        made.append(Message(_SET_NEIGHBOUR_TABLE, body, f"neighbours of interface {index}"))
+    return made
 
 
 def address(index: int, given: str, remove: bool = False) -> Message:

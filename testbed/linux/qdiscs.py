@@ -120,6 +120,19 @@ def listed(netlink: Socket) -> list[tuple[int, int, int, bytes]]:
     return found
 
 
+def counters(netlink: Socket) -> dict[str, tuple[int, int]]:
+    """Of all qdiscs of a namespace by kind: frames waiting, and frames dropped."""
+    found: dict[str, tuple[int, int]] = {}
+    for _, body in netlink.dump(_GET_QDISC, struct.pack("=BxxxiIII", 0, 0, 0, 0, 0)):
+        inside = attributes(body, 20)
+        kind = inside.get(1, b"").rstrip(b"\0").decode()
+        queue = attributes(inside.get(_STATISTICS, b"")).get(_QUEUE_STATISTICS, b"").ljust(12, b"\0")
+        waiting, _, dropped = struct.unpack_from("=III", queue)
+        before = found.get(kind, (0, 0))
+        found[kind] = before[0] + waiting, before[1] + dropped
+    return found
+
+
 def _qdisc(interface: int, parent: int, own: int, kind: str, options: bytes) -> Message:
     what = f"{kind} of interface {interface}"
     return Message(_NEW_QDISC, _message(interface, parent, own, kind, options), what, create=True, replace=True)

@@ -11,6 +11,7 @@ import enum
 import mmap
 import os
 import sys
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from testbed.headroom.exchange import Settings as MeasurementSettings
 from testbed.linux import kernel, links, qdiscs
 from testbed.linux.netlink import Message, Socket
 from testbed.linux.port_program import (
+    DROP_REASONS,
     FIRST_INTERFACE,
     SLOTS,
     BufferCounters,
@@ -114,6 +116,11 @@ class Fabric:
             cls._current = cls()
         return cls._current
 
+    @classmethod
+    def running(cls) -> Fabric | None:
+        """The same; None if there is none."""
+        return cls._current
+
     def __init__(self) -> None:
         self.ports: dict[int, PortState] = {}
         self._by_name: dict[str, int] = {}
@@ -139,6 +146,10 @@ class Fabric:
         self._story: list[dict[str, Any]] = []
         self._records: list[log.Record] = []
         self._names: dict[int, str] = {}
+        self.lost = 0
+        """Datagrams that flows have lost so far."""
+        self._destroyed = False
+        """Has a port been set down, or a cable pulled? Both destroy frames that nobody counts."""
         self.lateness_ns = 0
         """How late an agent was woken at worst; known when the network has stopped."""
         self.queues_only = False
@@ -227,6 +238,7 @@ class Fabric:
     def set_up(self, intf: Any, is_up: bool) -> None:
         """Set a port up or down; the far end has no carrier while it is down."""
         self._send(intf, links.up(FIRST_INTERFACE + intf.slot, is_up))
+        self._destroyed = self._destroyed or not is_up
         if is_up == (intf.slot in self._down):
             (self._down.discard if is_up else self._down.add)(intf.slot)
             self._set_carriers(intf.slot)
@@ -364,6 +376,7 @@ class Fabric:
         as they are, with addresses and routes. A cable that was laid without any delay cannot be taken out.
         """
         self._plug(port, False)
+        self._destroyed = True
 
     def plug(self, port: str) -> None:
         """Put the cable at a port in again."""
@@ -385,6 +398,29 @@ class Fabric:
     def dropped(self) -> int:
         """Frames that the buffers dropped, of any priority."""
         return sum(sum(group.dropped_frames) for group in self._groups(self.buffers, range(8)))
+
+    def losses(self) -> dict[str, int] | None:
+        """Where frames have been dropped so far, of any kind, or wait still: their numbers by reason, as counted. None:
+        frames were destroyed that nobody counts, by a lost link or a watchdog that emptied a queue.
+        """
+        if self._destroyed or any(kind == log.Own.QUEUE_EMPTIED for _, kind, *_ in self._logged()):
+            return None
+        found: Counter[str] = Counter()
+        for group in self._groups(self.buffers, range(8)):
+            for reason, frames in zip(DROP_REASONS, group.dropped_frames, strict=True):
+                found[f"buffer: {reason}"] += frames
+        for name in self.names():
+            port = self.sent(name)
+            found["watchdog"] += sum(port.blocked_frames)
+            found["DCBX defense"] += sum(port.defended_frames)
+        sockets = [self.socket(port.node) for port in {port.node.name: port for port in self.ports.values()}.values()]
+        for socket in (*sockets, *([self._cable_socket] if self._cable_socket else [])):
+            for kind, (waiting, dropped) in qdiscs.counters(socket).items():
+                if kind in ("red", "netem"):
+                    found[{"red": "ECN curve", "netem": "cable"}[kind]] += dropped
+                if kind in ("plug", "netem"):
+                    found["waiting"] += waiting
+        return {reason: frames for reason, frames in found.items() if frames}
 
     def held(self, *priorities: int, by: Container[str] | None = None) -> int:
         """Cells in which frames of these priorities wait: in the buffers of some switches, or in all.
@@ -571,7 +607,7 @@ class Fabric:
                     for state in self._stations(station)
                 ]
         elif not _bridges(node):
-            requests += [links.patient(port.interface) for port in ports]
+            requests += [request for port in ports for request in links.patient(port.interface)]
         requests += [links.up(port.interface) for port in ports]
         self.socket(node).send(requests)
         if not self.queues_only:

@@ -23,6 +23,7 @@ from typing import Any
 from testbed.ecn.field import Ecn
 from testbed.errors import UsageError, XoffError
 from testbed.linux import kernel, mmsg
+from testbed.net.fabric import Fabric
 from testbed.units import Duration, Rate, Size
 
 _NUMBER, _SENT_NS = 0, 1
@@ -164,6 +165,8 @@ class Flows:
         try:
             if failure[0] is None:
                 self.reports = self._finish()
+                if fabric := Fabric.running():
+                    fabric.lost += sum(report.lost for report in self.reports)
         finally:
             for process, reader in self._processes:
                 process.kill()

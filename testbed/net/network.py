@@ -14,6 +14,7 @@ from mininet.topo import Topo
 
 from testbed.linux import ovs
 from testbed.net.fabric import Fabric
+from testbed.net.losses import account
 from testbed.net.topo import LosslessTopo
 
 DCBX_LOG = "dcbx.jsonl"
@@ -26,6 +27,8 @@ class Notebook(Protocol):
     def history(self, lines: Callable[[int], Iterable[str]]) -> None: ...
     def agent_lateness(self, worst_ns: int) -> None: ...
     def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None: ...
+    def figure(self, name: str, value: Any) -> None: ...
+    def claim(self, name: str, measured: Any, *, equals: Any) -> object: ...
     def network_is_up(self) -> AbstractContextManager[None]: ...
 
 
@@ -52,6 +55,8 @@ def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **opt
         fabric.start()  # for a network without switches, whose start would have done it
         with run.network_is_up() if run is not None else nullcontext():
             yield net
+            if run is not None:
+                account(run, fabric)
     finally:
         fabric.stop()
         if net is not None:

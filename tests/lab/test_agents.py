@@ -13,6 +13,10 @@ def test_agents_killed_under_congestion_lose_no_frame(run: Runner) -> None:
     assert run("agents:die_while_congested").check().passed
 
 
+def test_agents_killed_at_random_moments_lose_no_more_than_is_promised(run: Runner) -> None:
+    assert run("agents:die_at_random").check().passed
+
+
 def test_an_agent_killed_in_a_storm_leaves_no_queue_shut(run: Runner) -> None:
     assert run("agents:die_in_a_storm").check().passed
 

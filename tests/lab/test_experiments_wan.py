@@ -36,6 +36,6 @@ def test_headroom_for_one_way_is_seen_as_loss(run: Runner) -> None:
 
 def test_an_end_of_congestion_that_is_not_told_is_seen_as_a_standstill(run: Runner) -> None:
     found = failing(run, "tunnels_that_never_say_go_on")
-    assert "all overloaded: frames from a1 to b1 in the worst 500ms" in found
+    assert "all overloaded: frames from a1 to b1 in the worst window" in found
     assert "in the end: what is stopped" in found
     assert "dropped by any buffer" not in found

@@ -17,5 +17,11 @@ def test_a_pause_does_not_outlive_its_link_at_either_end(run: Runner, delay: str
     assert run("links:flap", delay=delay).check().passed
 
 
+def test_a_loss_that_no_counter_explains_fails_a_run(run: Runner) -> None:
+    result = run("links:vanish")
+    (claim,) = (claim for claim in result.claims if not claim.passed)
+    assert (claim.name, claim.measured) == ("lost without a counter that tells where", 20)
+
+
 def test_tcp_and_broadcasts_beside_lossless_traffic_leave_no_cell_behind(run: Runner) -> None:
     assert run("links:mixed_traffic").check().passed

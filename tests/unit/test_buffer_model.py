@@ -41,6 +41,18 @@ def fill(model: BufferModel, cells: int, port: int = 1, priority: int = LOSSLESS
         assert model.admit(port, priority, CELL).dropped is None
 
 
+@pytest.mark.parametrize("part", [Fraction(1, 2), Fraction(3, 4)])
+def test_the_first_cell_above_half_or_three_quarters_of_a_ports_buffer_is_congestion(part: Fraction) -> None:
+    """The draft's examples of a threshold. The port's buffer for the priority is 120 cells."""
+    limit = int(120 * part)
+    model = switch(lossless(Static(limit), headroom=120 - limit))
+    for _ in range(limit):
+        admitted = model.admit(1, LOSSLESS, CELL)
+        assert (admitted.signal, admitted.dropped) == (None, None)
+    admitted = model.admit(1, LOSSLESS, CELL)
+    assert (admitted.signal, admitted.dropped) == (Signal.XOFF, None)
+
+
 # Cells
 
 

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.lab import definition, experiment
-from testbed.lab.definition import Experiment, ExperimentError, Parameter
+from testbed.lab.definition import Between, Experiment, ExperimentError, OneOf, Parameter
 from testbed.lab.handle import Run, plain
 from testbed.units import Duration, Length, Rate, Scale, Size
 
@@ -336,3 +336,50 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_the_way_to_the_list() -
     assert complaint(lambda: definition.find("quux")) == (
         "there is no experiment quux; `xoff list` shows what there is, and FILE.py runs your own"
     )
+
+
+# Ranges
+
+
+def test_a_value_outside_the_range_is_refused_with_the_range() -> None:
+    @experiment()
+    def ranged(
+        run: Run,
+        frames: Annotated[int, Between(200, 2000)] = 600,
+        wan: Annotated[Length, Between("1km", "100km")] = Length("10km"),
+        library: Annotated[str, OneOf("os-ken", "ryu")] = "os-ken",
+    ) -> None: ...
+
+    for name, texts in {"frames": ("200", "2000"), "wan": ("1000m", "100km"), "library": ("ryu",)}.items():
+        for text in texts:
+            assert str(ranged.read_parameters({name: text})[name]) == text.replace("1000m", "1km")
+    assert complaint(lambda: ranged.read_parameters({"frames": "199"})) == (
+        "frames is 199; what the experiment claims holds for 200 to 2000"
+    )
+    assert complaint(lambda: ranged.read_parameters({"wan": "101km"})) == (
+        "wan is 101km; what the experiment claims holds for 1km to 100km"
+    )
+    assert complaint(lambda: ranged.read_parameters({"library": "nox"})) == (
+        "library is nox; what the experiment claims holds for os-ken or ryu"
+    )
+    assert [str(one) for one in ranged.parameters] == [
+        "frames=600 (200 to 2000)",
+        "wan=10km (1km to 100km)",
+        "library=os-ken (os-ken or ryu)",
+    ]
+
+
+def test_a_default_outside_its_range_is_refused() -> None:
+    def wrong(run: Run, frames: Annotated[int, Between(200, 2000)] = 100) -> None: ...
+
+    assert complaint(lambda: experiment()(wrong)) == "wrong: frames is 100 by default, which is not 200 to 2000"
+
+
+def test_every_parameter_of_a_shipped_experiment_has_a_range() -> None:
+    without = [
+        f"{one.name} {parameter.name}"
+        for one in definition.shipped()
+        for parameter in one.parameters
+        if parameter.kind is not bool and parameter.limits is None
+    ]
+    assert without == []

@@ -103,3 +103,13 @@ def test_a_buffer_too_small_for_its_headroom_is_refused_with_the_numbers() -> No
 def test_an_alpha_is_exact() -> None:
     group = Buffer().settings({1: NEEDS}).group(1, 3)
     assert group.threshold.limit(1001) == Fraction(1001, 2) // 1
+
+
+def test_each_port_has_a_receive_buffer_for_each_of_eight_priorities() -> None:
+    """As in figure 1 of the End.X.PFC draft; each has limits of its own, and those with PFC have headroom."""
+    needs = PortNeeds(frozenset({3, 5}), Rate("10Mb/s"), Duration("0s"))
+    groups = Buffer().settings({1: needs, 2: needs}).all_groups()
+    assert set(groups) == {(port, priority) for port in (1, 2) for priority in range(8)}
+    assert {key for key, group in groups.items() if group.lossless and group.headroom} == {
+        (port, priority) for port in (1, 2) for priority in (3, 5)
+    }

@@ -16,11 +16,13 @@ from looking import everything, frames_in, room_for_namespaces, wait_for
 from testbed.buffer.settings import Static
 from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate
+from testbed.units import Duration, Rate, Size
 
 LOSSLESS = 3
 QUANTUM_NS = 51_200
 """At 10 Mb/s."""
+NOTICED_NS = 10_000_000
+"""The longest that the kernel of the emulated machine takes to end a process, until its parent knows."""
 
 
 def kill(fabric: Any, node: str) -> int:
@@ -134,6 +136,41 @@ def die_while_congested(run: Run) -> None:
         paused = [name for name in ports if state[name]["paused_until_ns"] is not None]
         run.claim("paused in the end", paused, equals=[])
         run.claim("congested in the end", [name for name in ports if state[name]["is_congested"]], equals=[])
+
+
+@experiment(timeout="300s", files=("looking.py",))
+def die_at_random(run: Run, kills: int = 24) -> None:
+    """Two senders overload a port, and agents are killed at random moments. What is lost is what comes until the parent
+    has learned of a death: no time where work of the CPU takes none, and else `NOTICED_NS` at most.
+    """
+    from testbed.linux import kernel
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from topologies.incast import Incast
+
+    with network(Incast(n=2), run) as net:
+        fabric = net.fabric
+        moments = []
+        with Flows([Flow(net[name], net["r"]) for name in ("h1", "h2")]) as flows:
+            wait_for(lambda: fabric.group("s1-eth1", LOSSLESS).xoffs > 2)
+            for _ in range(kills):
+                time.sleep(run.rng.uniform(0.2, 0.4))
+                victim = run.rng.choice(["s1", "s1", "h1", "h2", "r"])
+                moments.append(time.monotonic_ns())
+                killed = kill(fabric, victim)
+                wait_for(lambda: is_another(fabric, victim, killed))  # noqa: B023
+            flows.stop_sending()
+        died = sorted(event.t_ns for event in fabric.events() if event.kind == "agent_died")
+        noticed = [there - here for here, there in zip(moments, died, strict=True)]
+        lost = sum(report.lost for report in flows.reports)
+        run.figure("lost", lost)
+        run.figure("ns from each kill until lossless traffic stands still", noticed)
+        most_ns = 0 if kernel.cpu_is_free() else NOTICED_NS
+        run.claim("the longest of them", max(noticed), at_most=most_ns)
+        frames = 2 * kills * most_ns // fabric.port("h1-eth0").cable.rate.time_for(Size("1538B")).ns
+        run.claim("lost, of what both senders' lines carry in that time", lost, at_most=frames)
+        run.claim("dropped where it is counted", fabric.dropped(), equals=lost)
+        run.claim("cells in use", fabric.held(LOSSLESS), equals=0)
 
 
 @experiment(timeout="120s", files=("looking.py",))

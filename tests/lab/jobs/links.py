@@ -119,6 +119,21 @@ def flap(run: Run, delay: Duration = Duration("0s")) -> None:
         balance(run, fabric, "an overload over a flap")
 
 
+@experiment(timeout="60s")
+def vanish(run: Run) -> None:
+    """Frames for a station that is not there: the switch sends them on, and nobody takes or counts them."""
+    from testbed.net.flows import Flow, Flows
+    from testbed.net.network import network
+    from topologies.incast import Incast
+
+    with network(Incast(n=1), run, autoStaticArp=True) as net:
+        net["h1"].cmd("ip", "neighbour", "replace", net["r"].IP(), "lladdr", "02:00:00:00:99:99", "dev", "h1-eth0")
+        with Flows([Flow(net["h1"], net["r"], LOSSLESS, count=20)], settle=Duration("1s")) as flows:
+            flows.wait()
+        run.claim("lost", flows.reports[0].lost, equals=20)
+        run.claim("dropped by the switch", net.fabric.dropped(), equals=0)
+
+
 @experiment(timeout="60s", files=("looking.py",))
 def mixed_traffic(run: Run) -> None:
     """TCP, pings and a flood of broadcasts beside lossless datagrams: what is counted adds up."""

@@ -26,7 +26,7 @@ TO_B1 = srv6.STRUCTURE.sid(srv6.locator(3), 0x2B)
 def literal(run: Run, seconds: int = 3) -> None:
     """r3 learns from the literal list; its End.X delivers or does not; where it does, back-pressure loses nothing."""
     from testbed.net.network import network
-    from testbed.net.traffic import ping
+    from testbed.net.traffic import ping, probe
     from topologies.srv6_wan import Srv6Wan
 
     topo = Srv6Wan(wan="10km", back="learned")
@@ -45,7 +45,7 @@ def literal(run: Run, seconds: int = 3) -> None:
             route = site.route("10.2.0.0/16", forward, leg1.interface)
             run.claim(f"refused: {sid.address}", r1.cmd(route.replace("route add", "route replace")), equals="")
             if sid is plain:
-                lost = ping(net["a1"], net["b1"])
+                lost = probe(net["a1"], net["b1"])
                 run.claim("R3.End.X to the WAN: data arrive", lost is not None, equals=False)
                 run.claim("R3.End.X to the WAN: learned", _tunnels(fabric), equals=[reverse])
         commands = (

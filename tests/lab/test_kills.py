@@ -1,0 +1,29 @@
+"""Agents, speakers, controllers and the agents' parent are killed at random moments while experiments run."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.lab.engine import Kind, Ready
+
+from .conftest import Runner, failed_claims
+
+SAMPLE = [("incast", 1), ("incast", 2), ("conservation", 3), ("wan_read", 4)]
+REST = [("mixed", 5), ("parking_lot", 6), ("wan_ring", 7), ("wan_tenants", 8), ("cross_dc", 9)]
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"), [*SAMPLE, *(pytest.param(*one, marks=pytest.mark.long) for one in REST)], ids=str
+)
+def test_random_kills_lose_nothing_freeze_nothing_and_leave_nothing(
+    run: Runner, ready: Ready, name: str, seed: int
+) -> None:
+    if ready.kind is not Kind.UM:
+        pytest.skip("where the work of the CPU takes time there is a bound, which die_at_random measures")
+    assert failed_claims(run("kills:under", seed=seed, which=name)) == set()
+
+
+def test_a_killed_parent_loses_nothing_either(run: Runner, ready: Ready) -> None:
+    if ready.kind is not Kind.UM:
+        pytest.skip("see above")
+    assert failed_claims(run("kills:under", seed=10, which="incast", parent=True)) == set()

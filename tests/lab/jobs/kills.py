@@ -126,6 +126,7 @@ def under(run: Run, which: str = "incast", kills: int = 8, parent: bool = False)
             self.killer.stop()
             if parent and fabric.agents._parent not in killed_parents:
                 killed_parents.add(fabric.agents._parent)
+                time.sleep(0.05)  # whoever was killed last has a successor by now
                 with suppress(ProcessLookupError):
                     os.kill(fabric.agents._parent, signal.SIGKILL)
                 killed["parent"] = killed.get("parent", 0) + 1

@@ -401,9 +401,11 @@ class Fabric:
 
     def losses(self) -> dict[str, int] | None:
         """Where frames have been dropped so far, of any kind, or wait still: their numbers by reason, as counted. None:
-        frames were destroyed that nobody counts, by a lost link or a watchdog that emptied a queue.
+        some were lost that nobody counts, by a lost link, a watchdog that emptied a queue, or a new ovs-vswitchd.
         """
         if self._destroyed or any(kind == log.Own.QUEUE_EMPTIED for _, kind, *_ in self._logged()):
+            return None
+        if any(vswitch.restarts for vswitch in self._vswitches.values()):
             return None
         found: Counter[str] = Counter()
         for group in self._groups(self.buffers, range(8)):
@@ -414,6 +416,8 @@ class Fabric:
             found["watchdog"] += sum(port.blocked_frames)
             found["DCBX defense"] += sum(port.defended_frames)
         sockets = [self.socket(port.node) for port in {port.node.name: port for port in self.ports.values()}.values()]
+        for vswitch in self._vswitches.values():
+            found["Open vSwitch had no flow yet"] += vswitch.missed
         for socket in (*sockets, *([self._cable_socket] if self._cable_socket else [])):
             for kind, (waiting, dropped) in qdiscs.counters(socket).items():
                 if kind in ("red", "netem"):

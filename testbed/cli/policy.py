@@ -18,6 +18,7 @@ from testbed.policy.groups import members
 from testbed.policy.language import Reading, read
 from testbed.policy.model import MatchRule, Policy
 from testbed.policy.problems import PolicyError, Problems, Severity
+from testbed.policy.ranges import Ranges
 from testbed.policy.records import Found, PathRecords, Request, Wanted
 from testbed.policy.setup import Tables, setup
 from testbed.policy.source import LARGEST
@@ -160,6 +161,8 @@ def _show(options: argparse.Namespace, reading: Reading) -> int:
         return Exit.OK
     from testbed.cli.console import stdout
 
+    if tables is not None:
+        content["sl2vl"] = _sl2vl_lines(tables)
     for title, rows in content.items():
         if not rows:
             continue
@@ -219,6 +222,22 @@ def _rule_json(rule: MatchRule) -> dict[str, Any]:
         "pkey": rule.pkeys.text("#06x") or None,
     }
     return {"level": rule.level} | {name: value for name, value in criteria.items() if value is not None}
+
+
+def _sl2vl_lines(tables: Tables) -> list[str]:
+    """A line for each table of a device, with all the ports that it is for."""
+    inputs: dict[tuple[str, tuple[int, ...], int], list[int]] = {}
+    for crossing, table in sorted(tables.sl2vl.items()):
+        inputs.setdefault((crossing.node, table, crossing.output), []).append(crossing.input)
+    outputs: dict[tuple[str, tuple[int, ...], str], list[int]] = {}
+    for (node, table, output), numbers in inputs.items():
+        # A port is no input for itself; with it, outputs that have all others in common are one line.
+        together = Ranges.of((number, number) for number in {*numbers, *([output] if max(numbers) else [])})
+        outputs.setdefault((node, table, together.text()), []).append(output)
+    return [
+        f"{node}  from {numbers}  to {Ranges.of((n, n) for n in ports).text()}  vls {','.join(map(str, table))}"
+        for (node, table, numbers), ports in outputs.items()
+    ]
 
 
 def _tables_json(tables: Tables) -> dict[str, Any]:

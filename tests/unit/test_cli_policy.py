@@ -61,6 +61,10 @@ def test_show_has_members_and_tables_with_a_fabric(capsys: pytest.CaptureFixture
     assert {"node": "sw1", "from": 3, "to": 1, "vls": [0, *[1] * 15]} in content["sl2vl"]
     assert content["vlarb"][0]["port"] == "storage1/1" and content["vlarb"][0]["high_limit"] == 10
     assert content["rules"][0] == {"level": "2", "sn": 1, "use": "low latency by tclass 7-9 or 11", "tclass": "7-9,11"}
+    assert main(["policy", "show", str(EXAMPLE), "--fabric", str(EXAMPLE_FABRIC)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  sw1  from 0-8  to 2-8  vls 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,14" in lines
+    assert "  sw1  from 0-8  to 1  vls 0,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1" in lines
     assert main(["policy", "show", str(EXAMPLE)]) == 0
     assert "level 3  sn 2  use Storage targets connection  destination Storage" in capsys.readouterr().out
 

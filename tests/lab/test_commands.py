@@ -49,8 +49,21 @@ def private_tmp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: Kind) -> 
     return mine / "tmp"
 
 
+_STARTED: list[subprocess.Popen[bytes]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs_on() -> Iterator[None]:
+    """A test that fails leaves no run behind either."""
+    yield
+    for process in _STARTED:
+        process.kill()
+        process.wait()
+    _STARTED.clear()
+
+
 def start(*arguments: str, out: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*XOFF, "run", *arguments, "--out", str(out)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -58,6 +71,8 @@ def start(*arguments: str, out: Path) -> subprocess.Popen[bytes]:
         # Whoever runs the tests in the background has Ctrl-C ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
+    _STARTED.append(process)
+    return process
 
 
 def wait_until_begun(process: subprocess.Popen[bytes]) -> None:
@@ -71,7 +86,7 @@ def machines_below(pid: int) -> list[int]:
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = entry.read_text().rpartition(")")[2].split()
-            name = (entry.parent / "comm").read_text()
+            name = (entry.parent / "comm").read_text().strip()
         except OSError:
             continue
         if int(fields[1]) == pid and (name.startswith("qemu") or name == "linux"):

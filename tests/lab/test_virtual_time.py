@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed.lab import Result, Status
+from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Exit
 
@@ -51,15 +52,15 @@ def test_the_seed_reaches_every_source_of_chance(run: Runner) -> None:
     assert 5 < len(same[0].figure("answers")) < 35
 
 
-def test_a_busy_cpu_degrades_the_verdict_only_while_measuring(run: Runner) -> None:
-    busy = run("behave:works")
+def test_a_busy_cpu_degrades_the_verdict_only_while_measuring(run: Runner, vm: Ready) -> None:
+    busy = run("behave:works", on=vm)
     assert busy.fidelity.verdict is Verdict.DEGRADED
     assert busy.fidelity.idle_percent is not None
     assert busy.fidelity.idle_percent < 1
     assert "the CPU was busy" in busy.fidelity.reasons[0]
     assert busy.exit_code() is Exit.DEGRADED
     assert busy.exit_code(allow_degraded=True) is Exit.OK
-    rested = run("behave:works", measured=False)
+    rested = run("behave:works", on=vm, measured=False)
     assert rested.fidelity.verdict is Verdict.KEPT
     assert rested.fidelity.idle_percent is not None
     assert rested.fidelity.idle_percent > 95
@@ -67,8 +68,8 @@ def test_a_busy_cpu_degrades_the_verdict_only_while_measuring(run: Runner) -> No
     assert rested.fidelity.timer_late_ns < 200_000
 
 
-def test_setting_a_network_up_degrades_no_verdict(run: Runner) -> None:
-    result = run("topologies:rests", wanted="incast,8")
+def test_setting_a_network_up_degrades_no_verdict(run: Runner, vm: Ready) -> None:
+    result = run("topologies:rests", on=vm, wanted="incast,8")
     assert result.figure("set up in") > 200  # ms, in which the CPU was busy: two windows or more
     assert result.fidelity.verdict is Verdict.KEPT, result.fidelity
     assert 15 <= result.fidelity.windows <= 20

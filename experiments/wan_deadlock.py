@@ -43,8 +43,8 @@ class Seen(Passed):
 @experiment(timeout="400s")
 def wan_deadlock(
     run: Run,
-    wan: Annotated[Length, Between("1km", "20km")] = Length("10km"),
-    rate: Annotated[Rate, Between("2Gb/s", "10Gb/s")] = Rate("5Gb/s"),
+    wan: Annotated[Length, Between("8km", "12km")] = Length("10km"),
+    rate: Annotated[Rate, Between("4Gb/s", "6Gb/s")] = Rate("5Gb/s"),
 ) -> None:
     """Edges that pass on each other's traffic in one queue stop each other for ever; three ways to keep that away.
 

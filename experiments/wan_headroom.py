@@ -16,7 +16,7 @@ FACTOR = "3/2"
 
 
 @experiment(timeout="240s")
-def wan_headroom(run: Run, wan: Annotated[Length, Between("2km", "50km")] = Length("10km")) -> None:
+def wan_headroom(run: Run, wan: Annotated[Length, Between("8km", "20km")] = Length("10km")) -> None:
     """r3 measures how long it takes to pause r1, two cables away, and its buffer is divided by what comes out.
 
     Requests go where PFC frames go, into the reverse tunnel by r2, which knows neither; responses come back by the same

@@ -17,7 +17,7 @@ LOSSLESS = 3
 @experiment(timeout="240s")
 def wan_read(
     run: Run,
-    wan: Annotated[Length, Between("1km", "100km")] = Length("10km"),
+    wan: Annotated[Length, Between("8km", "50km")] = Length("10km"),
     seconds: Annotated[int, Between(2, 10)] = 4,
 ) -> None:
     """Loss, goodput and back-pressure for tunnels set up beforehand, tunnels learned from the data, and none."""

@@ -47,9 +47,9 @@ class Seen:
 @experiment(timeout="240s")
 def wan_ring(
     run: Run,
-    wan: Annotated[Length, Between("1km", "50km")] = Length("10km"),
-    rate: Annotated[Rate, Between("2Gb/s", "10Gb/s")] = Rate("5Gb/s"),
-    seconds: Annotated[int, Between(1, 10)] = 3,
+    wan: Annotated[Length, Between("8km", "20km")] = Length("10km"),
+    rate: Annotated[Rate, Between("4Gb/s", "6Gb/s")] = Rate("5Gb/s"),
+    seconds: Annotated[int, Between(2, 10)] = 3,
 ) -> None:
     """Three overloaded destinations: nothing is lost, and everybody goes on. One: the other flows see nothing of it.
 

@@ -45,7 +45,7 @@ class Seen:
 @experiment(timeout="240s")
 def wan_tenants(
     run: Run,
-    wan: Annotated[Length, Between("1km", "50km")] = Length("10km"),
+    wan: Annotated[Length, Between("8km", "20km")] = Length("10km"),
     seconds: Annotated[int, Between(2, 10)] = 3,
 ) -> None:
     """With a slice each, red is paused alone; in one queue blue is held up as well; without pauses red loses.

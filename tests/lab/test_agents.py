@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from testbed.lab.engine import Ready
 
 from .conftest import Output, Runner
@@ -15,6 +17,7 @@ def test_agents_killed_under_congestion_lose_no_frame(run: Runner) -> None:
     assert run("agents:die_while_congested").check().passed
 
 
+@pytest.mark.long
 def test_agents_killed_at_random_moments_lose_no_more_than_is_promised(run: Runner) -> None:
     assert run("agents:die_at_random").check().passed
 

@@ -170,7 +170,7 @@ def mutated_files(count: int) -> Iterator[Row]:
         refused += not reading.ok
         for problem in reading.problems.errors:
             if not (problem.position.line >= 1 and problem.message and problem.expected):
-                sys.exit(f"file {number}: an error says too little: {problem}")
+                sys.exit(f"file {number}: an error lacks its place, cause or what was expected: {problem}")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     yield Row(f"{count} mutated files, {refused} refused: no crash; slowest", slowest * 1000, "ms", most=1000)
     yield Row("   memory grown", grown / 1000, "MB", most=50)

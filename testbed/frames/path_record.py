@@ -324,7 +324,7 @@ QOS_SUPPORTED = 1 << 1
 
 @dataclass(frozen=True)
 class ClassPortInfo:
-    """What the SA says about itself; the addresses for redirection and traps are zero."""
+    """Version and capabilities of the SA; the addresses for redirection and traps are zero."""
 
     capabilities: int = MULTI_PATH_SUPPORTED
     capabilities2: int = 0

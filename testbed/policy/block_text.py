@@ -1,4 +1,4 @@
-"""OpenSM's block text into sections and entries (`tree.Node`), with as many errors as can be told in one pass.
+"""OpenSM's block text into sections and entries (`tree.Node`), with as many errors as one pass can find.
 
 One section's name, `end-` and its name, or one entry `key: value` a line; `#` begins a comment, quotes keep a value
 together. A line of `qos-ulps` such as `sdp, port-num 10000-20000 : 2` becomes a section of its own in the tree, so that
@@ -35,7 +35,7 @@ class _Open:
 
 
 def parse(source: Source, problems: Problems) -> Node:
-    """The root; entries that cannot be followed are left out, and `problems` says why."""
+    """The root; entries that cannot be followed are left out, and `problems` has the reasons."""
     return _Parser(source, problems).parse()
 
 

@@ -20,7 +20,7 @@ from testbed.policy.model import (
     VlArbScope,
     same,
 )
-from testbed.policy.problems import Position, Problems, shown
+from testbed.policy.problems import START, Position, Problems, shown
 from testbed.policy.ranges import Ranges
 from testbed.policy.source import Source
 from testbed.policy.tree import Node
@@ -73,6 +73,7 @@ class _Builder:
             tuple(ulps),
             default,
             tuple(self._all(root, "partition-defaults", "partition-default", self._partition_default)),
+            next((self._at(node) for node in root.children if node.name == "default-level"), START),
         )
 
     # Sections

@@ -84,14 +84,14 @@ def _hidden(rules: tuple[MatchRule, ...]) -> Iterator[tuple[MatchRule, MatchRule
 
 
 def _criteria(rule: MatchRule) -> tuple[object, ...]:
-    """What a rule asks for; empty for one that matches every request."""
+    """A rule's criteria; empty for one that matches every request."""
     names = [frozenset(map(same, names)) for names in (rule.sources, rule.destinations)]
     given = (*names, rule.service_ids, rule.tclasses, rule.qos_classes, rule.pkeys)
     return given if any(given) else ()
 
 
 def _covers(one: MatchRule, other: MatchRule) -> bool:
-    """Whether `one` matches whatever `other` matches, as far as can be told without the fabric."""
+    """Whether `one` matches whatever `other` matches, as far as this can be decided without the fabric."""
     names = ((one.sources, other.sources), (one.destinations, other.destinations))
     for wide, narrow in names:
         if wide and not (narrow and {same(name) for name in narrow} <= {same(name) for name in wide}):
@@ -124,7 +124,7 @@ def _levels_used(policy: Policy) -> Iterable[tuple[Position, str]]:
     yield from ((rule.position, rule.level) for rule in policy.rules)
     yield from ((default.position, default.level) for default in policy.partition_defaults)
     if policy.default_level is not None:
-        yield START, policy.default_level
+        yield policy.default_position, policy.default_level
 
 
 def _check_unique(named: Iterable[tuple[str, Position]], what: str, problems: Problems) -> None:

@@ -172,7 +172,7 @@ class Fabric:
 
     @property
     def all_partitions(self) -> list[Partition]:
-        """Those that were given, and the default partition if it was not, with everybody in it."""
+        """Those that were given, and the default partition if it was not, with every end port in it."""
         if any(partition.pkey == DEFAULT_PKEY for partition in self.partitions):
             return self.partitions
         return [Partition("Default", DEFAULT_PKEY), *self.partitions]

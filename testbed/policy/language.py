@@ -36,7 +36,7 @@ def syntax_of(content: bytes) -> Syntax:
 
 
 def read(content: bytes, syntax: Syntax | None = None) -> Reading:
-    """Read a file's bytes; the syntax is told from the first character if it is not given."""
+    """Read a file's bytes; if no syntax is given, the first character decides."""
     problems = Problems()
     syntax = syntax or syntax_of(content)
     source = decode(content, problems)

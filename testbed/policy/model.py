@@ -81,7 +81,7 @@ class VlArbScope:
     groups: tuple[str, ...] = ()
     across: tuple[str, ...] = ()
     to_ports: Ranges | None = ANY_PORT
-    high: tuple[VlWeight, ...] | None = None  # None: not said, and left as it is
+    high: tuple[VlWeight, ...] | None = None  # None: not given, and left as it is
     low: tuple[VlWeight, ...] | None = None
     high_limit: int | None = None  # in units of 4096 bytes; 255 is without limit, 0 one packet
     use: str = ""
@@ -175,6 +175,7 @@ class Policy:
     ulps: tuple[UlpRule, ...] = ()
     default_level: str | None = None
     partition_defaults: tuple[PartitionDefault, ...] = ()
+    default_position: Position = field(default=START, compare=False)
 
     def level(self, name: str) -> QosLevel | None:
         return next((level for level in self.levels if same(level.name) == same(name)), None)

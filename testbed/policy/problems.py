@@ -11,7 +11,7 @@ from typing import Any
 from testbed.errors import UsageError
 
 _MOST = 100
-"""More problems than this in one file help nobody, and a hostile file must not fill the memory."""
+"""More problems than this in one file are of no use, and a hostile file must not fill the memory."""
 _TOO_MANY = 1000
 _LONGEST_VALUE = 60
 

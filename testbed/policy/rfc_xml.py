@@ -1,8 +1,8 @@
-"""The RFC's XML syntax into sections and entries (`tree.Node`), with as many errors as can be told in one pass.
+"""The RFC's XML syntax into sections and entries (`tree.Node`), with as many errors as one pass can find.
 
 It is a strict subset of XML: elements without attributes, text, comments, the five predefined entities and character
 references; no document type, so no entities of the file's own, no CDATA, no processing instruction. The parser is our
-own because XML parsers stop at the first error, and because the grammar tells what an unclosed element is: an element
+own because XML parsers stop at the first error, and because the grammar shows what an unclosed element is: an element
 that cannot contain itself and is opened again was to be closed. Size, depth and number of elements are limited.
 """
 
@@ -40,7 +40,7 @@ class _Open:
 
 
 def parse(source: Source, problems: Problems) -> Node:
-    """The root; where the file cannot be followed at all it has no children, and `problems` says why."""
+    """The root; where the file cannot be followed at all it has no children, and `problems` has the reason."""
     return _Parser(source, problems).parse()
 
 

@@ -58,7 +58,7 @@ class Crossing(NamedTuple):
 
 @dataclass
 class Arbitration:
-    """VL arbitration of an output port. None: the policy says nothing."""
+    """VL arbitration of an output port. None: not set by the policy."""
 
     high: tuple[VlWeight, ...] | None = None
     low: tuple[VlWeight, ...] | None = None

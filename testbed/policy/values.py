@@ -34,9 +34,6 @@ class Reader:
         offset = at if at is not None else node.text_offset or node.offset
         self._problems.error(self._source.position(offset), f"{self._syntax.spell(node.name)}: {message}", expected)
 
-    def warning(self, node: Node, message: str) -> None:
-        self._problems.warning(self._source.position(node.text_offset or node.offset), message)
-
     def number(self, node: Node, most: int) -> int | None:
         return self._number(node, node.text, node.text_offset, most)
 
@@ -56,7 +53,7 @@ class Reader:
         return Ranges.of(pairs)
 
     def pkeys(self, node: Node) -> Ranges:
-        """P_Keys without the bit that tells full from limited members."""
+        """P_Keys without the bit for full or limited membership."""
         pairs = []
         for low, high in self.ranges(node, 0xFFFF):
             if low < _PKEY_MEMBERSHIP <= high:

@@ -46,7 +46,7 @@ class Opensm:
         (self._folder / "partitions.conf").write_text(self._job["partitions"])
         (self._folder / "opensm.conf").write_text("force_log_flush TRUE\n" + self._job["options"])
         self._start(["ibsim", "-s", "net"], os.environ)
-        time.sleep(0.5)  # it says nothing when it is ready, and OpenSM does not try twice
+        time.sleep(0.5)  # it has no sign of being ready, and OpenSM does not try twice
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,13 +77,13 @@ class Opensm:
         options = ["-F", "opensm.conf", "-Q", "-Y", str(self._policy), "-P", "partitions.conf", "-f", str(self._log)]
         self._start(["opensm", *options, "-e", "-s", "0"], self._environment | {"SIM_HOST": self._job["manager"]})
         deadline = time.monotonic() + _PATIENCE_S
-        said = ""
+        log = ""
         while time.monotonic() < deadline:
-            said = self._log.read_text(errors="replace") if self._log.exists() else ""
-            if "SUBNET UP" in said and "Loading QoS policy file" in said:
-                return not _REFUSED.search(said)
+            log = self._log.read_text(errors="replace") if self._log.exists() else ""
+            if "SUBNET UP" in log and "Loading QoS policy file" in log:
+                return not _REFUSED.search(log)
             time.sleep(0.05)
-        raise SystemExit(f"OpenSM was not ready after {_PATIENCE_S} s: {said[-2000:]}")
+        raise SystemExit(f"OpenSM was not ready after {_PATIENCE_S} s: {log[-2000:]}")
 
     def query(self, options: list[str]) -> dict[str, str] | None:
         environment = self._environment | {"SIM_HOST": self._job["client"]}

@@ -1,4 +1,4 @@
-"""`xoff policy`, and that docs/qos.md shows what it says."""
+"""`xoff policy`, and the examples of docs/qos.md."""
 
 from __future__ import annotations
 

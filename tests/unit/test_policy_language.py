@@ -203,7 +203,7 @@ def test_mistakes_in_block_text(text: str, message: str) -> None:
         (rule("<service-id>7</service-id>"), "2:1: error: <service-id> is spelled <service> here"),
         (rule("<qos_class>4096</qos_class>"), "qos_class: 4096 is too large; expected 0 to 0xfff"),
         (rule("<source>Nobody</source>"), "there is no port group 'Nobody'; expected a port group of this policy"),
-        (in_xml("<default-level>9</default-level>" + LEVEL), "there is no level '9'; expected one of '1'"),
+        (in_xml("<default-level>9</default-level>" + LEVEL), "1:13: error: there is no level '9'; expected one of '1'"),
         (in_xml("<port-groups><port-group><name>a,b</name></port-group></port-groups>"), "name: 'a,b' has a comma"),
         (in_xml("<port-groups><port-group><name>a</name><port-name>a/1</port-name></port-group></port-groups>"),
          "port-name: 'a/1' is no port name; expected node description/P and a number: vs1/HCA-1/P1"),

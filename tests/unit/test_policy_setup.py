@@ -25,7 +25,7 @@ def tables(fabric: Fabric | None = None, **parts: object) -> Tables:
     return setup(policy, fabric or small_fabric())
 
 
-def said(found: Tables) -> list[tuple[Kind, Severity, str]]:
+def findings(found: Tables) -> list[tuple[Kind, Severity, str]]:
     return [(finding.kind, finding.severity, finding.message) for finding in found.findings]
 
 
@@ -75,7 +75,7 @@ def test_the_last_scope_that_applies_to_a_port_counts() -> None:
 
 
 def test_a_scope_without_targets_is_a_warning() -> None:
-    assert said(tables(sl2vl=(Sl2VlScope(OWN, groups=("nobody",)),))) == [
+    assert findings(tables(sl2vl=(Sl2VlScope(OWN, groups=("nobody",)),))) == [
         (Kind.NO_TARGET, Severity.WARNING, "sl2vl-scope of 'nobody' matches no port")
     ]
 
@@ -83,10 +83,10 @@ def test_a_scope_without_targets_is_a_warning() -> None:
 def test_ports_that_a_target_does_not_have_are_an_error() -> None:
     scope = Sl2VlScope(OWN, groups=("h3",), to_ports=Ranges(((1, 3),)))
     found = tables(sl2vl=(scope,))
-    assert said(found) == [(Kind.NO_SUCH_PORT, Severity.ERROR, "to names port 2-3, which h3 does not have")]
+    assert findings(found) == [(Kind.NO_SUCH_PORT, Severity.ERROR, "to names port 2-3, which h3 does not have")]
     assert set(found.sl2vl) == {Crossing("h3", 0, 1)}  # what exists is set
     scope = Sl2VlScope(OWN, groups=("switches",), from_ports=Ranges(((9, 9),)))
-    assert [text for *_, text in said(tables(sl2vl=(scope,)))] == [
+    assert [text for *_, text in findings(tables(sl2vl=(scope,)))] == [
         "from names port 9, which s1 does not have",
         "from names port 9, which s2 does not have",
     ]
@@ -94,7 +94,7 @@ def test_ports_that_a_target_does_not_have_are_an_error() -> None:
 
 def test_an_unsupported_vl_is_an_error_and_becomes_vl15() -> None:
     found = tables(with_few_vls(small_fabric(), "h3", vls=4), sl2vl=(Sl2VlScope(OWN, groups=("h3",)),))
-    ((kind, severity, text),) = said(found)
+    ((kind, severity, text),) = findings(found)
     assert (kind, severity) == (Kind.UNSUPPORTED_VL, Severity.ERROR)
     assert text.startswith("sl2vl-table uses VL 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, and ports of h3 have 4; VL 15 is")
     assert found.sl2vl[Crossing("h3", 0, 1)] == (0, 1, 2, 3, *[15] * 12)
@@ -102,7 +102,7 @@ def test_an_unsupported_vl_is_an_error_and_becomes_vl15() -> None:
 
 def test_vl15_itself_is_no_mistake() -> None:
     scope = Sl2VlScope((0, *[15] * 15), groups=("h3",))
-    assert said(tables(sl2vl=(scope,))) == []
+    assert findings(tables(sl2vl=(scope,))) == []
 
 
 def test_a_port_without_a_setting_drops_nothing() -> None:
@@ -138,21 +138,21 @@ def test_across_and_to_choose_ports_and_a_later_scope_changes_what_it_names() ->
 
 
 def test_an_arbitration_scope_without_targets_is_a_warning() -> None:
-    assert said(tables(vlarb=(VlArbScope(("nobody",), high=HIGH),))) == [
+    assert findings(tables(vlarb=(VlArbScope(("nobody",), high=HIGH),))) == [
         (Kind.NO_TARGET, Severity.WARNING, "vlarb-scope of 'nobody' matches no port")
     ]
 
 
 def test_a_port_number_beyond_the_targets_ports_is_an_error() -> None:
     found = tables(vlarb=(VlArbScope(("h3",), to_ports=Ranges(((2, 2),)), high=HIGH),))
-    assert said(found) == [(Kind.NO_SUCH_PORT, Severity.ERROR, "to names port 2, which h3 does not have")]
+    assert findings(found) == [(Kind.NO_SUCH_PORT, Severity.ERROR, "to names port 2, which h3 does not have")]
     assert found.vlarb == {}
 
 
 def test_a_table_that_is_too_long_for_the_device_is_an_error() -> None:
     fabric = with_few_vls(small_fabric(), "h3", arb_high=1)
     found = tables(fabric, vlarb=(VlArbScope(("h3",), high=HIGH, low=LOW),))
-    assert said(found) == [
+    assert findings(found) == [
         (Kind.TABLE_TOO_LONG, Severity.ERROR,
          "vlarb-high has 2 entries, and port 1 of h3 has room for 1; the table is not set there")
     ]  # fmt: skip
@@ -162,7 +162,7 @@ def test_a_table_that_is_too_long_for_the_device_is_an_error() -> None:
 def test_an_unsupported_vl_is_a_warning_and_the_table_is_set_as_given() -> None:
     fabric = with_few_vls(small_fabric(), "h3", vls=4)
     found = tables(fabric, vlarb=(VlArbScope(("h3",), high=HIGH, low=LOW),))
-    assert said(found) == [
+    assert findings(found) == [
         (Kind.UNSUPPORTED_VL, Severity.WARNING,
          "VL arbitration names VL 8, and ports of h3 have 4; the entry is never served")
     ]  # fmt: skip

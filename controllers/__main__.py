@@ -21,6 +21,8 @@ from controllers.settings import Address, Settings
 from testbed.errors import UsageError, XoffError
 
 DEFAULT_OPENFLOW = "127.0.0.1:6653"
+_SWITCH_S = 0.0005
+"""How long the threads that the library has for each switch may keep the service's thread waiting."""
 _DESCRIPTORS = 4096
 """More than agents, clients of REST and switches may have together."""
 _ECHO_S = 2.0
@@ -87,6 +89,7 @@ def _run(name: str | None, openflow: Address) -> int:
     Settings.read()  # what is wrong with them is said before anything starts
     openflow.check_open("switches", os.environ)
     _allow_descriptors()
+    sys.setswitchinterval(_SWITCH_S)
     package = library.choose(name)
     _check_free(openflow)
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)

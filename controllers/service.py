@@ -43,7 +43,8 @@ MOST_FOLLOWERS = 32
 MOST_UNSENT = 16 << 20
 """Who does not take what it is sent is given up at this many octets."""
 STREAM_KEEPALIVE_NS = 15_000_000_000
-_ACCEPTED_AT_ONCE = 8
+_ACCEPTED_AT_LEAST, _ACCEPTING_NS = 8, 10_000_000
+"""Of one door in one turn of the loop: so many connections, and more if they take no longer than that."""
 _UNSENT_BEFORE_NEXT = 1 << 16
 """A client's next request waits until it has taken most of its last response."""
 _SHOWN = 300
@@ -189,9 +190,15 @@ class Service:
             self._guarded(peer, events)
         now_ns = time.monotonic_ns()
         for door in doors:
-            for _ in range(_ACCEPTED_AT_ONCE):
-                if not self._accept(door, now_ns):
+            # What a newcomer sends is mostly here by now: it is read at once, so that most need no place at all.
+            until_ns, accepted = now_ns + _ACCEPTING_NS, 0
+            while accepted < _ACCEPTED_AT_LEAST or time.monotonic_ns() < until_ns:
+                newcomer = self._accept(door, time.monotonic_ns())
+                if newcomer is None:
                     break
+                self._guarded(newcomer, selectors.EVENT_READ)
+                accepted += 1
+        now_ns = time.monotonic_ns()
         self._posted.extend(action for time_ns, action in self._later if time_ns <= now_ns)
         self._later = [entry for entry in self._later if entry[0] > now_ns]
         for _ in range(len(self._posted)):
@@ -258,12 +265,12 @@ class Service:
             elif isinstance(peer, _Client):
                 self._drop_client(peer)
 
-    def _accept(self, door: socket.socket, now_ns: int) -> bool:
-        """Take a connection; whether there was one."""
+    def _accept(self, door: socket.socket, now_ns: int) -> _Peer | None:
+        """Take a connection, if there is one and a place for it."""
         try:
             connection, _ = door.accept()
         except (BlockingIOError, InterruptedError):
-            return False
+            return None
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED):
                 raise
@@ -271,12 +278,8 @@ class Service:
             self.counters["connections_not_taken"] += 1
             self._make_room()
             time.sleep(0.01)  # it is still waiting; do not ask for it all the time
-            return False
-        if door is self._rest_door:
-            self._new_client(connection, now_ns)
-        else:
-            self._new_agent(connection, now_ns)
-        return True
+            return None
+        return self._new_client(connection, now_ns) if door is self._rest_door else self._new_agent(connection, now_ns)
 
     def _watch(self, peer: _Peer, has_unsent: bool) -> None:
         """Wait for what the peer needs now."""
@@ -315,13 +318,14 @@ class Service:
             self.south.remove(name, f"{name} is no longer in the list of routers, or has another key there", now_ns)
         LOG.info("the list of routers has %d", len(routers.locators) if routers else 0)
 
-    def _new_agent(self, connection: socket.socket, now_ns: int) -> None:
+    def _new_agent(self, connection: socket.socket, now_ns: int) -> _Peer | None:
         number = self.south.connect(now_ns)
         if number is None:
             connection.close()
-            return
+            return None
         agent = self._agents[number] = _Agent(Line(connection), now_ns, number=number)
         self._selector.register(connection, selectors.EVENT_READ, agent)
+        return agent
 
     def _read_agent(self, agent: _Agent, now_ns: int, has_octets: bool) -> None:
         data = self._receive(agent, now_ns) if has_octets else b""
@@ -359,7 +363,7 @@ class Service:
 
     # REST
 
-    def _new_client(self, connection: socket.socket, now_ns: int) -> None:
+    def _new_client(self, connection: socket.socket, now_ns: int) -> _Peer:
         strangers = [client for client in self._clients if not client.has_token]
         if len(strangers) >= MOST_STRANGERS:
             self.north.counters["strangers_dropped"] += 1
@@ -370,6 +374,7 @@ class Service:
         client.http = HttpConnection(now_ns, lambda request: self._admit(client, request))
         self._clients[client] = None
         self._selector.register(connection, selectors.EVENT_READ, client)
+        return client
 
     def _make_room(self) -> None:
         strangers = [client for client in self._clients if not client.has_token]

@@ -414,7 +414,7 @@ class Manager:
                 up = is_up.get(name, False)
                 self._tell(now_ns, "link_up" if up else "link_down", name, f"link {name} is {'up' if up else 'down'}")
         self._wishes_changed = True
-        if not self.is_settled and not self.network.unreported:
+        if not self.is_settled and self.reports and not self.network.unreported:
             self._settle(now_ns, f"all {len(self.reports)} routers have reported")
 
     def _recompute(self, now_ns: int) -> None:

@@ -837,3 +837,16 @@ def test_one_policy_more_is_computed_and_planned_alone() -> None:
     world.manager.remove_policy(Key("R1", 200, "R5"), world.now_ns)
     world.run()
     assert counters["computations"] == before and world.routers["R1"].segments(Key("R1", 200, "R5")) is None
+
+
+def test_a_list_of_routers_that_is_read_again_before_any_has_reported_settles_nothing() -> None:
+    world = World()
+    world.manager.look_again()
+    world.run()
+    assert not world.manager.is_settled
+    world.connect("R1")
+    world.manager.look_again()
+    world.run()
+    assert not world.manager.is_settled  # R1 names R2
+    world.connect("R2", "R3")
+    assert world.manager.is_settled and world.events("settled") == ["all 3 routers have reported"]

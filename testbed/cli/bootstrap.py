@@ -1,8 +1,8 @@
 """The front door `./xoff`: from a checkout on a fresh machine to the command line proper.
 
-It makes a Python environment in the cache, keyed by the locked requirements, and goes on in it. Standard
-library only, and of that what it needs for certain: every call waits for this file. After `pip install` nobody comes
-through here.
+It makes a Python environment in the cache, keyed by the locked requirements, and goes on in it. What goes in comes from
+the network by pip, or from what `xoff image import` brought, which works without an environment. Standard library only,
+and of that what it needs for certain: every call waits for this file. After `pip install` nobody comes through here.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ def main() -> int:
     """Set up what is missing and become `python -m testbed` in our environment."""
     if "_ARGCOMPLETE" in os.environ and not _is_ready("run"):
         return 0  # somebody pressed TAB: not the moment to install things
+    if sys.argv[1:3] == ["image", "import"] and not _is_ready("run"):
+        from testbed import cli
+
+        return cli.main()  # it brings what an environment is made of
     try:
         python = environment("test" if sys.argv[1:2] == ["test"] else "run")
     except XoffError as error:
@@ -50,18 +54,38 @@ def environment(purpose: str) -> Path:
 
 
 def _make() -> None:
+    from testbed.lab import wheels
+
+    place = _place()
+    shutil.rmtree(place, ignore_errors=True)  # one that was begun and not finished
+    carried = wheels.current()
+    if not carried:
+        _make_with_pip()
+        _install("run")
+        return
+    _say(f"making the Python environment in {place} from the packages that were imported")
+    _run([sys.executable, "-m", "venv", "--without-pip", str(place)], "making the Python environment")
+    python = str(place / "bin" / "python")
+    where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    site = _run(where, "looking for the place of Python packages").strip()
+    wheels.unpack(carried, Path(site))
+    _run([python, "-m", "compileall", "-q", site], "compiling the Python packages")
+    (place / f"{_READY}-run").touch()
+
+
+def _make_with_pip() -> None:
+    """A new environment, or pip for one that has none."""
     from testbed.cli import machine
     from testbed.lab import needs
 
     machine.require(needs.front_door_packages(), _say)
-    place = _place()
-    _say(f"making the Python environment in {place}")
-    shutil.rmtree(place, ignore_errors=True)  # one that was begun and not finished
-    _run([sys.executable, "-m", "venv", str(place)], "making the Python environment")
-    _install("run")
+    _say(f"making the Python environment in {_place()}")
+    _run([sys.executable, "-m", "venv", str(_place())], "making the Python environment")
 
 
 def _install(purpose: str) -> None:
+    if not (_place() / "bin" / "pip").exists():
+        _make_with_pip()
     _say(f"installing what {'the tests need' if purpose == 'test' else 'Xoff needs'} from {purpose}.lock")
     pip = [str(_place() / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "-q"]
     lock = str(_ROOT / "requirements" / f"{purpose}.lock")
@@ -81,7 +105,7 @@ def _place() -> Path:
     return cache.root() / f"python-{identity.hexdigest()[:16]}"
 
 
-def _run(command: list[str], what: str) -> None:
+def _run(command: list[str], what: str) -> str:
     import subprocess
 
     done = subprocess.run(
@@ -92,6 +116,7 @@ def _run(command: list[str], what: str) -> None:
 
         tail = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-6:])
         raise MachineError(f"{what} failed:\n  {tail}")
+    return done.stdout
 
 
 def _say(text: str) -> None:

@@ -16,7 +16,7 @@ from testbed.cli.arguments import one_of
 from testbed.cli.ready import machine_packages
 from testbed.errors import XoffError
 from testbed.lab import cache, needs, qemu
-from testbed.lab.engine import Kind
+from testbed.lab.engine import Kind, is_built
 from testbed.lab.result import Exit
 
 
@@ -33,7 +33,7 @@ class Check:
 
 def um_checks() -> list[Check]:
     """What building the image and the kernel of the engine `um` take, and running it."""
-    checks = _build_checks("um", machine_packages(Kind.UM), 6)
+    checks = _build_checks(Kind.UM, machine_packages(Kind.UM), 6)
     seccomp = "trap" in _words("/proc/sys/kernel/seccomp/actions_avail")
     remedy = "boot a kernel with CONFIG_SECCOMP_FILTER; in a container, allow seccomp()"
     checks.append(Check("um", "seccomp filters", seccomp, platform.release(), "" if seccomp else remedy))
@@ -42,7 +42,8 @@ def um_checks() -> list[Check]:
 
 def vm_checks() -> list[Check]:
     """What building the image and running the virtual machine take."""
-    checks = _build_checks("vm", machine_packages(), 4)
+    checks = [_package("vm", package) for package in machine_packages(build=False)]
+    checks += _build_checks(Kind.VM, machine_packages(Kind.UM), 4)
     try:
         qemu.program()
         checks.append(Check("vm", "QEMU is new enough", True, qemu.version()))
@@ -51,7 +52,10 @@ def vm_checks() -> list[Check]:
     return checks
 
 
-def _build_checks(engine: str, packages: list[needs.Package], room_gb: int) -> list[Check]:
+def _build_checks(engine: Kind, packages: list[needs.Package], room_gb: int) -> list[Check]:
+    """What building takes, unless that is done."""
+    if is_built(engine):
+        return [Check(engine, "the lab", True, f"built or imported, in {cache.root()}")]
     checks = [_package(engine, package) for package in packages]
     if os.geteuid() != 0:
         user = _user()

@@ -9,36 +9,60 @@ import shutil
 import sys
 from pathlib import Path
 
+from testbed.cli import carry as carrying
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
 from testbed.cli.ready import machine_packages
 from testbed.errors import UsageError
-from testbed.lab import cache, image, snapshot
+from testbed.lab import cache, carry, image, snapshot
+from testbed.lab.engine import Kind, is_built
 from testbed.lab.result import Exit
 
 
 class What(enum.StrEnum):
     BUILD = "build"
     INFO = "info"
+    EXPORT = "export"
+    IMPORT = "import"
     CLEAN = "clean"
     REFERENCE = "reference"  # for who works on Xoff: CONTRIBUTING.md
 
 
-_OFFERED = (What.BUILD, What.INFO, What.CLEAN)
+_OFFERED = (What.BUILD, What.INFO, What.EXPORT, What.IMPORT, What.CLEAN)
+_ALL = "all"
 
 
 def image_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", type=one_of("image command", _OFFERED, (What.REFERENCE,)), metavar="|".join(_OFFERED),
-        help="build: anew; info: digest and versions; clean: remove images, snapshots and kernels",
+        help="build: anew; info: digest and versions; export, import: the lab in one FILE, for a machine that has only "
+        "Python; clean: remove images, snapshots and kernels",
+    )  # fmt: skip
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="for export and import")
+    parser.add_argument(
+        "--engine", type=one_of("engine to export for", (*carry.ENGINES, _ALL)), metavar="E",
+        help=f"what an exported file is for: um, vm or {_ALL} (default {_ALL}; for um alone it is half as large)",
     )  # fmt: skip
 
 
 def image_(options: argparse.Namespace) -> int:
-    """The lab image: build it anew, show its digest and every package's version, or remove it."""
+    """The lab image: build it anew, show its digest and every package's version, carry it elsewhere, or remove it."""
+    if (options.what in (What.EXPORT, What.IMPORT)) is (options.file is None):
+        raise UsageError(f"xoff image {options.what} {'needs a' if options.file is None else 'takes no'} FILE")
+    if options.engine is not None and options.what is not What.EXPORT:
+        raise UsageError(f"xoff image {options.what} takes no --engine; it is for export")
+    if options.what is What.IMPORT:
+        return carrying.import_(options)
+
     from testbed.cli.console import say, stdout
     from testbed.cli.ui import setting_up
 
+    if options.what is What.EXPORT:
+        engines = carry.ENGINES if options.engine in (None, _ALL) else (options.engine,)
+        if not all(is_built(Kind(engine)) for engine in engines):
+            with setting_up() as report:
+                machine.require(machine_packages(Kind.UM), report)
+        return carrying.export(options, engines)
     if options.what is What.CLEAN:
         for path in image.clean():
             say(f"removed {path}")

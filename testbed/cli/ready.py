@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 
-from testbed.cli import console, machine
+from testbed.cli import machine
 from testbed.cli.arguments import one_of
 from testbed.lab import needs
-from testbed.lab.engine import Kind, Ready, prepare
+from testbed.lab.engine import Kind, Ready, is_built, prepare
 from testbed.lab.um import kernel
 
 _ENGINE_HELP = {
@@ -35,14 +35,16 @@ def soonest() -> Kind:
     """`um`, unless its kernel has to be built first: the virtual machine is ready in a third of that time."""
     if kernel.current() is not None:
         return Kind.UM
+    from testbed.cli import console  # not above: an import comes before rich is installed
+
     console.say("running on the engine vm; um is quicker, but its kernel has to be built first (10 to 15 minutes, by")
     console.say("xoff run, or here with --engine um)")
     return Kind.VM
 
 
-def machine_packages(kind: Kind = Kind.VM) -> list[needs.Package]:
+def machine_packages(kind: Kind = Kind.VM, build: bool = True) -> list[needs.Package]:
     """What building and running the lab takes; root needs no id mapping."""
-    wanted = needs.machine_packages(virtual_machine=kind is not Kind.UM)
+    wanted = needs.machine_packages(virtual_machine=kind is not Kind.UM, build=build)
     return [p for p in wanted if p.name != "uidmap" or os.geteuid() != 0]
 
 
@@ -52,5 +54,5 @@ def ready(kind: Kind) -> Ready:
 
     with setting_up() as report:
         if kind is not Kind.HOST:
-            machine.require(machine_packages(kind), report)
+            machine.require(machine_packages(kind, build=not is_built(kind)), report)
         return prepare(kind, report)

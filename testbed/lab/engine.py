@@ -140,8 +140,18 @@ def prepare(kind: Kind, report: Report) -> Ready:
     return Ready(kind, _realtime_snapshot(lab, report))
 
 
+def is_built(kind: Kind) -> bool:
+    """Whether all that this engine builds from Debian's packages is in the cache."""
+    if kind is Kind.HOST:
+        return True
+    lab = image.described()
+    if kind is Kind.UM:
+        return lab is not None and disks.has_root(lab) and um.place().is_dir()
+    return lab is not None and len(lab.sizes) > 1
+
+
 def _uml(report: Report) -> Uml:
-    lab = image.ensure(report)
+    lab = disks.image_of_root(report)
     kernel = um.ensure(report)
     root = disks.root(lab, report)
     return Uml(lab, kernel, {"XOFF_ROOT": root, "XOFF_CODE": disks.code(kernel, root, report)})

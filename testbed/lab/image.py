@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -82,7 +83,7 @@ def key() -> str:
 
 def ensure(report: Report) -> Image:
     """The image, from the cache or built now."""
-    final = _final()
+    final = place()
     if (image := _load(final, report)) is not None:
         cache.used(final)
         return image
@@ -98,17 +99,27 @@ def build(report: Report, pinned: bool = True) -> Image:
     with cache.owned("image", private=False) as work:
         manifest = recipe.make(work, _pins() if pinned else {}, _mirror(), report)
         (work / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-        cache.publish(work, _final())
+        cache.publish(work, place())
         cache.prune("image-*")
-    image = _load(_final(), report)
+    image = _load(place(), report)
     if image is None:
-        raise ImageError(f"the image just built in {_final()} is damaged; is the disk sound?")
+        raise ImageError(f"the image just built in {place()} is damaged; is the disk sound?")
     return image
 
 
 def current() -> Image | None:
     """The image if it is in the cache and whole."""
-    return _load(_final(), _quiet)
+    return _load(place(), _quiet)
+
+
+def described() -> Image | None:
+    """The image by its manifest alone, for who has all that it needs of the files already."""
+    return describe(place())
+
+
+def place() -> Path:
+    """Where the image is, or will be."""
+    return cache.root() / f"image-{key()}"
 
 
 def clean() -> list[Path]:
@@ -134,10 +145,6 @@ def _quiet(_: str) -> None:
     """Reports to nobody."""
 
 
-def _final() -> Path:
-    return cache.root() / f"image-{key()}"
-
-
 def _pins() -> dict[str, str]:
     """The versions of Debian's packages that a build uses if it can get them."""
     pins: dict[str, str] = reference().get("debian", {})
@@ -159,15 +166,26 @@ def _load(path: Path, report: Report) -> Image | None:
     """Read an image back and check it; None if it is not there or not whole."""
     if not path.exists():
         return None
+    image = describe(path)
+    if image is not None and not image.sizes:
+        report("the lab image was imported for the engine um alone; building all of it")
+        return None
+    with suppress(OSError):
+        if image is not None and image.digest == recipe.digest_of({n: cache.sha256(path / n) for n in (KERNEL, ROOT)}):
+            return image
+    report(f"the lab image in {path} is damaged; building it again")
+    return None
+
+
+def describe(path: Path) -> Image | None:
+    """The image of a manifest; its files may be elsewhere (see `carry.py`)."""
     try:
         manifest = json.loads((path / MANIFEST).read_text())
-        files = {name: cache.sha256(path / name) for name in (KERNEL, ROOT)}
-        if manifest["files"] != files or manifest["digest"] != recipe.digest_of(files):
-            raise ValueError("its files are not those of the manifest")
-        sizes = {name: (path / name).stat().st_size for name in files}
+        if manifest["files"].keys() != {KERNEL, ROOT} or manifest["digest"] != recipe.digest_of(manifest["files"]):
+            return None
+        sizes = {name: (path / name).stat().st_size for name in (KERNEL, ROOT) if (path / name).exists()}
         names = ("digest", "kernel", "debian", "python")
         return Image(path=path, key=path.name.partition("-")[2], sizes=sizes,
                      **{name: manifest[name] for name in names})  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        report(f"the lab image in {path} is damaged; building it again")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -82,11 +82,11 @@ def table() -> dict[str, Any]:
     return tomllib.loads((resources.files("testbed.lab") / "packages.toml").read_text())
 
 
-def machine_packages(virtual_machine: bool = True) -> list[Package]:
+def machine_packages(virtual_machine: bool = True, build: bool = True) -> list[Package]:
     """What this machine needs to build the image, and to run it in a virtual machine."""
     machine = table()["machine"]
-    more = machine["qemu"]["packages"] if virtual_machine else []
-    return [Package(**entry) for entry in [*more, *machine["packages"]]]
+    run = machine["qemu"]["packages"] if virtual_machine else []
+    return [Package(**entry) for entry in [*run, *(machine["packages"] if build else [])]]
 
 
 def front_door_packages() -> list[Package]:

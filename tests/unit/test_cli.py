@@ -61,7 +61,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["run", "hello", "--fidelity", "speed=1"], "--fidelity speed=1: there are idle=5%, timer=200us"),
         (["run", "hello", "-j", "0"], "argument -j: '0' is not a whole number from 1 up, such as 2"),
         (["shell", "stra"], "there is no topology stra; did you mean star?"),
-        (["image", "shine"], "there is no image command 'shine'; there are build, info, clean; see xoff image --help"),
+        (["image", "shine"], "there is no image command 'shine'; there are build, info, export, import, clean; "),
         (["doctor", "--engine", "kvm"], "there is no engine 'kvm'; did you mean vm?"),
         (["test", "--unti"], "xoff test does not take --unti; did you mean --unit?"),
         (["test", "--al"], "xoff test does not take --al; did you mean --all?"),
@@ -154,7 +154,8 @@ def test_a_debian_without_apt_is_not_sent_to_debian(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(machine, "_system_name", lambda: "Debian GNU/Linux 12 (bookworm)")
     said = (
         r"installs what is missing with apt-get, and there is none in PATH on this Debian GNU/Linux 12 \(bookworm\); "
-        r"install qemu-imaginary in another way, or run it in a box: vagrant up && vagrant ssh$"
+        r"install qemu-imaginary in another way, or run it in a box: vagrant up && vagrant ssh; or bring the lab from "
+        r"another machine: \./xoff image export FILE there, \./xoff image import FILE here$"
     )
     with pytest.raises(machine.MachineError, match=said):
         machine.require([Package("qemu-imaginary", "runs the lab", program="no-such-program")], print)

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from testbed.lab import cache, erofs, job, needs, recipe
+from testbed.lab import cache, erofs, image, job, needs, recipe
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
 from testbed.lab.recipe import ImageError
@@ -18,12 +18,33 @@ _ROOM = 1 << 30
 _KEPT = 3
 """Disks with code that stay in the cache."""
 _COMPILE_S = 120.0
-_DISK, _SUM = "disk", "sha256"
+DISK, _SUM = "disk", "sha256"
 
 
-def root(image: Image, report: Report) -> Path:
+def image_of_root(report: Report) -> Image:
+    """The image; of one whose root is a disk already the manifest will do."""
+    found = image.described()
+    if found is None or not has_root(found):
+        return image.ensure(report)
+    cache.used(found.path)
+    return found
+
+
+def has_root(of: Image) -> bool:
+    """Whether the image's root is a disk in the cache."""
+    return _whole(_root(of))
+
+
+def put_root(work: Path, of: Image, report: Report) -> None:
+    """Take in a root that was made elsewhere of this image: the folder `work`, unless there is one."""
+    with cache.locked("lab root disk", report):
+        if not has_root(of):
+            _publish(work, _root(of))
+
+
+def root(of: Image, report: Report) -> Path:
     """The image's root as a disk."""
-    place = cache.root() / f"um-root-{image.digest[:16]}"
+    place = _root(of)
     if not _whole(place):
         with cache.locked("lab root disk", report):
             if not _whole(place):
@@ -32,15 +53,15 @@ def root(image: Image, report: Report) -> Path:
                 with cache.owned("um-root") as work, tempfile.TemporaryFile(dir=work) as archive:
                     program = needs.find_program("zstd") or "zstd"
                     if subprocess.run(
-                        [program, "-d", "-q", "-c", str(image.initrd)], stdout=archive, check=False
+                        [program, "-d", "-q", "-c", str(of.initrd)], stdout=archive, check=False
                     ).returncode:
-                        raise ImageError(f"{program} could not unpack {image.initrd}; xoff image build makes it anew")
+                        raise ImageError(f"{program} could not unpack {of.initrd}; xoff image build makes it anew")
                     archive.seek(0)
-                    with (work / _DISK).open("wb") as out:
+                    with (work / DISK).open("wb") as out:
                         erofs.write(erofs.read_cpio(archive), archive, out, recipe.EPOCH)
                     _publish(work, place)
                     cache.prune("um-root-*")
-    return cache.used(place) / _DISK
+    return cache.used(place) / DISK
 
 
 def code(kernel: Kernel, root_disk: Path, report: Report) -> Path:
@@ -54,11 +75,11 @@ def code(kernel: Kernel, root_disk: Path, report: Report) -> Path:
                 with cache.owned("um-code") as work:
                     (work / "job").write_bytes(held)
                     _compile(kernel, root_disk, work)
-                    with (work / "out").open("rb") as archive, (work / _DISK).open("wb") as out:
+                    with (work / "out").open("rb") as archive, (work / DISK).open("wb") as out:
                         erofs.write(erofs.read_tar(archive), archive, out, recipe.EPOCH)
                     _publish(work, place)
                     cache.keep_newest("um-code-*", _KEPT)
-    return cache.used(place) / _DISK
+    return cache.used(place) / DISK
 
 
 def _compile(kernel: Kernel, root_disk: Path, work: Path) -> None:
@@ -74,16 +95,20 @@ def _compile(kernel: Kernel, root_disk: Path, work: Path) -> None:
         raise ImageError(f"the lab could not compile Xoff{machine.last_words()}")
 
 
+def _root(of: Image) -> Path:
+    return cache.root() / f"um-root-{of.digest[:16]}"
+
+
 def _publish(work: Path, place: Path) -> None:
-    cache.leave_only(work, _DISK)
-    (work / _SUM).write_text(f"{(work / _DISK).stat().st_size} {(work / _DISK).stat().st_mtime_ns}\n")
+    cache.leave_only(work, DISK)
+    (work / _SUM).write_text(f"{(work / DISK).stat().st_size} {(work / DISK).stat().st_mtime_ns}\n")
     cache.publish(work, place)
 
 
 def _whole(place: Path) -> bool:
     """Whether the disk is as it was when it was written; reading it through would take longer than a run."""
     try:
-        found = (place / _DISK).stat()
+        found = (place / DISK).stat()
         return (place / _SUM).read_text() == f"{found.st_size} {found.st_mtime_ns}\n"
     except (OSError, ValueError):
         return False

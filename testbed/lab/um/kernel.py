@@ -103,14 +103,18 @@ def ensure(report: Report) -> Kernel:
 
 def current() -> Kernel | None:
     """The kernel if it is in the cache and whole."""
-    place = cache.root() / f"um-kernel-{key()}"
     try:
-        manifest = json.loads((place / MANIFEST).read_text())
-        if cache.sha256(place / KERNEL) != manifest["digest"]:
+        manifest = json.loads((place() / MANIFEST).read_text())
+        if cache.sha256(place() / KERNEL) != manifest["digest"]:
             return None
-        return Kernel(place, manifest["digest"], manifest["version"], manifest["source"])
+        return Kernel(place(), manifest["digest"], manifest["version"], manifest["source"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def place() -> Path:
+    """Where the kernel is, or will be."""
+    return cache.root() / f"um-kernel-{key()}"
 
 
 def build(report: Report) -> Kernel:
@@ -121,9 +125,9 @@ def build(report: Report) -> Kernel:
     report(f"building the kernel of the engine um from {source}, which takes some 15 minutes of CPU time")
     with cache.owned("kernel", private=False) as work:
         own = [f"upload {shlex.quote(str(SOURCES / name))} /xoff/{name}" for name in _inputs()]
-        place = "\n".join(f'cp "$1/xoff/{name}" {folder}/' for name, folder in _DRIVER.items())
+        copies = "\n".join(f'cp "$1/xoff/{name}" {folder}/' for name, folder in _DRIVER.items())
         build_script = _BUILD.format(
-            patch=_PATCH, place=place, epoch=recipe.EPOCH, config=_CONFIG, jobs=len(os.sched_getaffinity(0)),
+            patch=_PATCH, place=copies, epoch=recipe.EPOCH, config=_CONFIG, jobs=len(os.sched_getaffinity(0)),
             kernel=KERNEL,
         )  # fmt: skip
         fetch_script = _FETCH.format(
@@ -148,7 +152,7 @@ def build(report: Report) -> Kernel:
         }
         (work / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
         cache.leave_only(work, KERNEL, MANIFEST)
-        cache.publish(work, cache.root() / f"um-kernel-{key()}")
+        cache.publish(work, place())
         cache.prune("um-kernel-*")
     kernel = current()
     if kernel is None:

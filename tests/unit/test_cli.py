@@ -47,7 +47,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
             ["run", "hello", "--engine", "warp"],
             "argument --engine: there is no engine 'warp'; there are um, vm, realtime, host; see xoff run --help",
         ),
-        (["shell", "star", "--engine", "vm"], "there is no engine 'vm'; there are realtime, host"),
+        (["shell", "star", "--engine", "vm"], "there is no engine 'vm'; there are um, realtime, host"),
         (
             ["run", "hello", "--timeout", "30"],
             "argument --timeout: '30' is not a duration: it has no unit (ps, ns, us, ms, s); write for example '30s'",

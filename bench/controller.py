@@ -79,8 +79,7 @@ def policies() -> None:
         door.south.step(door.now_ns)
         took = (time.thread_time_ns() - begun) / MS
         assert response.status == 201, response.body
-        door._behind._carry()
-        door.south.step(door.now_ns)
+        door.settle()
         return took
 
     post("/vpns", VPN)

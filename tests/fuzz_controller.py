@@ -185,6 +185,13 @@ class SessionDoor:
             for vpn in list(self.manager.vpns):
                 self.manager.remove_vpn(vpn, self.now_ns)
 
+    def answer(self) -> None:
+        """Carry what the routers have to say, and then what is for them."""
+        for name, number in self._numbers.items():
+            self.south.receive(number, self._routers[name].router.data_to_send(), self.now_ns)
+        self.south.step(self.now_ns)
+        self._carry()
+
     def _fresh(self) -> bytes:
         self._nonce += 1
         return self._nonce.to_bytes(32)
@@ -289,6 +296,11 @@ class RestDoor:
     def again(self) -> None:
         self._behind.now_ns = self.now_ns
         self._behind.again()
+
+    def settle(self) -> None:
+        """Let the routers do what they are sent, and answer."""
+        for _ in range(3):
+            self._behind.answer()
 
     def _body(self, content: Any) -> Any:
         return self.mutator.value(content) if self.mutator.dice.random() < 0.8 else content

@@ -17,7 +17,7 @@ from testbed.lab.um.machine import Machine
 _ROOM = 1 << 30
 _KEPT = 3
 """Disks with code that stay in the cache."""
-_COMPILE_S = 120.0
+_COMPILE_S = 600.0
 DISK, _SUM = "disk", "sha256"
 
 
@@ -92,7 +92,8 @@ def _compile(kernel: Kernel, root_disk: Path, work: Path) -> None:
     finally:
         machine.close()
     if code != 0 or not machine.stream.stat().st_size:
-        raise ImageError(f"the lab could not compile Xoff{machine.last_words()}")
+        late = f" within {_COMPILE_S:g} s; is this machine very busy?" if code is None else ""
+        raise ImageError(f"the lab could not compile Xoff{late}{machine.last_words()}")
 
 
 def _root(of: Image) -> Path:

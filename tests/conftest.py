@@ -11,6 +11,9 @@ import pytest
 from hypothesis import settings
 
 from testbed.lab import needs
+from tests.at_once import pytest_configure
+
+__all__ = ["pytest_configure"]
 
 settings.register_profile("xoff", deadline=None)  # a busy machine is no failure
 settings.load_profile("xoff")

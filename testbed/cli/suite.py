@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 import testbed
@@ -15,6 +21,8 @@ from testbed.lab import cores, needs
 from testbed.lab.engine import Kind
 from testbed.lab.result import Exit
 
+_MANY = 100
+
 
 def test_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unit", action="store_true", help="only what needs no lab and no second of its own")
@@ -22,28 +30,93 @@ def test_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pattern", nargs="?", metavar="PATTERN", help="a test file, or a word of test names")
 
 
+@dataclass(frozen=True)
+class _Need:
+    """What the tests that were chosen take."""
+
+    chosen: int
+    engines: list[str]
+    packages: list[str]
+    names: list[str]
+    """Words that could have been meant, if none was chosen."""
+
+
 def test(options: argparse.Namespace) -> int:
     """Run Xoff's own tests: --unit on this machine and within a minute, else those with the lab too."""
     root = Path(testbed.__path__[0]).parent
     if not (root / "tests").is_dir():
         raise UsageError("the tests come with the source: clone the repository and use ./xoff test there")
-    command = [sys.executable, "-m", "pytest"]
+    chosen = _chosen(root, options)
+    command = [sys.executable, "-m", "pytest", *chosen]
+    width = len(cores.available())
+    if options.pattern is not None:
+        need = _need(root, options.pattern, chosen)
+        if not options.unit:
+            _set_up(need.engines, [package for package in needs.test_packages() if package.name in need.packages])
+        # A few tests without a lab are done before others have started.
+        width = min(width, need.chosen if need.engines else need.chosen // _MANY)
+    elif not options.unit:
+        _set_up([Kind.UM, Kind.VM], needs.test_packages())
+    if width > 1:
+        # A lab takes a core of its own; tests side by side get different ones.
+        command += ["-n", str(width), "--dist", "worksteal"]
+    return _run(command, root) and Exit.FAILED
+
+
+def _chosen(root: Path, options: argparse.Namespace) -> list[str]:
+    """What pytest is to be told."""
     places = ["tests/unit"] if options.unit else ["tests/unit", "tests/lab"]
-    if options.pattern and (root / options.pattern.partition("::")[0]).exists():
-        places = [options.pattern]
-    elif options.pattern:
-        command += ["-k", options.pattern]
-    elif not options.all:
-        command += ["-m", "not long and not slow" if options.unit else "not long"]
-    if not options.unit:
+    if options.pattern is None:
+        return places if options.all else ["-m", "not long and not slow" if options.unit else "not long", *places]
+    if (root / options.pattern.partition("::")[0]).exists():
+        return [options.pattern]
+    return ["-k", options.pattern, *places]
+
+
+def _need(root: Path, pattern: str, chosen: list[str]) -> _Need:
+    """What the chosen tests need; an error with near names if there are none."""
+    asked = subprocess.run(
+        [sys.executable, "-m", "tests.selection", *chosen], cwd=root, capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        lines = asked.stderr.strip().splitlines()
+        tail = "\n  ".join([line for line in lines if line.startswith(("E ", "ERROR"))] or lines[-6:])
+        raise UsageError(f"xoff test {pattern}: the tests cannot be read:\n  {tail}")
+    need = _Need(**json.loads(asked.stdout.splitlines()[-1]))
+    if not need.chosen:
+        near = get_close_matches(pattern, need.names, 3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "a word of test names is expected, or a file of tests/"
+        raise UsageError(f"there is no test {pattern}; {hint}")
+    return need
+
+
+def _set_up(engines: Sequence[str], packages: Sequence[needs.Package]) -> None:
+    kinds = [Kind(engine) for engine in engines]
+    machines = {package.name: package for kind in kinds for package in machine_packages(kind)}
+    if machines or packages:
         from testbed.cli.ui import setting_up
 
         with setting_up() as report:
-            machine.require([*machine_packages(), *needs.test_packages()], report)
-        ready(Kind.UM)
-        if not options.pattern:  # or the tests themselves say, if they need it, what is being made
-            ready(Kind.VM)
-    if not (options.unit and options.pattern):  # a few are done before the others have started
-        # A lab takes a core of its own; tests side by side get different ones.
-        command += ["-n", str(len(cores.available())), "--dist", "worksteal"]
-    return subprocess.run([*command, *places], cwd=root, check=False).returncode and Exit.FAILED
+            machine.require([*machines.values(), *packages], report)
+    for kind in kinds:
+        ready(kind)
+
+
+def _run(command: Sequence[str], root: Path) -> int:
+    """Run pytest to its end; after Ctrl-C or SIGTERM it prints what there is, and after another one it is killed."""
+    # In a group of its own, so that it is we who choose what it gets: its workers are for it to end.
+    child = subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, process_group=0)
+    interruption: KeyboardInterrupt | None = None
+    while True:
+        try:
+            code = child.wait()
+            break
+        except KeyboardInterrupt as error:
+            if interruption is None:
+                interruption = error
+                child.send_signal(signal.SIGINT)
+            else:
+                os.killpg(child.pid, signal.SIGKILL)
+    if interruption is not None:
+        raise interruption
+    return code

@@ -10,6 +10,7 @@ import pytest
 
 from .conftest import Runner
 
+pytestmark = pytest.mark.packages("tshark")
 _CLASSES = range(8)
 
 

@@ -19,6 +19,7 @@ from testbed.lab import Result
 from .conftest import Runner
 
 OURS = Mac.parse("02:00:00:00:00:0a")
+pytestmark = pytest.mark.packages("tshark")
 
 
 def test_lldpad_reads_every_published_tlv_as_we_meant_it_and_so_does_wireshark(run: Runner, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from testbed.lab.result import Exit
 
 from .conftest import Output, Runner
 
+pytestmark = pytest.mark.engines("vm", "um")
+
 
 @pytest.fixture(scope="module", params=[engine.Kind.VM, engine.Kind.UM])
 def ready(request: pytest.FixtureRequest) -> Ready:

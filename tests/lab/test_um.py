@@ -25,6 +25,7 @@ from testbed.lab.result import RESULT
 from .conftest import JOBS, Output, Runner
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.engines("um")
 
 
 @pytest.fixture(scope="session")

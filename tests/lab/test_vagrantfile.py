@@ -61,6 +61,7 @@ def validate(tmp_path: Path, programs: Callable[[str, str], dict[str, str]]) -> 
     return run
 
 
+@pytest.mark.packages("vagrant")
 @pytest.mark.parametrize("options", [["--ignore-provider"], []], ids=["without a provider", "for VirtualBox"])
 def test_vagrant_finds_the_file_valid(validate: Callable[..., tuple[int, str]], options: list[str]) -> None:
     code, said = validate(VAGRANTFILE, *options)
@@ -68,6 +69,7 @@ def test_vagrant_finds_the_file_valid(validate: Callable[..., tuple[int, str]], 
     assert code == 0
 
 
+@pytest.mark.packages("vagrant")
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [

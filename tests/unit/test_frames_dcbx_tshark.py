@@ -35,7 +35,10 @@ from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
 from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Text, TextKind
 
 TSHARK = shutil.which("tshark")
-pytestmark = pytest.mark.skipif(TSHARK is None, reason="tshark is not installed: our TLVs meet no independent decoder")
+pytestmark = [
+    pytest.mark.packages("tshark"),
+    pytest.mark.skipif(TSHARK is None, reason="tshark is not installed: our TLVs meet no independent decoder"),
+]
 
 SELECTORS = {"1": Selector.ETHERTYPE, "2": Selector.TCP, "3": Selector.UDP, "4": Selector.ANY_PORT, "5": Selector.DSCP}
 LLDP = (

@@ -187,6 +187,7 @@ def test_a_log_outlives_a_record_cut_short() -> None:
         assert list(log.read(file)) == [(7, Kind.XON_SENT, 5, 8, 0)]
 
 
+@pytest.mark.packages("clang-14", "llvm-14", "libbpf-dev")
 def test_the_object_of_the_port_program_is_made_from_its_source(tmp_path: Path) -> None:
     if not (shutil.which(build.COMPILER) and Path("/usr/include/bpf/bpf_helpers.h").exists()):
         pytest.skip(f"{build.COMPILER} or libbpf's headers are missing, so the object cannot be built anew")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,13 @@ def test_we_read_what_scapy_sends(scapy: Any) -> None:
 # tshark
 
 TSHARK = shutil.which("tshark")
-needs_tshark = pytest.mark.skipif(TSHARK is None, reason="tshark is not installed here")
+
+
+def needs_tshark(test: Callable[..., None]) -> Callable[..., None]:
+    skipped = pytest.mark.skipif(TSHARK is None, reason="tshark is not installed here")(test)
+    return pytest.mark.packages("tshark")(skipped)  # type: ignore[no-any-return]
+
+
 LINKTYPE_IPV6 = 229
 
 

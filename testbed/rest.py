@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import ssl
 import urllib.error
@@ -47,7 +48,7 @@ class Client:
             content = answer.read()
         try:
             return json.loads(content) if content else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ControllerError(f"{self._url} answers with what is no JSON; is it the controller?") from None
 
     def lines(self, path: str) -> Iterator[str]:
@@ -68,7 +69,7 @@ class Client:
             raise _refusal(self._url, error) from None
         except urllib.error.URLError as error:
             raise self._silence(error.reason) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise self._silence(error) from None
 
     def _silence(self, why: object) -> ControllerError:

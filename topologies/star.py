@@ -2,6 +2,7 @@
 
 from mininet.topo import Topo
 
+from testbed.errors import UsageError
 from testbed.units import Duration, Rate
 
 
@@ -14,6 +15,8 @@ class Star(Topo):
     """
 
     def build(self, n: int = 4, rate: Rate | str = "100Mb/s", delay: Duration | str = "0s") -> None:
+        if type(n) is not int or n < 1:
+            raise UsageError(f"Star: n is {n!r}; a whole number, 1 or more, is expected")
         switch = self.addSwitch("s1")
         # The token bucket: Mininet's default, htb, complains of its own quantum at these rates.
         options = {"bw": Rate(rate).bps / 1e6, "use_tbf": True}

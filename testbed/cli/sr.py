@@ -74,6 +74,15 @@ def _policy_options(parser: argparse.ArgumentParser) -> None:
 
 def sr(options: argparse.Namespace) -> int:
     """Ask the SR policy controller, or wish something of it."""
+    try:
+        return _ask(options)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ControllerError(
+            f"what answers is no controller, or one of another version: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _ask(options: argparse.Namespace) -> int:
     client = Client(options.url or os.environ.get(URL) or DEFAULT_URL, _token(options.token_file), options.ca_file)
     if options.what == "events":
         return _events(client, options)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, overload
 
 from testbed.errors import UsageError
 from testbed.units import Duration, Quantity, Scale
@@ -144,8 +144,14 @@ class Experiment:
             self.body(run, **values)
 
 
-def experiment(*, timeout: str = "60s", files: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Experiment]:
-    """Make an experiment of a function.
+@overload
+def experiment(body: Callable[..., None], /) -> Experiment: ...
+@overload
+def experiment(*, timeout: str = "60s", files: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Experiment]: ...
+def experiment(
+    body: Callable[..., None] | None = None, /, *, timeout: str = "60s", files: tuple[str, ...] = ()
+) -> Experiment | Callable[[Callable[..., None]], Experiment]:
+    """Make an experiment of a function: `@experiment`, or `@experiment(timeout="30s")`.
 
     `timeout` is in virtual time. `files` are further files that it needs in the lab, named relative
     to its own; they are beside it there too.
@@ -162,7 +168,11 @@ def experiment(*, timeout: str = "60s", files: tuple[str, ...] = ()) -> Callable
             source=source,
         )
 
-    return make
+    if body is None:
+        return make
+    if not inspect.isfunction(body):
+        raise ExperimentError(f"@experiment is for a function, or takes timeout= and files=; it was given {body!r}")
+    return make(body)
 
 
 def _parameters(body: Callable[..., None]) -> tuple[Parameter, ...]:

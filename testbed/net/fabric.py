@@ -284,11 +284,11 @@ class Fabric:
 
     def group(self, port: str, priority: int) -> GroupCounters:
         """What the buffer counted for a priority that came in by a port of a switch."""
-        return self._running().group(self.port(port).slot, priority)
+        return self._running().group(self.port(port).slot, _priority(priority))
 
     def limits(self, port: str, priority: int) -> GroupLimits:
         """What holds at this moment for a priority that comes in by a port of a switch, in cells."""
-        return self._running().limits(self.port(port).slot, priority)
+        return self._running().limits(self.port(port).slot, _priority(priority))
 
     def sent(self, port: str) -> PortCounters:
         """What was put into a port's queues."""
@@ -303,7 +303,7 @@ class Fabric:
     def pfc(self, port: str, priority: int) -> dict[str, Any]:
         """State and counters of PFC for a priority of a port, as its agent has them."""
         state = self.port(port)
-        found: dict[str, Any] = self.snapshot(state.node.name)["ports"][port]["priorities"][priority]
+        found: dict[str, Any] = self.snapshot(state.node.name)["ports"][port]["priorities"][_priority(priority)]
         return found
 
     def snapshot(self, node: str) -> dict[str, Any]:
@@ -745,6 +745,12 @@ class Fabric:
     def _send(self, intf: Any, *requests: Message) -> None:
         with kernel.urgently(_URGENCY):
             self.socket(intf.node).send(requests)
+
+
+def _priority(priority: int) -> int:
+    if type(priority) is not int or not 0 <= priority <= 7:
+        raise FabricError(f"a priority is a whole number from 0 to 7, and not {priority!r}")
+    return priority
 
 
 def _namespace_of(node: Any) -> int:

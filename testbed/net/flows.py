@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import repeat
 from operator import sub
 from typing import Any
@@ -45,9 +45,9 @@ class FlowError(XoffError):
     """A flow that did not come about."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Flow:
-    """One sender and one receiver, by Mininet's objects.
+    """One sender and one receiver, by Mininet's objects, `net["h1"]`. Quantities may be text, as in "1Mb/s".
 
     `frame` is the size of each frame without FCS. Without `rate` the flow takes what its port gives; a rate counts what
     is on the wire. It ends after `count` datagrams or `duration`, or when the run stops it. `start` is when it begins.
@@ -55,24 +55,61 @@ class Flow:
 
     source: Any
     target: Any
-    priority: int = 3
-    frame: Size = field(default_factory=lambda: Size("1514B"))
-    rate: Rate | None = None
-    count: int | None = None
-    duration: Duration | None = None
-    start: Duration = field(default_factory=lambda: Duration("0s"))
-    ecn: Ecn | None = None
+    priority: int
+    frame: Size
+    rate: Rate | None
+    count: int | None
+    duration: Duration | None
+    start: Duration
+    ecn: Ecn | None
     """The ECN field of the datagrams; the receiver then counts what it has become. None: not ECT, and nobody looks."""
-    dscp: int | None = None
+    dscp: int | None
     """DSCP of the datagrams; by default 8 x priority. -1: none, only the socket's priority says it."""
-    buffer: Size = field(default_factory=lambda: Size("256kB"))
+    buffer: Size
     """What the sender's socket holds before it waits."""
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        source: Any,
+        target: Any,
+        priority: int = 3,
+        frame: Size | str = "1514B",
+        rate: Rate | str | None = None,
+        *,
+        count: int | None = None,
+        duration: Duration | str | None = None,
+        start: Duration | str = "0s",
+        ecn: Ecn | None = None,
+        dscp: int | None = None,
+        buffer: Size | str = "256kB",
+    ) -> None:
+        for name, node in (("source", source), ("target", target)):
+            if not hasattr(node, "pid"):
+                raise UsageError(f"a flow's {name} is a host of the network, as in net['h1'], and not {node!r}")
+        quantities = {
+            "frame": Size(frame),
+            "rate": None if rate is None else Rate(rate),
+            "duration": None if duration is None else Duration(duration),
+            "start": Duration(start),
+            "buffer": Size(buffer),
+        }
+        numbers = {"priority": (priority, 0, 7), "count": (count, 0, None), "dscp": (dscp, -1, 63), "ecn": (ecn, 0, 3)}
+        for name, (value, least, most) in numbers.items():
+            optional = name != "priority"
+            if value is None and optional:
+                continue
+            if not isinstance(value, int) or value < least or (most is not None and value > most):
+                up_to = "up" if most is None else f"to {most}"
+                raise UsageError(f"a flow's {name} is a whole number from {least} {up_to}, and not {value!r}")
+        others = {"source": source, "target": target, "priority": priority, "count": count, "dscp": dscp}
+        for name, value in {**quantities, **others, "ecn": None if ecn is None else Ecn(ecn)}.items():
+            object.__setattr__(self, name, value)
         if self.frame < _SHORTEST:
             raise UsageError(
                 f"a flow's frames are {self.frame} long; they need {_SHORTEST}, without FCS, to be numbered"
             )
+        if self.rate is not None and not self.rate.bps:
+            raise UsageError("a flow of 0b/s sends nothing; give a rate above zero, or none for what its port gives")
 
     @property
     def payload(self) -> int:
@@ -198,10 +235,7 @@ class Flows:
             if not reader.poll(max(0.0, deadline - time.monotonic())):
                 sent.append(self.sent(index))  # stopped in the middle: its queue does not move
                 continue
-            answer = reader.recv()
-            if isinstance(answer, str):
-                raise FlowError(answer)
-            sent.append(answer)
+            sent.append(_answer(reader))
         quiet_since, before = time.monotonic(), -1
         while time.monotonic() < deadline:
             arrived = sum(self.received(index) for index in range(len(self._flows)))
@@ -215,10 +249,7 @@ class Flows:
         self._go[1] = 1
         counted: dict[int, Any] = {}
         for _, reader in self._processes[: -len(self._flows)]:
-            answer = reader.recv()
-            if isinstance(answer, str):
-                raise FlowError(answer)
-            counted |= answer
+            counted |= _answer(reader)
         return [self._report(sent[index], counted[index], flow) for index, flow in enumerate(self._flows)]
 
     @staticmethod
@@ -385,6 +416,17 @@ class _Count:
     def plain(self) -> dict[str, Any]:
         names = ("received", "doubled", "out_of_order", "ecn", "first_ns", "last_ns", "worst_delay_ns", "windows")
         return {name: getattr(self, name) for name in names}
+
+
+def _answer(reader: Any) -> Any:
+    """What a flow's process sends when it has done its work."""
+    try:
+        answer = reader.recv()
+    except EOFError:
+        raise FlowError("a process of a flow ended without an answer; what it printed says why") from None
+    if isinstance(answer, str):
+        raise FlowError(answer)
+    return answer
 
 
 def _listener(flow: Flow, port: int) -> socket.socket:

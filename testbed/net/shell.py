@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,29 @@ def build(wanted: str) -> Any:
             values.append(_value(argument))
     kind = find(name)
     try:
+        _check_arguments(name, kind, values, named)
         return kind(*values, **named)
     except (TypeError, UsageError) as error:
         raise UsageError(f"topology {wanted}: {error}") from None
+
+
+def _check_arguments(name: str, kind: Any, values: list[Any], named: dict[str, Any]) -> None:
+    """Refuse what `build` has no argument for; a topology's class may have `OPTIONS` for all of its kind."""
+    taken = list(inspect.signature(kind.build).parameters.values())[1:]
+    if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in taken):
+        return
+    own = [one.name for one in taken]
+    if len(values) > len(own):
+        listed = f" ({', '.join(own)})" if own else ""
+        raise UsageError(f"{name} takes at most {len(own)} values{listed}, and not {len(values)}")
+    known = [*own, *getattr(kind, "OPTIONS", ())]
+    for key in named:
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
+            raise UsageError(f"{name} has no {key}; {hint}")
+        if key in own[: len(values)]:
+            raise UsageError(f"{key} is given twice")
 
 
 def names() -> list[str]:

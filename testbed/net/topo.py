@@ -37,6 +37,9 @@ class LosslessTopo(Topo):
     differently ("refuse", "warn" or "ignore").
     """
 
+    OPTIONS = ("scale", "cable", "rate", "length", "delay", "port", "buffer", "mismatch")
+    """What every topology takes beside the arguments of its `build`."""
+
     scale = Scale(1000)
     cable = Cable("10Gb/s")
     port = Port()

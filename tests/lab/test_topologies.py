@@ -58,7 +58,15 @@ def test_arguments_that_make_no_sense_get_one_message(run: Runner) -> None:
         "ring,1": "topology ring,1: Ring: n is 1; a whole number, 3 or more, is expected",
         "ring,4,clockwise=no": "topology ring,4,clockwise=no: Ring: clockwise is 'no'; 0 or 1 is expected",
         "leaf-spine,2,0": "topology leaf-spine,2,0: LeafSpine: spines is 0; a whole number, 1 or more, is expected",
-        "three-links,3": ("topology three-links,3: ThreeLinks.build() takes 1 positional argument but 2 were given"),
+        "three-links,3": "topology three-links,3: three-links takes at most 0 values, and not 1",
+        "incast,4,5,6": "topology incast,4,5,6: incast takes at most 1 values (n), and not 3",
+        "incast,foo=1": (
+            "topology incast,foo=1: incast has no foo; "
+            "it takes n, scale, cable, rate, length, delay, port, buffer, mismatch"
+        ),
+        "incast,3,lenght=5m": "topology incast,3,lenght=5m: incast has no lenght; did you mean length?",
+        "incast,3,n=4": "topology incast,3,n=4: n is given twice",
+        "star,x": "topology star,x: Star: n is 'x'; a whole number, 1 or more, is expected",
         "dc1-wan-dc2,two": "topology dc1-wan-dc2,two: Dc1WanDc2: n is 'two'; a whole number, 1 or more, is expected",
         "dc1-wan-dc2,figure=1": "topology dc1-wan-dc2,figure=1: Dc1WanDc2: figure is 1; 3 or 2 is expected",
         "chain,length=5kg": (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -229,3 +231,43 @@ def test_a_router_that_is_removed_is_forgotten(world: World, capsys: pytest.Capt
     assert sorted(world.manager.reports) == ["R1", "R3"]
     assert main(["sr", "router", "remove", "R2"]) == 2
     assert "there is no router 'R2'; there are R1, R3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n[]", "what answers is no controller, or one of another version: TypeError"),
+        (
+            b'HTTP/1.1 200 OK\r\n\r\n{"vpns": [{}]}',
+            "what answers is no controller, or one of another version: KeyError",
+        ),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000, "answers with what is no JSON"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "no controller answers at http://127.0.0.1:"),
+        (b"220 smtp.example.net ESMTP\r\n", "no controller answers at http://127.0.0.1:"),
+    ],
+)
+def test_what_is_no_controller_gets_one_line(
+    answer: bytes, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(sr.TOKEN, "t")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            connection.recv(4096)
+            connection.sendall(answer)
+            connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert main(["sr", "vpns", "--url", f"http://127.0.0.1:{server.getsockname()[1]}"]) == 3
+        thread.join()
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_url_that_no_request_can_have_gets_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(sr.TOKEN, "t")
+    assert main(["sr", "vpns", "--url", "http://here\nand.there"]) == 3
+    assert "URL can't contain control characters" in capsys.readouterr().err

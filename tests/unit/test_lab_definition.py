@@ -383,3 +383,18 @@ def test_every_parameter_of_a_shipped_experiment_has_a_range() -> None:
         if parameter.kind is not bool and parameter.limits is None
     ]
     assert without == []
+
+
+def test_the_mark_needs_no_parentheses(experiment_file: Callable[..., Path]) -> None:
+    path = experiment_file("""
+        @experiment
+        def bare(run: Run, hosts: int = 3) -> None:
+            "Without parentheses."
+    """)
+    found = definition.load_file(path)
+    assert (found.name, found.summary, str(found.timeout)) == ("bare", "Without parentheses.", "60s")
+
+
+def test_the_mark_on_something_else_says_what_it_is_for() -> None:
+    with pytest.raises(ExperimentError, match=r"@experiment is for a function, or takes timeout= and files=; .* '30s'"):
+        definition.experiment("30s")  # type: ignore[call-overload]

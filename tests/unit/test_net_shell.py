@@ -1,0 +1,41 @@
+"""What a topology is called with, checked before anything is built."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import UsageError
+from testbed.net import shell
+
+
+class Incast:
+    OPTIONS = ("scale", "length")
+
+    def __init__(self, *values: object, **named: object) -> None:
+        self.given = values, named
+
+    def build(self, n: int = 2, senders: int = 1) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def topology(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "find", lambda name: Incast)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ("incast,4,5,6", "topology incast,4,5,6: incast takes at most 2 values (n, senders), and not 3"),
+        ("incast,foo=1", "topology incast,foo=1: incast has no foo; it takes n, senders, scale, length"),
+        ("incast,lenght=5m", "topology incast,lenght=5m: incast has no lenght; did you mean length?"),
+        ("incast,4,n=5", "topology incast,4,n=5: n is given twice"),
+    ],
+)
+def test_what_a_topology_does_not_take_is_named_with_what_it_takes(wanted: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        shell.build(wanted)
+    assert str(caught.value) == message
+
+
+def test_what_it_takes_is_passed_on() -> None:
+    assert shell.build("incast,4,length=5m,scale=10").given == ((4,), {"length": "5m", "scale": 10})

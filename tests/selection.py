@@ -3,7 +3,7 @@
     python -m tests.selection PLACE... [-k WORD]
 
 It prints JSON. A test needs a lab if it uses the fixture `ready`: the engine that `XOFF_TEST_ENGINE` names, or those of
-its mark `engines`. Debian's packages that it needs besides are in its mark `packages`.
+its mark `engines`; the fixture `vm` is one. Debian's packages that it needs besides are in its mark `packages`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ class Selection:
         self.chosen = session.items
 
     def as_json(self) -> dict[str, object]:
-        usual = os.environ.get("XOFF_TEST_ENGINE", "vm")
+        usual = os.environ.get("XOFF_TEST_ENGINE", "um")
         engines: set[str] = set()
         packages: set[str] = set()
         for item in self.chosen:
-            if "ready" in getattr(item, "fixturenames", ()):
+            fixtures = getattr(item, "fixturenames", ())
+            engines.update({"vm"} & set(fixtures))
+            if "ready" in fixtures:
                 mark = item.get_closest_marker("engines")
                 engines.update(mark.args if mark else (usual,))
             for mark in item.iter_markers("packages"):

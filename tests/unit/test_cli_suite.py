@@ -46,10 +46,10 @@ def selected(*arguments: str, **environment: str) -> dict[str, Any]:
     [
         (["tests/unit/test_units.py"], [], []),
         (["tests/unit/test_linux_messages.py"], [], ["clang-14", "libbpf-dev", "llvm-14"]),
-        (["tests/lab/test_topologies.py"], ["vm"], []),
+        (["tests/lab/test_topologies.py"], ["um"], []),
         (["tests/lab/test_um.py"], ["um"], []),
         (["tests/lab/test_misbehaviour.py"], ["um", "vm"], []),
-        (["tests/lab/test_captures.py"], ["vm"], ["tshark"]),
+        (["tests/lab/test_captures.py"], ["um"], ["tshark"]),
         (["tests/lab/test_vagrantfile.py", "-k", "finds_the_file_valid"], [], ["vagrant"]),
     ],
 )
@@ -63,7 +63,7 @@ def test_what_some_tests_need_is_what_they_ask_for(
 
 @pytest.mark.slow
 def test_the_engine_of_the_environment_is_what_is_set_up() -> None:
-    assert selected("tests/lab/test_topologies.py", XOFF_TEST_ENGINE="um")["engines"] == ["um"]
+    assert selected("tests/lab/test_topologies.py", XOFF_TEST_ENGINE="vm")["engines"] == ["vm"]
 
 
 @pytest.fixture

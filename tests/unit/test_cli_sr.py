@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote

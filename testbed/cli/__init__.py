@@ -25,6 +25,7 @@ exit codes:
   4    the experiment raised an error
   5    the experiment reached a limit of time, memory or processes
   6    the run is fine, but the lab could not keep its promises (--allow-degraded)
+  7    a defect of xoff itself, with a traceback
   130  interrupted; 143 after SIGTERM, 129 when the terminal has gone
 
 First time here: xoff demo
@@ -112,6 +113,24 @@ def _guarded(arguments: list[str], out: streams.Stream) -> int:
         where = "" if error.filename is None else f"{error.filename}: "
         _complain(f"{where}{error.strerror or error}")
         return 3
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "testbed":
+            return _defect()
+        _complain(
+            f"{sys.executable} has no Python package {error.name}; ./xoff in the source has all that it takes, "
+            "and so has what `pip install` made of that"
+        )
+        return 3
+    except Exception:
+        return _defect()
+
+
+def _defect() -> int:
+    """What ends the command is none of the errors that we know of; 1 would say that a claim failed."""
+    import traceback
+
+    _complain(f"{traceback.format_exc()}this is a defect of xoff; a report of it needs all of these lines")
+    return 7
 
 
 def _perform(arguments: list[str]) -> int:

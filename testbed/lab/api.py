@@ -28,6 +28,11 @@ _POLL_S = 0.01
 _GRACE_S = 10.0
 _LEAST_FREE = 8 << 20
 _STARTS_WITHIN_S = 120.0
+_NO_ROOM = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk is full",
+    errno.EFBIG: "a file is larger than `ulimit -f` allows",
+}
 
 
 class Watcher(Protocol):
@@ -143,9 +148,9 @@ class _Follower:
                     while not self._step(session, stream, time.monotonic() - begin):
                         pass
             except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                if error.errno not in _NO_ROOM:
                     raise
-                self._status = (Status.DISK_FULL, f"the disk is full: {error.filename or self._folder}")
+                self._status = (Status.DISK_FULL, f"{_NO_ROOM[error.errno]}: {error.filename or self._folder}")
             except WireError as error:
                 self._status = (Status.LOST, str(error))
             finally:

@@ -48,6 +48,7 @@ class Exit(enum.IntEnum):
     ERROR = 4  # the experiment raised
     LIMIT = 5  # time, memory or processes
     DEGRADED = 6  # the run is fine but the lab could not keep its promises
+    DEFECT = 7  # an exception that Xoff does not know
     INTERRUPTED = 130
 
 

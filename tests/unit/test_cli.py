@@ -15,6 +15,8 @@ import pytest
 
 import testbed
 from testbed.cli import main
+from testbed.lab import definition
+from testbed.lab.result import Exit
 
 ROOT = Path(__file__).parents[2]
 
@@ -220,6 +222,29 @@ def test_missing_packages_are_named_with_their_reason_before_anything_is_install
     assert said == ["this machine needs:", "  qemu-imaginary  runs the lab", "INSTALL ['qemu-imaginary']"]
     machine.require([present], said.append)
     assert len(said) == 3
+
+
+def test_a_python_package_that_is_missing_is_named_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "rich.table", None)
+    assert main(["list"]) == Exit.MACHINE
+    line = said(capsys)
+    assert "has no Python package rich.table; ./xoff in the source has all that it takes" in line
+    assert "Traceback" not in line
+
+
+def test_an_exception_that_nobody_expected_is_no_failed_claim(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_down() -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(definition, "shipped", break_down)
+    assert main(["list"]) == Exit.DEFECT
+    line = said(capsys)
+    assert "RecursionError: too deep" in line
+    assert "this is a defect of xoff" in line
 
 
 class Terminal:

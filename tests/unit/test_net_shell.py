@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from testbed.errors import UsageError
 from testbed.net import shell
+from testbed.net.views import VIEWS
 
 
 class Incast:
@@ -39,3 +43,9 @@ def test_what_a_topology_does_not_take_is_named_with_what_it_takes(wanted: str, 
 
 def test_what_it_takes_is_passed_on() -> None:
     assert shell.build("incast,4,length=5m,scale=10").given == ((4,), {"length": "5m", "scale": 10})
+
+
+def test_the_page_on_networks_names_every_command_that_shows_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "network.md").read_text()
+    sentence = page.partition("commands show the running network")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`(\w+)` \(", sentence)) >= VIEWS.keys()

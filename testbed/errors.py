@@ -4,6 +4,9 @@ Every error that Xoff raises on purpose is a XoffError, so the command line can 
 and leave tracebacks for real defects. A message names the thing, the value and the way out.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class XoffError(Exception):
     """Something a user can understand and mend; the message is written for them."""
@@ -24,3 +27,17 @@ def plain(text: object) -> str:
     ends of lines and tabs stay.
     """
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in str(text))
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """The way out where `name` is none of the known names: "did you mean s1?", or else what there is."""
+    choices = sorted(known)
+    near = get_close_matches(str(name), choices, 1)
+    return f"did you mean {near[0]}?" if near else f"there {'is' if len(choices) == 1 else 'are'} {listed(choices)}"
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Names in a message, which must not be long."""
+    found = list(names)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return (", ".join(found[:most]) or "none") + more

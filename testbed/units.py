@@ -69,6 +69,10 @@ class Quantity:
     """The largest value: more is a slip of the keyboard, or a scale that went too far."""
     scaling: ClassVar[int]
     """The power of k that takes a real value to the lab, see Scale."""
+    digits: ClassVar[int] = 5
+    """What str() writes before the decimal point at most, if there is a larger unit."""
+    reported: ClassVar[str]
+    """The unit beside a value's number where programs read it, always the same one: see `number`."""
 
     def __init__(self, text: str | Self) -> None:
         if isinstance(text, type(self)):
@@ -161,11 +165,20 @@ class Quantity:
 
     @classmethod
     def _text(cls, value: int) -> str:
-        """The shortest exact text; on a tie the shorter unit, then the larger one."""
+        """The shortest exact text; on a tie the shorter unit, then the larger one. With many digits before the decimal
+        point the unit is a larger one: 1.111112us, not 1111112ps.
+        """
         units = [unit for unit in reversed(cls.printed) if value >= cls.units[unit] or value == 0]
+        units = [unit for unit in units if value < cls.units[unit] * 10**cls.digits] or units[:1]
         texts = [(_decimal(value, cls.units[unit]), unit) for unit in units]
         number, unit = min(texts, key=lambda text: (len("".join(text)), len(text[1])))
         return number + unit
+
+    @property
+    def number(self) -> int | float:
+        """The value in the unit `reported`, an int if it is whole."""
+        exact = Fraction(self._value, self.units[self.reported])
+        return int(exact) if exact.denominator == 1 else float(exact)
 
     def __str__(self) -> str:
         return self._text(self._value)
@@ -230,6 +243,7 @@ class Duration(Quantity):
     printed = ("ps", "ns", "us", "ms", "s")
     limit = 10**21  # 1e9 s, some 31 years
     scaling = 1
+    reported = "ns"
 
     @classmethod
     def from_ps(cls, ps: int) -> Self:
@@ -272,6 +286,7 @@ class Length(Quantity):
     printed = ("mm", "m", "km")
     limit = 10**13  # 1e7 km: the longest real links at k = 1000, and room to spare
     scaling = 1
+    reported = "m"
 
     @classmethod
     def from_mm(cls, mm: int) -> Self:
@@ -301,6 +316,8 @@ class Size(Quantity):
     printed = ("B", "kB", "MB", "GB", "TB", "PB")
     limit = 10**15
     scaling = 0
+    reported = "B"
+    digits = 15  # octets are counted one by one
 
     @classmethod
     def from_bytes(cls, count: int) -> Self:
@@ -330,6 +347,7 @@ class Rate(Quantity):
     printed = ("b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s", "Pb/s")
     limit = 10**15
     scaling = -1
+    reported = "b/s"
 
     @classmethod
     def from_bps(cls, bits_per_second: int) -> Self:
@@ -435,6 +453,20 @@ class Scale:
 
     def __repr__(self) -> str:
         return f"Scale({str(self)!r})"
+
+
+def written(value: object, unit: str) -> str:
+    """A reported number and its unit as people write them: 94522026 and "b/s" are 94.522026Mb/s."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        for kind in (Rate, Length, Duration, Size):
+            inner = round(value * kind.units[unit]) if unit == kind.reported else -1
+            if 0 <= inner <= kind.limit:
+                return str(kind._exactly(inner))
+    elif isinstance(value, list) and unit:
+        return f"[{', '.join(written(item, unit) for item in value)}]"
+    elif isinstance(value, dict) and unit:
+        return f"{{{', '.join(f'{name}: {written(item, unit)}' for name, item in value.items())}}}"
+    return f"{value}" if value is None else f"{value} {unit}".strip()
 
 
 def _decimal(value: int, power_of_ten: int) -> str:

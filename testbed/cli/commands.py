@@ -47,6 +47,7 @@ COMMANDS = {
     "shell": Command(
         "Mininet's command line in the lab, in real time", "shell", "open_shell", "shell_options", installs=True
     ),
+    "lock": Command("lock Python packages for run --with", "packages", "lock", "lock_options"),
     "headroom": Command("what headroom a port needs", "headroom", "headroom", "options", True),
     "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
     "ladder": Command("a diagram of DCBX on a link, from a run's log", "ladder", "draw", "options"),

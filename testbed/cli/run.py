@@ -12,6 +12,7 @@ from pathlib import Path
 
 from testbed.cli import console, streams, ui
 from testbed.cli.arguments import above_zero, whole
+from testbed.cli.packages import having, with_option
 from testbed.cli.ready import engine_option, ready, soonest
 from testbed.errors import UsageError
 from testbed.lab import api, cores, definition
@@ -26,6 +27,7 @@ def experiment_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument("experiment", nargs="+", metavar="EXPERIMENT", help="a name, a FILE.py or FILE.py:NAME")
     what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
     parser.add_argument("--set", action="append", default=[], metavar="K=V", help="set a parameter; may be repeated")
+    with_option(parser)
     run_options(parser)
 
 
@@ -55,7 +57,7 @@ def demo_options(parser: argparse.ArgumentParser) -> None:
 def demo(options: argparse.Namespace) -> int:
     """Show what Xoff does: a lossless read across a WAN, from bare links on, the same on every machine."""
     streams.outlast()
-    options.experiment, options.set = ["cross_dc"], []
+    options.experiment, options.set, options.packages = ["cross_dc"], [], []
     options.engine = options.engine or soonest()
     if not options.json:
         console.stdout.print(
@@ -79,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
     for setting in options.fidelity:
         thresholds = thresholds.changed(setting)
     engine = ready(options.engine)
+    engines = [having(engine, options.packages, experiment) for experiment in chosen]
     cancel = threading.Event()
 
     with ui.Screen(many=options.j > 1 and len(chosen) > 1, quiet_stdout=options.json) as screen:
@@ -88,8 +91,9 @@ def run(options: argparse.Namespace) -> int:
                 return None
             watch = screen.watch(experiment.name)
             try:
+                on = engines[chosen.index(experiment)]
                 return api.run(
-                    experiment, parameters=given, seed=options.seed, out=options.out, on=engine,
+                    experiment, parameters=given, seed=options.seed, out=options.out, on=on,
                     limits=_limits(options, experiment), thresholds=thresholds, watcher=watch, cancel=cancel,
                 )  # fmt: skip
             finally:

@@ -1,7 +1,8 @@
 """`xoff shell`: Mininet's command line in the lab, in the user's own terminal.
 
 On the engine `um` the lab's time stands still at a prompt. While a command runs it is as fast as the user's, or as many
-times as fast as `--speed` says: after each 100 ms the lab waits until it may run on.
+times as fast as `--speed` says: after each 100 ms the lab waits until it may run on. Captures and other files that the
+user leaves in the lab go into a result folder.
 """
 
 from __future__ import annotations
@@ -17,25 +18,34 @@ import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import IO
 
+from testbed.cli import console
 from testbed.cli.arguments import whole
+from testbed.cli.packages import having, with_option
 from testbed.cli.ready import engine_option, ready
 from testbed.errors import UsageError
 from testbed.lab import cache
+from testbed.lab.api import new_folder
+from testbed.lab.collect import OUTPUT_LOG, Collector
 from testbed.lab.engine import Kind as Engine
 from testbed.lab.engine import Ready, Session
 from testbed.lab.fidelity import WINDOW_NS
+from testbed.lab.handle import EVENT_LOG
 from testbed.lab.job import Job, Limits, Terminal, pack
+from testbed.lab.result import Exit
 from testbed.lab.wire import Decoder, Frame, Kind
 from testbed.net import shell as topologies
+from testbed.net.notebook import DCBX_LOG
 
 _FOREVER = 1e9
 _LOOK_S = 0.01
+_INTERRUPT = b"\x03"
 
 
-def shell(topology: str, ready: Ready, speed: float = 1.0) -> int:
-    """Hand the terminal to Mininet on `topology`; return the exit code.
+def shell(topology: str, ready: Ready, out: Path, speed: float = 1.0) -> int:
+    """Hand the terminal to Mininet on `topology`; return the exit code. Files that were left there go below `out`.
 
     `speed`: seconds of virtual time in a second, at most; 0 is no limit.
     """
@@ -45,51 +55,97 @@ def shell(topology: str, ready: Ready, speed: float = 1.0) -> int:
     size = shutil.get_terminal_size()
     terminal = Terminal(size.lines, size.columns, os.environ.get("TERM", "xterm"))
     limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER, memory_mb=ready.memory_mb)
-    job = Job("", topology, {}, limits=limits, reproducible=ready.kind.reproducible, terminal=terminal)
+    further = ready.packages.digest if ready.packages else ""
+    reproducible = ready.kind.reproducible
+    job = Job("", topology, {}, limits=limits, reproducible=reproducible, terminal=terminal, packages=further)
     with cache.owned("shell") as workplace, ready.start(pack(job, held=ready.holds), workplace) as session:
         session.send(Frame.of(Kind.RESIZE, [size.lines, size.columns]))
+        left = workplace / "left"
+        left.mkdir()
         with _raw_terminal(), session.stream.open("rb") as stream:
-            return _converse(session, stream, WINDOW_NS / 1e9 / speed if speed else 0.0)
+            talk = _Conversation(session, left, WINDOW_NS / 1e9 / speed if speed else 0.0)
+            try:
+                code = talk.until_its_end(stream)
+            finally:
+                talk.close()
+        _keep(left, out)
+        return code
 
 
-def _converse(session: Session, stream: Any, window_s: float) -> int:
-    """Pass on what is typed and shown until the shell ends; `window_s`: how long 100 ms of the lab take at least."""
-    decoder = Decoder()
-    stdin = sys.stdin.fileno()
-    resized = [False]
-    previous = signal.signal(signal.SIGWINCH, lambda *_: resized.__setitem__(0, True))
-    failure = ""
-    sampled, resumes_s = False, 0.0
-    try:
-        while True:
-            lost = session.lost()
-            data = stream.read()
-            for frame in decoder.feed(data):
-                if frame.kind in (Kind.OUT, Kind.ERR):
-                    os.write(1, frame.payload)
-                elif frame.kind is Kind.SAMPLE:
-                    sampled = True
-                elif frame.kind is Kind.NOTE:
-                    failure = str(frame.content().get("message", ""))
-                elif frame.kind is Kind.END:
-                    return 4 if failure else 0
-            if lost is not None and not data:
-                raise UsageError(lost)
-            now_s = time.monotonic()
-            if sampled and now_s >= resumes_s:
-                sampled, resumes_s = False, now_s + window_s
-                session.send(Frame(Kind.CONTINUE, b""))
-            if resized[0]:
-                resized[0] = False
-                size = shutil.get_terminal_size()
-                session.send(Frame.of(Kind.RESIZE, [size.lines, size.columns]))
-            if select.select([stdin], [], [], min(_LOOK_S, window_s))[0]:
-                typed = os.read(stdin, 4096)
-                session.send(Frame(Kind.INPUT, typed or b"\x04"))
-                if not typed:
-                    time.sleep(0.1)
-    finally:
-        signal.signal(signal.SIGWINCH, previous)
+class _Conversation:
+    """The terminal on one side, the lab's on the other."""
+
+    def __init__(self, session: Session, left: Path, window_s: float) -> None:
+        """`left`: the folder for what the lab hands out at the end. `window_s`: what 100 ms of it take at least."""
+        self._window_s = window_s
+        self._sampled, self._resumes_s = False, 0.0
+        self._session = session
+        self._collector = Collector(left, lambda data, _: _write(data))
+        self._decoder = Decoder()
+        self._has_network = False
+        self._resized = True
+
+    def until_its_end(self, stream: IO[bytes]) -> int:
+        previous = signal.signal(signal.SIGWINCH, lambda *_: setattr(self, "_resized", True))
+        try:
+            while self._collector.ended is None:
+                lost = self._session.lost()
+                data = stream.read()
+                self._take(data)
+                if lost is not None and not data:
+                    raise UsageError(lost)
+                if self._resized:
+                    self._resized = False
+                    size = shutil.get_terminal_size()
+                    self._session.send(Frame.of(Kind.RESIZE, [size.lines, size.columns]))
+                self._let_time_pass(time.monotonic())
+                if select.select([0], [], [], min(_LOOK_S, self._window_s))[0]:
+                    self._pass_on(os.read(0, 4096))
+        finally:
+            signal.signal(signal.SIGWINCH, previous)
+        return Exit.ERROR if self._collector.failure else Exit.OK
+
+    def close(self) -> None:
+        self._collector.close()
+
+    def _take(self, data: bytes) -> None:
+        self._collector.feed(data)
+        for frame in self._decoder.feed(data):
+            # The network's phase begins when it runs, right before the first prompt.
+            self._has_network = self._has_network or (frame.kind is Kind.NOTE and b'"phase"' in frame.payload)
+            self._sampled = self._sampled or frame.kind is Kind.SAMPLE
+
+    def _let_time_pass(self, now_s: float) -> None:
+        """A lab in virtual time waits for us after each 100 ms."""
+        if self._sampled and now_s >= self._resumes_s:
+            self._sampled, self._resumes_s = False, now_s + self._window_s
+            self._session.send(Frame(Kind.CONTINUE, b""))
+
+    def _pass_on(self, typed: bytes) -> None:
+        """Hand what was typed to the lab. Before there is a prompt Ctrl-C is for us: nobody there could take it."""
+        if _INTERRUPT in typed and not self._has_network:
+            raise KeyboardInterrupt
+        self._session.send(Frame(Kind.INPUT, typed or b"\x04"))
+        if not typed:
+            time.sleep(0.1)
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def _keep(left: Path, out: Path) -> None:
+    """Move captures and other files of the user's into a result folder; without any there is none."""
+    files = [path for path in left.rglob("*") if path.is_file() and path.stat().st_size]
+    if not any(path.name not in (OUTPUT_LOG, EVENT_LOG, DCBX_LOG) for path in files):
+        return
+    folder = new_folder(out, "shell")
+    for path in files:
+        place = folder / path.relative_to(left)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, place)
+    console.say(f"what you left in the lab is in {folder}")
 
 
 @contextmanager
@@ -108,6 +164,8 @@ def shell_options(parser: argparse.ArgumentParser) -> None:
         "topology", metavar="TOPOLOGY", help=f"as in star,8; there are {', '.join(topologies.names())}"
     )
     what.completer = lambda **_: topologies.names()  # type: ignore[attr-defined]
+    with_option(parser)
+    parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="where captures go in the end")
     engine_option(parser, Engine.UM, Engine.UM, Engine.REALTIME, Engine.HOST)
     parser.add_argument(
         "--speed", type=whole(0, 10), default=1, metavar="N",
@@ -118,4 +176,4 @@ def shell_options(parser: argparse.ArgumentParser) -> None:
 def open_shell(options: argparse.Namespace) -> int:
     """Mininet's command line on a topology, in this terminal. On um, time stands still at the prompt."""
     topologies.check(options.topology)
-    return shell(options.topology, ready(options.engine), options.speed)
+    return shell(options.topology, having(ready(options.engine), options.packages), options.out, options.speed)

@@ -20,6 +20,7 @@ from testbed.cli.console import complain, say, shown, stderr, stdout
 from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Result, expectation
 from testbed.lab.result import Status as RunStatus
+from testbed.units import written
 
 
 @contextmanager
@@ -147,11 +148,12 @@ def show(result: Result) -> None:
     claimed = {claim.name for claim in result.claims}
     for figure in result.figures:
         if figure.name not in claimed:
-            table.add_row(f"  {shown(figure.name)}", shown(f"{figure.value} {figure.unit}".strip()), "")
+            table.add_row(f"  {shown(figure.name)}", shown(written(figure.value, figure.unit)), "")
     held, failed = ("✓", "✗") if stdout.encoding.startswith("utf") else ("+", "-")
     for claim in result.claims:
         mark = f"[green]{held}[/green]" if claim.passed else f"[red]{failed}[/red]"
-        table.add_row(f"{mark} {shown(claim.name)}", shown(str(claim.measured)), shown(expectation(claim)))
+        measured = written(claim.measured, claim.unit)
+        table.add_row(f"{mark} {shown(claim.name)}", shown(measured), shown(expectation(claim)))
     if table.row_count:
         stdout.print(table)
     times = result.times

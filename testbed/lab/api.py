@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -65,6 +65,7 @@ def run(
     seed: int = 1,
     out: Path | str = "results",
     on: Ready | engine.Kind | str = engine.Kind.UM,
+    packages: Sequence[str] = (),
     limits: Limits | None = None,
     thresholds: Thresholds | None = None,
     watcher: Watcher | None = None,
@@ -72,8 +73,9 @@ def run(
 ) -> Result:
     """Run an experiment and return its result, which is also in a new folder below `out`.
 
-    `experiment` is one made with `@experiment`, the name of one of Xoff's own, or a Python file. `on` is
-    the engine: `um`, `vm`, `realtime` or `host`. Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
+    `experiment` is one made with `@experiment`, the name of one of Xoff's own, or a Python file. `on` is the engine:
+    `um`, `vm`, `realtime` or `host`, or one that `prepare` has made. `packages` are further Python packages, beside
+    those that the experiment names itself. Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
     """
     watcher = watcher or Silent()
     if not isinstance(experiment, Experiment):
@@ -81,10 +83,12 @@ def run(
     if seed < 0:
         raise UsageError(f"seed {seed}: a whole number from 0 up is expected")
     limits = limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
-    ready = on if isinstance(on, Ready) else engine.prepare(engine.Kind(on), watcher.report)
+    ready = on if isinstance(on, Ready) else engine.prepare(on, watcher.report)
+    ready = ready.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
     if limits.memory_mb is None:
         limits = replace(limits, memory_mb=ready.memory_mb)
-    job = job_for(experiment, dict(parameters or {}), seed, limits, ready.kind.reproducible)
+    further = ready.packages.digest if ready.packages else ""
+    job = job_for(experiment, dict(parameters or {}), seed, limits, ready.kind.reproducible, packages=further)
     folder = new_folder(Path(out), experiment.name)
     follower = _Follower(ready, job, folder, watcher, cancel or threading.Event())
     try:
@@ -231,6 +235,7 @@ class _Follower:
                 xoff=testbed.__version__,
                 commit=commit(),
                 code=self._code,
+                packages=dict(self._ready.packages.versions) if self._ready.packages else {},
             ),
             times=Times(collector.virtual_ns, round(self._wall_s, 3), self._first_line_s),
             files=collector.files,

@@ -162,8 +162,9 @@ class Collector:
                 "expected": dict(bounds),
                 "measured": value,
                 "passed": bool(passed),
+                "unit": str(unit),
             } if bounds.keys() <= BOUNDS.keys():
-                self.claims.append(Claim(name, bounds, value, passed))
+                self.claims.append(Claim(name, bounds, value, passed, unit))
             case {"note": "phase", "phase": str(phase), "begins": bool(begins), "t": int(time_ns)} if phase in {*Phase}:
                 if not self._phases[Phase(phase)].take(begins, time_ns):
                     raise _damage(frame)

@@ -14,7 +14,7 @@ import importlib.util
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, overload
 
 from testbed.errors import UsageError
+from testbed.net import notebook
 from testbed.units import Duration, Quantity, Scale
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class Experiment:
     parameters: tuple[Parameter, ...]
     timeout: Duration
     files: tuple[str, ...]
+    packages: tuple[str, ...]
     source: Path
 
     @property
@@ -140,22 +142,33 @@ class Experiment:
     def perform(self, run: Run, parameters: Mapping[str, Any]) -> None:
         """Run the experiment's function, here and now: the lab calls this."""
         values = self.read_parameters(parameters)
-        with _beside(self.source):
+        with _beside(self.source), notebook.current_is(run):
             self.body(run, **values)
 
 
 @overload
 def experiment(body: Callable[..., None], /) -> Experiment: ...
 @overload
-def experiment(*, timeout: str = "60s", files: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Experiment]: ...
 def experiment(
-    body: Callable[..., None] | None = None, /, *, timeout: str = "60s", files: tuple[str, ...] = ()
+    *, timeout: Duration | str = "60s", files: Sequence[str] = (), packages: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Experiment]: ...
+def experiment(
+    body: Callable[..., None] | None = None,
+    /,
+    *,
+    timeout: Duration | str = "60s",
+    files: Sequence[str] = (),
+    packages: Sequence[str] = (),
 ) -> Experiment | Callable[[Callable[..., None]], Experiment]:
     """Make an experiment of a function: `@experiment`, or `@experiment(timeout="30s")`.
 
     `timeout` is in virtual time. `files` are further files that it needs in the lab, named relative
-    to its own; they are beside it there too.
+    to its own; they are beside it there too. `packages` are Python packages that the image lacks
+    (`testbed.lab.packages`), by name, or lock files, named as `files` are.
     """
+    for name, value in (("files", files), ("packages", packages)):
+        if isinstance(value, str):
+            raise ExperimentError(f"{name}={value!r}: a list is expected, as in {name}=[{value!r}]")
 
     def make(body: Callable[..., None]) -> Experiment:
         source = Path(inspect.getsourcefile(inspect.unwrap(body)) or "").resolve()
@@ -164,14 +177,15 @@ def experiment(
             body=body,
             parameters=_parameters(body),
             timeout=Duration(timeout),
-            files=files,
+            files=tuple(files),
+            packages=tuple(packages),
             source=source,
         )
 
     if body is None:
         return make
-    if not inspect.isfunction(body):
-        raise ExperimentError(f"@experiment is for a function, or takes timeout= and files=; it was given {body!r}")
+    if not callable(body):
+        raise ExperimentError(f"@experiment({body!r}): options have names, as in @experiment(timeout='30s')")
     return make(body)
 
 
@@ -271,7 +285,7 @@ def _import_once(path: Path, name: str | None) -> ModuleType:
         del sys.modules[name]
         raise ExperimentError(
             f"{path} imports {error.name}, which is not here; if the lab has it (Mininet, for one), "
-            "import it inside the experiment's function"
+            "import it inside the experiment's function; packages that the lab lacks come with --with NAME"
         ) from None
     except UsageError as error:
         del sys.modules[name]

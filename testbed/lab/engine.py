@@ -14,18 +14,20 @@ import socket
 import subprocess
 import sys
 import tarfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Protocol
 
-from testbed.errors import UsageError
+from testbed.errors import UsageError, nearest
 from testbed.lab import cache, cores, image, qemu, snapshot
+from testbed.lab import packages as further
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
 from testbed.lab.job import HELD, OURS
+from testbed.lab.packages import Packages
 from testbed.lab.qemu import Machine, QemuError
 from testbed.lab.snapshot import Snapshot
 from testbed.lab.um import disks
@@ -70,6 +72,10 @@ class Ready:
     kind: Kind
     snapshot: Snapshot | None = None
     uml: Uml | None = None
+    packages: Packages | None = None
+    """What a job finds beside the image's packages."""
+    names: tuple[str, ...] = ()
+    """As which they were asked for."""
 
     @property
     def accelerator(self) -> str:
@@ -94,6 +100,13 @@ class Ready:
     def kernel_digest(self) -> str:
         """Of a kernel that Xoff built; a stock kernel is part of the image."""
         return self.uml.kernel.digest if self.uml else ""
+
+    def having(self, names: Sequence[str], report: Report, beside: Path | None = None) -> Ready:
+        """The same engine with these Python packages too; lock files are looked for in the folder `beside`."""
+        more = [str((beside or Path()) / name) if further.is_file(name) else name for name in names]
+        if not set(more) - set(self.names):
+            return self
+        return prepare(self.kind, report, [*self.names, *more])
 
     @contextmanager
     def start(self, job: bytes, folder: Path) -> Iterator[Session]:
@@ -125,19 +138,30 @@ class Uml:
         return UmlMachine(self.kernel.file, {**self.disks, "XOFF_JOB": folder / "job"}, folder, own)
 
 
-def prepare(kind: Kind, report: Report) -> Ready:
-    """Make everything that the engine needs; say what is being made."""
+def prepare(kind: Kind | str, report: Report = lambda _: None, packages: Sequence[str] = ()) -> Ready:
+    """Make everything that the engine needs, with further Python packages in it; say what is being made."""
+    if kind not in list(Kind):
+        raise UsageError(f"there is no engine {kind}; {nearest(kind, Kind)}")
+    kind = Kind(kind)
+    if kind is Kind.HOST and packages:
+        raise UsageError(
+            f"--with {packages[0]}: packages are locked for the lab's Python; on the host engine install them as the "
+            "system does, as in apt-get install python3-numpy"
+        )
+    found = further.ensure(packages, report)
     if kind is Kind.HOST:
         if os.geteuid() != 0:
             raise UsageError("the host engine makes networks on this machine and needs root; use sudo, or --engine vm")
         return Ready(kind, None)
     if kind is Kind.UM:
-        return Ready(kind, uml=_uml(report))
+        return Ready(kind, uml=_uml(report, found), packages=found, names=tuple(packages))
     qemu.program()
     lab = image.ensure(report)
     if kind is Kind.VM:
-        return Ready(kind, snapshot.ensure(lab, qemu.ICOUNT, report))
-    return Ready(kind, _realtime_snapshot(lab, report))
+        return Ready(
+            kind, snapshot.ensure(lab, qemu.ICOUNT, report, packages=found), packages=found, names=tuple(packages)
+        )
+    return Ready(kind, _realtime_snapshot(lab, report, found), packages=found, names=tuple(packages))
 
 
 def is_built(kind: Kind) -> bool:
@@ -150,14 +174,14 @@ def is_built(kind: Kind) -> bool:
     return lab is not None and len(lab.sizes) > 1
 
 
-def _uml(report: Report) -> Uml:
+def _uml(report: Report, packages: Packages | None) -> Uml:
     lab = disks.image_of_root(report)
     kernel = um.ensure(report)
     root = disks.root(lab, report)
-    return Uml(lab, kernel, {"XOFF_ROOT": root, "XOFF_CODE": disks.code(kernel, root, report)})
+    return Uml(lab, kernel, {"XOFF_ROOT": root, "XOFF_CODE": disks.code(kernel, root, report, packages)})
 
 
-def _realtime_snapshot(lab: image.Image, report: Report) -> Snapshot:
+def _realtime_snapshot(lab: image.Image, report: Report, packages: Packages | None) -> Snapshot:
     """With KVM if it really runs the guest: a /dev/kvm alone does not say so."""
     verdict = cache.root() / f"kvm-{platform.release()}-{qemu.version()}.json"
     try:
@@ -168,14 +192,14 @@ def _realtime_snapshot(lab: image.Image, report: Report) -> Snapshot:
             works, why = False, "there is no /dev/kvm that we may use"
     if works:
         try:
-            found = snapshot.ensure(lab, qemu.KVM, report, _KVM_BOOT_SECONDS)
+            found = snapshot.ensure(lab, qemu.KVM, report, _KVM_BOOT_SECONDS, packages)
             report("real time on KVM")
             return found
         except QemuError as error:
             why = str(error).splitlines()[-1].strip()
             verdict.write_text(json.dumps([False, why]))
     report(f"real time without KVM ({why}): the lab will be slow, and short of CPU under load")
-    return snapshot.ensure(lab, qemu.TCG, report)
+    return snapshot.ensure(lab, qemu.TCG, report, packages=packages)
 
 
 class MachineSession:

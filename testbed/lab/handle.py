@@ -44,8 +44,9 @@ class Run:
         return time.monotonic_ns() - self._start_ns
 
     def figure(self, name: str, value: Any, unit: str = "") -> None:
-        """Report a number that the run found."""
-        self._note("figure", name=str(name), value=plain(value), unit=str(unit))
+        """Report a number that the run found. Rates, times, sizes and lengths bring their unit: b/s, ns, B, m."""
+        (found,), own_unit = _as_numbers(value)
+        self._note("figure", name=str(name), value=plain(found), unit=own_unit or str(unit))
 
     def claim(
         self,
@@ -68,8 +69,9 @@ class Run:
             or (bound == "at_most" and measured <= value)
             for bound, value in bounds.items()
         )
-        expected = {bound: plain(value) for bound, value in bounds.items()}
-        self._note("claim", name=str(name), expected=expected, measured=plain(measured), passed=passed)
+        (found, *values), unit = _as_numbers(measured, *bounds.values())
+        expected = {bound: plain(value) for bound, value in zip(bounds, values, strict=True)}
+        self._note("claim", name=str(name), expected=expected, measured=plain(found), passed=passed, unit=unit)
         return passed
 
     def event(self, kind: str, /, **fields: Any) -> None:
@@ -127,6 +129,34 @@ class Run:
             )
         self._notes.write(line)
         self._notes.flush()
+
+
+def _as_numbers(*values: Any) -> tuple[list[Any], str]:
+    """Values with numbers in place of quantities, and the unit of all these numbers.
+
+    Where a value has numbers of several kinds there is no such unit, and each quantity has its own one beside it.
+    """
+    kinds = {kind for value in values for kind in _kinds(value)}
+    unit = kind.reported if len(kinds) == 1 and issubclass(kind := kinds.pop(), Quantity) else ""
+    return [_replaced(value, bool(unit)) for value in values], unit
+
+
+def _kinds(value: Any, nesting: int = DEEPEST) -> Iterator[type]:
+    if isinstance(value, (list, tuple, dict)) and nesting:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _kinds(item, nesting - 1)
+    elif value is not None:  # what could not be measured
+        yield type(value)
+
+
+def _replaced(value: Any, bare: bool, nesting: int = DEEPEST) -> Any:
+    if isinstance(value, Quantity):
+        return value.number if bare else {"value": value.number, "unit": value.reported}
+    if isinstance(value, dict) and nesting:
+        return {name: _replaced(item, bare, nesting - 1) for name, item in value.items()}
+    if isinstance(value, (list, tuple)) and nesting:
+        return [_replaced(item, bare, nesting - 1) for item in value]
+    return value
 
 
 def plain(value: Any, nesting: int = DEEPEST) -> Any:

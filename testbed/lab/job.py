@@ -14,7 +14,10 @@ import testbed
 from testbed.errors import UsageError
 from testbed.lab.definition import Experiment
 from testbed.lab.handle import plain
+from testbed.lab.packages import Packages
 
+PACKAGES = "packages"
+"""Where in the code's folder further Python packages are."""
 HELD = ("testbed", "topologies", "controllers")
 """Packages that users do not change from run to run."""
 OURS = (*HELD, "experiments")
@@ -68,6 +71,8 @@ class Job:
     """Virtual time: start on a round moment, and let the seed reach the kernel's random numbers."""
     terminal: Terminal | None = None
     """Given for a shell on a topology; an experiment has none."""
+    packages: str = ""
+    """The digest of the Python packages that it has beside those of the image."""
 
     def encode(self) -> str:
         """The job as the lab reads it. Wall time is kept outside, and nothing of the lab may depend on it."""
@@ -84,10 +89,13 @@ class Job:
         return cls(**content)
 
 
-def job_for(experiment: Experiment, given: dict[str, Any], seed: int, limits: Limits, reproducible: bool) -> Job:
+def job_for(
+    experiment: Experiment, given: dict[str, Any], seed: int, limits: Limits, reproducible: bool, *, packages: str = ""
+) -> Job:
     """The job that runs `experiment`; parameters are checked here, before anything starts."""
     parameters = {name: plain(value) for name, value in experiment.read_parameters(given).items()}
-    return Job(_place(experiment.source), experiment.name, parameters, seed, limits, reproducible)
+    place = _place(experiment.source)
+    return Job(place, experiment.name, parameters, seed, limits, reproducible, packages=packages)
 
 
 def pack(job: Job, experiment: Experiment | None = None, *, held: Sequence[str] = ()) -> bytes:
@@ -109,9 +117,12 @@ def pack(job: Job, experiment: Experiment | None = None, *, held: Sequence[str] 
     return packed
 
 
-def held(packages: Sequence[str]) -> bytes:
-    """The code that a lab can hold before it has a job, as a tar."""
-    return _tar(_in_lab(read(packages)))
+def held(ours: Sequence[str], packages: Packages | None = None) -> bytes:
+    """The code that a lab can hold before it has a job, as a tar: packages of ours, and further ones."""
+    files = read(ours)
+    if packages is not None:
+        files |= {f"{PACKAGES}/{name}": content for name, content in packages.files().items()}
+    return _tar(_in_lab(files))
 
 
 def code() -> dict[str, bytes]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from testbed.lab import definition
 from testbed.lab.handle import Run
 from testbed.lab.job import Job
+from testbed.net import notebook
 
 
 def perform(job: Job, run: Run, code: Path) -> None:
@@ -14,6 +15,7 @@ def perform(job: Job, run: Run, code: Path) -> None:
     if job.terminal is not None:
         from testbed.net.shell import shell
 
-        shell(job.name)
+        with notebook.current_is(run):
+            shell(job.name)
     else:
         definition.load_file(code / job.source, job.name).perform(run, job.parameters)

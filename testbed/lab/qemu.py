@@ -46,6 +46,8 @@ class Accelerator:
     name: str
     options: tuple[str, ...]
     deterministic: bool
+    job_space_mb: int = JOB_SPACE_MB
+    """Of the memory by which a job, or the code for a snapshot, gets into the machine."""
 
 
 # The instruction clock: one instruction is one nanosecond, and idle time is skipped. The CPU is an old one: all that
@@ -131,7 +133,7 @@ def arguments(image: Image, accelerator: Accelerator, memory: Path, fresh: bool)
         "-device", f"virtserialport,chardev=out,name={OUT_PORT}",
         "-chardev", "socket,id=commands,path=commands,server=on,wait=off",
         "-device", f"virtserialport,chardev=commands,name={COMMAND_PORT}",
-        "-object", f"memory-backend-file,id=job,size={JOB_SPACE_MB}M,mem-path=job,share={share}",
+        "-object", f"memory-backend-file,id=job,size={accelerator.job_space_mb}M,mem-path=job,share={share}",
         "-device", "ivshmem-plain,memdev=job,master=on",
         "-device", "pvpanic", "-action", "panic=pause" if fresh else "panic=exit-failure",
         "-monitor", "unix:monitor,server=on,wait=off",

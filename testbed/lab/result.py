@@ -16,10 +16,11 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.lab.fidelity import Fidelity, Verdict
+from testbed.units import written
 
 RESULT = "result.json"
 DRAFT = f".{RESULT}"
-SCHEMA = 1
+SCHEMA = 2
 BOUNDS = {"equals": "{}", "at_least": "at least {}", "at_most": "at most {}"}
 """What a claim can expect, in words."""
 
@@ -85,6 +86,8 @@ class Claim:
     expected: dict[str, Any]
     measured: Any
     passed: bool
+    unit: str = ""
+    """Of what was measured and of what is expected."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ class Provenance:
     xoff: str
     commit: str
     code: str
+    packages: dict[str, str] = field(default_factory=dict)
+    """Versions of the Python packages that it had beside those of the image."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,8 @@ class Result:
         for claim in self.claims:
             if not claim.passed:
                 raise RunFailed(
-                    f"{self.experiment}: {claim.name}: measured {claim.measured}, expected {expectation(claim)}"
+                    f"{self.experiment}: {claim.name}: measured {written(claim.measured, claim.unit)}, "
+                    f"expected {expectation(claim)}"
                 )
         return self
 
@@ -208,4 +214,4 @@ class Result:
 
 def expectation(claim: Claim) -> str:
     """What a claim expects, in words."""
-    return ", ".join(BOUNDS[bound].format(value) for bound, value in claim.expected.items())
+    return ", ".join(BOUNDS[bound].format(written(value, claim.unit)) for bound, value in claim.expected.items())

@@ -21,10 +21,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from testbed.errors import UsageError
 from testbed.lab import cache, qemu
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
-from testbed.lab.job import HELD, held
+from testbed.lab.job import HELD, LARGEST, held
+from testbed.lab.packages import Packages
 from testbed.lab.qemu import Accelerator, Machine, QemuError
 
 _MEMORY, _STATE, _MANIFEST = "memory", "state", "manifest.json"
@@ -35,6 +37,10 @@ _ROOM = 3 << 30
 _KEPT = 3
 """Snapshots with code in them that stay in the cache, for each machine; the next run makes another if need be."""
 _BOOT_SECONDS = 300.0
+_COMPILE_SECONDS = 1800.0
+"""What compiling large packages may take in the machine, once."""
+_MOST_CODE_MB = 255
+"""The next power of two is what a PCI device's memory has."""
 _ATTEMPTS = 8
 
 
@@ -49,6 +55,7 @@ class Snapshot:
     path: Path
     image: Image
     accelerator: Accelerator
+    packages: Packages | None = None
 
     @property
     def memory(self) -> Path:
@@ -74,11 +81,11 @@ class Snapshot:
             return self._wake(job, folder, own)
         except (QemuError, FileNotFoundError):
             shutil.rmtree(self.path, ignore_errors=True)
-            ensure(self.image, self.accelerator, lambda _: None)
+            ensure(self.image, self.accelerator, lambda _: None, packages=self.packages)
             return self._wake(job, folder, own)
 
     def _wake(self, job: bytes, folder: Path, own: Collection[int] | None) -> Machine:
-        _lay_down(job, folder)
+        _lay_down(job, folder, self.accelerator)
         argv = qemu.arguments(self.image, self.accelerator, self.memory, fresh=False)
         machine = Machine(argv, folder, own, batch=self.accelerator.deterministic)
         try:
@@ -91,9 +98,20 @@ class Snapshot:
         return machine
 
 
-def ensure(image: Image, accelerator: Accelerator, report: Report, boot_seconds: float = _BOOT_SECONDS) -> Snapshot:
-    """The snapshot for this image, accelerator, QEMU and code, from the cache or taken now."""
-    code = held(HELD)
+def ensure(
+    image: Image,
+    accelerator: Accelerator,
+    report: Report,
+    boot_seconds: float = _BOOT_SECONDS,
+    packages: Packages | None = None,
+) -> Snapshot:
+    """The snapshot for this image, accelerator, QEMU, code and further packages, from the cache or taken now."""
+    code = held(HELD, packages)
+    if len(code) > LARGEST:
+        if len(code) > _MOST_CODE_MB << 20:
+            raise UsageError(f"the packages have {len(code) >> 20} MB; the engine vm takes {_MOST_CODE_MB} MB, um more")
+        accelerator = replace(accelerator, job_space_mb=_MOST_CODE_MB + 1)
+        boot_seconds = max(boot_seconds, _COMPILE_SECONDS)
     booted = _place(image, accelerator)
     final = booted.with_name(f"{booted.name}-{hashlib.sha256(code).hexdigest()[:16]}")
 
@@ -124,7 +142,7 @@ def ensure(image: Image, accelerator: Accelerator, report: Report, boot_seconds:
                     boot()
                     put_in()
                 cache.keep_newest(f"{booted.name}-*", _KEPT)
-    return Snapshot(cache.used(final), image, accelerator)
+    return Snapshot(cache.used(final), image, accelerator, packages)
 
 
 def total_size() -> int:
@@ -150,7 +168,7 @@ def _take(
             booted, code = onto
             _copy_sparse(booted / _MEMORY, work / _MEMORY)
             shutil.copyfile(booted / _STATE, work / _STATE)
-            _lay_down(code, work)
+            _lay_down(code, work, accelerator)
         argv = qemu.arguments(image, accelerator, work / _MEMORY, fresh=True)
         with Machine(argv, work, {_any_core()} if accelerator is not qemu.KVM else None) as machine:
             if onto is not None:
@@ -180,11 +198,11 @@ def _take(
     return True
 
 
-def _lay_down(job: bytes, folder: Path) -> None:
+def _lay_down(job: bytes, folder: Path, accelerator: Accelerator) -> None:
     """Put what a machine that starts in `folder` is to find in its job's memory."""
     with (folder / _JOB).open("wb") as out:
         out.write(len(job).to_bytes(8, "little") + job)
-        out.truncate(qemu.JOB_SPACE_MB << 20)
+        out.truncate(accelerator.job_space_mb << 20)
 
 
 def _copy_sparse(source: Path, target: Path) -> None:

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from testbed.errors import XoffError
 from testbed.lab import wire
 from testbed.lab.fidelity import WINDOW_NS
-from testbed.lab.job import Job
+from testbed.lab.job import PACKAGES, Job
 from testbed.lab.wire import Frame, Kind, Sample
 from testbed.linux import kernel
 from testbed.linux.sandbox import ControlGroup, Sandbox
@@ -252,7 +252,11 @@ class Supervisor:
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
         os.chdir(self._out)
         os.environ["PYTHONHASHSEED"] = str(self._job.seed % 2**32)
-        os.environ["PYTHONPATH"] = str(self._code)
+        places = [str(self._code)]
+        if (further := self._code / PACKAGES).is_dir():
+            places.append(str(further))
+            sys.path.append(str(further))
+        os.environ["PYTHONPATH"] = os.pathsep.join(places)
         random.seed(self._job.seed)
         from testbed.lab.handle import Run
         from testbed.lab.perform import perform

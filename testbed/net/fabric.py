@@ -26,7 +26,7 @@ from testbed.agent.parent import Agents
 from testbed.agent.plan import AgentError, AgentPlan, DcbxPlan, Division, HeadroomPlan, PortPlan
 from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static
 from testbed.dcbx.settings import DcbxSettings, PortIdentity
-from testbed.errors import UsageError
+from testbed.errors import UsageError, listed, nearest
 from testbed.frames import Mac
 from testbed.frames.lldp import ChassisId, PortId
 from testbed.frames.lldp_tlvs import Text, TextKind
@@ -123,6 +123,8 @@ class Fabric:
 
     def __init__(self) -> None:
         self.ports: dict[int, PortState] = {}
+        self.known_nodes: Mapping[str, Any] = {}
+        """Mininet's nodes, also those without lossless ports."""
         self._by_name: dict[str, int] = {}
         self.links: list[Any] = []
         self.program: PortProgram | None = None
@@ -266,7 +268,20 @@ class Fabric:
         slot = self._by_name.get(name)
         if slot is not None and slot in self.ports:
             return self.ports[slot]
-        raise FabricError(f"there is no lossless port {name}; there are {', '.join(sorted(self.names()))}")
+        raise FabricError(f"there is no lossless port {name}; {nearest(name, self.names())}")
+
+    def node(self, node: Any) -> Any:
+        """A node of the network by its name; Mininet's own object passes through."""
+        if not isinstance(node, str):
+            if not hasattr(node, "pid"):
+                raise FabricError(
+                    f"{node!r} is no node; a name is expected, as in 'h1', or Mininet's object, net['h1']"
+                )
+            return node
+        known = {port.node.name: port.node for port in self.ports.values()} | dict(self.known_nodes)
+        if node not in known:
+            raise FabricError(f"there is no node {node} in this network; {nearest(node, known)}")
+        return known[node]
 
     def names(self) -> list[str]:
         return [port.name for port in self.ports.values()]
@@ -276,6 +291,8 @@ class Fabric:
         for port in self.ports.values():
             if port.node.name == node and self.far_end(port).node.name == neighbour:
                 return port
+        for name in (node, neighbour):
+            self.node(name)  # it has the better message if there is none
         raise FabricError(f"{node} has no lossless cable to {neighbour}")
 
     def far_end(self, port: PortState) -> PortState:
@@ -284,11 +301,11 @@ class Fabric:
 
     def group(self, port: str, priority: int) -> GroupCounters:
         """What the buffer counted for a priority that came in by a port of a switch."""
-        return self._running().group(self.port(port).slot, _priority(priority))
+        return self._running().group(self.port(port).slot, _checked(priority))
 
     def limits(self, port: str, priority: int) -> GroupLimits:
         """What holds at this moment for a priority that comes in by a port of a switch, in cells."""
-        return self._running().limits(self.port(port).slot, _priority(priority))
+        return self._running().limits(self.port(port).slot, _checked(priority))
 
     def sent(self, port: str) -> PortCounters:
         """What was put into a port's queues."""
@@ -297,18 +314,23 @@ class Fabric:
     def buffer(self, switch: str) -> BufferCounters:
         """A switch's pools."""
         if switch not in self.buffers:
-            raise FabricError(f"{switch} has no buffer; {', '.join(self.buffers)} have")
+            self.node(switch)
+            raise FabricError(f"{switch} has no buffer; {listed(self.buffers)} have")
         return self._running().buffer(self.nodes[switch])
 
     def pfc(self, port: str, priority: int) -> dict[str, Any]:
         """State and counters of PFC for a priority of a port, as its agent has them."""
         state = self.port(port)
-        found: dict[str, Any] = self.snapshot(state.node.name)["ports"][port]["priorities"][_priority(priority)]
+        found: dict[str, Any] = self.snapshot(state.node.name)["ports"][port]["priorities"][_checked(priority)]
         return found
 
     def snapshot(self, node: str) -> dict[str, Any]:
         """State and counters of all ports of a node, as its agent has them."""
-        return self._agents().snapshot(node)
+        agents = self._agents()
+        if node not in self.nodes:
+            self.node(node)
+            raise FabricError(f"{node} has no lossless ports; {nearest(node, self.nodes)}")
+        return agents.snapshot(node)
 
     def events(self) -> list[LoggedEvent]:
         """What agents logged so far: pauses sent and obeyed, thresholds, drops, storms."""
@@ -434,7 +456,7 @@ class Fabric:
         return sum(sum(group.used) for group in self._groups(self.buffers if by is None else by, priorities))
 
     def _groups(self, switches: Container[str], priorities: Iterable[int]) -> Iterator[GroupCounters]:
-        for port, priority in product(self.ports.values(), priorities):
+        for port, priority in product(self.ports.values(), [_checked(priority) for priority in priorities]):
             if port.node.name in switches:
                 yield self._running().group(port.slot, priority)
 
@@ -747,14 +769,14 @@ class Fabric:
             self.socket(intf.node).send(requests)
 
 
-def _priority(priority: int) -> int:
-    if type(priority) is not int or not 0 <= priority <= 7:
-        raise FabricError(f"a priority is a whole number from 0 to 7, and not {priority!r}")
-    return priority
-
-
 def _namespace_of(node: Any) -> int:
     return os.open(f"/proc/{node.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _checked(priority: int) -> int:
+    if type(priority) is not int or priority not in range(8):
+        raise FabricError(f"priority {priority!r} does not exist; there are 0 to 7")
+    return priority
 
 
 def _limits(group: GroupSettings) -> GroupLimits:

@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from operator import sub
 from typing import Any
@@ -31,7 +31,7 @@ _NUMBER, _SENT_NS = 0, 1
 _HEADERS = 42
 """Octets of Ethernet, IPv4 and UDP headers in a frame."""
 _WIRE = 24
-_SHORTEST = Size("60B")
+_SHORTEST, _LONGEST = Size("60B"), Size("1514B")
 _FIRST_PORT = 20_000
 _SO_PRIORITY, _SO_SNDTIMEO, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 12, 21, 32, 33
 _RECEIVE_BUFFER = 256 << 20
@@ -45,12 +45,17 @@ class FlowError(XoffError):
     """A flow that did not come about."""
 
 
-@dataclass(frozen=True, init=False)
+class FlowOptionError(FlowError, UsageError):
+    """A flow that cannot be."""
+
+
+@dataclass(frozen=True)
 class Flow:
-    """One sender and one receiver, by Mininet's objects, `net["h1"]`. Quantities may be text, as in "1Mb/s".
+    """One sender and one receiver: hosts' names, or Mininet's objects.
 
     `frame` is the size of each frame without FCS. Without `rate` the flow takes what its port gives; a rate counts what
     is on the wire. It ends after `count` datagrams or `duration`, or when the run stops it. `start` is when it begins.
+    Rates, sizes and times are given as people write them: "4Mb/s", "64B", "1s".
     """
 
     source: Any
@@ -62,9 +67,9 @@ class Flow:
     duration: Duration | None
     start: Duration
     ecn: Ecn | None
-    """The ECN field of the datagrams; the receiver then counts what it has become. None: not ECT, and nobody looks."""
+    """The ECN field of the datagrams; the receiver then counts what it has become. None: not ECT, and not counted."""
     dscp: int | None
-    """DSCP of the datagrams; by default 8 x priority. -1: none, only the socket's priority says it."""
+    """DSCP of the datagrams; by default 8 x priority. -1: none, only the socket has the priority."""
     buffer: Size
     """What the sender's socket holds before it waits."""
 
@@ -83,30 +88,43 @@ class Flow:
         dscp: int | None = None,
         buffer: Size | str = "256kB",
     ) -> None:
-        for name, node in (("source", source), ("target", target)):
-            if not hasattr(node, "pid"):
-                raise UsageError(f"a flow's {name} is a host of the network, as in net['h1'], and not {node!r}")
-        quantities = {
-            "frame": Size(frame),
-            "rate": None if rate is None else Rate(rate),
-            "duration": None if duration is None else Duration(duration),
-            "start": Duration(start),
-            "buffer": Size(buffer),
-        }
-        numbers = {"priority": (priority, 0, 7), "count": (count, 0, None), "dscp": (dscp, -1, 63), "ecn": (ecn, 0, 3)}
-        for name, (value, least, most) in numbers.items():
-            optional = name != "priority"
-            if value is None and optional:
-                continue
-            if not isinstance(value, int) or value < least or (most is not None and value > most):
-                up_to = "up" if most is None else f"to {most}"
-                raise UsageError(f"a flow's {name} is a whole number from {least} {up_to}, and not {value!r}")
-        others = {"source": source, "target": target, "priority": priority, "count": count, "dscp": dscp}
-        for name, value in {**quantities, **others, "ecn": None if ecn is None else Ecn(ecn)}.items():
+        try:
+            values = {
+                "source": source,
+                "target": target,
+                "priority": priority,
+                "frame": Size(frame),
+                "rate": None if rate is None else Rate(rate),
+                "count": count,
+                "duration": None if duration is None else Duration(duration),
+                "start": Duration(start),
+                "ecn": None if ecn is None else Ecn(ecn),
+                "dscp": dscp,
+                "buffer": Size(buffer),
+            }
+        except ValueError as error:  # of units, which name the value, and of Ecn
+            raise FlowOptionError(f"flow from {source} to {target}: {error}") from None
+        for name, value in values.items():
             object.__setattr__(self, name, value)
-        if self.frame < _SHORTEST:
-            raise UsageError(
-                f"a flow's frames are {self.frame} long; they need {_SHORTEST}, without FCS, to be numbered"
+        self._check()
+
+    def _check(self) -> None:
+        flow = f"flow from {self.source} to {self.target}"
+        for name, value, possible, meaning in (
+            ("priority", self.priority, range(8), "0 to 7"),
+            ("dscp", self.dscp, range(-1, 64), "0 to 63, or -1 for none"),
+            ("count", self.count, range(2**62), "a whole number of datagrams, 0 or more"),
+        ):
+            if value is not None and (type(value) is not int or value not in possible):
+                raise FlowOptionError(f"{flow}: {name} is {value!r}; {meaning} is expected")
+        if not _SHORTEST <= self.frame <= _LONGEST:
+            raise FlowOptionError(
+                f"{flow}: its frames are {self.frame} long; without FCS {_SHORTEST} to {_LONGEST} are possible: the "
+                "shortest can be numbered, and the longest needs no fragments"
+            )
+        if self.rate is not None and not self.rate.bps:
+            raise FlowOptionError(
+                f"{flow}: a rate of {self.rate} sends nothing; without rate it is what the port takes"
             )
         if self.rate is not None and not self.rate.bps:
             raise UsageError("a flow of 0b/s sends nothing; give a rate above zero, or none for what its port gives")
@@ -170,10 +188,13 @@ WINDOW_NS = 10_000_000
 class Flows:
     """Running flows; `with Flows(...) as flows` starts them, and the end of the block stops and counts them."""
 
-    def __init__(self, flows: Sequence[Flow], settle: Duration | None = None) -> None:
+    def __init__(self, flows: Sequence[Flow], settle: Duration | str | None = None) -> None:
         """`settle` is how long to wait at the end for what is still on its way, at most."""
-        self._flows = list(flows)
-        self._settle = settle or Duration("20s")
+        fabric = Fabric.current()
+        self._flows = [
+            replace(flow, source=fabric.node(flow.source), target=fabric.node(flow.target)) for flow in flows
+        ]
+        self._settle = Duration("20s") if settle is None else Duration(settle)
         # [0]: senders may run; [1]: receivers may stop; [2]: when the flows begin, 0 as long as somebody is not ready;
         # the rest: which process is ready.
         self._state = mmap.mmap(-1, 8 * (3 + 2 * len(self._flows)))
@@ -275,11 +296,14 @@ class Flows:
 
         def body() -> None:
             try:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started us, and then counts what came
                 kernel.die_with_parent()
                 kernel.enter_network_of(node.pid)
                 writer.send(work(argument, ready))
             except (OSError, XoffError) as error:
                 writer.send(f"flow at {node.name}: {error}")
+            except Exception as error:
+                writer.send(f"flow at {node.name}: {type(error).__name__}: {error}")
             # To end a process takes milliseconds of the lab's only CPU, while others are to send on time.
             signal.pause()
 
@@ -357,6 +381,17 @@ class Flows:
         return {index: count.plain() for index, count in counts.items()}
 
 
+def _answer(reader: Any) -> Any:
+    """What a process of a flow found; its failure is an error here."""
+    try:
+        answer = reader.recv()
+    except EOFError:
+        raise FlowError("a flow's process was killed, so what it counted is not known") from None
+    if isinstance(answer, str):
+        raise FlowError(answer)
+    return answer
+
+
 class _Count:
     """What arrived of one flow."""
 
@@ -416,17 +451,6 @@ class _Count:
     def plain(self) -> dict[str, Any]:
         names = ("received", "doubled", "out_of_order", "ecn", "first_ns", "last_ns", "worst_delay_ns", "windows")
         return {name: getattr(self, name) for name in names}
-
-
-def _answer(reader: Any) -> Any:
-    """What a flow's process sends when it has done its work."""
-    try:
-        answer = reader.recv()
-    except EOFError:
-        raise FlowError("a process of a flow ended without an answer; what it printed says why") from None
-    if isinstance(answer, str):
-        raise FlowError(answer)
-    return answer
 
 
 def _listener(flow: Flow, port: int) -> socket.socket:

@@ -10,10 +10,14 @@ from typing import Any
 from mininet.link import Intf, Link
 
 from testbed.frames import Mac
-from testbed.net.cable import Cable, CableError
+from testbed.net.cable import Cable
 from testbed.net.fabric import Fabric, Mismatch
+from testbed.net.options import CABLE_WORDS, LINK, LINK_OF_MININET, OptionError, cable_of, refuse_unknown
 from testbed.net.port import Port
 from testbed.units import Scale
+
+_GIVEN_BY_MININET = ("intf", "fast")
+"""What Mininet gives every link, whatever its class."""
 
 
 class LosslessIntf(Intf):
@@ -88,7 +92,9 @@ class LosslessIntf(Intf):
 
 
 class LosslessLink(Link):
-    """A cable. Options: `cable`, `scale`, and `settings1`, `settings2` for the ports at its ends."""
+    """A cable. Options: `cable` or words that describe one (`testbed.net.options`), `scale`, and `settings1` and
+    `settings2` for the ports at its ends.
+    """
 
     def __init__(
         self,
@@ -108,15 +114,19 @@ class LosslessLink(Link):
         mismatch: Mismatch | str = Mismatch.REFUSE,
         params1: dict[str, Any] | None = None,
         params2: dict[str, Any] | None = None,
-        **_: Any,
+        **others: Any,
     ) -> None:
+        where = f"link of {node1.name} and {node2.name}"
+        refuse_unknown(where, others, (*LINK, *LINK_OF_MININET, *_GIVEN_BY_MININET))
+        described = {word: others.get(word) for word in CABLE_WORDS}
         port1 = node1.newPort() if port1 is None else port1
         port2 = node2.newPort() if port2 is None else port2
         self.fabric = Fabric.current()
         self.fabric.mismatch = Mismatch(mismatch)
-        self.cable = Cable() if cable is None else cable
-        if not isinstance(self.cable, Cable):
-            raise CableError(f"the cable of {node1.name} and {node2.name} is {cable!r}; write Cable('10Gb/s', '5m')")
+        self.cable = cable_of(where, {"cable": cable, **described}, Cable())
+        for name, settings in (("settings1", settings1), ("settings2", settings2)):
+            if not isinstance(settings, Port | None):
+                raise OptionError(f"{where}: {name} is {settings!r}; write Port(...)")
         self.scale = Scale(scale)
         names = intfName1 or self.intfName(node1, port1), intfName2 or self.intfName(node2, port2)
         slots = self.fabric.connect((node1, names[0], addr1), (node2, names[1], addr2), self.cable.in_lab(self.scale))

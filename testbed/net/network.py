@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+import errno
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from mininet.link import TCLink
 from mininet.log import setLogLevel
@@ -13,32 +15,53 @@ from mininet.node import OVSBridge
 from mininet.topo import Topo
 
 from testbed.linux import ovs
-from testbed.net.fabric import Fabric
+from testbed.net import notebook
+from testbed.net.fabric import Fabric, FabricError
 from testbed.net.losses import account
+from testbed.net.notebook import DCBX_LOG, Notebook
 from testbed.net.topo import LosslessTopo
 
-DCBX_LOG = "dcbx.jsonl"
-"""In a result folder: every LLDP frame and every change, for `xoff ladder`."""
+_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256, 4
+"""Files that are open anyway, and those for each node: its shell's two ends, a socket, and some room."""
 
 
-class Notebook(Protocol):
-    """Where a network's history goes: a `Run`."""
+class Network(Mininet):
+    """Mininet's network with the fabric of its lossless ports."""
 
-    def history(self, lines: Callable[[int], Iterable[str]]) -> None: ...
-    def agent_lateness(self, worst_ns: int) -> None: ...
-    def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None: ...
-    def figure(self, name: str, value: Any) -> None: ...
-    def claim(self, name: str, measured: Any, *, equals: Any) -> object: ...
-    def network_is_up(self) -> AbstractContextManager[None]: ...
+    fabric: Fabric
+
+    def __getitem__(self, name: str) -> Any:
+        return self.getNodeByName(name)
+
+    def getNodeByName(self, *names: str) -> Any:
+        """One node, or a list of several."""
+        found = [self.fabric.node(name) for name in names]
+        return found[0] if len(found) == 1 else found
+
+    get = getNodeByName
+
+
+def _require_descriptors(nodes: int) -> None:
+    """Mininet keeps files open for each node; let it have what the system allows, and refuse what is beyond."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _DESCRIPTORS + nodes * _DESCRIPTORS_OF_NODE
+    if needed > hard:
+        most = (hard - _DESCRIPTORS) // _DESCRIPTORS_OF_NODE
+        raise FabricError(f"a network of {nodes} nodes is too large: at most {most} are possible here")
+    if needed > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 @contextmanager
-def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **options: Any) -> Iterator[Mininet]:
+def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **options: Any) -> Iterator[Network]:
     """Start `topo`; `log` and `options` are Mininet's. Without lossless parts it gets OVS bridges and shaped links.
 
-    With `run`, what the agents logged goes into the run's event log at the end, and what was said in DCBX into a
-    file of its own.
+    What the agents logged goes into the event log of `run` at the end, and what was said in DCBX into a file of its
+    own. In an experiment `run` is that experiment's.
     """
+    run = run or notebook.current()
+    if not isinstance(topo, Topo):
+        raise FabricError(f"network({topo!r}): a topology is expected, as in network(Incast(2)), not its class or name")
     setLogLevel(log)
     Mininet.inited = True  # its set-up tunes settings of the whole machine, which a sandbox has not
     chosen = {"controller": None, "autoSetMacs": True} | options
@@ -48,9 +71,18 @@ def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **opt
     fabric = Fabric.current()
     net = None
     try:
-        net = Mininet(topo=topo, build=False, **chosen)
-        net.fabric = fabric
-        net.build()
+        net = Network(topo=topo, build=False, **chosen)
+        net.fabric, fabric.known_nodes = fabric, net.nameToNode
+        _require_descriptors(len(topo.nodes()))
+        try:
+            net.build()
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM):
+                raise
+            raise FabricError(
+                f"a network of {len(topo.nodes())} nodes is too large here ({error.strerror}): each node is a process "
+                "and has files open; --processes and --memory raise an experiment's limits"
+            ) from error
         net.start()
         fabric.start()  # for a network without switches, whose start would have done it
         with run.network_is_up() if run is not None else nullcontext():

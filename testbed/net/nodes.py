@@ -12,6 +12,10 @@ from mininet.node import Node, Switch
 
 from testbed.linux.vswitch import Vswitch
 from testbed.net.fabric import Fabric, FabricError
+from testbed.net.options import LEAF, ROUTER, SWITCH, refuse_unknown
+
+_GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")
+"""What Mininet gives nodes, whatever their class."""
 
 
 class LosslessSwitch(Switch):
@@ -22,7 +26,10 @@ class LosslessSwitch(Switch):
 
     forwards = bridges = True
 
+    known: tuple[str, ...] = SWITCH
+
     def __init__(self, name: str, **params: Any) -> None:
+        refuse_unknown(f"switch {name}", params, (*self.known, *_GIVEN_BY_MININET))
         super().__init__(name, **params | {"inNamespace": True})
 
     def start(self, controllers: Sequence[Any]) -> None:
@@ -59,6 +66,7 @@ class LosslessLeaf(LosslessSwitch):
     """
 
     steered = True
+    known = LEAF
 
     @property
     def vswitch(self) -> Vswitch:
@@ -79,6 +87,10 @@ class LosslessRouter(Node):
 
     forwards = True
     bridges = False
+
+    def __init__(self, name: str, **params: Any) -> None:
+        refuse_unknown(f"router {name}", params, (*ROUTER, *_GIVEN_BY_MININET))
+        super().__init__(name, **params)
 
     def config(self, **params: Any) -> Any:
         done = super().config(**params)

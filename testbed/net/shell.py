@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import testbed
 import topologies
 from testbed.errors import UsageError
 
@@ -22,10 +24,30 @@ def shell(wanted: str) -> None:
     from testbed.net.network import network
 
     commands.install()
-
     with network(topo, log="output") as net:
         print(f"*** {wanted}: {len(net.hosts)} hosts, {len(net.switches)} switches; `help` for commands, `exit` to end")
-        CLI(net)
+        try:
+            CLI(net)
+        finally:
+            commands.end()
+
+
+def with_our_file(words: Sequence[str]) -> list[str]:
+    """The arguments of Mininet's own command, with Xoff's file for its --custom where it is in the lab.
+
+    The documentation names it as from Xoff's folder, in which the shell is not.
+    """
+    ours, left, files = str(Path(testbed.__path__[0]) / "mn.py"), [], []
+    given = iter(words)
+    for word in given:
+        if word == "--custom" or word.startswith("--custom="):
+            name = next(given, "") if word == "--custom" else word.partition("=")[2]
+            files += [
+                one for one in name.split(",") if one and (Path(one).exists() or not one.endswith("testbed/mn.py"))
+            ]
+        else:
+            left.append(word)
+    return ["--custom", ",".join([ours, *(one for one in files if Path(one).resolve() != Path(ours))]), *left]
 
 
 def build(wanted: str) -> Any:

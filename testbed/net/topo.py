@@ -11,18 +11,30 @@ class Pair(LosslessTopo):
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import inspect
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from mininet.topo import Topo
 
-from testbed.errors import UsageError
+from testbed.errors import UsageError, nearest
+from testbed.net import options as words
 from testbed.net.cable import Cable
 from testbed.net.fabric import Mismatch
 from testbed.net.link import LosslessLink
 from testbed.net.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
 from testbed.net.port import Buffer, Port
 from testbed.units import Scale
+
+_OF_ALL = ("scale", "cable", *words.CABLE_WORDS, "port", "buffer", "mismatch")
+_ANYTHING = "**"
+_OF_MININET = ("hopts", "sopts", "lopts")
+
+
+def _is_foreign(options: dict[str, Any]) -> bool:
+    """Is it of a class that is not ours, whose options we cannot know?"""
+    kind = options.get("cls")
+    return kind is not None and not getattr(kind, "__module__", "").startswith("testbed.net.")
 
 
 class TopoError(UsageError):
@@ -32,9 +44,11 @@ class TopoError(UsageError):
 class LosslessTopo(Topo):
     """Mininet's Topo with lossless switches, routers and cables.
 
-    Options of every topology, beside its own: `scale`, `cable` (or `rate`, and `length` or `delay`) for links that name
-    no cable, `port` and `buffer` for nodes that name none, and `mismatch`: what to do if ports of a path map priorities
-    differently ("refuse", "warn" or "ignore").
+    Options of every topology, beside its own: `scale`, `cable` (or `rate` or `bw`, `length` or `delay`, `loss`) for
+    links that name no cable, `port` and `buffer` for nodes that name none, and `mismatch`: what to do if ports of a
+    path map priorities differently ("refuse", "warn" or "ignore"). Mininet's `hopts`, `sopts` and `lopts` are further
+    defaults of hosts, switches and links. What is none of these and no argument of `build` is refused, and so is an
+    unknown option of a node or a link.
     """
 
     OPTIONS = ("scale", "cable", "rate", "length", "delay", "port", "buffer", "mismatch")
@@ -50,20 +64,27 @@ class LosslessTopo(Topo):
         self.scale = Scale(options.pop("scale", self.scale))
         self.port = options.pop("port", self.port)
         self.buffer = options.pop("buffer", self.buffer)
-        self.mismatch = Mismatch(options.pop("mismatch", self.mismatch))
-        if "cable" in options:
-            self.cable = options.pop("cable")
-        elif options.keys() & {"rate", "length", "delay"}:
-            rate = options.pop("rate", self.cable.rate)
-            length, delay = options.pop("length", None), options.pop("delay", None)
-            self.cable = Cable(rate, length or (None if delay else self.cable.length), delay=delay)
+        mismatch = options.pop("mismatch", self.mismatch)
+        self.choose(list(Mismatch), mismatch=mismatch)
+        self.mismatch = Mismatch(mismatch)
+        kind, own = type(self).__name__, self._arguments()
+        described = {word: options.pop(word) for word in ("cable", *words.CABLE_WORDS) if word in options.keys() - own}
+        self.cable = words.cable_of(kind, described, self.cable)
+        for name, given, type_ in (("port", self.port, Port), ("buffer", self.buffer, Buffer)):
+            if not isinstance(given, type_):
+                raise TopoError(f"{kind}: {name} is {given!r}; write {name}={type_.__name__}(...)")
+        if _ANYTHING not in own:
+            words.refuse_unknown(kind, options, (*own, *_OF_ALL, *_OF_MININET))
         super().__init__(*args, **options)
 
     def addHost(self, name: str, **options: Any) -> str:
+        options = self._checked("addHost", name, self.hopts | options, words.HOST)
         added: str = super().addHost(name, **{"port": self.port} | options)
         return added
 
     def addSwitch(self, name: str, **options: Any) -> str:
+        known = words.LEAF if options.get("cls") is LosslessLeaf else words.SWITCH
+        options = self._checked("addSwitch", name, self.sopts | options, known)
         defaults = {"cls": LosslessSwitch, "buffer": self.buffer, "port": self.port, "next_hop": self.next_hop}
         added: str = super().addSwitch(name, **defaults | options)
         return added
@@ -73,6 +94,7 @@ class LosslessTopo(Topo):
         return self.addSwitch(name, cls=LosslessLeaf, controller=controller, **options)
 
     def addRouter(self, name: str, **options: Any) -> str:
+        options = self._checked("addRouter", name, options, words.ROUTER)
         defaults = {"cls": LosslessRouter, "buffer": self.buffer, "port": self.port}
         added: str = super().addHost(name, **defaults | options)
         return added
@@ -80,8 +102,33 @@ class LosslessTopo(Topo):
     def addLink(
         self, node1: str, node2: str, port1: int | None = None, port2: int | None = None, **options: Any
     ) -> Any:
+        where = f"addLink({node1}, {node2})"
+        for node in (node1, node2):
+            if node not in self.nodes():
+                raise TopoError(f"{where}: there is no node {node}; {nearest(node, self.nodes())}, or add it first")
+        options = self.lopts | options
+        if not _is_foreign(options):
+            words.refuse_unknown(where, options, (*words.LINK, *words.LINK_OF_MININET))
+            options["cable"] = words.cable_of(where, options, self.cable)
+            for word in words.CABLE_WORDS:
+                options.pop(word, None)
         defaults = {"cls": LosslessLink, "cable": self.cable, "scale": self.scale, "mismatch": self.mismatch}
         return super().addLink(node1, node2, port1, port2, **defaults | options)
+
+    def _checked(self, method: str, name: str, options: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
+        """The options of a node, if there are such."""
+        where = f"{method}({name})"
+        if name in self.nodes():
+            raise TopoError(f"{where}: there is a node {name} already; give this one another name")
+        if not _is_foreign(options):
+            words.refuse_unknown(where, options, known)
+        return options
+
+    @classmethod
+    def _arguments(cls) -> set[str]:
+        """The names of `build`'s own arguments; `**` for one that takes any."""
+        parameters = list(inspect.signature(cls.build).parameters.values())[1:]
+        return {_ANYTHING if one.kind is one.VAR_KEYWORD else one.name for one in parameters}
 
     def next_hop(self, switch: str, host: str) -> str | None:
         """The neighbour by which a switch sends frames to a host, where there are loops; None: the shortest way."""

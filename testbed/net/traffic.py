@@ -41,7 +41,7 @@ def ping(source: Any, target: Any, wait: Duration | None = None) -> Duration:
         found, said = _ping(source, target, left)
         if found is not None:
             return found
-    raise TrafficError(f"{source} gets no answer from {target} ({target.IP()}) within {patience}: {said}")
+    raise TrafficError(f"{source} gets no answer from {target} within {patience}: {said}")
 
 
 def probe(source: Any, target: Any, wait: Duration | None = None) -> Duration | None:
@@ -50,6 +50,7 @@ def probe(source: Any, target: Any, wait: Duration | None = None) -> Duration | 
 
 
 def _ping(source: Any, target: Any, seconds: float) -> tuple[Duration | None, str]:
+    source, target = Fabric.current().node(source), Fabric.current().node(target)
     answer = source.cmd("ping", "-c", "1", "-W", f"{max(seconds, 0.001):.3f}", target.IP())
     found = re.search(r"time=([0-9.]+) ms", answer)
     said = " ".join(line for line in answer.split("\n")[1:] if line.strip()).strip()
@@ -62,8 +63,9 @@ def _ways(fabric: Fabric | None) -> Duration:
     return sum((port.cable.delay for port in ports if not port.slot & 1), Duration("0s"))
 
 
-def iperf3(source: Any, target: Any, duration: Duration) -> Flow:
+def iperf3(source: Any, target: Any, duration: Duration | str) -> Flow:
     """A TCP flow by iperf3's library, with its client at `source` and its server at `target`."""
+    source, target, duration = Fabric.current().node(source), Fabric.current().node(target), Duration(duration)
     seconds = duration // Duration("1s")
     if not seconds or duration != Duration("1s") * seconds:
         raise TrafficError(f"iperf3 measures whole seconds, not {duration}")

@@ -1,16 +1,15 @@
-"""A running network in tables: pauses, buffers, ECN, and what each port was told. Plain text, for any terminal."""
+"""A running network in tables: pauses, buffers, ECN, DCBX, headroom, WAN. Plain text, for any terminal."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from testbed.dcbx import show
-from testbed.linux import qdiscs
-from testbed.linux.port_program import DROP_REASONS
+from testbed.net import readings
 from testbed.net.fabric import Fabric, PortState
 from testbed.net.queues import PRIORITIES
+from testbed.net.readings import Reading, by_node, since
 from testbed.priority.settings import Trust
 
 Row = Sequence[object]
@@ -33,114 +32,119 @@ def table(heads: Sequence[str], rows: Iterable[Row]) -> str:
     return "\n".join(out) + "\n"
 
 
-def pfc(fabric: Fabric, wanted: str = "") -> str:
+def pfc(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
     """Pauses of each priority that has PFC, or had any."""
     rows: list[Row] = []
     ignored: list[str] = []
-    for node, ports in _by_node(fabric, wanted):
-        snapshot = fabric.snapshot(node)
-        for port in ports:
-            seen = snapshot["ports"][port.name]
-            for reason, count in seen["ignored_frames"].items():
-                if count:
-                    ignored.append(f"{port.name} ignored {count} frames: {reason.replace('_', ' ')}")
-            for state in seen["priorities"]:
-                dropped = sum(state["ignored"].values())
-                if not (state["enabled"] or dropped):
-                    continue
-                until = state["paused_until_ns"]
-                rows.append(
-                    (
-                        port.name,
-                        state["priority"],
-                        "on" if state["enabled"] else "off",
-                        "storm" if state["stormed"] else f"{_ms(until - snapshot['now_ns'])}" if until else "-",
-                        _ms(state["paused_ns"]),
-                        state["xoff_received"],
-                        state["xon_received"],
-                        state["pause_expired"],
-                        state["xoff_sent"],
-                        state["xoff_refreshed"],
-                        state["xon_sent"],
-                        dropped,
-                    )
+    for port, seen in since(readings.pfc(fabric, wanted), before).items():
+        for reason, count in seen["ignored_frames"].items():
+            if count:
+                ignored.append(f"{port} ignored {count} frames: {reason.replace('_', ' ')}")
+        for state in seen["priorities"]:
+            dropped = sum(state["ignored"].values())
+            if not (state["enabled"] or dropped):
+                continue
+            until = state["paused_until_ns"]
+            rows.append(
+                (
+                    port,
+                    state["priority"],
+                    "on" if state["enabled"] else "off",
+                    "storm" if state["stormed"] else f"{_ms(until - seen['now_ns'])}" if until else "-",
+                    _ms(state["paused_ns"]),
+                    state["xoff_received"],
+                    state["xon_received"],
+                    state["pause_expired"],
+                    state["xoff_sent"],
+                    state["xoff_refreshed"],
+                    state["xon_sent"],
+                    dropped,
                 )
+            )
     heads = ("port", "prio", "PFC", "paused for ms", "paused ms", "XOFF in", "XON in", "expired")
     return table((*heads, "XOFF out", "again", "XON out", "ignored"), rows) + "".join(f"{line}\n" for line in ignored)
 
 
-def buffers(fabric: Fabric, wanted: str = "") -> str:
+def buffers(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
     """Each switch's pools, then each group that is lossless or was used."""
     out = []
-    for node, ports in _by_node(fabric, wanted):
-        settings = fabric.buffers.get(node)
-        if settings is None:
-            continue
-        pools = fabric.buffer(node)
-        names = ("guaranteed", "shared", "headroom")
-        used = ", ".join(
-            f"{name} {pools.used[kind]} (most {pools.high_water[kind]}) of {pools.size[kind]}"
-            for kind, name in enumerate(names)
-        )
-        out.append(f"{node}: cells of {settings.cell_bytes} B: {used}\n")
+    for node, switch in since(readings.buffers(fabric, wanted), before).items():
+        pools = ", ".join(f"{name} {used} (most {switch['most'][name]}) of {switch['size'][name]}"
+                          for name, used in switch["used"].items())  # fmt: skip
+        out.append(f"{node}: cells of {switch['cell_bytes']} B: {pools}\n")
         rows: list[Row] = []
-        free = pools.size[1] - pools.used[1]
-        for port in ports:
-            number = port.node.ports[port.intf]
-            for priority in PRIORITIES:
-                group, counted = settings.group(number, priority), fabric.group(port.name, priority)
-                drops = zip(counted.dropped_frames, DROP_REASONS, strict=True)
-                lost = [f"{frames} {reason}" for frames, reason in drops if frames]
-                if not (group.lossless or counted.admitted_frames or lost):
-                    continue
-                rows.append(
-                    (
-                        port.name,
-                        priority,
-                        "lossless" if group.lossless else "lossy",
-                        "XOFF" if counted.xoff else "-",
-                        *(f"{counted.used[kind]}/{counted.high_water[kind]}" for kind in range(3)),
-                        group.threshold.limit(free),
-                        group.xon_offset,
-                        group.headroom,
-                        counted.admitted_frames,
-                        ", ".join(lost) or "-",
-                    )
+        for name, group in switch["groups"].items():
+            lost = [f"{frames} {reason}" for reason, frames in group["dropped_frames"].items() if frames]
+            rows.append(
+                (
+                    *name.split(),
+                    "lossless" if group["lossless"] else "lossy",
+                    "XOFF" if group["xoff"] else "-",
+                    *(f"{used}/{group['most'][kind]}" for kind, used in group["used"].items()),
+                    group["limit"],
+                    group["xon_offset"],
+                    group["headroom"],
+                    group["admitted_frames"],
+                    ", ".join(lost) or "-",
                 )
+            )
         heads = ("port", "prio", "kind", "state", "guaranteed", "shared", "headroom", "XOFF at", "XON below by")
         out.append(table((*heads, "headroom max", "frames", "dropped"), rows))
     return "".join(out) or "no switch with a buffer\n"
 
 
-def ecn(fabric: Fabric, wanted: str = "") -> str:
+def ecn(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
     """Each queue with ECN: its curve, what waits in it, and what was marked and dropped."""
-    rows: list[Row] = []
-    for _, ports in _by_node(fabric, wanted):
-        with_ecn = [port for port in ports if port.settings and port.settings.ecn]
-        if not with_ecn:
-            continue
-        found = {
-            (interface, own): (backlog, *struct.unpack("=IIII", extra.ljust(16, b"\0")[:16]))
-            for interface, own, backlog, extra in qdiscs.listed(fabric.socket(with_ecn[0].node))
-        }
-        for port in with_ecn:
-            assert port.settings is not None and port.queues is not None
-            for priority, curve in sorted(port.settings.ecn.items()):
-                places = [found.get((port.interface, own), (0,) * 5) for own in port.queues.red_handles(priority)]
-                backlog, early, at_limit, _, marked = map(sum, zip(*places, strict=True))
-                rows.append(
-                    (port.name, priority, curve.kmin, curve.kmax, curve.pmax, backlog, marked, early + at_limit)
-                )
+    columns = ("kmin", "kmax", "pmax", "waiting_bytes", "marked", "dropped")
+    rows = [
+        (port, priority, *(queue[column] for column in columns))
+        for port, queues in since(readings.ecn(fabric, wanted), before).items()
+        for priority, queue in queues.items()
+    ]
     if not rows:
         return "no queue has ECN; give a port Port(ecn={3: EcnCurve(...)})\n"
     return table(("port", "prio", "Kmin", "Kmax", "Pmax", "octets waiting", "marked", "dropped"), rows)
+
+
+def wan(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
+    """End.X.PFC at each router: packets to its SIDs, its reverse tunnels, and what filters of the domain dropped."""
+    sids: list[Row] = []
+    tunnels: list[Row] = []
+    others = []
+    for router, seen in since(readings.wan(fabric, wanted), before).items():
+        sids += [
+            (router, sid, ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in one.items() if count) or "-")
+            for sid, one in seen["sids"].items()
+        ]
+        tunnels += [
+            (
+                router,
+                one["to"],
+                "-" if one["slice"] is None else one["slice"],
+                _listed(one["stopped"]),
+                ", ".join(f"{count} {what}" for what, count in one["sent"].items() if count) or "-",
+                ", ".join(one["segments"]),
+            )
+            for one in seen["tunnels"]
+        ]
+        dropped = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in seen["filtered"].items() if count)
+        others.append(
+            f"{router}: dropped by filters: {dropped or 'nothing'}; errors of sending: {seen['send_errors']}\n"
+        )
+    if not others:
+        return "no router has End.X.PFC; srv6-wan,2 has two\n"
+    parts = [table(("router", "SID", "packets"), sids)] if sids else []
+    parts.append(
+        table(("router", "pauses", "slice", "stopped", "sent", "segments"), tunnels) if tunnels else "no tunnels\n"
+    )
+    return "".join([*parts, *others])
 
 
 def dcbx(fabric: Fabric, wanted: str = "") -> str:
     """What each port negotiated, TLV by TLV; of ports without DCBX what they were told, beside their neighbour."""
     speaking: dict[str, dict[str, Any]] = {}
     silent: list[PortState] = []
-    for node, ports in _by_node(fabric, wanted):
+    for node, ports in by_node(fabric, wanted):
         negotiated = fabric.snapshot(node)["dcbx"]
         speaking |= {port.name: negotiated[port.name] for port in ports if port.name in negotiated}
         silent += [port for port in ports if port.name not in negotiated]
@@ -181,7 +185,7 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
     """The headroom of each lossless priority, and the round trips that it was measured from, in the lab's time."""
     rows: list[Row] = []
     said = []
-    for node, ports in _by_node(fabric, wanted):
+    for node, ports in by_node(fabric, wanted):
         negotiated = fabric.snapshot(node)["dcbx"]
         for port in ports:
             found = negotiated.get(port.name, {}).get("measured")
@@ -205,29 +209,14 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
     return table(heads, rows) + "".join(f"{line}\n" for line in said)
 
 
-VIEWS: dict[str, Callable[[Fabric, str], str]] = {
+VIEWS: dict[str, Callable[..., str]] = {
     "pfc": pfc,
     "buffers": buffers,
     "ecn": ecn,
     "dcbx": dcbx,
     "headroom": headroom,
+    "wan": wan,
 }
-
-
-def _by_node(fabric: Fabric, wanted: str) -> list[tuple[str, list[PortState]]]:
-    """Ports by node; `wanted` is a node, a port, or empty for all."""
-    found: dict[str, list[PortState]] = {}
-    for port in fabric.ports.values():
-        if wanted in ("", port.node.name, port.name):
-            found.setdefault(port.node.name, []).append(port)
-    if not found:
-        fabric.port(wanted)  # says what there is
-    return sorted(found.items(), key=lambda item: _natural(item[0]))
-
-
-def _natural(name: str) -> tuple[str, int]:
-    letters = name.rstrip("0123456789")
-    return letters, int(name[len(letters) :] or 0)
 
 
 def _listed(priorities: Iterable[int]) -> str:

@@ -85,7 +85,8 @@ def capture(node: Any, interface: str, file: Path, expression: str = "") -> Iter
     """
     command = ["tcpdump", "-i", interface, "-w", str(file), "-U", "--nano", "-B", "65536", *expression.split()]
     with kernel.in_network_of(node.pid):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        # In a session of its own: Ctrl-C in a shell is for the command that runs, and no capture ends with it.
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     assert process.stderr is not None
     try:
         said = b""

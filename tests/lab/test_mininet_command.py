@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from tests.lab.conftest import Runner
@@ -30,8 +31,8 @@ def test_the_command_line_shows_pauses_buffers_ecn_and_settings(run: Runner) -> 
     assert "s1: cells of 208 B" in said and re.search(r"s1-eth2 +3 +lossless", said)
     assert "no queue has ECN" in said
     assert re.search(r"s1-eth1 +h1-eth0 +10Mb/s +3 +same +dscp +equal", said)
-    assert "*** there is no lossless port s9; there are h1-eth0" in said
-    assert "pfc [NODE|PORT]" in said
+    assert "*** pfc: there is no node s9 in this network; " in said
+    assert "pfc [NODE|PORT] [--watch [SECONDS]] [--json]" in said
 
 
 def test_an_unknown_option_of_a_topology_is_one_clear_line_and_leaves_nothing(run: Runner) -> None:
@@ -39,3 +40,103 @@ def test_an_unknown_option_of_a_topology_is_one_clear_line_and_leaves_nothing(ru
     assert result.figure("code") != 0 or "10Gbs" in result.figure("said")
     assert "10Gbs" in result.figure("said")
     assert result.figure("namespaces left") == 0
+
+
+def typed(run: Runner, *lines: str, topo: str = "incast,2") -> str:
+    result = run("mininet_command:commands", topo=topo, typed=";".join(lines))
+    assert result.figure("code") == 0
+    assert result.figure("namespaces left") == 0
+    said: str = result.figure("said")
+    assert "Traceback" not in said
+    return said
+
+
+def test_traffic_is_counted_at_both_ends_and_counters_start_anew(run: Runner) -> None:
+    said = typed(
+        run,
+        "traffic h1,h2 r count=600",
+        "pfc h1-eth0 --json",
+        "clear",
+        "pfc h1-eth0 --json",
+        "buffers s1 --json",
+        "traffic h1 r rate=2Mb/s &",
+        "traffic",
+        "traffic stop",
+        "traffic h1 nobody",
+        "traffic h1 r fro=1s",
+        "traffic h1 r priority=9",
+        "traffic h1",
+    )
+    assert re.search(r"h1 +r +3 +600 +600 +0 +0 ", said) and re.search(r"h2 +r +3 +600 +600 +0 +0 ", said)
+    before, after = (json.loads(line) for line in re.findall(r'\{"h1-eth0": .*\}', said))
+    assert before["h1-eth0"]["priorities"][3]["xoff_received"] > 0
+    assert after["h1-eth0"]["priorities"][3]["xoff_received"] == 0
+    assert after["h1-eth0"]["priorities"][3]["enabled"] is True
+    group = json.loads(re.findall(r'\{"s1": .*\}', said)[0])["s1"]["groups"]["s1-eth1 3"]
+    assert (group["admitted_frames"], group["lossless"]) == (0, True)
+    assert group["most"]["shared"] > 0, "what was used at most stays"
+    assert "*** traffic: there is no node nobody in this network; " in said
+    assert "*** traffic: there is no option fro; did you mean for?" in said
+    assert "priority is 9; 0 to 7 is expected" in said
+    assert "*** traffic: a source and a target are expected" in said
+
+
+def test_iperf_does_not_wait_for_a_program_that_is_not_there(run: Runner) -> None:
+    said = typed(run, "iperf h1 r", "iperfudp", "iperf h1 zz")
+    assert re.search(r"h1 -> r: [0-9.]+Mb/s of TCP over 1s, \d+ retransmitted", said)
+    assert "*** iperfudp: UDP flows are sent by: traffic" in said
+    assert "*** iperf: there is no node zz" in said
+
+
+def test_a_capture_has_the_pause_frames(run: Runner) -> None:
+    result = run(
+        "mininet_command:commands",
+        typed="capture s1-eth1 p.pcap ether proto 0x8808;capture;traffic h1,h2 r count=600;capture stop;capture s9",
+    )
+    assert "s1-eth1 -> p.pcap" in result.figure("said")
+    assert "*** capture: there is no lossless port s9" in result.figure("said")
+    assert result.folder is not None
+    assert (result.folder / "p.pcap").stat().st_size > 24 + 76, "more than the file's own header"
+
+
+def test_wan_shows_tunnels_and_what_filters_dropped(run: Runner) -> None:
+    said = typed(run, "wan", "wan r1 --json", "wan r2", "pfc --wach", topo="srv6-wan,1")
+    assert re.search(r"r1 +r3 .*", said) or "tunnels" in said
+    assert '"filtered"' in said and "*** wan: r2 has no End.X.PFC" in said
+    assert "*** pfc: there is no option --wach; did you mean --watch?" in said
+    assert "*** wan: this" not in said
+
+
+def test_mininets_own_command_runs_beside_a_network_and_leaves_it_alone(run: Runner) -> None:
+    """Mininet that fails kills all processes named like its own: the shell's network was among them."""
+    said = typed(
+        run,
+        "sh mn --custom testbed/mn.py --topo incast,2 --link lossless --switch lossless --test lossless",
+        "mn --topo nosuch",
+        "h1 ping -c 1 h2",
+    )
+    assert "*** lossless: 2 senders, 1200 frames sent, 1200 received, 0 dropped" in said
+    assert "*** mn ended with" in said
+    assert "1 received, 0% packet loss" in said
+
+
+def test_mistakes_in_options_and_names_are_one_line_each(run: Runner) -> None:
+    """Each of them was accepted and had no effect, or was a traceback."""
+    said = run("names:mistakes").figure("said")
+    assert said == {
+        "link": "addLink(h1, s1): there is no option cabel; did you mean cable?",
+        "settings": "addLink(h1, s1): there is no option setings2; did you mean settings2?",
+        "switch": "addSwitch(s1): there is no option bufer; did you mean buffer?",
+        "host": "addHost(h1): there is no option prot; did you mean port?",
+        "topology": "Own: there is no option scael; did you mean scale?",
+        "mininet": "addLink(h1, s1): jitter is not an option of lossless networks: "
+        "a cable has one delay for all frames",
+        "running node": "there is no node leaf in this network; there are h1, h2, s1",
+        "running port": "there is no lossless port s1-eth9; did you mean s1-eth2?",
+        "priority": "priority 9 does not exist; there are 0 to 7",
+    }
+
+
+def test_a_cable_in_mininets_words_is_that_cable(run: Runner) -> None:
+    result = run("names:cable").check()
+    assert result.figure("cable") == "10Mb/s over 5ms, losing 1/10 of the frames"

@@ -1,76 +1,119 @@
-"""What the README, docs/lab.md, docs/network.md and docs/dcbx-lab.md show a newcomer works as they show it."""
+"""What README and docs show a newcomer works as they show it: every code block that needs the lab, in the lab."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+
 from testbed import lab
 from testbed.lab.engine import Ready
+from testbed.lab.fidelity import Verdict
+from tests import pages
+from tests.pages import ROOT, Block
 
-ROOT = Path(__file__).parents[2]
+from .conftest import Runner
 
-
-def snippets(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-
-
-def snippet(page: str) -> str:
-    return snippets(page)[0]
-
-
-def test_the_readmes_experiment_runs_and_its_claim_holds(ready: Ready, tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(snippet("README.md"))
-    result = lab.run(file, on=ready, out=tmp_path).check()
-    assert [claim.name for claim in result.claims] == ["round trip"]
-
-
-def test_the_python_example_runs(ready: Ready, tmp_path: Path) -> None:
-    program = snippet("docs/lab.md").replace("seed=3)", "seed=3, out=out)")
-    names: dict[str, object] = {"out": tmp_path}
-    exec(program, names)
-    result = names["result"]
-    assert isinstance(result, lab.Result)
-    assert (result.seed, result.parameters["hosts"]) == (3, 8)
-
-
-def test_the_network_pages_topology_and_port_make_a_network(ready: Ready, tmp_path: Path) -> None:
-    file = tmp_path / "shown.py"
-    file.write_text(
-        f"""
+BLOCKS = {str(block): block for block in pages.blocks()}
+EXPERIMENTS = [block for block in BLOCKS.values() if block.is_experiment]
+AROUND = """
 from testbed.lab import Run, experiment
 
-SHOWN = {snippets("docs/network.md")[:2]!r}
+SHOWN = {shown!r}
 
 
-@experiment()
+@experiment
 def shown(run: Run) -> None:
     from testbed.net.network import network
 
     names = {{}}
     for text in SHOWN:
         exec(text, names)
-    with network(names["Pair"](port=names["port"]), run) as net:
+    with network({topology}) as net:
         run.claim("pings lost", net.pingAll(), equals=0)
-        run.claim("ECN at every port", sorted(net.fabric.port("s1-eth1").settings.ecn), equals=[3])
+        run.claim("found", {measured}, equals={expected!r})
 """
-    )
+
+
+def saved(block: Block, folder: Path) -> Path:
+    file = folder / "mine.py"
+    file.write_text(block.text)
+    return file
+
+
+@pytest.mark.parametrize("block", EXPERIMENTS, ids=str)
+def test_an_experiment_runs_its_claims_hold_and_the_lab_keeps_its_promises(
+    block: Block, ready: Ready, tmp_path: Path
+) -> None:
+    """README's first one ended as degraded: its network was not known to be the run's."""
+    result = lab.run(saved(block, tmp_path), on=ready, out=tmp_path).check()
+    assert result.claims
+    assert result.fidelity.verdict is not Verdict.DEGRADED
+
+
+def test_the_python_example_runs(ready: Ready, tmp_path: Path) -> None:
+    program = BLOCKS["docs/lab.md:0"].text
+    program = program.replace("seed=3)", "seed=3, on=ready, out=out)").replace("on=ready)", "on=ready, out=out)")
+    names: dict[str, object] = {"out": tmp_path, "ready": ready}
+    exec(program.replace('lab.prepare("vm")', f'lab.prepare("{ready.kind}")'), names)
+    result = names["result"]
+    assert isinstance(result, lab.Result)
+    assert (result.seed, result.parameters["hosts"]) == (3, 8)
+
+
+PARTS = {
+    "network": (
+        ["docs/network.md:0", "docs/network.md:1"],
+        'names["Pair"](port=names["port"])',
+        'sorted(net.fabric.port("s1-eth1").settings.ecn)',
+        [3],
+    ),
+    "headroom": (["docs/headroom.md:0"], 'names["topo"]', 'net.fabric.limits("s1-eth1", 3).headroom', 79),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_experiments_make_a_network(part: str, ready: Ready, tmp_path: Path) -> None:
+    shown, topology, measured, expected = PARTS[part]
+    file = tmp_path / "shown.py"
+    texts = [BLOCKS[name].text for name in shown]
+    file.write_text(AROUND.format(shown=texts, topology=topology, measured=measured, expected=expected))
     assert lab.run(file, on=ready, out=tmp_path).check().claims
 
 
-def test_the_network_pages_experiment_loses_nothing(ready: Ready, tmp_path: Path) -> None:
-    file = tmp_path / "two_to_one.py"
-    file.write_text(snippets("docs/network.md")[2])
-    result = lab.run(file, on=ready, out=tmp_path).check()
-    assert [claim.name for claim in result.claims] == ["lost", "pauses sent"]
+def test_contributings_test_is_one_that_passes(run: Runner) -> None:
+    names: dict[str, object] = {}
+    exec("from testbed.lab.result import Status\nRunner = object\n" + BLOCKS["CONTRIBUTING.md:0"].text, names)
+    test = names["test_a_pause_of_the_job_takes_its_time"]
+    assert callable(test)
+    test(run)
+
+
+def test_the_network_pages_experiment_leaves_its_events(ready: Ready, tmp_path: Path) -> None:
+    """Its network is not handed the run, and finds it."""
+    result = lab.run(saved(BLOCKS["docs/network.md:2"], tmp_path), on=ready, out=tmp_path).check()
+    assert result.folder is not None
     assert '"event": "xoff_sent"' in (result.folder / "events.jsonl").read_text()
 
 
 def test_the_dcbx_pages_experiment_prints_what_the_page_shows(ready: Ready, tmp_path: Path) -> None:
     page = (ROOT / "docs/dcbx-lab.md").read_text()
-    file = tmp_path / "agree.py"
-    file.write_text(snippet("docs/dcbx-lab.md"))
-    result = lab.run(file, on=ready, out=tmp_path).check()
+    result = lab.run(saved(BLOCKS["docs/dcbx-lab.md:0"], tmp_path), on=ready, out=tmp_path).check()
+    assert result.folder is not None
     for line in (result.folder / "output.log").read_text().splitlines():
         assert not line or f"\n    {line}\n" in page
+
+
+def test_leaf_spine_takes_the_ways_that_the_page_names(run: Runner) -> None:
+    """docs/flows.md: from leaf1, frames to h3 go by spine1 and to h4 by spine2."""
+    result = run("ways:spines")
+    assert result.status is lab.Status.OK, result.reason
+    assert result.figure("frames by spine") == {"h3": [10, 0], "h4": [0, 10]}
+
+
+@pytest.mark.parametrize("page", [page for page in pages.PAGES if page != "CONTRIBUTING.md"])
+def test_pages_name_no_file_that_is_not_there(page: str) -> None:
+    text = (ROOT / page).read_text()
+    for name in re.findall(r"`((?:testbed|tests|bench|topologies|experiments|controllers)/[\w/.-]+\.\w+)`", text):
+        assert (ROOT / name).exists(), f"{page}: {name}"

@@ -73,3 +73,10 @@ def test_arguments_that_make_no_sense_get_one_message(run: Runner) -> None:
             "topology chain,length=5kg: '5kg' is not a length: unknown unit 'kg'; write for example '500m'"
         ),
     }
+
+
+def test_a_network_that_is_too_large_is_refused_in_one_line(run: Runner) -> None:
+    """It ended in a traceback, "Too many open files"."""
+    result = run("ways:too_large")
+    assert result.figure("said").startswith("a network of 1501 nodes is too large here (")
+    assert "\n" not in result.figure("said")

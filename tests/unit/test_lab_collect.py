@@ -156,11 +156,11 @@ def test_damage_is_noticed_and_what_came_before_it_kept(collector: Collector, sh
 
 
 def test_figures_and_claims_are_kept_in_their_order(collector: Collector) -> None:
-    claim = note("claim", name="c", expected={"equals": 4}, measured=5, passed=False)
+    claim = note("claim", name="c", expected={"equals": 4}, measured=5, passed=False, unit="frames")
     figure = note("figure", name="f", value=[1, None], unit="x")
     feed(collector, notes(figure, claim), notes(figure))
     assert collector.figures == [Figure("f", [1, None], "x")] * 2
-    assert collector.claims == [Claim("c", {"equals": 4}, 5, False)]
+    assert collector.claims == [Claim("c", {"equals": 4}, 5, False, "frames")]
 
 
 @given(st.lists(st.integers(0, 400)))
@@ -427,7 +427,7 @@ def result() -> Result:
         reason="",
         parameters={"hosts": 4, "rate": "100Mb/s"},
         seed=7,
-        figures=(Figure("round trip", "4.05ms", ""), Figure("share", 0.1, "of the link")),
+        figures=(Figure("round trip", 4_050_000, "ns"), Figure("share", 0.1, "of the link")),
         claims=(Claim("every pair answers", {"equals": 12}, 12, True),),
         fidelity=Fidelity(Verdict.KEPT, (), 12, 88.5, 4000, None, Thresholds()),
         provenance=Provenance("vm", "tcg-icount", "a" * 64, "6.12.1", "", "7.2.11", "0.1.0", "0123456789ab", "b" * 64),
@@ -436,7 +436,7 @@ def result() -> Result:
     )
 
 
-FAILED = Claim("TCP fills the link", {"at_least": "90Mb/s", "at_most": "100Mb/s"}, "42Mb/s", False)
+FAILED = Claim("TCP fills the link", {"at_least": 90 * 10**6, "at_most": 10**8}, 42 * 10**6, False, "b/s")
 REPRODUCIBLE = {"experiment", "status", "parameters", "seed", "figures", "claims", "fidelity", "virtual_ns", "files"}
 
 
@@ -449,7 +449,7 @@ def test_the_result_file_is_readable_by_anybody(result: Result, folder: Path) ->
     failed.write(folder)
     assert list(there(folder)) == [RESULT]
     assert json.loads((folder / RESULT).read_text(), parse_constant=pytest.fail) == {
-        "schema": 1,
+        "schema": 2,
         "experiment": "hello",
         "status": "ok",
         "passed": False,
@@ -457,16 +457,17 @@ def test_the_result_file_is_readable_by_anybody(result: Result, folder: Path) ->
         "parameters": {"hosts": 4, "rate": "100Mb/s"},
         "seed": 7,
         "figures": [
-            {"name": "round trip", "value": "4.05ms", "unit": ""},
+            {"name": "round trip", "value": 4_050_000, "unit": "ns"},
             {"name": "share", "value": 0.1, "unit": "of the link"},
         ],
         "claims": [
-            {"name": "every pair answers", "expected": {"equals": 12}, "measured": 12, "passed": True},
+            {"name": "every pair answers", "expected": {"equals": 12}, "measured": 12, "passed": True, "unit": ""},
             {
                 "name": "TCP fills the link",
-                "expected": {"at_least": "90Mb/s", "at_most": "100Mb/s"},
-                "measured": "42Mb/s",
+                "expected": {"at_least": 90 * 10**6, "at_most": 10**8},
+                "measured": 42 * 10**6,
                 "passed": False,
+                "unit": "b/s",
             },
         ],
         "fidelity": {
@@ -491,6 +492,7 @@ def test_the_result_file_is_readable_by_anybody(result: Result, folder: Path) ->
             "xoff": "0.1.0",
             "commit": "0123456789ab",
             "code": "b" * 64,
+            "packages": {},
         },
         "times": {"virtual_ns": 2_000_000_000, "wall_s": 4.0, "first_line_s": 0.25, "ratio": 0.5},
     }

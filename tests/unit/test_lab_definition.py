@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from testbed.lab import definition, experiment
 from testbed.lab.definition import Between, Experiment, ExperimentError, OneOf, Parameter
 from testbed.lab.handle import Run, plain
+from testbed.net import notebook
 from testbed.units import Duration, Length, Rate, Scale, Size
 
 NO_RUN = cast(Run, None)
@@ -385,16 +386,40 @@ def test_every_parameter_of_a_shipped_experiment_has_a_range() -> None:
     assert without == []
 
 
-def test_the_mark_needs_no_parentheses(experiment_file: Callable[..., Path]) -> None:
-    path = experiment_file("""
-        @experiment
-        def bare(run: Run, hosts: int = 3) -> None:
-            "Without parentheses."
-    """)
-    found = definition.load_file(path)
-    assert (found.name, found.summary, str(found.timeout)) == ("bare", "Without parentheses.", "60s")
+# The decorator
 
 
-def test_the_mark_on_something_else_says_what_it_is_for() -> None:
-    with pytest.raises(ExperimentError, match=r"@experiment is for a function, or takes timeout= and files=; .* '30s'"):
-        definition.experiment("30s")  # type: ignore[call-overload]
+def test_the_decorator_needs_no_parentheses() -> None:
+    @experiment
+    def bare(run: Run, hosts: int = 4) -> None:
+        """No options."""
+
+    assert (bare.name, bare.summary, str(bare.timeout), bare.packages) == ("bare", "No options.", "60s", ())
+    assert bare.read_parameters({"hosts": "3"}) == {"hosts": 3}
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: experiment("30s"), "@experiment('30s'): options have names, as in @experiment(timeout='30s')"),
+        (lambda: experiment(files="data.csv"), "files='data.csv': a list is expected, as in files=['data.csv']"),
+        (lambda: experiment(packages="numpy"), "packages='numpy': a list is expected, as in packages=['numpy']"),
+    ],
+)
+def test_options_in_a_wrong_form_are_refused(use: Any, message: str) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        use()
+    assert str(caught.value) == message
+
+
+def test_networks_find_the_run_of_the_experiment_at_work() -> None:
+    found: list[Any] = []
+
+    @experiment
+    def asks(run: Run) -> None:
+        found.append(notebook.current())
+
+    run: Any = object()
+    asks.perform(run, {})
+    assert found == [run]
+    assert notebook.current() is None

@@ -96,9 +96,27 @@ def test_a_figure_goes_out_at_once(run: Run, notes: Notes) -> None:
     assert notes.out[1:] == [{"note": "figure", "name": "share", "value": 0.5, "unit": "of the link"}]
 
 
-def test_figures_may_be_quantities_and_lists_of_them(run: Run, notes: Notes) -> None:
-    run.figure("rates", [Rate("25Gb/s"), None, {"peak": Rate("1Mb/s")}])
-    assert notes.out[0]["value"] == ["25Gb/s", None, {"peak": "1Mb/s"}]
+@pytest.mark.parametrize(
+    ("value", "number", "unit"),
+    [
+        (Rate("94522026b/s"), 94522026, "b/s"),
+        (Duration("4ms"), 4_000_000, "ns"),
+        (Duration.from_ps(1_111_112), 1111.112, "ns"),
+        (Size("9216B"), 9216, "B"),
+        (Length("50km"), 50_000, "m"),
+        ([Rate("25Gb/s"), None, {"peak": Rate("1Mb/s")}], [25 * 10**9, None, {"peak": 10**6}], "b/s"),
+        (
+            {"sent": 3, "goodput": Rate("1Mb/s"), "in": (Duration("1us"),)},
+            {"sent": 3, "goodput": {"value": 10**6, "unit": "b/s"}, "in": [{"value": 1000, "unit": "ns"}]},
+            "",
+        ),
+    ],
+)
+def test_a_quantity_is_reported_as_a_number_with_its_unit_beside(
+    run: Run, notes: Notes, value: Any, number: Any, unit: str
+) -> None:
+    run.figure("it", value)
+    assert notes.out == [{"note": "figure", "name": "it", "value": number, "unit": unit}]
 
 
 def test_a_note_is_one_line_whatever_is_in_it(run: Run, notes: Notes) -> None:
@@ -143,15 +161,16 @@ def test_a_claim_holds_within_its_bounds(
     measured: Any, bounds: dict[str, Any], passed: bool, run: Run, notes: Notes
 ) -> None:
     assert run.claim("it", measured, **bounds) is passed
-    assert notes.out == [{"note": "claim", "name": "it", "expected": bounds, "measured": measured, "passed": passed}]
+    note = {"note": "claim", "name": "it", "expected": bounds, "measured": measured, "passed": passed, "unit": ""}
+    assert notes.out == [note]
 
 
-def test_a_claim_on_quantities_compares_them_and_shows_their_text(run: Run, notes: Notes) -> None:
+def test_a_claim_on_quantities_compares_them_and_reports_numbers(run: Run, notes: Notes) -> None:
     assert run.claim("trip", Duration("4.5ms"), at_least=Duration("4ms"), at_most=Duration("5ms"))
     assert not run.claim("goodput", Rate("9Mb/s"), at_least=Rate("10Mb/s"))
-    assert [(note["measured"], note["expected"]) for note in notes.out] == [
-        ("4.5ms", {"at_least": "4ms", "at_most": "5ms"}),
-        ("9Mb/s", {"at_least": "10Mb/s"}),
+    assert [(note["measured"], note["expected"], note["unit"]) for note in notes.out] == [
+        (4_500_000, {"at_least": 4_000_000, "at_most": 5_000_000}, "ns"),
+        (9_000_000, {"at_least": 10_000_000}, "b/s"),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 import testbed
+from testbed.errors import UsageError
 from testbed.lab import inside, snapshot
 from testbed.lab.image import Image
 from testbed.lab.qemu import ICOUNT, Accelerator, Machine, QemuError
@@ -70,7 +71,7 @@ def taking(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Taking:
     made = Taking(xoff_cache)
     monkeypatch.setattr(snapshot, "_take", made.take)
     monkeypatch.setattr(snapshot, "_whole", Path.is_dir)
-    monkeypatch.setattr(snapshot, "held", lambda _: b"version 1")
+    monkeypatch.setattr(snapshot, "held", lambda *_: b"version 1")
     monkeypatch.setattr(snapshot.qemu, "arguments", lambda *_, **__: [])
     monkeypatch.setattr(snapshot.qemu, "version", lambda: "7.2.0")
     return made
@@ -98,7 +99,7 @@ def test_another_version_of_the_code_goes_into_the_machine_that_has_booted(
     first = taking.ensure()
     assert taking.ensure() == first
     assert taking.said == []
-    monkeypatch.setattr(snapshot, "held", lambda _: b"version 2")
+    monkeypatch.setattr(snapshot, "held", lambda *_: b"version 2")
     assert taking.ensure() != first
     assert taking.said == [PUTTING]
     assert taking.taken == ["booted", "holds version 1", "holds version 2"]
@@ -106,7 +107,7 @@ def test_another_version_of_the_code_goes_into_the_machine_that_has_booted(
 
 def test_of_versions_of_the_code_a_few_stay(taking: Taking, monkeypatch: pytest.MonkeyPatch) -> None:
     for version in range(6):
-        monkeypatch.setattr(snapshot, "held", lambda _, version=version: b"version %d" % version)
+        monkeypatch.setattr(snapshot, "held", lambda *_, version=version: b"version %d" % version)
         last = taking.ensure()
     left = {path.name for path in taking.cache.glob("snapshot-*")}
     assert len(left) == 1 + snapshot._KEPT
@@ -142,7 +143,7 @@ def test_a_snapshot_that_jobs_start_from_is_not_pruned(
     ready = snapshot.ensure(IMAGE, ICOUNT, taking.said.append)
     for version in range(2, 8):
         ready.start(b"job", tmp_path, None)
-        monkeypatch.setattr(snapshot, "held", lambda _, version=version: b"version %d" % version)
+        monkeypatch.setattr(snapshot, "held", lambda *_, version=version: b"version %d" % version)
         taking.ensure()
     assert ready.path.is_dir()
 
@@ -201,7 +202,7 @@ def test_the_second_state_takes_the_place_of_no_other(
     xoff_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "Machine", StrictMachine)
-    monkeypatch.setattr(snapshot, "held", lambda _: b"version 1")
+    monkeypatch.setattr(snapshot, "held", lambda *_: b"version 1")
     monkeypatch.setattr(snapshot.qemu, "arguments", lambda *_, **__: [])
     monkeypatch.setattr(snapshot.qemu, "version", lambda: "11.1.3")
     ready = snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
@@ -213,7 +214,7 @@ def test_the_second_state_takes_the_place_of_no_other(
 def taken(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Snapshot:
     """A snapshot with a manifest, taken of nothing."""
     monkeypatch.setattr(snapshot, "Machine", StrictMachine)
-    monkeypatch.setattr(snapshot, "held", lambda _: b"version 1")
+    monkeypatch.setattr(snapshot, "held", lambda *_: b"version 1")
     monkeypatch.setattr(snapshot.qemu, "arguments", lambda *_, **__: [])
     monkeypatch.setattr(snapshot.qemu, "version", lambda: "7.2.0")
     return snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
@@ -264,3 +265,19 @@ def test_every_room_that_labs_import_is_there() -> None:
     place = Path(testbed.__path__[0])
     assert [room for room in inside._ROOMS if not (place / room / "__init__.py").is_file()] == []
     assert [name for name in inside._NOT_IN_LABS if importlib.util.find_spec(name) is None] == []
+
+
+def test_code_that_a_jobs_memory_cannot_hold_boots_a_machine_with_more_of_it(
+    taking: Taking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with numpy in it; machines without stay as they are."""
+    told: list[int] = []
+    monkeypatch.setattr(
+        snapshot.qemu, "arguments", lambda _, accelerator, *__, **___: told.append(accelerator.job_space_mb) or []
+    )
+    monkeypatch.setattr(snapshot, "held", lambda *_: bytes(30 << 20))
+    taking.ensure()
+    assert told == [256]
+    monkeypatch.setattr(snapshot, "held", lambda *_: bytes(300 << 20))
+    with pytest.raises(UsageError, match="the packages have 300 MB; the engine vm takes 255 MB"):
+        taking.ensure()

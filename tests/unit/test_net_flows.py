@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from multiprocessing import Pipe
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from testbed.ecn.field import Ecn
-from testbed.errors import UsageError
 from testbed.frames import Mac
 from testbed.net.cable import Cable
-from testbed.net.fabric import _CABLES, Fabric, FabricError, PortState
-from testbed.net.flows import WINDOW_NS, Flow, FlowError, Report, _answer
+from testbed.net.fabric import _CABLES, Fabric, PortState
+from testbed.net.flows import WINDOW_NS, Report
 from testbed.net.port import Buffer, Port
 from testbed.units import Duration, Rate, Size
 
@@ -127,58 +123,3 @@ def test_the_far_end_of_a_port_that_is_down_has_no_carrier_whatever_its_cable(fa
     assert fabric.requests.ups == {_CABLES: False, _CABLES + 1: True}
     fabric.set_up(far.intf, True)
     assert fabric.requests.ups == {_CABLES: True, _CABLES + 1: True}
-
-
-HOST = SimpleNamespace(name="h1", pid=1)
-
-
-def test_a_flows_quantities_are_read_as_people_write_them() -> None:
-    flow = Flow(HOST, HOST, frame="600B", rate="1Mb/s", duration="1s", start="20ms", buffer="64kB", ecn=Ecn.ECT_0)
-    assert (flow.frame, flow.rate, flow.duration) == (Size("600B"), Rate("1Mb/s"), Duration("1s"))
-    assert (flow.start, flow.buffer, flow.priority) == (Duration("20ms"), Size("64kB"), 3)
-    assert replace(flow, rate=None) == Flow(
-        HOST, HOST, 3, Size("600B"), duration=Duration("1s"), start="20ms", buffer="64kB", ecn=Ecn.ECT_0
-    )
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"source": "h1"}, "a flow's source is a host of the network, as in net['h1'], and not 'h1'"),
-        ({"target": None}, "a flow's target is a host of the network, as in net['h1'], and not None"),
-        ({"duration": "1"}, "'1' is not a duration: it has no unit"),
-        ({"duration": 1}, "a duration is read from text with a unit, such as '3.3us', not from 1"),
-        ({"rate": "0b/s"}, "a flow of 0b/s sends nothing"),
-        ({"frame": "59B"}, "a flow's frames are 59B long; they need 60B"),
-        ({"priority": 9}, "a flow's priority is a whole number from 0 to 7, and not 9"),
-        ({"priority": None}, "a flow's priority is a whole number from 0 to 7, and not None"),
-        ({"count": -1}, "a flow's count is a whole number from 0 up, and not -1"),
-        ({"count": "5"}, "a flow's count is a whole number from 0 up, and not '5'"),
-        ({"dscp": 64}, "a flow's dscp is a whole number from -1 to 63, and not 64"),
-        ({"ecn": 4}, "a flow's ecn is a whole number from 0 to 3, and not 4"),
-    ],
-)
-def test_a_flow_that_cannot_be_is_refused_where_it_is_written(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        Flow(**{"source": HOST, "target": HOST, **wrong})
-    assert str(caught.value).startswith(message)
-
-
-def test_a_flows_process_that_died_is_said() -> None:
-    reader, writer = Pipe(duplex=False)
-    writer.close()
-    with pytest.raises(FlowError, match="a process of a flow ended without an answer"):
-        _answer(reader)
-
-
-@pytest.mark.parametrize("priority", [9, -1, "3", None])
-@pytest.mark.parametrize("ask", [Fabric.group, Fabric.limits, Fabric.pfc])
-def test_a_priority_that_is_none_is_refused_by_name(ask: Any, priority: Any) -> None:
-    fabric: Any = SimpleNamespace(
-        port=lambda name: SimpleNamespace(slot=0, node=SimpleNamespace(name="s1")),
-        snapshot=lambda node: {"ports": {"s1-eth1": {"priorities": [{}] * 8}}},
-        _running=lambda: SimpleNamespace(group=lambda *_: None, limits=lambda *_: None),
-    )
-    with pytest.raises(FabricError, match="a priority is a whole number from 0 to 7, and not "):
-        ask(fabric, "s1-eth1", priority)
-    ask(fabric, "s1-eth1", 7)

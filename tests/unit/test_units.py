@@ -20,6 +20,7 @@ from testbed.units import (
     Scale,
     Size,
     UnitError,
+    written,
 )
 
 TYPES: list[type[Quantity]] = [Rate, Length, Duration, Size]
@@ -305,11 +306,28 @@ def test_a_unit_error_is_a_usage_error_and_a_value_error() -> None:
         ),
         (Length, "500m 1.5km 5cm 50000m 1234mm 0mm", "500m 1500m 50mm 50km 1.234m 0m"),
         (Duration, "3300ns 1.5min 3355392us 0.3355392s 1h", "3.3us 90s 3.355392s 335.5392ms 3600s"),
+        (Duration, "1111112ps 99999ps 100001ps 5000000s", "1.111112us 99999ps 100.001ns 5000000s"),
+        (Rate, "94522026b/s", "94.522026Mb/s"),
         (Size, "9216B 1.5kB 9000B 64KiB 1000kB", "9216B 1500B 9kB 65536B 1MB"),
     ],
 )
 def test_a_value_prints_the_shortest_exact_text(kind: type[Quantity], written: str, printed: str) -> None:
     assert [str(kind(text)) for text in written.split()] == printed.split()
+
+
+@given(quantities)
+def test_a_reported_number_and_its_unit_are_written_as_the_value_is(x: Quantity) -> None:
+    assume(isinstance(x.number, int))
+    assert written(x.number, x.reported) == str(x)
+
+
+def test_what_is_reported_is_written_as_people_do() -> None:
+    assert written(94522026, "b/s") == "94.522026Mb/s"
+    assert written(1111.112, "ns") == "1.111112us"
+    assert written([4_000_000, None], "ns") == "[4ms, None]"
+    assert written({"h1": 10**6}, "b/s") == "{h1: 1Mb/s}"
+    assert (written(3, "frames"), written(True, "ns"), written(-4, "ns")) == ("3 frames", "True ns", "-4 ns")
+    assert (written([1, 2], ""), written(3, "")) == ("[1, 2]", "3")
 
 
 def test_repr_is_the_expression_that_makes_the_value() -> None:
@@ -681,7 +699,7 @@ def test_what_does_not_scale_exactly_is_refused(scaled: object, expected: str) -
         (Duration("1ms"), "1ms (1us real)"),
         (Length("50000km"), "50000km (50km real)"),
         (Size("9216B"), "9216B"),
-        (Duration.from_ps(1_234_567), "1234567ps (about 1235ps real)"),
+        (Duration.from_ps(1_234_567), "1.234567us (about 1235ps real)"),
         (Duration("499ps"), "499ps (about 0s real)"),
         (Duration("0s"), "0s"),
     ],

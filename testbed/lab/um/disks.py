@@ -10,6 +10,7 @@ from pathlib import Path
 from testbed.lab import cache, erofs, image, job, needs, recipe
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
+from testbed.lab.packages import Packages
 from testbed.lab.recipe import ImageError
 from testbed.lab.um.kernel import Kernel
 from testbed.lab.um.machine import Machine
@@ -64,9 +65,9 @@ def root(of: Image, report: Report) -> Path:
     return cache.used(place) / DISK
 
 
-def code(kernel: Kernel, root_disk: Path, report: Report) -> Path:
-    """All of Xoff's own packages as a disk, with what the lab's Python compiled of them."""
-    held = job.held(job.OURS)
+def code(kernel: Kernel, root_disk: Path, report: Report, packages: Packages | None = None) -> Path:
+    """All of Xoff's own packages, and further ones, as a disk, with what the lab's Python compiled of them."""
+    held = job.held(job.OURS, packages)
     place = cache.root() / f"um-code-{hashlib.sha256(held + kernel.digest.encode()).hexdigest()[:16]}"
     if not _whole(place):
         with cache.locked("lab code disk", report):

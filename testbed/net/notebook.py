@@ -1,0 +1,40 @@
+"""Where networks write what happened in them: the run of the experiment that is at work in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+DCBX_LOG = "dcbx.jsonl"
+"""In a result folder: every LLDP frame and every change, for `xoff ladder`."""
+
+
+class Notebook(Protocol):
+    """What a network needs of a `Run`."""
+
+    def history(self, lines: Callable[[int], Iterable[str]]) -> None: ...
+    def agent_lateness(self, worst_ns: int) -> None: ...
+    def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None: ...
+    def figure(self, name: str, value: Any) -> None: ...
+    def claim(self, name: str, measured: Any, *, equals: Any) -> object: ...
+    def network_is_up(self) -> AbstractContextManager[None]: ...
+
+
+_CURRENT: ContextVar[Notebook | None] = ContextVar("notebook", default=None)
+
+
+def current() -> Notebook | None:
+    """The run at work; None outside an experiment."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def current_is(notebook: Notebook) -> Iterator[None]:
+    """Make it the run at work for as long as the block lasts."""
+    token = _CURRENT.set(notebook)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)

@@ -1,0 +1,107 @@
+"""Options of hosts, switches and links: ours, Mininet's own words for a cable, and what there is to say about others.
+
+Mininet passes options on without a look, so a mistyped one would have no effect and no message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any
+
+from testbed.errors import UsageError, nearest
+from testbed.net.cable import Cable, CableError
+from testbed.units import Rate
+
+
+class OptionError(UsageError):
+    """An option that does not exist, or contradicts another one."""
+
+
+CABLE_WORDS = ("bw", "rate", "delay", "length", "loss")
+"""What describes a cable beside `cable` itself. `bw`, in Mb/s, and a `loss` in percent are Mininet's words."""
+LINK = ("cable", *CABLE_WORDS, "scale", "mismatch", "settings1", "settings2", "params1", "params2")
+LINK_OF_MININET = ("addr1", "addr2", "intfName1", "intfName2", "port1", "port2", "cls", "key")
+NODE_OF_MININET = ("ip", "mac", "defaultRoute", "inNamespace", "privateDirs", "cls")
+HOST = ("port", *NODE_OF_MININET)
+SWITCH = ("port", "buffer", "next_hop", "dpid", *NODE_OF_MININET)
+LEAF = ("controller", *SWITCH)
+ROUTER = ("port", "buffer", "routes", "commands", "wan", *NODE_OF_MININET)
+
+_QUEUES = "queues are those of the ports; see Port(...) and Buffer(...) in docs/network.md"
+_INSTEAD = {
+    "jitter": "a cable has one delay for all frames",
+    "max_queue_size": "a switch has one buffer over all ports: addSwitch(name, buffer=Buffer(total=5000))",
+    "enable_ecn": "write Port(ecn={3: EcnCurve(...)}) and settings1=, settings2= or port=",
+    "enable_red": "write Port(ecn={3: EcnCurve(...)}) and settings1=, settings2= or port=",
+    "use_htb": _QUEUES,
+    "use_hfsc": _QUEUES,
+    "use_tbf": _QUEUES,
+    "speedup": _QUEUES,
+    "latency_ms": "write delay='5ms'",
+    "protocols": "OpenFlow 1.3 is what addLeaf(name, controller=...) has; addSwitch learns by itself",
+    "failMode": "addLeaf(name) without a controller learns by itself, as addSwitch does",
+    "stp": "broadcasts keep to a tree by themselves; see docs/flows.md",
+    "datapath": "addLeaf(name) has Open vSwitch's forwarding",
+    "cpu": "the lab has one CPU for all hosts",
+    "cores": "the lab has one CPU for all hosts",
+}
+"""Words of Mininet that have no meaning here, and what is there in their place."""
+
+
+def refuse_unknown(where: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse the first option that is not known, with the nearest one that is."""
+    choices = tuple(known)
+    for name in options:
+        if name in choices:
+            continue
+        if name in _INSTEAD and not get_close_matches(name, choices, 1, 0.9):
+            raise OptionError(f"{where}: {name} is not an option of lossless networks: {_INSTEAD[name]}")
+        raise OptionError(f"{where}: there is no option {name}; {nearest(name, choices)}")
+
+
+def cable_of(where: str, options: Mapping[str, Any], default: Cable) -> Cable:
+    """The cable that options describe: `cable`, or single properties of one that is as `default` otherwise."""
+    words = [word for word in CABLE_WORDS if options.get(word) is not None]
+    cable = options.get("cable")
+    if cable is not None:
+        if not isinstance(cable, Cable):
+            raise CableError(f"{where}: the cable is {cable!r}; write Cable('10Gb/s', '5m')")
+        if words:
+            raise OptionError(f"{where}: {words[0]} and cable are both given; put {words[0]} into the cable")
+        return cable
+    if not words:
+        return default
+    for one, other in (("bw", "rate"), ("delay", "length")):
+        if one in words and other in words:
+            raise OptionError(f"{where}: {one} and {other} are both given; give one of them")
+    try:
+        rate = _bandwidth(options["bw"]) if "bw" in words else options.get("rate") or default.rate
+        length, delay = options.get("length"), options.get("delay")
+        if length is None and delay is None:
+            length, delay = default.length, None if default.length else default.delay
+        loss = _percent(options["loss"]) if "loss" in words else default.loss
+        return Cable(rate, length, delay=delay, loss=loss)
+    except UsageError as error:
+        raise CableError(f"{where}: {error}") from None
+
+
+def _bandwidth(bw: Any) -> Rate:
+    """Mininet's `bw`: a number of Mb/s."""
+    if isinstance(bw, bool) or not isinstance(bw, (int, float)) or not 0 < bw <= 10**9:
+        raise CableError(
+            f"bw is {bw!r}; it is a number of Mb/s above zero, as in bw=10000; a text goes into rate='10Gb/s'"
+        )
+    return Rate.from_bps(round(Fraction(str(bw)) * 10**6))
+
+
+def _percent(loss: Any) -> Fraction:
+    """Mininet's `loss`: a number of percent. A text or fraction is a part of the frames, as in Cable."""
+    if isinstance(loss, (str, Fraction)):
+        return Cable(loss=loss).loss
+    if isinstance(loss, bool) or not isinstance(loss, (int, float)) or not 0 <= loss <= 100:
+        raise CableError(
+            f"loss is {loss!r}; a number is percent, 0 to 100, and a text a part of the frames, as in '1/1000'"
+        )
+    return Fraction(str(loss)) / 100

@@ -1,0 +1,177 @@
+"""Counters and states of a running network as plain data, which is what JSON shows, and counted from a moment on.
+
+Names of counters are those of the agents (`pfc/record.py`) and the port program (`linux/port_program`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from testbed.linux import qdiscs
+from testbed.linux.port_program import DROP_REASONS
+from testbed.net.fabric import Fabric, FabricError, PortState
+
+Reading = dict[str, Any]
+PRIORITIES = range(8)
+_POOLS = ("guaranteed", "shared", "headroom")
+_STATES = frozenset((
+    "now_ns", "priority", "slice", "enabled", "paused_until_ns", "is_congested", "stormed", "used", "most", "size",
+    "lossless", "xon_offset", "headroom", "limit", "cell_bytes", "waiting_bytes", "stopped", "controller",
+))  # fmt: skip
+"""What is no count, so that clearing leaves it as it is."""
+
+
+def pfc(fabric: Fabric, wanted: str = "") -> Reading:
+    """Of each port: what came and was ignored, and for each priority its state and its pauses."""
+    found = {}
+    for node, ports in by_node(fabric, wanted):
+        snapshot = fabric.snapshot(node)
+        for port in ports:
+            found[port.name] = {"now_ns": snapshot["now_ns"], **snapshot["ports"][port.name]}
+    return found
+
+
+def buffers(fabric: Fabric, wanted: str = "") -> Reading:
+    """Of each switch: its pools, and every group of a port and a priority that is lossless or was used."""
+    found = {}
+    for node, ports in by_node(fabric, wanted):
+        settings = fabric.buffers.get(node)
+        if settings is None:
+            continue
+        pools = fabric.buffer(node)
+        groups = {}
+        for port in ports:
+            number = port.node.ports[port.intf]
+            for priority in PRIORITIES:
+                group, counted = settings.group(number, priority), fabric.group(port.name, priority)
+                dropped = dict(zip(DROP_REASONS, counted.dropped_frames, strict=True))
+                if not (group.lossless or counted.admitted_frames or any(dropped.values())):
+                    continue
+                groups[f"{port.name} {priority}"] = {
+                    "lossless": group.lossless,
+                    "xoff": counted.xoff,
+                    "used": dict(zip(_POOLS, counted.used, strict=True)),
+                    "most": dict(zip(_POOLS, counted.high_water, strict=True)),
+                    "limit": group.threshold.limit(pools.size[1] - pools.used[1]),
+                    "xon_offset": group.xon_offset,
+                    "headroom": group.headroom,
+                    "admitted_frames": counted.admitted_frames,
+                    "dropped_frames": dropped,
+                }
+        found[node] = {
+            "cell_bytes": settings.cell_bytes,
+            "used": dict(zip(_POOLS, pools.used, strict=True)),
+            "most": dict(zip(_POOLS, pools.high_water, strict=True)),
+            "size": dict(zip(_POOLS, pools.size, strict=True)),
+            "groups": groups,
+        }
+    return found
+
+
+def ecn(fabric: Fabric, wanted: str = "") -> Reading:
+    """Of each port with ECN: for each such priority its curve, what waits, and what was marked and dropped."""
+    found: Reading = {}
+    for _, ports in by_node(fabric, wanted):
+        with_ecn = [port for port in ports if port.settings and port.settings.ecn]
+        if not with_ecn:
+            continue
+        counts = {
+            (interface, own): (backlog, *struct.unpack("=IIII", extra.ljust(16, b"\0")[:16]))
+            for interface, own, backlog, extra in qdiscs.listed(fabric.socket(with_ecn[0].node))
+        }
+        for port in with_ecn:
+            assert port.settings is not None and port.queues is not None
+            for priority, curve in sorted(port.settings.ecn.items()):
+                places = [counts.get((port.interface, own), (0,) * 5) for own in port.queues.red_handles(priority)]
+                waiting, early, at_limit, _, marked = map(sum, zip(*places, strict=True))
+                found.setdefault(port.name, {})[str(priority)] = {
+                    "kmin": str(curve.kmin),
+                    "kmax": str(curve.kmax),
+                    "pmax": str(curve.pmax),
+                    "waiting_bytes": waiting,
+                    "marked": marked,
+                    "dropped": early + at_limit,
+                }
+    return found
+
+
+def dcbx(fabric: Fabric, wanted: str = "") -> Reading:
+    """Of each port that speaks DCBX: every feature, as `fabric.dcbx` has it."""
+    found: Reading = {}
+    for node, ports in by_node(fabric, wanted):
+        speaking = fabric.snapshot(node)["dcbx"]
+        found |= {port.name: speaking[port.name] for port in ports if port.name in speaking}
+    return found
+
+
+def headroom(fabric: Fabric, wanted: str = "") -> Reading:
+    """Of each port of a switch: the limits of its lossless priorities in cells, and what was measured."""
+    found: Reading = {}
+    for node, ports in by_node(fabric, wanted):
+        speaking = fabric.snapshot(node)["dcbx"]
+        for port in ports if node in fabric.buffers else ():
+            limits = {str(p): asdict(fabric.limits(port.name, p)) for p in PRIORITIES}
+            found[port.name] = {
+                "cable": str(port.cable),
+                "priorities": {p: one | {"alpha": one["alpha"] and str(one["alpha"])} for p, one in limits.items()},
+                "measured": speaking.get(port.name, {}).get("measured"),
+            }
+    return found
+
+
+def wan(fabric: Fabric, wanted: str = "") -> Reading:
+    """Of each router with End.X.PFC: what became of packets to its SIDs, its tunnels, and what filters dropped."""
+    found = {}
+    for node, _ in by_node(fabric, wanted):
+        if fabric.snapshot(node).get("wan") is not None:
+            found[node] = fabric.wan(node)
+    if wanted and not found:
+        raise FabricError(f"{wanted} has no End.X.PFC")
+    return found
+
+
+READINGS: dict[str, Callable[[Fabric, str], Reading]] = {
+    "pfc": pfc,
+    "buffers": buffers,
+    "ecn": ecn,
+    "dcbx": dcbx,
+    "headroom": headroom,
+    "wan": wan,
+}
+COUNTED = ("pfc", "buffers", "ecn", "wan")
+"""Those of them that have counts."""
+
+
+def since(now: Any, before: Any, name: str = "") -> Any:
+    """What was counted from a moment on; states, and the most that was ever used, are as they are now."""
+    if name in _STATES or before is None:
+        return now
+    if isinstance(now, Mapping) and isinstance(before, Mapping):
+        return {key: since(value, before.get(key), str(key)) for key, value in now.items()}
+    if isinstance(now, list) and isinstance(before, list) and len(now) == len(before):
+        return [since(one, other, name) for one, other in zip(now, before, strict=True)]
+    if type(now) is int and type(before) is int:
+        return max(0, now - before)  # an agent that died begins anew
+    return now
+
+
+def by_node(fabric: Fabric, wanted: str) -> list[tuple[str, list[PortState]]]:
+    """Ports by node; `wanted` is a node, a port, or empty for all."""
+    found: dict[str, list[PortState]] = {}
+    for port in fabric.ports.values():
+        if wanted in ("", port.node.name, port.name):
+            found.setdefault(port.node.name, []).append(port)
+    if not found:
+        if not wanted:
+            raise FabricError("this network has no lossless ports; incast,4 has some")
+        fabric.node(wanted.partition("-")[0] if "-" in wanted else wanted)  # their messages have what there is
+        fabric.port(wanted)
+    return sorted(found.items(), key=lambda item: _natural(item[0]))
+
+
+def _natural(name: str) -> tuple[str, int]:
+    letters = name.rstrip("0123456789")
+    return letters, int(name[len(letters) :] or 0)

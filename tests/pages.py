@@ -1,0 +1,57 @@
+"""The code blocks of README, CONTRIBUTING and docs, and how each of them is tried out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")))
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_COMMAND = re.compile(r"^    (?:\./)?xoff (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page."""
+
+    page: str
+    number: int
+    language: str
+    text: str
+
+    @property
+    def is_experiment(self) -> bool:
+        """Is it a file for `xoff run`?"""
+        return self.language == "python" and "@experiment" in self.text
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.number}"
+
+
+def blocks() -> list[Block]:
+    found = []
+    for page in PAGES:
+        for number, (language, text) in enumerate(_BLOCK.findall((ROOT / page).read_text())):
+            found.append(Block(page, number, language, text))
+    return found
+
+
+def commands() -> list[tuple[str, str]]:
+    """Every `xoff ...` line of a page, without what stands behind it in a column of its own."""
+    return [
+        (page, re.split(r"\s{2,}|\s+#|\s+>\s", line)[0].strip())
+        for page in PAGES
+        for line in _COMMAND.findall((ROOT / page).read_text())
+    ]
+
+
+IN_LAB = {"docs/network.md:0", "docs/network.md:1", "docs/headroom.md:0"}
+"""Parts of experiments: run in one that is made around them."""
+ON_THIS_MACHINE = {"docs/controller.md:2", "docs/lab.md:0"}
+"""Programs for the user's own Python."""
+AS_DATA = {"docs/controller.md:0", "docs/controller.md:1", "docs/dcbx.md:0"}
+"""Files that Xoff reads."""
+A_TEST = {"CONTRIBUTING.md:0"}
+"""A test with the lab, which pytest runs."""

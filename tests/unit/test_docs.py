@@ -1,0 +1,99 @@
+"""README and docs: each code block is tried out somewhere, and each command line is one that Xoff takes.
+
+Blocks that need the lab are run by tests/lab/test_readme.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import build_parser, commands
+from testbed.dcbx import config
+from testbed.lab import definition
+from testbed.net import shell
+from testbed.net.routes import Graph
+from testbed.srv6.wishes import VpnWish
+from tests import pages
+from tests.pages import ROOT, Block
+
+BLOCKS = {str(block): block for block in pages.blocks()}
+EXPERIMENTS = [block for block in BLOCKS.values() if block.is_experiment]
+
+
+def test_every_block_is_tried_out_in_one_way() -> None:
+    ways = [{str(block) for block in EXPERIMENTS}, pages.IN_LAB, pages.ON_THIS_MACHINE, pages.AS_DATA, pages.A_TEST]
+    tried = [name for way in ways for name in way]
+    assert sorted(tried) == sorted(BLOCKS), "a new block wants a place in tests/pages.py"
+
+
+def test_there_is_no_block_without_a_language() -> None:
+    for page in pages.PAGES:
+        fences = re.findall(r"^```(.*)$", (ROOT / page).read_text(), re.MULTILINE)
+        assert all(fences[::2]) and not any(fences[1::2]), page
+
+
+@pytest.mark.parametrize("block", EXPERIMENTS, ids=str)
+def test_an_experiment_of_a_page_is_one_with_a_docstring(block: Block, tmp_path: Path) -> None:
+    file = tmp_path / f"{re.sub(r'[^a-z0-9]', '_', str(block).lower())}.py"
+    file.write_text(block.text)
+    assert definition.load_file(file).summary.endswith(".")
+
+
+@pytest.mark.slow
+def test_experiments_of_pages_pass_mypy_strict(tmp_path: Path) -> None:
+    files = []
+    for number, block in enumerate(EXPERIMENTS):
+        files.append(tmp_path / f"shown{number}.py")
+        files[-1].write_text(block.text)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), *map(str, files)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_controllers_page_has_a_vpn_and_a_client_that_work(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tomllib.loads(BLOCKS["docs/controller.md:0"].text)
+    vpn = VpnWish.from_json(json.loads(BLOCKS["docs/controller.md:1"].text))
+    assert [site.router for site in vpn.sites] == ["R1", "R3"]
+    exec(BLOCKS["docs/controller.md:2"].text, {})
+    assert capsys.readouterr().out.startswith("b'")
+
+
+def test_the_dcbx_pages_configuration_is_read(tmp_path: Path) -> None:
+    assert config.parse(BLOCKS["docs/dcbx.md:0"].text, "docs/dcbx.md").settings.pfc is not None
+
+
+@pytest.mark.parametrize(("page", "line"), pages.commands(), ids=lambda text: str(text).replace(" ", "_"))
+def test_a_command_line_of_a_page_is_one_that_xoff_takes(page: str, line: str) -> None:
+    words = shlex.split(line)
+    if words == ["--help"]:
+        return
+    assert words[0] in commands.COMMANDS, page
+    options = build_parser(words[0]).parse_args(words)
+    known = {experiment.name for experiment in definition.shipped()}
+    for name in getattr(options, "experiment", []):
+        assert name in known or name.endswith(".py"), f"{page}: {name}"
+    if words[0] == "shell":
+        shell.check(options.topology)
+
+
+def test_equally_short_ways_are_chosen_as_the_page_says() -> None:
+    """docs/flows.md: in leaf-spine,2,2,2 frames to h1 and h3 go by spine1, and to h2 and h4 by spine2."""
+    graph = Graph(forwarding={"leaf1", "leaf2", "spine1", "spine2"})
+    for leaf, hosts in (("leaf1", ("h1", "h2")), ("leaf2", ("h3", "h4"))):
+        for host in hosts:
+            graph.join(host, f"{host}-eth0", leaf, f"{leaf}-{host}")
+        for spine in ("spine1", "spine2"):
+            graph.join(leaf, f"{leaf}-{spine}", spine, f"{spine}-{leaf}")
+    from_leaf1, from_leaf2 = graph.next_hops("leaf1"), graph.next_hops("leaf2")
+    assert (from_leaf1["h3"], from_leaf1["h4"]) == ("leaf1-spine1", "leaf1-spine2")
+    assert (from_leaf2["h1"], from_leaf2["h2"]) == ("leaf2-spine1", "leaf2-spine2")

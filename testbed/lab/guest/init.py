@@ -29,7 +29,7 @@ JOB_DEVICE = ("0x1af4", "0x1110")  # ivshmem: vendor, device
 PVPANIC = 0x505
 UML_DEVICE, UML_CODE, UML_JOB = "/dev/xoff", "/dev/xoffcode", "/dev/xoffjob"
 UML_SEAL = 0x7801  # _IO('x', 1)
-MS_RDONLY = 1
+MS_RDONLY, MS_MOVE = 1, 8192
 POWER_OFF = 0x4321FEDC
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -55,7 +55,10 @@ def lay_over() -> None:
         os.mkdir(folder)
     mount("overlay", "/run/root", "overlay", 0, f"lowerdir={layers},upperdir=/run/written,workdir=/run/work")
     mount("devtmpfs", "/run/root/dev")
-    os.chroot("/run/root")
+    # Over the root of the mount namespace: a process that enters a namespace, as mnexec does, starts at that root.
+    os.chdir("/run/root")
+    mount("none", "/", ".", MS_MOVE)
+    os.chroot(".")
     os.chdir("/")
 
 

@@ -41,7 +41,8 @@ def ping(source: Any, target: Any, wait: Duration | None = None) -> Duration:
         found, said = _ping(source, target, left)
         if found is not None:
             return found
-    raise TrafficError(f"{source} gets no answer from {target} within {patience}: {said}")
+    address = Fabric.current().node(target).IP()
+    raise TrafficError(f"{source} gets no answer from {target} ({address}) within {patience}: {said}")
 
 
 def probe(source: Any, target: Any, wait: Duration | None = None) -> Duration | None:

@@ -17,6 +17,8 @@ NONE = "PING 10.0.0.2\nFrom 10.0.0.1 icmp_seq=1 Destination Host Unreachable\n"
 class Host:
     """A node whose pings have these outcomes, the last one for ever."""
 
+    pid = 1
+
     def __init__(self, name: str, *answers: str) -> None:
         self._name, self._answers = name, list(answers)
         self.asked = 0

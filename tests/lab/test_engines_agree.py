@@ -1,4 +1,4 @@
-"""The two engines in virtual time on the same experiments: the same claims, whether the CPU's work takes time or not."""
+"""Both engines in virtual time on the same experiments: the same claims, whether or not the CPU's work takes time."""
 
 from __future__ import annotations
 

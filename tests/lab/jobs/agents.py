@@ -340,7 +340,7 @@ def network_ends(run: Run) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def networks_in_turn(run: Run) -> None:
     """In one process: a network, some that cannot be, one whose user fails, and a good one again."""
-    from testbed.errors import UsageError
+    from testbed.errors import XoffError
     from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
@@ -356,7 +356,7 @@ def networks_in_turn(run: Run) -> None:
             self.addLink(self.addHost("h1", port=Port(priorities=PriorityMap("dot1p"))), "s1")
 
     class NoCable(LosslessTopo):
-        """Fails half-way, when there are nodes already."""
+        """Fails half-way, when there are nodes in it already."""
 
         def build(self) -> None:
             self.addSwitch("s1")
@@ -369,11 +369,11 @@ def networks_in_turn(run: Run) -> None:
                 flows.wait()
             run.claim("received", flows.reports[0].received, equals=20)
 
-    def fails(name: str, topo: Any, message: str) -> None:
+    def fails(name: str, make: Callable[[], Any], message: str) -> None:
         try:
-            with network(topo):
+            with network(make()):
                 run.claim(f"{name}: starts", True, equals=False)
-        except UsageError as error:
+        except XoffError as error:
             run.claim(f"{name}: says why", str(error), equals=message)
         except Exception as error:
             run.claim(f"{name}: says why", repr(error), equals=message)
@@ -383,19 +383,19 @@ def networks_in_turn(run: Run) -> None:
     nothing_is_left(run, "the first", before)
     fails(
         "a buffer that is too small",
-        Incast(n=2, buffer=Buffer(total=50)),
+        lambda: Incast(n=2, buffer=Buffer(total=50)),
         "switch s1: guaranteed cells of all groups are 0, the headroom pool is 129, and the buffer has 50: "
         "79 cells are missing",
     )
     nothing_is_left(run, "a buffer that is too small", before)
     fails(
         "ports that do not agree",
-        Unlike(),
+        Unlike,
         "s1-eth1 trusts dscp, h1-eth0 trusts dot1p and takes untagged frames for priority 0; PFC of priority 3 would "
         "silently fail: give both the same trust",
     )
     nothing_is_left(run, "ports that do not agree", before)
-    fails("a cable that is none", NoCable(), "the cable of h2 and s1 is 'a string'; write Cable('10Gb/s', '5m')")
+    fails("a cable that is none", NoCable, "addLink(h2, s1): the cable is 'a string'; write Cable('10Gb/s', '5m')")
     nothing_is_left(run, "a cable that is none", before)
     try:
         with network(Incast(n=2)):

@@ -125,7 +125,7 @@ def faults(run: Run, library: str = "os-ken") -> None:
             old = s1.pid
             lost = overload(net, 2, lambda: os.kill(old, signal.SIGKILL))
             run.figure("the daemon is killed: lost", lost)
-            run.claim("the daemon is killed: lost, in frames of half a second at most", lost, at_most=420)
+            run.claim("the daemon is killed: lost, in frames of a second at most", lost, at_most=840)
             run.claim("the daemon is killed: how often it was started again", s1.restarts, equals=1)
             run.claim("the daemon is killed: it is another one", s1.pid != old and alive(s1.pid), equals=True)
             run.claim("the daemon is back: lost", overload(net, 1), equals=0)

@@ -119,7 +119,7 @@ def flap(run: Run, delay: Duration = Duration("0s")) -> None:
         balance(run, fabric, "an overload over a flap")
 
 
-@experiment(timeout="60s")
+@experiment(timeout="60s", files=("looking.py",))
 def vanish(run: Run) -> None:
     """Frames for a station that is not there: the switch sends them on, and nobody takes or counts them."""
     from testbed.net.flows import Flow, Flows

@@ -83,7 +83,8 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
             lost = [report.lost for report in flows.reports]
             run.figure("frames sent", [report.sent for report in flows.reports])
             run.figure("dropped by each router", {name: _dropped(fabric, name) for name in topo.graph.routers})
-            run.claim("lost with the cable, and no more than it and r2's queue held", lost[0], at_least=1, at_most=150)
+            # Nothing, if r1 has stopped for the pause before the cut and what was in the cable has arrived.
+            run.claim("lost with the cable, and no more than it and r2's queue held", lost[0], at_most=150)
             run.claim("lost of the flow inside the data centre", lost[1], equals=0)
             run.claim("cells in use at the edges in the end", fabric.held(LOSSLESS, by=("r1", "r5")), equals=0)
             stopped = [tunnel["stopped"] for name in ("r1", "r5") for tunnel in fabric.wan(name)["tunnels"]]

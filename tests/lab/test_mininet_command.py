@@ -91,7 +91,8 @@ def test_iperf_does_not_wait_for_a_program_that_is_not_there(run: Runner) -> Non
 def test_a_capture_has_the_pause_frames(run: Runner) -> None:
     result = run(
         "mininet_command:commands",
-        typed="capture s1-eth1 /xoff/work/out/p.pcap ether proto 0x8808;capture;traffic h1,h2 r count=600;capture stop;capture s9",
+        typed="capture s1-eth1 /xoff/work/out/p.pcap ether proto 0x8808;capture;traffic h1,h2 r count=600;capture stop;"
+        "capture s9",
     )
     assert "s1-eth1 -> /xoff/work/out/p.pcap" in result.figure("said")
     assert "*** capture: there is no lossless port s9" in result.figure("said")

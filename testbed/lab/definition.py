@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, overload
 
+import testbed
 from testbed.errors import UsageError
 from testbed.net import notebook
 from testbed.units import Duration, Quantity, Scale
@@ -298,9 +299,9 @@ def _import_once(path: Path, name: str | None) -> ModuleType:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[None]:
-    """Let code import what lies beside `path`, as it can in a script."""
-    folder = str(path.parent)
-    sys.path.insert(0, folder)
+    """Let code import what lies beside `path`, as it can in a script; but a file there hides no package of Xoff's."""
+    folder, ours = str(path.parent), str(Path(testbed.__path__[0]).parent)
+    sys.path.insert(sys.path.index(ours) + 1 if ours in sys.path else 0, folder)
     try:
         yield
     finally:

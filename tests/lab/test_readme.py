@@ -69,7 +69,7 @@ PARTS = {
         'sorted(net.fabric.port("s1-eth1").settings.ecn)',
         [3],
     ),
-    "headroom": (["docs/headroom.md:0"], 'names["topo"]', 'net.fabric.limits("s1-eth1", 3).headroom', 79),
+    "headroom": (["docs/headroom.md:0"], 'names["topo"]', 'net.fabric.limits("s1-eth1", 3).headroom', 26),
 }
 
 

@@ -193,11 +193,14 @@ def test_mininets_command_line_works_in_the_users_terminal(ready: Ready) -> None
     )
     os.close(theirs)
 
+    unread = b""
+
     def read_until(wanted: bytes) -> None:
-        seen = b""
-        while wanted not in seen:
-            assert select.select([ours], [], [], 120)[0], f"no {wanted!r} after {seen!r}"
-            seen += os.read(ours, 4096)
+        nonlocal unread
+        while wanted not in unread:
+            assert select.select([ours], [], [], 120)[0], f"no {wanted!r} after {unread!r}"
+            unread += os.read(ours, 4096)
+        unread = unread.partition(wanted)[2]
 
     try:
         read_until(b"mininet> ")

@@ -39,11 +39,13 @@ def headroom_for_one_frame(run: Run) -> None:
 def a_cable_that_loses_frames(run: Run) -> None:
     """Data, which no switch's counters tell, and PAUSE, so that switches drop as well."""
     from experiments import conservation
-    from testbed.net import topo
+    from testbed.net import options
+    from testbed.net.cable import Cable
 
-    def lossy(*args: Any, **options: Any) -> Any:
-        return told(*args, **options | {"loss": "1/200"})
+    def lossy(*described: Any) -> Cable:
+        cable = whole(*described)
+        return Cable(cable.rate, delay=cable.delay, loss="1/200")
 
-    told = topo.Cable
-    topo.Cable = lossy  # type: ignore[assignment, misc]
+    whole = options.cable_of
+    options.cable_of = lossy
     conservation.conservation.body(run)

@@ -24,9 +24,13 @@ def failing(run: Runner, fault: str) -> set[str]:
 
 
 def test_a_pause_of_one_slice_that_stops_the_other_is_seen_at_blue(run: Runner) -> None:
-    found = failing(run, "a_pause_of_all_slices")
-    assert {"slices: queues that stopped at J", "slices: blue's goodput, part of what it had before"} <= found
+    result = run("wan_faults:a_pause_of_all_slices")
+    found = failed_claims(result)
+    assert "slices: queues that stopped at J" in found
     assert "slices: lost" not in found
+    # Blue makes up for its pauses, so its goodput may not show them; its frames are late.
+    waits, before = (result.figure(f"{phase}: blue's longest way, in ms") for phase in ("slices", "before red sends"))
+    assert waits > 2 * before
 
 
 def test_headroom_for_one_way_is_seen_as_loss(run: Runner) -> None:

@@ -105,7 +105,12 @@ def test_a_terminal_that_is_gone_keeps_no_run_from_ending_well(tmp_path: Path) -
     command = [sys.executable, "-m", "tests.unit.lab_of_paper", "waits", "run", "hello", "--out", str(tmp_path)]
     environment = {**os.environ, "XOFF_CACHE": str(tmp_path / "cache"), "TERM": "xterm"}
     process = subprocess.Popen(
-        ["setsid", "-c", *command], cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        ["setsid", "-c", "env", "--default-signal", *command],
+        cwd=ROOT,
+        env=environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
     )
     os.close(theirs)
     seen = b""

@@ -144,6 +144,7 @@ def test_a_failure_is_shown_at_once_and_an_interruption_gets_a_summary(
     assert err.endswith("interrupted\n" if number is signal.SIGINT else "terminated\n")
 
 
-def test_a_pattern_that_python_cannot_read_is_no_traceback(tmp_path: Path) -> None:
+def test_a_pattern_that_python_cannot_read_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # as ./xoff has it, all of Xoff is found from everywhere
     with pytest.raises(UsageError, match=r"xoff test x: the tests cannot be read:\n  .*No module named .tests"):
         suite._need(tmp_path, "x", ["-k", "x"])

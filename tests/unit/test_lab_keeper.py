@@ -114,7 +114,9 @@ def test_what_was_started_ends_when_we_are_interrupted(tmp_path: Path, interrupt
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_what_was_started_ends_when_we_are_killed(number: signal.Signals, tmp_path: Path) -> None:
     text = f"from testbed.lab import keeper; keeper.run({builder(tmp_path / 'pid', 1000)!r}, {{}})"
-    with subprocess.Popen([sys.executable, "-c", text], cwd=Path(__file__).parents[2]) as process:
+    # Whoever runs the tests in the background has SIGHUP ignored, and children inherit that.
+    command = ["env", "--default-signal", sys.executable, "-c", text]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2]) as process:
         started = pid_in(tmp_path / "pid")
         process.send_signal(number)
     assert process.returncode == -number

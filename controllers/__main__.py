@@ -51,9 +51,13 @@ def main() -> int:
         parser.add_argument(option, dest=variable, help=f"{what}{says}; or ${variable}")
     where = "where switches connect; unix:PATH is possible (default %(default)s)"
     parser.add_argument("--openflow", default=DEFAULT_OPENFLOW, help=where)
-    says = "let addresses beside loopback listen without TLS"
+    effect = "let addresses beside loopback listen without TLS"
     parser.add_argument(
-        "--open-to-network", dest=settings.OPEN, action="store_const", const="1", help=f"{says}; or ${settings.OPEN}=1"
+        "--open-to-network",
+        dest=settings.OPEN,
+        action="store_const",
+        const="1",
+        help=f"{effect}; or ${settings.OPEN}=1",
     )
     parser.add_argument("--router-key", metavar="NAME", help="print the key of this router, for its key file, and end")
     parser.add_argument("--make-secrets", type=Path, metavar="FOLDER", help="make a key and a token, and end")

@@ -2,7 +2,7 @@
 
 Ryu's launcher takes no options of applications, so all of it comes by environment variables; `python3 -m controllers`
 has an option for each and sets them. The key, of which each router's own key is made, and the token, which users of
-REST show, are in files that nobody else may read.
+REST show, are in files that only their owner may read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The door for OpenFlow switches: the library's server, with limits that it has not.
 
 Both libraries accept every connection and give it threads, or green threads, of its own. Here connections have a limit,
-those that have not said which switch they are a lower one, and one over a limit is closed at once. Whatever a
+those that have not sent their datapath id a lower one, and one over a limit is closed at once. Whatever a
 connection's octets make the library's parser raise ends that connection, with one line in the log, and is counted.
 
 The libraries' threads of a connection that has ended may live for two more seconds; they count until then.
@@ -60,7 +60,7 @@ class SwitchDoor:
         return handle
 
     def identified(self, connection: Any) -> None:
-        """It has said which switch it is."""
+        """It has sent its datapath id."""
         with self._lock:
             if id(connection) in self._strangers:
                 self._strangers.discard(id(connection))

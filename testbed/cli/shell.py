@@ -40,7 +40,7 @@ from testbed.net import shell as topologies
 from testbed.net.notebook import DCBX_LOG
 
 _FOREVER = 1e9
-_LOOK_S = 0.01
+_LOOK_S, _SHORTEST_LOOK_S = 0.01, 0.001
 _INTERRUPT = b"\x03"
 
 
@@ -99,7 +99,7 @@ class _Conversation:
                     size = shutil.get_terminal_size()
                     self._session.send(Frame.of(Kind.RESIZE, [size.lines, size.columns]))
                 self._let_time_pass(time.monotonic())
-                if select.select([0], [], [], min(_LOOK_S, self._window_s))[0]:
+                if select.select([0], [], [], min(_LOOK_S, max(self._window_s, _SHORTEST_LOOK_S)))[0]:
                     self._pass_on(os.read(0, 4096))
         finally:
             signal.signal(signal.SIGWINCH, previous)

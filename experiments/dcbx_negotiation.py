@@ -109,7 +109,7 @@ def _agree(run: Run) -> None:
                 begin_ns = time.monotonic_ns()
                 fabric.configure_dcbx(host, own)
                 time.sleep(1)
-            found = passing(fabric.story(), (host, bridge), begin_ns)
+            found = passing(fabric.dcbx_log(), (host, bridge), begin_ns)
             run.figure(f"{name}: a host comes, settled after", found.lasted)
             run.claim(f"{name}: a host comes, settled after", found.lasted, at_most=IN_TIME)
             run.claim(f"{name}: LLDPDUs of host and bridge until then", list(found.sent.values()), equals=[2, 1])
@@ -121,11 +121,11 @@ def _agree(run: Run) -> None:
         for _, bridge in ends.values():
             fabric.set_up(fabric.port(bridge).intf, True)
         time.sleep(IN_TIME.ns / 1e9)
-        story = fabric.story()
+        dcbx_log = fabric.dcbx_log()
         for name, (own, other, kind, wanted) in LINKS.items():
             host, bridge = ends[name]
             run.claim(f"{name}: without carrier the host has its own", lost[name], equals=_own(kind, own))
-            found = passing(story, (host, bridge), begin_ns)
+            found = passing(dcbx_log, (host, bridge), begin_ns)
             run.figure(f"{name}: carrier, settled after", found.lasted)
             run.claim(f"{name}: carrier, settled after", found.lasted, at_most=IN_TIME)
             # Both begin at once, so that their first frames cross: one more than in the ladders.

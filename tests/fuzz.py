@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from testbed.agent import control, found
+from testbed.agent.standalone import control_socket, saved_settings
 from testbed.dcbx import config, show
 from testbed.errors import XoffError
 from testbed.frames import Mac, headroom, icmpv6, ipv6, ipv6_options, mac_control, srh
@@ -266,18 +266,18 @@ def _settings(octets: bytes) -> str:
 
 
 def _request(octets: bytes) -> str:
-    return control.read_request(octets) or "refused"
+    return control_socket.read_request(octets) or "refused"
 
 
 def _door() -> Callable[[bytes], str]:
     """The agent's socket with a caller that sends octets in two pieces, and may leave at once."""
     name, now = f"fuzz{os.getpid()}-{next(_numbers)}", 0
-    claim = control.Claim(name, control.Access(os.getuid()))
+    claim = control_socket.Claim(name, control_socket.Access(os.getuid()))
 
     def read(octets: bytes) -> str:
         nonlocal now
         now += 1_000_000
-        with control.connect(name) as caller:
+        with control_socket.connect(name) as caller:
             caller.settimeout(0)
             for piece in (octets[: len(octets) // 2], octets[len(octets) // 2 :], b"\n"):
                 with suppress(OSError):  # it has closed the connection, or takes no more
@@ -296,14 +296,14 @@ _numbers = itertools.count()
 
 
 def _answer(octets: bytes) -> str:
-    control.read_answer(octets, _NAMES[0])
+    control_socket.read_answer(octets, _NAMES[0])
     return "read"
 
 
 def _found(octets: bytes) -> str:
-    read = found.decode(octets, 7)
+    read = saved_settings.decode(octets, 7)
     if read is not None:
-        _same(read, found.decode(found.encode(read, 7), 7))
+        _same(read, saved_settings.decode(saved_settings.encode(read, 7), 7))
     return "read"
 
 
@@ -380,7 +380,7 @@ def decoders() -> dict[str, Decoder]:
     routes = [
         srh.Srh.along([A, B, A], 41, done, tlvs=srh.encode_tlvs([srh.Tlv(5, b"abc")])).encode() for done in (0, 2)
     ]
-    texts = [f"{request}\n".encode() for request in control.REQUESTS]
+    texts = [f"{request}\n".encode() for request in control_socket.REQUESTS]
     return {
         "lldp": Decoder(_frames_of_lldp, _lldp),
         "log line": Decoder(_frames_of_lldp, _always(_log_line)),
@@ -394,7 +394,7 @@ def decoders() -> dict[str, Decoder]:
         "request": Decoder(of(*texts), _always(_request)),
         "control socket": Decoder(of(*texts, b"x" * 70), _door),
         "answer": Decoder(of(json.dumps(_ANSWER).encode(), b'{"error": "no"}'), _always(_answer)),
-        "found": Decoder(of(found.encode(_CARD, 7)), _always(_found)),
+        "found": Decoder(of(saved_settings.encode(_CARD, 7)), _always(_found)),
         "link message": Decoder(of(_LINK), _always(_link)),
     }
 

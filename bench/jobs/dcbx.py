@@ -73,8 +73,8 @@ def ip(commands: list[str], inside: int | None = None) -> None:
 
 def fork(interfaces: list[str], file: Path | None, log: Path | None, inside: int | None) -> int:
     """An agent in a process of its own; its pid."""
-    from testbed.agent.alone import Agent
-    from testbed.agent.alone_log import LogFile
+    from testbed.agent.standalone.agent import Agent
+    from testbed.agent.standalone.log_file import LogFile
     from testbed.linux import kernel
 
     pid = os.fork()

@@ -45,7 +45,7 @@ class Arrangement:
 
 
 @dataclass(frozen=True)
-class Division:
+class BufferLayout:
     """How a node's buffer is divided: guaranteed, shared and headroom cells, and the limits by (slot, priority)."""
 
     sizes: tuple[int, int, int]
@@ -161,6 +161,6 @@ class AgentPlan:
     pid: int
     ports: tuple[PortPlan, ...]
     wan: WanPlan | None = None
-    divide: Callable[[Mapping[int, int], Mapping[int, int]], Division] | None = None
+    divide: Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout] | None = None
     """The buffer with these priorities lossless, as a mask for each slot, and with these headrooms, in cells for each
     slot that has measured it; UsageError if it has not enough cells."""

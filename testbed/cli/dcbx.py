@@ -14,7 +14,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from testbed.agent import control
+from testbed.agent.standalone import control_socket
 from testbed.dcbx import show
 from testbed.errors import UsageError
 from testbed.lab.result import Exit
@@ -50,8 +50,8 @@ def agent(options: argparse.Namespace) -> int:
         return Exit.OK
     if not options.interface:
         raise UsageError("xoff agent needs an interface, as in xoff agent eth0")
-    from testbed.agent.alone import Agent
-    from testbed.agent.alone_log import LogFile
+    from testbed.agent.standalone.agent import Agent
+    from testbed.agent.standalone.log_file import LogFile
 
     user, group = _user(options.user), _group(options.group)
     with ExitStack() as stack:
@@ -100,11 +100,11 @@ def dcbx(options: argparse.Namespace) -> int:
     """Show what the agents of this network namespace negotiate: each port and TLV, local, operational and remote."""
     if options.forget:
         return _forget(options)
-    answers = control.ask(options.interface)
+    answers = control_socket.ask(options.interface)
     if options.json:
         print(json.dumps(answers, indent=1))
         return Exit.OK
-    ports = {control.printable(name): answer["port"] for name, answer in answers.items()}
+    ports = {control_socket.printable(name): answer["port"] for name, answer in answers.items()}
     sys.stdout.write(show.table(ports))
     for (name, port), answer in zip(ports.items(), answers.values(), strict=True):
         if port["link"] != "up":
@@ -118,12 +118,12 @@ def dcbx(options: argparse.Namespace) -> int:
 
 
 def _forget(options: argparse.Namespace) -> int:
-    answers = control.ask(options.interface, control.FORGET)
+    answers = control_socket.ask(options.interface, control_socket.FORGET)
     if options.json:
         print(json.dumps(answers, indent=1))
         return Exit.OK
     for name, answer in answers.items():
-        print(f"{control.printable(name)}: {answer['forgotten']} forgotten; who is on the link is heard again")
+        print(f"{control_socket.printable(name)}: {answer['forgotten']} forgotten; who is on the link is heard again")
     return Exit.OK
 
 

@@ -47,8 +47,8 @@ class Commands(Protocol):
 
 
 _PIECE = 1 << 16
-# Agents (`agent/loop.py`) go first, or we make them as late as we say: passing something on takes as long as a pause.
-# Looking at the CPU takes most of a millisecond: then speakers (`agent/speaker.py`) go first too.
+# Agents (`agent/pfc/loop.py`) go first: passing something on takes as long as a pause, and would make them late.
+# Looking at the CPU takes most of a millisecond: then speakers (`agent/speaker/speaker.py`) go first too.
 _SAMPLING, _PASSING_ON, _LOOKING = 40, 35, 20
 _CHUNK = wire.LARGEST >> 1
 _LONGEST_WAIT_S = 3600.0  # epoll takes no more than some weeks

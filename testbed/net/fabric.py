@@ -21,9 +21,9 @@ from types import MappingProxyType
 from typing import Any
 
 from testbed.agent import log
+from testbed.agent.agents import Agents
 from testbed.agent.log import LoggedEvent
-from testbed.agent.parent import Agents
-from testbed.agent.plan import AgentError, AgentPlan, DcbxPlan, Division, HeadroomPlan, PortPlan
+from testbed.agent.plan import AgentError, AgentPlan, BufferLayout, DcbxPlan, HeadroomPlan, PortPlan
 from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static
 from testbed.dcbx.settings import DcbxSettings, PortIdentity
 from testbed.errors import UsageError, listed, nearest
@@ -145,7 +145,7 @@ class Fabric:
         """Of each port's cable, in ps: memory that agents have too, which were forked before a cable is changed."""
         self._next_slot = 0
         self._pending: dict[int, tuple[Mac, Cable]] = {}
-        self._story: list[dict[str, Any]] = []
+        self._dcbx_log: list[dict[str, Any]] = []
         self._records: list[log.Record] = []
         self._names: dict[int, str] = {}
         self.lost = 0
@@ -413,9 +413,9 @@ class Fabric:
         (self._pulled.discard if is_in else self._pulled.add)(state.slot & ~1)
         self._set_carriers(state.slot)
 
-    def story(self) -> list[dict[str, Any]]:
+    def dcbx_log(self) -> list[dict[str, Any]]:
         """What was said and decided in DCBX so far: one entry for each frame and each change, with the port's name."""
-        return self.agents.story() if self.agents else self._story
+        return self.agents.dcbx_log() if self.agents else self._dcbx_log
 
     def dropped(self) -> int:
         """Frames that the buffers dropped, of any priority."""
@@ -588,10 +588,10 @@ class Fabric:
 
     def _division(
         self, buffer: Buffer, ports: list[PortState], lossless: Mapping[int, int], measured: Mapping[int, int]
-    ) -> Division:
+    ) -> BufferLayout:
         settings = self._divided(buffer, ports, lossless, measured)
         slots = {port.node.ports[port.intf]: port.slot for port in ports}
-        return Division(
+        return BufferLayout(
             (settings.guaranteed_cells, settings.shared_cells, settings.headroom_cells),
             {(slots[number], priority): _limits(group) for (number, priority), group in settings.all_groups().items()},
         )
@@ -735,7 +735,7 @@ class Fabric:
             with suppress(AgentError):
                 self.lateness_ns = max(self.snapshot(node)["worst_lateness_ns"] for node in self.nodes)
             self.agents.stop()
-            self._records, self._story = self.agents.records(), self.agents.story()
+            self._records, self._dcbx_log = self.agents.records(), self.agents.dcbx_log()
             self.agents.close()
             self.agents = None
         for vswitch in self._vswitches.values():

@@ -95,5 +95,5 @@ def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **opt
             net.stop()
         if run is not None:
             run.history(fabric.history)
-            run.lines(DCBX_LOG, fabric.story())
+            run.lines(DCBX_LOG, fabric.dcbx_log())
             run.agent_lateness(fabric.lateness_ns)

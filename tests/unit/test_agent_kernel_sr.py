@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from srv6_kernel import DELETE_LINK, DELETE_ROUTE, NEW_LINK, Bound, Encap, Kernel, wanted
 
-from testbed.agent import kernel_sr
-from testbed.agent.kernel_sr import KernelSr
+from testbed.agent.wan import kernel_sr
+from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.errors import UsageError
 from testbed.linux.netlink import Message, NetlinkError
 from testbed.srv6.items import Item, ItemKey, PolicyItem, VpnItem

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from testbed.agent.loop import Loop
 from testbed.agent.orders import CAME, Came
+from testbed.agent.pfc.loop import Loop
+from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import Arrangement, PortPlan
-from testbed.agent.port import SHARED, AgentPort
 from testbed.frames import Mac, mac_control
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux.link_state import Link

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.agent.notes import Notes, NotesError
-from testbed.agent.speaker import Applied, Kept
+from testbed.agent.speaker.speaker import Applied, Kept
 from testbed.dcbx.neighbours import MOST
 from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, PfcAdmin
 from testbed.frames.dcbx.values import MOST_ENTRIES, AppEntry, Selector

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from testbed.agent.plan import Division
-from testbed.agent.speaker import Speaker
+from testbed.agent.plan import BufferLayout
+from testbed.agent.speaker.speaker import Speaker
 from testbed.errors import UsageError
 
 LOSSLESS = 1 << 3
@@ -20,12 +20,12 @@ class Cells:
         self.total = total
         self.asked = 0
 
-    def __call__(self, lossless: Mapping[int, int], measured: Mapping[int, int]) -> Division:
+    def __call__(self, lossless: Mapping[int, int], measured: Mapping[int, int]) -> BufferLayout:
         self.asked += 1
         needed = sum(measured.get(slot, 10) for slot, mask in lossless.items() if mask)
         if needed > self.total:
             raise UsageError(f"{needed - self.total} cells are missing")
-        return Division((0, self.total - needed, needed), {})
+        return BufferLayout((0, self.total - needed, needed), {})
 
 
 def speaker(ports: int, measured: Mapping[int, int], granted: int = LOSSLESS) -> Speaker:

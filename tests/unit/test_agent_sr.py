@@ -19,13 +19,14 @@ import pytest
 from srv6_control import FIGURE_3, MS, SHARED_KEY, S, World, report
 from srv6_kernel import Encap, Kernel, wanted
 
-from testbed.agent import parent, sr, sr_notes
-from testbed.agent.kernel_sr import KernelSr
+from testbed.agent import agents
 from testbed.agent.log import SR_ITEMS, Own
 from testbed.agent.notes import Notes
 from testbed.agent.plan import ControlPlan
-from testbed.agent.sr import SrAgent, SrMeans
-from testbed.agent.sr_notes import SrNotes
+from testbed.agent.wan import sr_agent, sr_notes
+from testbed.agent.wan.kernel_sr import KernelSr
+from testbed.agent.wan.sr_agent import SrAgent, SrServices
+from testbed.agent.wan.sr_notes import SrNotes
 from testbed.errors import UsageError
 from testbed.linux.netlink import Message
 from testbed.srv6.items import PolicyItem, TunnelItem
@@ -146,13 +147,13 @@ class R1:
     refuses: str = ""
     """Why tunnels are refused."""
     key: bytes = SHARED_KEY
-    notes: Notes = field(default_factory=lambda: Notes(1 + parent._WAN))
+    notes: Notes = field(default_factory=lambda: Notes(1 + agents._WAN))
 
     def start(self, left: SrNotes | None = None) -> SrAgent:
         """An agent, in place of the one before."""
         plan = ControlPlan(str(self.controller.path), self.key, report("R1", FIGURE_3, ("R1", "R3")), "to2")
         kernel = KernelSr("R1", INTERFACES, (INTERFACES["to2"],), self.kernel.send, left.tables if left else {})
-        means = SrMeans(kernel, self.add, self.drop, lambda: {"fd00:a:1:f02:: paused": 7}, self.record, self.change)
+        means = SrServices(kernel, self.add, self.drop, lambda: {"fd00:a:1:f02:: paused": 7}, self.record, self.change)
         self.agent = SrAgent("R1", plan, means, left)
         self.controller.agents = [self.agent]
         return self.agent
@@ -179,7 +180,7 @@ class R1:
 @pytest.fixture
 def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Controller]:
     clock = SimpleNamespace(now_ns=S)
-    monkeypatch.setattr(sr, "time", SimpleNamespace(monotonic_ns=lambda: clock.now_ns))
+    monkeypatch.setattr(sr_agent, "time", SimpleNamespace(monotonic_ns=lambda: clock.now_ns))
     made = Controller(tmp_path / "agents", clock)
     made.now_ns = S
     yield made
@@ -510,7 +511,7 @@ def test_a_socket_that_takes_nothing_is_tried_again_later_and_nothing_is_lost(re
 def test_a_controller_that_reads_nothing_is_given_up_when_too_much_waits_and_told_all_later(
     red: R1, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sr, "MOST_UNSENT", 100_000)
+    monkeypatch.setattr(sr_agent, "MOST_UNSENT", 100_000)
     red.controller.reads = False
     sid = report("R1", FIGURE_3, ("R1",)).sids[2].address
     now_ns, said = red.controller.now_ns, 0

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.agent import parent
+from testbed.agent import agents
 from testbed.agent.notes import Notes
-from testbed.agent.speaker import Left
-from testbed.agent.sr_notes import MOST_ITEMS, MOST_OCTETS, Noted, SrNotes
+from testbed.agent.speaker.speaker import Left
+from testbed.agent.wan.sr_notes import MOST_ITEMS, MOST_OCTETS, Noted, SrNotes
 from testbed.errors import UsageError
 from testbed.srv6.items import Item, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.messages import LinkEnd, Report, as_json, from_agent
@@ -93,7 +93,7 @@ def test_the_most_that_may_be_installed_fits_into_the_notes_and_into_a_report() 
     items = [policy(number, more=more) for number in range(1, MOST_ITEMS + 1)]
     noted = Noted("R1", items)
     assert MOST_OCTETS * 0.95 < noted._total <= MOST_OCTETS
-    page = Notes(1 + parent._WAN)
+    page = Notes(1 + agents._WAN)
     left = Left({}, SrNotes(noted.octets, {f"a-name-of-15-{number}": 1000 + number for number in range(MOST_ITEMS)}))
     page.write(left)
     assert page.read() == left

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from testbed.agent.tunnel_headroom import TunnelHeadroom
+from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.frames import Mac, ipv6
 from testbed.linux import kernel, links, netlink
 from testbed.net import srv6

@@ -18,8 +18,8 @@ import pytest
 from testbed.agent.log import Own
 from testbed.agent.orders import Order, What
 from testbed.agent.plan import AgentPlan, Arrangement, ControlPlan, PortPlan, SliceQueues, WanPlan
-from testbed.agent.sr_notes import Noted, SrNotes
-from testbed.agent.wan import Means, WanAgent
+from testbed.agent.wan.sr_notes import Noted, SrNotes
+from testbed.agent.wan.wan_agent import Services, WanAgent
 from testbed.errors import UsageError
 from testbed.frames import Mac, ipv6, mac_control
 from testbed.frames.ipv6 import Packet
@@ -206,7 +206,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         )
         buffer, orders, records, requests = Buffer(), list[Order](), list[tuple[Own, int, int]](), list[Message]()
         buffer.congested.update(congested)
-        means = Means(
+        means = Services(
             buffer,  # type: ignore[arg-type]
             lambda order: orders.append(Order.parse(order)),
             lambda now_ns, kind, slot, mask, value: records.append((kind, slot, mask)),
@@ -536,7 +536,7 @@ def test_what_comes_from_outside_the_domain_pauses_nothing_even_if_it_is_known(
     assert len(edge.obeyed()) == 1
     for interface, orders in (("r1-eth0", 0), ("r1-eth1", 1), ("eth9", 0)):
         found = [(pfc({3: LONGEST_PAUSE}), 0, interface)]
-        monkeypatch.setattr("testbed.agent.wan._packets", lambda _, found=found: iter(found))
+        monkeypatch.setattr("testbed.agent.wan.wan_agent._packets", lambda _, found=found: iter(found))
         edge.agent._take(0)
         assert len(edge.obeyed()) == orders, interface
     assert edge.agent.snapshot()["sids"][str(sid("r1"))] == {"dropped outside_domain": 2, "paused": 2}
@@ -576,7 +576,7 @@ def test_what_the_kernel_passes_on_teaches_like_what_ends_here(make: Make, monke
             srv6.source(1), destination.address, ipv6.ROUTING, Srh.along(path, ipv6.UDP, done).encode() + bytes(8)
         )
         found = [(packet.encode(), 0, "r3-eth1")]
-        monkeypatch.setattr("testbed.agent.wan._packets", lambda _, found=found: iter(found))
+        monkeypatch.setattr("testbed.agent.wan.wan_agent._packets", lambda _, found=found: iter(found))
         edge.agent._learn(0)
         segments = [one["segments"] for one in edge.agent.snapshot()["tunnels"]]
         assert segments == [[str(sid) for sid in (srv6.end("r3").address, end2.address, first.address)]]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.agent.card import Card
+from testbed.agent.standalone.nic import Card
 from testbed.dcbx.negotiation import Peer, negotiate
 from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin
 from testbed.frames import Mac

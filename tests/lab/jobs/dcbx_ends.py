@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from testbed.agent import control
+from testbed.agent.standalone import control_socket
 from testbed.cli import main
 from testbed.dcbx.config import dump
 from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend, Shares
@@ -130,7 +130,7 @@ class Agent:
         self.file.write_text(settings if isinstance(settings, str) else dump(settings))
 
     def state(self) -> dict[str, Any]:
-        port: dict[str, Any] = control.ask(self._interface)[self._interface]["port"]
+        port: dict[str, Any] = control_socket.ask(self._interface)[self._interface]["port"]
         return port
 
     def feature(self, name: str, key: str) -> Any:

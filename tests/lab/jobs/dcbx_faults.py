@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments import dcbx_applications, dcbx_ets, dcbx_mismatch, dcbx_negotiation, dcbx_willing
-from testbed.agent.speaker import Speaker
+from testbed.agent.speaker.speaker import Speaker
 from testbed.dcbx import negotiation
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab import Run, experiment

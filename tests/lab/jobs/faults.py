@@ -111,7 +111,7 @@ def short_headroom_of_a_frame_less(run: Run) -> None:
 @experiment(timeout="120s")
 def a_response_that_is_not_measured(run: Run) -> None:
     """Stamps are taken as if every port obeyed at once."""
-    from testbed.agent.loop import Loop
+    from testbed.agent.pfc.loop import Loop
 
     def hand_on(self: Loop, slot: int, frame: bytes, arrived_ns: int) -> None:
         self._news.send(CAME.pack(Came.MEASUREMENT, 0, slot, arrived_ns, arrived_ns) + frame)

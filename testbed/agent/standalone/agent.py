@@ -5,7 +5,7 @@ that loses its carrier, goes down or is removed is waited for, by its name. SIGH
 read again; SIGINT and SIGTERM end it: each peer gets a shutdown frame, and each card is left as it was found.
 
 What happens at one interface is in `testbed.agent.alone_port`; what DCBX decides, in `testbed.dcbx.port`; who may ask,
-in `testbed.agent.control`.
+in `testbed.agent.standalone.control_socket`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-from testbed.agent.alone_log import LogFile
-from testbed.agent.alone_port import NEVER, AlonePort, Report, open_socket
-from testbed.agent.control import FORGET, Access, Answer, Claim
-from testbed.agent.found import FoundFile
-from testbed.agent.sources import Source, sources_of
+from testbed.agent.standalone.config_sources import Source, sources_of
+from testbed.agent.standalone.control_socket import FORGET, Access, Answer, Claim
+from testbed.agent.standalone.log_file import LogFile
+from testbed.agent.standalone.port import NEVER, Report, StandalonePort, open_socket
+from testbed.agent.standalone.saved_settings import SavedSettingsFile
 from testbed.errors import UsageError, XoffError
 from testbed.linux import kernel, netlink, privileges
 from testbed.linux.file_watch import FileWatch
@@ -53,9 +53,9 @@ class Agent:
         open_socket(links[0].name).close()  # whether we may, before anything else can be wrong
         self._netlink = netlink.Socket()
         self._claims: dict[str, Claim] = {}
-        self._keepers: list[FoundFile] = []
+        self._keepers: list[SavedSettingsFile] = []
         self._watches: list[tuple[FileWatch, Source]] = []
-        self.ports: dict[str, AlonePort] = {}
+        self.ports: dict[str, StandalonePort] = {}
         try:
             access = Access(os.getuid(), group)
             for link in links:
@@ -64,9 +64,9 @@ class Agent:
                 say, source = self._sayer(link.name), self._sources[link.name]
                 if source.file and not file:
                     say(f"its settings are those of {source.file}")
-                self._keepers.append(FoundFile(link.name))
+                self._keepers.append(SavedSettingsFile(link.name))
                 config = source.config
-                self.ports[link.name] = AlonePort(link, config, self._netlink, say, log, keeper=self._keepers[-1])
+                self.ports[link.name] = StandalonePort(link, config, self._netlink, say, log, keeper=self._keepers[-1])
             for source in self._all_sources():
                 self._watch(source)
         except BaseException:
@@ -128,7 +128,7 @@ class Agent:
             calls[watch.fd] = partial(self._file_touched, watch, source)
         for fd in (*calls, signals.fileno()):
             waiting.register(fd, select.EPOLLIN)
-        sockets: dict[int, AlonePort] = {}
+        sockets: dict[int, StandalonePort] = {}
         now_ns = time.monotonic_ns()
         for port in self.ports.values():
             port.start(now_ns)
@@ -164,7 +164,7 @@ class Agent:
         times = [port.deadline_ns for port in self.ports.values()]
         return min(*times, *(claim.deadline_ns or NEVER for claim in self._claims.values()))
 
-    def _register(self, waiting: select.epoll, sockets: dict[int, AlonePort]) -> None:
+    def _register(self, waiting: select.epoll, sockets: dict[int, StandalonePort]) -> None:
         """Wait for the sockets that were opened; closed ones have left by themselves."""
         for port in self.ports.values():
             if port.socket_is_new and port.fd is not None:

@@ -21,14 +21,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.agent import talk
+from testbed.agent import query_socket
 from testbed.agent.log import RECORD, Own
-from testbed.agent.moments import at_its_moment
 from testbed.agent.notes import Notes
 from testbed.agent.orders import CAME, DONE, LARGEST_CAME, Came, Order, What
-from testbed.agent.plan import AgentPlan, Division
-from testbed.agent.sr_notes import SrNotes
-from testbed.agent.wan import Means, WanAgent
+from testbed.agent.plan import AgentPlan, BufferLayout
+from testbed.agent.timed_send import at_its_moment
+from testbed.agent.wan.sr_notes import SrNotes
+from testbed.agent.wan.wan_agent import Services, WanAgent
 from testbed.dcbx import show
 from testbed.dcbx.changes import changes
 from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, Event, HeadroomChanged, PfcChanged
@@ -72,7 +72,7 @@ class SpeakerEquipment:
     program: PortProgram
     notes: Notes
     log: int
-    story: int
+    dcbx_log: int
     control: int
     orders: int
     news: int
@@ -103,7 +103,7 @@ class Speaker:
 
     def __init__(self, plan: AgentPlan, equipment: SpeakerEquipment) -> None:
         self._plan, self._program = plan, equipment.program
-        self._notes, self._log, self._story = equipment.notes, equipment.log, equipment.story
+        self._notes, self._log, self._dcbx_log = equipment.notes, equipment.log, equipment.dcbx_log
         self._control = socket.socket(fileno=os.dup(equipment.control))
         self._orders = socket.socket(fileno=os.dup(equipment.orders))
         self._orders.settimeout(_PATIENCE_S)
@@ -193,7 +193,7 @@ class Speaker:
                     self._put(slot, event)
             self._settle(slot, now_ns)
         if self._plan.wan:
-            means = Means(
+            means = Services(
                 self._program, self._order_prepared, self._record, self._netlink.send, self._keep, self._reserve
             )
             self._wan = WanAgent(self._plan, means, self._wan_left)
@@ -234,7 +234,7 @@ class Speaker:
 
     def _answer(self, now_ns: int) -> bool:
         """Do what the network's own process asks; False to end."""
-        question = talk.receive(self._control)
+        question = query_socket.receive(self._control)
         if question.verb == "snapshot":
             found: dict[str, Any] = {"dcbx": self._snapshot(), "wan": self._wan.snapshot() if self._wan else None}
         elif question.verb == "measure":
@@ -253,7 +253,7 @@ class Speaker:
                 found = {"error": str(error)}
         else:
             return False
-        talk.answer(self._control, question, found)
+        query_socket.answer(self._control, question, found)
         return True
 
     def _configure(self, name: str, settings: DcbxSettings | None, now_ns: int) -> None:
@@ -487,14 +487,14 @@ class Speaker:
             self._order(Order(What.RELIEVED, slot, 1 << priority))
 
     def _possible(
-        self, divide: Callable[[Mapping[int, int], Mapping[int, int]], Division], now_ns: int
-    ) -> Division | None:
+        self, divide: Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout], now_ns: int
+    ) -> BufferLayout | None:
         """The division that serves most: nobody loses what he has to another, and who cannot have more is told why. If
         what was measured does not fit, ports do without, those that need most before others.
         """
         refused: dict[int, str] = {}
         granted = {slot: mask & self._wanted[slot] for slot, mask in self._granted.items()}
-        found: Division | None = None
+        found: BufferLayout | None = None
         by_need = sorted(self._headroom, key=lambda slot: self._headroom[slot])
         while True:
             try:
@@ -559,7 +559,7 @@ class Speaker:
 
     def _note(self, slot: int, line: dict[str, Any]) -> None:
         port = self._ports[slot].name
-        os.write(self._story, (json.dumps({"port": port} | line, separators=(",", ":")) + "\n").encode())
+        os.write(self._dcbx_log, (json.dumps({"port": port} | line, separators=(",", ":")) + "\n").encode())
 
     def _record(self, now_ns: int, kind: Own, slot: int, mask: int, value: int) -> None:
         os.write(self._log, RECORD.pack(now_ns, kind, slot, mask, value))

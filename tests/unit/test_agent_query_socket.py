@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.agent import talk
-from testbed.agent.talk import Question
+from testbed.agent import query_socket
+from testbed.agent.query_socket import Question
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def test_an_answer_may_be_larger_than_any_packet(ends: tuple[socket.socket, sock
     ours, theirs = ends
     text = "x" * (5 << 20)
     before = open_files()
-    talk.answer(theirs, Question(1, "snapshot"), {"text": text})
-    assert talk.ask(ours, Question(1, "snapshot")) == {"text": text}
+    query_socket.answer(theirs, Question(1, "snapshot"), {"text": text})
+    assert query_socket.ask(ours, Question(1, "snapshot")) == {"text": text}
     assert open_files() == before
 
 
@@ -34,9 +34,9 @@ def test_an_answer_that_came_too_late_is_not_taken_for_that_to_the_next_question
 ) -> None:
     ours, theirs = ends
     before = open_files()
-    talk.answer(theirs, Question(1, "snapshot"), {"text": "of the one before"})
-    talk.answer(theirs, Question(2, "snapshot"), {"text": "of this one"})
-    assert talk.ask(ours, Question(2, "snapshot")) == {"text": "of this one"}
+    query_socket.answer(theirs, Question(1, "snapshot"), {"text": "of the one before"})
+    query_socket.answer(theirs, Question(2, "snapshot"), {"text": "of this one"})
+    assert query_socket.ask(ours, Question(2, "snapshot")) == {"text": "of this one"}
     assert open_files() == before
 
 
@@ -44,15 +44,15 @@ def test_a_question_arrives_as_it_was_and_a_closed_end_is_an_empty_one(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends
-    talk.answer(theirs, Question(7, "configure"), {})
-    talk.ask(ours, Question(7, "configure", ("s1-eth1", None)))
-    assert talk.receive(theirs) == Question(7, "configure", ("s1-eth1", None))
+    query_socket.answer(theirs, Question(7, "configure"), {})
+    query_socket.ask(ours, Question(7, "configure", ("s1-eth1", None)))
+    assert query_socket.receive(theirs) == Question(7, "configure", ("s1-eth1", None))
     ours.close()
-    assert talk.receive(theirs).verb == ""
+    assert query_socket.receive(theirs).verb == ""
 
 
 def test_an_end_that_is_closed_is_said(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
     theirs.close()
     with pytest.raises(OSError):
-        talk.ask(ours, Question(1, "snapshot"))
+        query_socket.ask(ours, Question(1, "snapshot"))

@@ -23,7 +23,7 @@ _LONGEST = 1 << 16
 _NUMBERS = {selector: number for number, selector in SELECTORS.items()}
 
 
-class FoundError(XoffError):
+class SavedSettingsError(XoffError):
     """There is no place for the file, or it is not what was written."""
 
 
@@ -33,7 +33,7 @@ def folders() -> list[Path]:
     return [Path("/run/xoff"), *([Path(own) / "xoff"] if own else [])]
 
 
-class FoundFile:
+class SavedSettingsFile:
     """Of one interface."""
 
     def __init__(self, interface: str) -> None:
@@ -62,7 +62,7 @@ class FoundFile:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, octets, 0)
         except OSError as error:
-            raise FoundError(f"{self._path} cannot be written: {error.strerror}") from None
+            raise SavedSettingsError(f"{self._path} cannot be written: {error.strerror}") from None
 
     def clear(self) -> None:
         """The card is as it was."""
@@ -87,7 +87,7 @@ class FoundFile:
                 self._open(folder / self._name, os.O_RDWR | os.O_CREAT)
                 return
         listed = " or ".join(map(str, folders()))
-        raise FoundError(f"{listed} cannot be written")
+        raise SavedSettingsError(f"{listed} cannot be written")
 
     def _open(self, path: Path, flags: int) -> None:
         if self._file is None:
@@ -112,7 +112,7 @@ def encode(found: Found, index: int) -> bytes:
 
 
 def decode(octets: bytes, index: int) -> Found | None:
-    """None: it is about another interface. FoundError for what was cut short or changed."""
+    """None: it is about another interface. SavedSettingsError for what was cut short or changed."""
     try:
         content = json.loads(octets)
         if content["interface"] != index:
@@ -124,7 +124,7 @@ def decode(octets: bytes, index: int) -> Found | None:
         mode = None if content["mode"] is None else _number(content["mode"], 256)
         state = CardState(_struct(content["ets"], ETS_OCTETS), _struct(content["pfc"], PFC_OCTETS), entries)
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise FoundError("it is not what an agent writes") from None
+        raise SavedSettingsError("it is not what an agent writes") from None
     return Found(mode, state)
 
 

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 import testbed
-from testbed.agent.alone_log import LogFile
-from testbed.agent.card import Card, Keeper
-from testbed.agent.told import sentence
+from testbed.agent.standalone.event_text import sentence
+from testbed.agent.standalone.log_file import LogFile
+from testbed.agent.standalone.nic import Card, Keeper
 from testbed.dcbx import show
 from testbed.dcbx.cautions import cautions
 from testbed.dcbx.config import Config
@@ -45,7 +45,7 @@ class AgentError(XoffError):
     exit_code = 3
 
 
-class AlonePort:
+class StandalonePort:
     """One interface, there or not."""
 
     def __init__(

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from testbed.agent import alone_port
-from testbed.agent.alone import Agent
-from testbed.agent.alone_port import AlonePort
+from testbed.agent.standalone import port
+from testbed.agent.standalone.agent import Agent
+from testbed.agent.standalone.port import StandalonePort
 from testbed.dcbx.config import WILLING, Config
 from testbed.dcbx.settings import DcbxSettings, PfcAdmin, PortIdentity
 from testbed.frames import Mac
@@ -55,12 +55,12 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: DcbxSettings = WILLING.settings) -> None:
         self.sockets: list[Socket] = []
-        monkeypatch.setattr(alone_port, "open_socket", self._open)
+        monkeypatch.setattr(port, "open_socket", self._open)
         self.driver = Driver()
         self.kernel = Kernel(self.driver)
         self.said: list[str] = []
         ask: Any = SimpleNamespace(ask=self.kernel.ask)
-        self.port = AlonePort(link(OWN), Config(settings), ask, self.said.append, None)
+        self.port = StandalonePort(link(OWN), Config(settings), ask, self.said.append, None)
         self.port.start(1)
 
     def _open(self, _: str) -> Socket:

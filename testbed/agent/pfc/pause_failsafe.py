@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from testbed.agent.pfc.port import ENABLED, SHARED
 from testbed.agent.plan import AgentPlan, PortPlan
-from testbed.agent.port import ENABLED, SHARED
 from testbed.frames.mac_control import PfcFrame
 from testbed.pfc import PRIORITIES_IN
 
 
-class Holding:
+class PauseFailsafe:
     """The ports of one node."""
 
     def __init__(

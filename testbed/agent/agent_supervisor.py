@@ -15,11 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from testbed.agent import loop, speaker
-from testbed.agent.holding import Holding
 from testbed.agent.log import RECORD, Own
 from testbed.agent.notes import Notes
+from testbed.agent.pfc import loop
+from testbed.agent.pfc.pause_failsafe import PauseFailsafe
 from testbed.agent.plan import AgentPlan, PortPlan
+from testbed.agent.speaker import speaker
 from testbed.linux import bpf, kernel
 from testbed.linux.port_program import PortProgram
 
@@ -48,7 +49,7 @@ class Inherited:
     ring: bpf.Ring
     notes: Notes
     log: int
-    story: int
+    dcbx_log: int
     control: socket.socket
     speaker: socket.socket | None
     """None: no port of this node speaks DCBX."""
@@ -65,7 +66,7 @@ class Parent:
         self._plans, self._common, self._each = plans, common, each
         self._waiting = select.epoll()
         self._calls: dict[int, Callable[[], object]] = {}
-        self._holdings: list[Holding] = []
+        self._holdings: list[PauseFailsafe] = []
         self._running: set[int] = set()
         self._deaths: dict[int, list[int]] = {}
         self._ending = False
@@ -97,7 +98,7 @@ class Parent:
             with suppress(OSError):  # the port is down, or gone: its far end sends nothing either
                 packets.sendto(frame, (port.name, 0))
 
-        self._holdings.append(Holding(plan, self._common.shared, netlink.send, send))
+        self._holdings.append(PauseFailsafe(plan, self._common.shared, netlink.send, send))
 
     def _wait_for(self, file: int, call: Callable[[], object]) -> None:
         self._calls[file] = call
@@ -136,7 +137,7 @@ class Parent:
             self._common.program,
             own.notes,
             own.log,
-            own.story,
+            own.dcbx_log,
             own.speaker.fileno(),
             own.orders[0].fileno(),
             own.news[1].fileno(),

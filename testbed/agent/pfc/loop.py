@@ -17,11 +17,11 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from testbed.agent import talk
+from testbed.agent import query_socket
 from testbed.agent.log import RECORD, Own
 from testbed.agent.orders import CAME, DONE, LARGEST_ORDER, Came, Order, What
+from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import AgentPlan
-from testbed.agent.port import SHARED, AgentPort
 from testbed.frames.headroom import EXTENSION_OPCODE
 from testbed.linux import bpf, kernel
 from testbed.linux.link_state import Link, LinkWatch
@@ -136,7 +136,7 @@ class Loop:
     def _take_over(self) -> None:
         """Begin as the predecessor's state in shared memory says; the first agent finds nothing there."""
         if not any(port.left_behind for port in self._ports.values()):
-            self._practise()
+            self._warm_up()
         now_ns = time.monotonic_ns()
         for slot, port in self._ports.items():
             self._records.append(RECORD.pack(now_ns, Own.AGENT_STARTED, slot, 0, os.getpid()))
@@ -233,7 +233,7 @@ class Loop:
         except OSError as error:  # it has no time for so many
             self._records.append(RECORD.pack(time.monotonic_ns(), Own.SEND_FAILED, slot, 0, error.errno or errno.EIO))
 
-    def _practise(self) -> None:
+    def _warm_up(self) -> None:
         """Stop a queue and let it go while nobody sends yet, to know how long it takes; the first time is longest."""
         port = next(iter(self._ports.values()))
         for _ in range(3):
@@ -259,7 +259,7 @@ class Loop:
         resume, refresh, drop = port.pfc.expire(now_ns)
         slot = port.plan.slot
         if resume:
-            self._let_go(port, resume)
+            self._resume(port, resume)
         if refresh:
             relieved = still = 0
             for priority in PRIORITIES_IN[refresh]:
@@ -288,7 +288,7 @@ class Loop:
             if port.lost_link(link.can_talk, link.downs):
                 self._later = [one for one in self._later if one[1] != slot]
                 heapq.heapify(self._later)
-                self._let_go(port, port.pfc.link_down(now_ns))
+                self._resume(port, port.pfc.link_down(now_ns))
             if link.can_talk and (frame := port.pfc.link_up(now_ns)):
                 self._send(port, frame)
 
@@ -298,7 +298,7 @@ class Loop:
         self._touched[slot] = port
         if order.what is What.PFC and order.mask != port.pfc.settings.mask:
             change = port.enable(order.mask, now_ns)
-            self._let_go(port, change.resume)
+            self._resume(port, change.resume)
             if change.frame:
                 self._send(port, change.frame)
             self._records.append(RECORD.pack(now_ns, Own.PFC_SET, slot, order.mask, 0))
@@ -318,7 +318,7 @@ class Loop:
                 self._send(port, frame)
         self._orders.send(DONE)
 
-    def _let_go(self, port: AgentPort, resume: int) -> None:
+    def _resume(self, port: AgentPort, resume: int) -> None:
         if port.blocked & resume:
             port.blocked &= ~resume
             self._program.set_blocked(port.plan.slot, port.locals_of(port.blocked))
@@ -353,11 +353,11 @@ class Loop:
 
     def _answer(self) -> bool:
         """Do what the network's own process asks; False to end."""
-        question = talk.receive(self._control)
+        question = query_socket.receive(self._control)
         if question.verb != "snapshot":
             return False
         now_ns = time.monotonic_ns()
-        talk.answer(
+        query_socket.answer(
             self._control,
             question,
             {

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from testbed.agent import control
-from testbed.agent.control import FORGET, SHOW, Access, Answer, Claim, ControlError
+from testbed.agent.standalone import control_socket
+from testbed.agent.standalone.control_socket import FORGET, SHOW, Access, Answer, Claim, ControlError
 
 PREFIX = f"unit{os.getpid()}"
 """Interfaces of this run alone: the names are those of the whole network namespace."""
@@ -78,22 +78,22 @@ def test_agents_of_different_users_meet_whatever_their_runtime_folders_are(
 def test_names_with_dots_and_glob_characters_are_themselves_and_no_others(names: tuple[str, ...]) -> None:
     own = [name(one) for one in names]
     with served(*own) as asked:
-        assert {one for one in control.served() if one.startswith(PREFIX)} == set(own)
+        assert {one for one in control_socket.served() if one.startswith(PREFIX)} == set(own)
         for one in own:
-            assert control.ask(one)[one]["interface"] == one
+            assert control_socket.ask(one)[one]["interface"] == one
         assert asked == {one: [SHOW] for one in own}
         with pytest.raises(ControlError, match="no agent serves"):
-            control.ask(name("[q]1"))
+            control_socket.ask(name("[q]1"))
 
 
 def test_a_long_answer_comes_whole() -> None:
     with served(name("0"), size=1_000_000):
-        assert len(control.ask(name("0"))[name("0")]["long"]) == 1_000_000
+        assert len(control_socket.ask(name("0"))[name("0")]["long"]) == 1_000_000
 
 
 def test_nobody_to_ask_is_said_with_the_way_out() -> None:
     with pytest.raises(ControlError) as error:
-        control.ask(name("none"))
+        control_socket.ask(name("none"))
     wanted = f"no agent serves {name('none')} in this network namespace; start one with `xoff agent {name('none')}`"
     assert str(error.value) == wanted
 
@@ -105,7 +105,7 @@ def test_a_killed_agent_leaves_nothing_in_the_way() -> None:
         os.kill(os.getpid(), 9)
     os.waitpid(pid, 0)
     with pytest.raises(ControlError, match="no agent serves"):
-        control.ask(name("0"))
+        control_socket.ask(name("0"))
     Claim(name("0"), OWN).close()
 
 
@@ -117,8 +117,8 @@ def as_user(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     """Has the agent take its callers for this user, with these groups."""
 
     def be(user: int, *groups: int) -> None:
-        monkeypatch.setattr(control, "_peer", lambda _: (1, user, groups[0]))
-        monkeypatch.setattr(control, "_groups", lambda _: groups[1:])
+        monkeypatch.setattr(control_socket, "_peer", lambda _: (1, user, groups[0]))
+        monkeypatch.setattr(control_socket, "_groups", lambda _: groups[1:])
 
     return be
 
@@ -149,8 +149,8 @@ def test_its_user_and_root_may_everything_and_a_group_may_read(
 
 def test_the_kernel_says_who_the_caller_is() -> None:
     ends = socket.socketpair()
-    assert control._peer(ends[0]) == (os.getpid(), os.getuid(), os.getgid())
-    assert set(control._groups(ends[0])) == set(os.getgroups())
+    assert control_socket._peer(ends[0]) == (os.getpid(), os.getuid(), os.getgid())
+    assert set(control_socket._groups(ends[0])) == set(os.getgroups())
     for end in ends:
         end.close()
 
@@ -160,17 +160,17 @@ def test_who_may_not_ask_is_told_why() -> None:
         if os.getuid() == 0:
             pytest.skip("root may ask every agent")
         with pytest.raises(ControlError, match="refuses: root and user 4000000000 may read"):
-            control.ask(name("0"))
+            control_socket.ask(name("0"))
         assert asked == {name("0"): []}
 
 
 def test_a_process_that_is_no_agent_is_named_and_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any process may take a name; only those that could be agents are."""
-    monkeypatch.setattr(control, "_is_believed", lambda *_: False)
+    monkeypatch.setattr(control_socket, "_is_believed", lambda *_: False)
     whose = f"process {os.getpid()} of user {os.getuid()} has taken the name of the agent of {name('0')}, and is none"
     with served(name("0")) as asked:
         for attempt, text in (
-            (lambda: control.ask(name("0")), whose),
+            (lambda: control_socket.ask(name("0")), whose),
             (lambda: Claim(name("0"), OWN), f"{whose}; end it"),
         ):
             with pytest.raises(ControlError) as error:
@@ -180,11 +180,11 @@ def test_a_process_that_is_no_agent_is_named_and_not_believed(monkeypatch: pytes
 
 
 def test_a_stranger_without_packet_sockets_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "has", lambda *_: False)
-    assert [control._is_believed(1, user) for user in (0, os.geteuid(), os.geteuid() + 1)] == [True, True, False]
-    monkeypatch.setattr(control, "has", lambda *_: True)
-    assert control._is_believed(1, os.geteuid() + 1)
-    assert not control._is_believed(0, os.geteuid() + 1)
+    monkeypatch.setattr(control_socket, "has", lambda *_: False)
+    assert [control_socket._is_believed(1, user) for user in (0, os.geteuid(), os.geteuid() + 1)] == [True, True, False]
+    monkeypatch.setattr(control_socket, "has", lambda *_: True)
+    assert control_socket._is_believed(1, os.geteuid() + 1)
+    assert not control_socket._is_believed(0, os.geteuid() + 1)
 
 
 # What callers can do
@@ -192,8 +192,8 @@ def test_a_stranger_without_packet_sockets_is_not_believed(monkeypatch: pytest.M
 
 def test_callers_that_say_nothing_keep_nobody_out_and_are_given_up() -> None:
     with served(name("0")) as asked:
-        silent = [control.connect(name("0")) for _ in range(100)]
-        assert control.ask(name("0"))[name("0")]["request"] == SHOW
+        silent = [control_socket.connect(name("0")) for _ in range(100)]
+        assert control_socket.ask(name("0"))[name("0")]["request"] == SHOW
         assert silent[0].recv(1) == b""  # the oldest had to go
         assert asked == {name("0"): [SHOW]}
         for one in silent:
@@ -202,7 +202,7 @@ def test_callers_that_say_nothing_keep_nobody_out_and_are_given_up() -> None:
 
 def test_a_caller_is_given_up_after_its_time() -> None:
     claim = Claim(name("0"), OWN)
-    caller = control.connect(name("0"))
+    caller = control_socket.connect(name("0"))
     claim.serve(0, lambda _: pytest.fail("nothing was asked"))  # type: ignore[arg-type, return-value]
     assert claim.deadline_ns == 5 * 10**9
     claim.serve(5 * 10**9, lambda _: pytest.fail("nothing was asked"))  # type: ignore[arg-type, return-value]
@@ -214,7 +214,7 @@ def test_a_caller_is_given_up_after_its_time() -> None:
 
 @pytest.mark.parametrize("octets", [b"SHOW\n", b"x" * 100, b"\n", b"\x00\xff\n", b"show now\n", b"s" * 5000])
 def test_what_is_no_request_is_answered_with_those_there_are(octets: bytes) -> None:
-    with served(name("0")) as asked, control.connect(name("0")) as caller:
+    with served(name("0")) as asked, control_socket.connect(name("0")) as caller:
         caller.sendall(octets)
         assert b"there is no such request; there are show, forget" in caller.recv(1000)
         assert asked == {name("0"): []}
@@ -225,10 +225,10 @@ def test_what_is_no_request_is_answered_with_those_there_are(octets: bytes) -> N
 )
 def test_an_answer_that_is_no_agents_is_refused(octets: bytes) -> None:
     with pytest.raises(ControlError, match="what serves eth0 does not answer as an agent does"):
-        control.read_answer(octets, "eth0")
+        control_socket.read_answer(octets, "eth0")
 
 
 def test_a_refusal_is_said_without_what_could_move_a_terminal() -> None:
     with pytest.raises(ControlError) as error:
-        control.read_answer(b'{"error": "no \\u001b[2J"}', "eth0")
+        control_socket.read_answer(b'{"error": "no \\u001b[2J"}', "eth0")
     assert str(error.value) == "the agent of eth0 refuses: no ?[2J"

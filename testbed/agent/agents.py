@@ -18,11 +18,11 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from testbed.agent import log, talk
+from testbed.agent import log, query_socket
+from testbed.agent.agent_supervisor import Common, Inherited, Parent
 from testbed.agent.notes import Notes
+from testbed.agent.pfc.port import SHARED
 from testbed.agent.plan import AgentError, AgentPlan
-from testbed.agent.port import SHARED
-from testbed.agent.tend import Common, Inherited, Parent
 from testbed.dcbx.settings import DcbxSettings
 from testbed.linux import bpf, kernel
 from testbed.linux.port_program import SLOTS, PortProgram
@@ -75,8 +75,8 @@ class Agents:
                 for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
                     ours.close()
                 each = [
-                    Inherited(ring, notes, one, story, control[1], speaker[1] if speaker else None, orders, news)
-                    for ring, notes, one, story, control, speaker, orders, news in zip(
+                    Inherited(ring, notes, one, dcbx_log, control[1], speaker[1] if speaker else None, orders, news)
+                    for ring, notes, one, dcbx_log, control, speaker, orders, news in zip(
                         self._rings,
                         self._notes,
                         self._logs,
@@ -130,7 +130,7 @@ class Agents:
         """Have a port measure its round trip now."""
         self._have_done(node, port, "measure", port)
 
-    def story(self) -> list[dict[str, Any]]:
+    def dcbx_log(self) -> list[dict[str, Any]]:
         """What was noted of DCBX so far, in the order of time."""
         lines = [json.loads(line) for one in self._stories for line in log.content(one).splitlines()]
         return sorted(lines, key=lambda line: int(line["t_ns"]))
@@ -148,7 +148,7 @@ class Agents:
         for _ in range(_TRIES):  # an agent may die, of something else, with the question in its hands
             self._questions += 1
             try:
-                return talk.ask(ends[0], talk.Question(self._questions, verb, argument))
+                return query_socket.ask(ends[0], query_socket.Question(self._questions, verb, argument))
             except TimeoutError:
                 continue
             except OSError as error:

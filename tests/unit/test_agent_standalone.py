@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.agent import alone, sources
-from testbed.agent.alone_log import LogFile
-from testbed.agent.told import sentence
+from testbed.agent.standalone import agent, config_sources
+from testbed.agent.standalone.event_text import sentence
+from testbed.agent.standalone.log_file import LogFile
 from testbed.dcbx.config import WILLING, ConfigError
 from testbed.dcbx.events import (
     CnChanged,
@@ -101,7 +101,7 @@ LINKS = [
 )
 def test_an_interface_on_which_lldp_makes_no_sense_is_refused(name: str, text: str) -> None:
     with pytest.raises(UsageError) as error:
-        alone._chosen(["eth0", name], LINKS)
+        agent._chosen(["eth0", name], LINKS)
     assert str(error.value) == text
 
 
@@ -134,18 +134,18 @@ def test_a_folder_that_is_not_there_cannot_be_watched(tmp_path: Path) -> None:
 def test_settings_are_those_of_the_interface_else_those_of_all_else_willing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "DEFAULTS", tmp_path)
+    monkeypatch.setattr(config_sources, "DEFAULTS", tmp_path)
     (tmp_path / "dcbx").mkdir()
-    assert sources.sources_of(["p1.1"], None)["p1.1"].config == WILLING
+    assert config_sources.sources_of(["p1.1"], None)["p1.1"].config == WILLING
     (tmp_path / "dcbx.toml").write_text("[pfc]\nenabled = [3]")
     (tmp_path / "dcbx" / "p1.1.toml").write_text("[pfc]\nenabled = [4]")
     own = tmp_path / "own.toml"
     own.write_text("[pfc]\nenabled = [5]")
-    found = sources.sources_of(["p1", "p1.1", "q[1]"], None)
+    found = config_sources.sources_of(["p1", "p1.1", "q[1]"], None)
     enabled = [source.config.settings.pfc and source.config.settings.pfc.enabled for source in found.values()]
     assert enabled == [8, 16, 8]
     assert found["p1"] is found["q[1]"], "a file that several have is read once"
-    named = sources.sources_of(["p1", "p1.1"], own)
+    named = config_sources.sources_of(["p1", "p1.1"], own)
     assert named["p1"] is named["p1.1"]
     assert named["p1"].file == own
 
@@ -153,10 +153,10 @@ def test_settings_are_those_of_the_interface_else_those_of_all_else_willing(
 def test_a_file_that_is_read_again_changes_settings_and_not_timers(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text("[pfc]\nenabled = [3]")
-    source = sources.Source(file)
-    assert source.read_again() == sources.Changed(False, False, False)
+    source = config_sources.Source(file)
+    assert source.read_again() == config_sources.Changed(False, False, False)
     file.write_text("[pfc]\nenabled = [4]\n[lldp]\nhold = 2")
-    assert source.read_again() == sources.Changed(True, True, True)
+    assert source.read_again() == config_sources.Changed(True, True, True)
     assert source.config.timers == WILLING.timers
     for wrong in ("x", f"a = {'[' * 5000}", "\N{REPLACEMENT CHARACTER}", " " * 2_000_000):
         file.write_text(wrong)

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
 
-from testbed.agent.kernel_sr import KernelSr
 from testbed.agent.log import Own
 from testbed.agent.orders import Order, What
 from testbed.agent.plan import AgentPlan, PortPlan
-from testbed.agent.sr import SrAgent, SrMeans
-from testbed.agent.sr_notes import SrNotes
-from testbed.agent.tunnel_headroom import TunnelHeadroom
+from testbed.agent.wan.kernel_sr import KernelSr
+from testbed.agent.wan.sr_agent import SrAgent, SrServices
+from testbed.agent.wan.sr_notes import SrNotes
+from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.errors import UsageError
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.linux import packet_filter, seg6, stamped
@@ -72,7 +72,7 @@ class _Pause:
 
 
 @dataclass(frozen=True)
-class Means:
+class Services:
     """What a speaker lends."""
 
     program: PortProgram
@@ -90,7 +90,7 @@ class Means:
 class WanAgent:
     """Of one router, in the network namespace that the process is in."""
 
-    def __init__(self, node: AgentPlan, means: Means, left: SrNotes | None) -> None:
+    def __init__(self, node: AgentPlan, means: Services, left: SrNotes | None) -> None:
         assert node.wan is not None
         self._plan, self._means, self._mac = node.wan, means, node.ports[0].mac
         self._ports = {port.name: port for port in node.ports}
@@ -138,7 +138,7 @@ class WanAgent:
         indices = {port.name: port.interface for port in node.ports}
         ways = dict.fromkeys(indices[name] for name in (control.out, *(end.interface for end in control.report.links)))
         kernel = KernelSr(node.node, indices, tuple(ways), self._means.send, left.tables if left else {})
-        means = SrMeans(kernel, self._install, self._remove, self._counted, self._record_sr, self._means.changed)
+        means = SrServices(kernel, self._install, self._remove, self._counted, self._record_sr, self._means.changed)
         return SrAgent(node.node, control, means, left)
 
     def start(self, now_ns: int) -> None:
@@ -148,7 +148,7 @@ class WanAgent:
                 for priority in range(PRIORITIES):
                     if self._means.program.is_congested(port.slot, priority):
                         self._congested[port.slot] = self._congested.get(port.slot, 0) | 1 << priority
-        self._practise()
+        self._warm_up()
         self._means.send(seg6.own_protocols([local.sid.address for local in self._plan.sids if local.allowed]))
         for tunnel, refresh in self._plan.tunnels:
             self._add(tunnel, refresh, now_ns)
@@ -190,7 +190,7 @@ class WanAgent:
         self._congested[slot] = mask | 1 << local if is_congested else mask & ~(1 << local)
         for one in self._of(slot, local):
             if is_congested or not self._congested_ports(one, local):
-                self._press(one, slot, local, is_congested, now_ns, came_ns=came_ns)
+                self._signal_congestion(one, slot, local, is_congested, now_ns, came_ns=came_ns)
 
     def link(self, interface: int, is_up: bool, now_ns: int) -> None:
         """An interface has a carrier, or none any more."""
@@ -279,7 +279,7 @@ class WanAgent:
         for slot, mask in self._congested.items():
             for local in PRIORITIES_IN[mask]:
                 if one in self._of(slot, local):
-                    self._press(one, slot, local, True, now_ns, came_ns=now_ns)
+                    self._signal_congestion(one, slot, local, True, now_ns, came_ns=now_ns)
 
     def _install(self, tunnel: ReverseTunnel, now_ns: int) -> None:
         """A tunnel that the controller wants. How long it takes the controller knows."""
@@ -312,7 +312,9 @@ class WanAgent:
         self._remove(tunnel, now_ns, learned=True)
         self._say(OwnTunnel(tunnel, False, why), now_ns)
 
-    def _press(self, one: _Tunnel, slot: int, local: int, is_congested: bool, now_ns: int, *, came_ns: int) -> None:
+    def _signal_congestion(
+        self, one: _Tunnel, slot: int, local: int, is_congested: bool, now_ns: int, *, came_ns: int
+    ) -> None:
         _, priority = self._inside.get(local, (None, local))
         frame = one.sender.xoff(priority, now_ns) if is_congested else one.sender.xon(priority)
         if frame:
@@ -425,7 +427,7 @@ class WanAgent:
         if self._headroom is not None:
             self._headroom.obeying_ns = max(self._headroom.obeying_ns, time.monotonic_ns() - before_ns)
 
-    def _practise(self) -> None:
+    def _warm_up(self) -> None:
         """Do what a PFC frame out of a tunnel needs while nobody sends yet: the first time takes longest. Where it is
         measured how long that takes, the queues at J stop for a moment.
         """

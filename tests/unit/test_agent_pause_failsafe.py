@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from testbed.agent.holding import Holding
+from testbed.agent.pfc.pause_failsafe import PauseFailsafe
+from testbed.agent.pfc.port import ENABLED, SHARED
 from testbed.agent.plan import AgentPlan, Arrangement, PortPlan
-from testbed.agent.port import ENABLED, SHARED
 from testbed.frames import Mac, mac_control
 from testbed.frames.mac_control import PfcFrame
 from testbed.pfc.settings import PfcSettings
@@ -39,7 +39,7 @@ class Node:
         self.sent: list[tuple[str, dict[int, int]]] = []
         self.shared = bytearray(bytes(1 << queue for queue in range(8)).ljust(SHARED, b"\0") * 8)
         plan = AgentPlan("s1", 0, 1, (_port(CHARGED), _port(HOSTS)))
-        self.holding = Holding(plan, memoryview(self.shared), self.requests.append, self._sent)
+        self.holding = PauseFailsafe(plan, memoryview(self.shared), self.requests.append, self._sent)
 
     def enable(self, slot: int, mask: int) -> None:
         self.shared[slot * SHARED + ENABLED] = mask

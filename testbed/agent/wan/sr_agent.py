@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from testbed.agent.kernel_sr import KernelSr
 from testbed.agent.log import SR_ITEMS, Own
 from testbed.agent.plan import ControlPlan
-from testbed.agent.sr_notes import Noted, SrNotes
+from testbed.agent.wan.kernel_sr import KernelSr
+from testbed.agent.wan.sr_notes import Noted, SrNotes
 from testbed.errors import UsageError, XoffError
 from testbed.pfc import NEVER
 from testbed.srv6.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
@@ -38,7 +38,7 @@ MOST_UNSENT = 2 * SessionSettings().longest_message
 
 
 @dataclass(frozen=True)
-class SrMeans:
+class SrServices:
     """What others do for it."""
 
     kernel: KernelSr
@@ -53,7 +53,7 @@ class SrMeans:
 class SrAgent:
     """Of one router, in the network namespace that the process is in."""
 
-    def __init__(self, node: str, plan: ControlPlan, means: SrMeans, left: SrNotes | None) -> None:
+    def __init__(self, node: str, plan: ControlPlan, means: SrServices, left: SrNotes | None) -> None:
         self._plan, self._means = plan, means
         self._router = Router(node, plan.key)
         self._router.know(plan.report, 0)

@@ -66,7 +66,7 @@ def memory_kib() -> int:
 def policies() -> None:
     import json
 
-    from testbed.srv6.http import Request
+    from testbed.rest.http import Request
     from tests.fuzz_controller import RestDoor
     from tests.lab.jobs.fake_routers import VPN
 

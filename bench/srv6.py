@@ -1,4 +1,4 @@
-"""How fast the SRv6 WAN is: PFC out of a tunnel, from a wish to tunnels, after a failure, and paths for 1000 routers.
+"""How fast the SRv6 WAN is: PFC out of a tunnel, intent to tunnels, after a failure, and paths for 1000 routers.
 
     python bench/srv6.py
 
@@ -21,10 +21,12 @@ from testbed import lab
 from testbed.lab import definition, engine
 from testbed.lab.engine import Ready
 from testbed.lab.result import Status
-from testbed.srv6.paths import Paths
-from testbed.srv6.policy import Dynamic, Key, Policy, compute
-from testbed.srv6.sid import Adjacency, Kind, Sid
-from testbed.srv6.topology import Link, Port, Topology
+from testbed.srv6.controller.paths import Paths
+from testbed.srv6.controller.policy import compute
+from testbed.srv6.controller.topology import Link, Topology
+from testbed.srv6.protocol.sid import Adjacency, Kind, Sid
+from testbed.srv6.session.messages import RouterPort
+from testbed.srv6.session.policy import Dynamic, Key, Policy
 
 ROOT = Path(__file__).parents[1]
 ROUTERS, POLICIES = 1000, 200
@@ -90,7 +92,7 @@ def computation() -> Mapping[str, float]:
     ports: dict[str, list[str]] = {name: [] for name in names}
     for one, other in sorted(pairs):
         delay = rng.randrange(1_000_000, 10_000_000)
-        ends = Port(names[one], f"to{other}"), Port(names[other], f"to{one}")
+        ends = RouterPort(names[one], f"to{other}"), RouterPort(names[other], f"to{one}")
         topology.put_link(Link(ends, (delay, delay)))
         for end in ends:
             ports[end.router].append(end.interface)

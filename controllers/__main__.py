@@ -65,7 +65,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         if options.openapi:
-            from testbed.srv6.openapi import document
+            from testbed.srv6.rest.openapi import document
 
             print(json.dumps(document(), indent=1))
             return 0

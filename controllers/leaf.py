@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 from testbed.frames import Mac
 from testbed.frames.lldp import ETHERTYPE, NEAREST_BRIDGE, ChassisId, FrameError, Lldpdu, LldpFrame, PortId, parse
-from testbed.srv6.manager import Leaf
+from testbed.srv6.controller.manager import Leaf
 
 CLASS_SELECTORS: Mapping[int, int] = {dscp: dscp // 8 for dscp in range(8, 64)}
 """The queue of each DSCP, where it is not 0."""

@@ -27,11 +27,11 @@ from http import HTTPStatus
 from controllers.lines import AT_ONCE, Line, TlsLine, bound, close_door, listen
 from controllers.settings import Settings
 from testbed.errors import UsageError
-from testbed.srv6.http import BadRequest, HttpConnection, NotAdmitted, Request, Response
-from testbed.srv6.manager import Manager, ManagerSettings
-from testbed.srv6.northbound import Northbound, problem
-from testbed.srv6.session import NONCE_OCTETS
-from testbed.srv6.southbound import Southbound
+from testbed.rest.http import BadRequest, HttpConnection, NotAdmitted, Request, Response
+from testbed.srv6.controller.manager import Manager, ManagerSettings
+from testbed.srv6.controller.southbound import Southbound
+from testbed.srv6.rest.northbound import Northbound, problem
+from testbed.srv6.session.session import NONCE_OCTETS
 
 LOG = logging.getLogger("xoff")
 

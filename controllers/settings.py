@@ -20,11 +20,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from testbed.errors import UsageError
-from testbed.srv6.northbound import SHORTEST_TOKEN
-from testbed.srv6.session import NAME as ROUTER_NAME
-from testbed.srv6.session import SHORTEST_KEY, router_key
-from testbed.srv6.validation import InvalidError, Schema, check
-from testbed.srv6.wishes import PREFIX
+from testbed.srv6.rest.northbound import SHORTEST_TOKEN
+from testbed.srv6.session.intents import PREFIX
+from testbed.srv6.session.session import NAME as ROUTER_NAME
+from testbed.srv6.session.session import SHORTEST_KEY, router_key
+from testbed.typed_json.validation import InvalidError, Schema, check
 
 KEY_FILE, TOKEN_FILE = "XOFF_SR_KEY_FILE", "XOFF_SR_TOKEN_FILE"
 AGENTS, REST, NAME = "XOFF_SR_AGENTS", "XOFF_SR_REST", "XOFF_SR_NAME"

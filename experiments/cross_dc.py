@@ -20,8 +20,8 @@ def cross_dc(
 ) -> None:
     """Two data centres over an SRv6 WAN that knows nothing of PFC: a1 sends to b1, and b2 overloads b1's port.
 
-    Links settle by DCBX and measure their headroom. A controller learns the routers and, of a wish for a VPN, makes
-    policies and reverse tunnels for PFC frames. Then the same overload is met without End.X.PFC and with it.
+    Links settle by DCBX and measure their headroom. A controller learns the routers and, from the request for a VPN,
+    makes policies and reverse tunnels for PFC frames. Then the same overload is met without End.X.PFC and with it.
     """
     print("1  The WAN without End.X.PFC: a stock SRv6 network.")
     without = _without(run, wan)
@@ -65,7 +65,7 @@ def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
                 print(f"   {name}: PFC agreed for priority {LOSSLESS}; round trip {trip}, headroom {cells} cells")
             print("3  The controller learns the routers. It is asked for a VPN and a policy each way.")
             begun_ns = run.now_ns
-            controller.wish(*topo.wishes())
+            controller.request(*topo.intents())
             controller.wait(controller.settled, "every policy and tunnel is installed")
             took = Duration.from_ns((run.now_ns - begun_ns) // 10**6 * 10**6)
             for policy in controller.ask("GET", "/policies")["policies"]:

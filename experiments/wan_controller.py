@@ -19,8 +19,8 @@ CUT = "r2-eth1"
 def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "os-ken") -> None:
     """Under the SR policy controller a1 sends to b1 over r1, r2 and r5 of the draft's figure 2; b2 overloads b1.
 
-    The controller learns the routers, and of a wish for a VPN and two policies it makes lists of segments and the
-    reverse tunnels for PFC. It is killed while a pause lasts, and another one takes its place: nothing is lost and
+    The controller learns the routers, and from the request for a VPN and two policies it makes lists of segments and
+    the reverse tunnels for PFC. It is killed while a pause lasts, and another one takes its place: nothing is lost and
     nothing changes. Then the cable between r2 and r5 is pulled while a pause lasts. What is in it is lost; the policy
     goes by r3 and r4 within half a second, its tunnels too, and from then on nothing is lost, though the way is longer.
     When the cable is back so is the path. In the end no queue is stopped.
@@ -36,7 +36,7 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
         topo = Srv6Wan(figure=2, wan=CABLE, back="controlled", control=controller.session)
         with network(topo, run) as net:
             begun_ns = run.now_ns
-            controller.wish(*topo.wishes())
+            controller.request(*topo.intents())
             controller.wait(controller.settled, "every policy and tunnel is installed")
             run.claim("ns from the last router to the last tunnel", run.now_ns - begun_ns, at_most=2 * 10**9)
             fabric = net.fabric

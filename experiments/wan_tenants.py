@@ -96,7 +96,7 @@ def _under(controller: SrController, run: Run, n: int, wan: Length) -> Iterator[
 
     topo = Srv6Wan(n=n, tenants=2, wan=wan, shares=SHARES, back="controlled", control=controller.session)
     with network(topo, run) as net:
-        controller.wish(*topo.wishes())
+        controller.request(*topo.intents())
         controller.wait(controller.settled, "every policy and tunnel is installed")
         yield net
 

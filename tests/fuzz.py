@@ -33,7 +33,7 @@ from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Selector
 from testbed.headroom.measurement import Measurer
 from testbed.linux import link_state
 from testbed.linux.dcb import CardState, Found
-from testbed.srv6 import advertisement
+from testbed.srv6.protocol import advertisement
 from tests import fuzz_lldp
 
 MOST_CPU_S = 0.050

@@ -21,24 +21,24 @@ from typing import Any
 from controllers.leaf import NEIGHBOURS, Leaves, Send
 from testbed.errors import XoffError
 from testbed.frames import Mac
-from testbed.srv6 import openapi, views
-from testbed.srv6.http import BadRequest, HttpConnection, NotAdmitted, Request
-from testbed.srv6.manager import Manager
-from testbed.srv6.messages import Ack, Counters, FromAgent, Nack, OwnTunnel, Pause, Report, as_json
-from testbed.srv6.northbound import Northbound, problem
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.router import Router
-from testbed.srv6.session import SessionError, router_key
-from testbed.srv6.southbound import Southbound
-from testbed.srv6.validation import check
+from testbed.rest.http import BadRequest, HttpConnection, NotAdmitted, Request
+from testbed.srv6.controller.manager import Manager
+from testbed.srv6.controller.southbound import Southbound
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.rest import openapi, views
+from testbed.srv6.rest.northbound import Northbound, problem
+from testbed.srv6.session.messages import Ack, Counters, FromAgent, Nack, OwnTunnel, Pause, Report, as_json
+from testbed.srv6.session.router_side import Router
+from testbed.srv6.session.session import SessionError, router_key
+from testbed.typed_json.validation import check
 from tests.lab.jobs.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, report, sid
 
 KEY, TOKEN = b"a key for damaged input only", "a-token-for-damaged-input-only"
 NAMES = ("R1", "R2", "R3")
 LOCATORS = {name: (IPv6Network(f"fd00:a:{name[1:]}::/48"),) for name in NAMES}
 MS = 10**6
-MOST_WISHES = 40
-"""With more the doors are emptied, so that memory is not that of what was wished for."""
+MOST_INTENTS = 40
+"""With more the doors are emptied, so that memory is not that of what was requested."""
 _LONGEST_SWOLLEN = 60_000
 
 _BORDERS: list[Any] = [
@@ -174,12 +174,12 @@ class SessionDoor:
         return lambda: self._message(name, frame)
 
     def again(self) -> None:
-        """Have every router connected, and the wishes few."""
+        """Have every router connected, and the intents few."""
         for name in NAMES:
             session = self._routers[name].router.session
             if name not in self.south.routers or session is None or not session.is_open:
                 self._connect(name)
-        if len(self.manager.policies) + len(self.manager.vpns) > MOST_WISHES:
+        if len(self.manager.policies) + len(self.manager.vpns) > MOST_INTENTS:
             for key in list(self.manager.policies):
                 self.manager.remove_policy(key, self.now_ns)
             for vpn in list(self.manager.vpns):

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from controllers.settings import make_secrets
-from testbed.srv6.session import router_key
+from testbed.srv6.session.session import router_key
 from tests.lab.jobs.fake_routers import FakeRouter, Fleet, report
 
 ROOT = Path(__file__).parents[1]
@@ -202,9 +202,9 @@ class Soak:
         while time.monotonic() < deadline:
             number += 1
             policy = f"/policies/R1:100:R{4}"
-            wish = {"headend": "R1", "colour": 100, "endpoint": "R4", "vpn": "red"}
+            intent = {"headend": "R1", "colour": 100, "endpoint": "R4", "vpn": "red"}
             asked: tuple[str, str, Any] = [
-                ("GET", "/topology", None), ("PUT", policy, wish), ("GET", "/policies", None),
+                ("GET", "/topology", None), ("PUT", policy, intent), ("GET", "/policies", None),
                 ("GET", policy + "/reverse", None), ("DELETE", policy, None),
             ][number % 5]  # fmt: skip
             begun = time.monotonic()

@@ -10,10 +10,10 @@ from testbed.net.fabric import Mismatch
 from testbed.net.port import ROCE, Port
 from testbed.net.topo import LosslessTopo
 from testbed.pfc.settings import PfcSettings, WatchdogSettings
-from testbed.srv6.endx_pfc import LocalSid
-from testbed.srv6.refresh import Refresh
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.sid import Sid
+from testbed.srv6.protocol.endx_pfc import LocalSid
+from testbed.srv6.protocol.pause_refresh import Refresh
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import Sid
 from testbed.units import Duration, Length
 
 EDGES = {"r1": "a", "r3": "b", "r5": "c"}

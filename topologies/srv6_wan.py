@@ -12,11 +12,11 @@ from testbed.net.fabric import Mismatch
 from testbed.net.port import ROCE, Port
 from testbed.net.topo import LosslessTopo, TopoError
 from testbed.priority.settings import PriorityMap, Trust
-from testbed.srv6.endx_pfc import LocalSid
-from testbed.srv6.learning import LearnerSettings
-from testbed.srv6.refresh import Refresh
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.sid import Sid
+from testbed.srv6.protocol.endx_pfc import LocalSid
+from testbed.srv6.protocol.pause_refresh import Refresh
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import Sid
+from testbed.srv6.protocol.tunnel_learning import LearnerSettings
 from testbed.units import Duration, Length
 
 FIGURES: Mapping[int, Sequence[tuple[str, str, int]]] = {
@@ -106,7 +106,7 @@ class Srv6Wan(LosslessTopo):
             long = Cable(self.cable.rate, delay=_tenths(cable.delay, length))
             self.addLink(one, other, cable=long, settings1=ends[0], settings2=ends[1])
 
-    def wishes(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def intents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """What the controller is to be asked for: a VPN of each tenant, and policies there and back."""
         vpns, policies = [], []
         for place in range(self.tenants):

@@ -43,13 +43,13 @@ class Own(enum.IntEnum):
     TUNNEL_REFRESH = 117
     TUNNEL_RECEIVED = 118  # a PFC frame for these priorities came through one, and this port has obeyed it; value: ns
     TUNNEL_LEARNED = 119
-    SR_INSTALLED = 120  # as the controller wished; value: a policy, a tunnel or a VPN
+    SR_INSTALLED = 120  # as the controller requested; value: a policy, a tunnel or a VPN
     SR_REMOVED = 121
     NOT_LOSSLESS = 112  # the buffer has not enough cells to make these lossless; what was granted before stays
 
 
 SR_ITEMS = ("policy", "tunnel", "vpn")
-"""The first part of an item's identity in `testbed.srv6.items`."""
+"""The first part of an item's identity in `testbed.srv6.session.items`."""
 _SPANS = {
     Kind.PAUSE_EXPIRED: "late_ns",
     Kind.PAUSE_RESTORED: "left_ns",

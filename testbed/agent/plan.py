@@ -19,12 +19,12 @@ from testbed.headroom import exchange
 from testbed.linux.netlink import Message
 from testbed.linux.port_program import GroupLimits
 from testbed.pfc.settings import PfcSettings
-from testbed.srv6.endx_pfc import LocalSid
-from testbed.srv6.learning import LearnerSettings
-from testbed.srv6.messages import Report
-from testbed.srv6.refresh import Refresh
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.sid import Sid
+from testbed.srv6.protocol.endx_pfc import LocalSid
+from testbed.srv6.protocol.pause_refresh import Refresh
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import Sid
+from testbed.srv6.protocol.tunnel_learning import LearnerSettings
+from testbed.srv6.session.messages import Report
 from testbed.units import Duration, Rate, Scale
 
 

@@ -1,4 +1,4 @@
-"""`xoff sr`: what the SR policy controller knows and does, and wishes for it, by its REST (docs/controller.md)."""
+"""`xoff sr`: what the SR policy controller knows and does, and requests to it, by its REST (docs/controller.md)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from testbed.errors import UsageError, plain
 from testbed.lab.result import Exit
-from testbed.rest import DEFAULT_URL, Client, ControllerError
-from testbed.srv6.validation import InvalidError, read
+from testbed.rest.client import DEFAULT_URL, Client, ControllerError
+from testbed.typed_json.validation import InvalidError, read
 from testbed.units import Duration
 
 URL, TOKEN, TOKEN_FILE = "XOFF_SR_URL", "XOFF_SR_TOKEN", "XOFF_SR_TOKEN_FILE"
@@ -41,12 +41,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     events = add("events", "what has happened")
     events.add_argument("--follow", action="store_true", help="and what happens, until Ctrl-C")
     events.add_argument("--after", type=int, default=0, metavar="N", help="events after this one")
-    for name, summary in (("policy", "wish for a policy, or take it back"), ("vpn", "wish for a VPN, or take it back")):
+    for name, summary in (("policy", "request a policy, or take it back"), ("vpn", "request a VPN, or take it back")):
         inner = what.add_parser(name, help=summary, description=summary).add_subparsers(dest="do", required=True)
         if name == "policy":
-            _policy_options(add("add", "wish for a policy", inner))
+            _policy_options(add("add", "request a policy", inner))
         else:
-            add("add", "wish for a VPN", inner).add_argument("file", type=Path, help="JSON, or - for standard input")
+            add("add", "request a VPN", inner).add_argument("file", type=Path, help="JSON, or - for standard input")
         add("remove", "take it back", inner).add_argument(
             "id", help="as in R1:100:R3" if name == "policy" else "its name"
         )
@@ -73,7 +73,7 @@ def _policy_options(parser: argparse.ArgumentParser) -> None:
 
 
 def sr(options: argparse.Namespace) -> int:
-    """Ask the SR policy controller, or wish something of it."""
+    """Ask the SR policy controller, or request a change of it."""
     try:
         return _ask(options)
     except (LookupError, TypeError, AttributeError) as error:
@@ -87,7 +87,7 @@ def _ask(options: argparse.Namespace) -> int:
     if options.what == "events":
         return _events(client, options)
     if options.what in ("policy", "vpn", "router"):
-        return _wish(client, options)
+        return _submit(client, options)
     path, show = {
         "topology": ("/topology", _topology),
         "sids": (f"/sids?router={quote(options.router)}" if getattr(options, "router", None) else "/sids", _sids),
@@ -120,10 +120,10 @@ def _token(file: Path | None) -> str:
     return token
 
 
-# Wishes
+# Requests
 
 
-def _wish(client: Client, options: argparse.Namespace) -> int:
+def _submit(client: Client, options: argparse.Namespace) -> int:
     from testbed.cli.console import say
 
     plural = {"policy": "policies", "vpn": "vpns", "router": "routers"}[options.what]
@@ -132,13 +132,13 @@ def _wish(client: Client, options: argparse.Namespace) -> int:
         say(f"{options.what} {options.id} is {'removed' if options.what == 'router' else 'taken back'}")
         return Exit.OK
     if options.what == "vpn":
-        wish = _read(options.file)
-        answer = client.ask("POST", "/vpns", wish)
+        intent = _read(options.file)
+        answer = client.ask("POST", "/vpns", intent)
     else:
-        wish = _policy(options)
+        intent = _policy(options)
         name = f"{options.headend}:{options.colour}:{options.endpoint}"
         put = ("PUT", f"/policies/{quote(name, safe=':')}") if options.replace else ("POST", "/policies")
-        answer = client.ask(*put, wish)
+        answer = client.ask(*put, intent)
         answer = client.ask("GET", f"/policies/{quote(answer['id'], safe=':')}")
     if options.json:
         print(json.dumps(answer, indent=1))
@@ -295,7 +295,7 @@ def _policies(said: dict[str, Any]) -> None:
                 "-".join((policy["active"] or {}).get("routers", ())),
                 _ms((policy["active"] or {}).get("delay_ns")),
                 "" if policy["slice"] is None else str(policy["slice"]),
-                policy["wish"]["binding_sid"] or "",
+                policy["intent"]["binding_sid"] or "",
                 policy["why"] or ", ".join((policy["active"] or {}).get("segments", ())),
             )
             for policy in said["policies"]
@@ -332,7 +332,7 @@ def _vpns(said: dict[str, Any]) -> None:
         [
             (
                 vpn["name"],
-                str(vpn["wish"]["colour"]),
+                str(vpn["intent"]["colour"]),
                 site["router"],
                 state["state"] + (f": {state['why']}" if state["why"] else ""),
                 site["sid"] or "",
@@ -340,7 +340,7 @@ def _vpns(said: dict[str, Any]) -> None:
                 ", ".join(vpn["policies"]),
             )
             for vpn in said["vpns"]
-            for site, state in zip(vpn["wish"]["sites"], vpn["sites"], strict=True)
+            for site, state in zip(vpn["intent"]["sites"], vpn["sites"], strict=True)
         ],
     )
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.rest import Client
-from testbed.srv6.session import router_key
+from testbed.rest.client import Client
+from testbed.srv6.session.session import router_key
 
 _PATIENCE_S = 30
 _REST = "127.0.0.1:8181"
@@ -131,7 +131,7 @@ class SrController:
         """The JSON of its answer; an error if it refuses."""
         return self.client.ask(method, path, body)
 
-    def wish(self, vpns: list[dict[str, Any]], policies: list[dict[str, Any]]) -> None:
+    def request(self, vpns: list[dict[str, Any]], policies: list[dict[str, Any]]) -> None:
         """Ask for these, once all routers have reported."""
         self.wait(lambda: self.ask("GET", "/topology")["settled"], "all routers have reported")
         for vpn in vpns:

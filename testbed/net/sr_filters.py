@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from ipaddress import IPv6Network
 from typing import Any
 
-from testbed.srv6.domain import SrDomain
+from testbed.srv6.protocol.domain import SrDomain
 
 _SOURCE_AT, _DESTINATION_AT = 8, 24
 _PASS, _FIRST = 1, 2

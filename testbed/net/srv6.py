@@ -19,11 +19,10 @@ from testbed.buffer.settings import GroupSettings, Static
 from testbed.errors import UsageError
 from testbed.net import sr_filters
 from testbed.net.port import Buffer
-from testbed.srv6 import beside_linux
-from testbed.srv6.domain import SrDomain
-from testbed.srv6.messages import LinkEnd, Report, SliceInfo
-from testbed.srv6.sid import Adjacency, Kind, Sid, Structure
-from testbed.srv6.topology import Port
+from testbed.srv6.protocol import kernel_endx
+from testbed.srv6.protocol.domain import SrDomain
+from testbed.srv6.protocol.sid import Adjacency, Kind, Sid, Structure
+from testbed.srv6.session.messages import LinkEnd, Report, RouterPort, SliceInfo
 from testbed.units import Duration, Rate
 
 DOMAIN = SrDomain(["fd00:5::/32"], ["fd00:6::/32", "fd00:c::/32"])
@@ -219,7 +218,9 @@ class WanGraph:
         """What the router says of itself to the controller."""
         ids = frozenset(one.id for one in slices)
         links = tuple(
-            LinkEnd(leg.interface, Port(leg.neighbour, leg.far_interface), leg.delay.ns, pfc=can_pause, slices=ids)
+            LinkEnd(
+                leg.interface, RouterPort(leg.neighbour, leg.far_interface), leg.delay.ns, pfc=can_pause, slices=ids
+            )
             for leg in self.legs[router]
         )
         known = tuple(SliceInfo(one.id, one.name, frozenset(one.queues), rate_bps) for one in slices)
@@ -308,7 +309,7 @@ def _metric(rank: int) -> str:
 
 def _local(sid: Sid, interfaces: Sequence[str]) -> list[str]:
     """The kernel's part of a SID. End is for no cable, but its route has to name one: each, so that one is up."""
-    beside_linux.check(sid)
+    kernel_endx.check(sid)
     route = f"ip -6 route add {sid.address}/128 encap seg6local action"
     if sid.kind is Kind.END:
         return [f"{route} End dev {name}{_metric(rank)}" for rank, name in enumerate(interfaces)]

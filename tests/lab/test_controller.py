@@ -24,7 +24,7 @@ import pytest
 
 from controllers.settings import make_secrets
 from testbed.cli import main
-from testbed.srv6.session import router_key
+from testbed.srv6.session.session import router_key
 
 from .conftest import Runner
 from .jobs.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, Fleet, ask, report
@@ -121,7 +121,7 @@ def is_settled(running: Running) -> Callable[[], bool]:
     return lambda: bool(running.ask("GET", "/topology")[1]["settled"])
 
 
-def test_from_a_wish_to_tunnels_through_a_restart_to_the_end(start: Start) -> None:
+def test_from_a_intent_to_tunnels_through_a_restart_to_the_end(start: Start) -> None:
     running = start()
     fleet = fleet_of(running)
     assert fleet.run(is_settled(running))
@@ -233,7 +233,7 @@ def test_whoever_sends_nonsense_or_nothing_is_no_trouble_to_others(start: Start)
     fleet.close()
 
 
-def test_the_command_line_shows_and_wishes(
+def test_the_command_line_shows_and_intents(
     start: Start, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     running = start()
@@ -252,9 +252,9 @@ def test_the_command_line_shows_and_wishes(
     assert "R1 here yes 0" in sr("topology")
     assert "fd00:a:1:f02:: R1 End.X.PFC none to2" in sr("sids", "R1")
     assert sr("policies") == "no policy yet"
-    wish = tmp_path / "vpn.json"
-    wish.write_text(json.dumps(VPN))
-    assert "red 100 R1" in sr("vpn", "add", str(wish))
+    intent = tmp_path / "vpn.json"
+    intent.write_text(json.dumps(VPN))
+    assert "red 100 R1" in sr("vpn", "add", str(intent))
     assert "R1:100:R3" in sr("policy", "add", "R1", "R3", "--colour", "100", "--vpn", "red")
     assert "R1:100:R3 active R1-R2-R3 10ms fd00:a:1:f02::, fd00:a:2:1::, fd00:a:3:d000::" in sr("policies")
     assert "R3 to R1 back installed 10ms fd00:a:3:1::, fd00:a:2:1::, fd00:a:1:f02::" in sr("reverse", "R1:100:R3")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_network
 
-from testbed.srv6.manager import Manager, ManagerSettings
-from testbed.srv6.policy import Candidate, Dynamic, Key
-from testbed.srv6.southbound import Southbound
-from testbed.srv6.wishes import PolicyWish, Site, VpnWish
+from testbed.srv6.controller.manager import Manager, ManagerSettings
+from testbed.srv6.controller.southbound import Southbound
+from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
+from testbed.srv6.session.policy import Candidate, Dynamic, Key
 from tests.lab.jobs.fake_routers import FIGURE_2, FIGURE_3, MS, FakeRouter, Links, S, report, sid
 
 __all__ = ["FIGURE_2", "FIGURE_3", "MS", "SHARED_KEY", "FakeRouter", "S", "World", "report", "sid"]
@@ -100,7 +100,7 @@ class World:
     def _check_plan(self) -> None:
         """After a step, which plans what has changed only, a plan of everything has nothing to add."""
         manager, deployment = self.manager, self.manager.deployment
-        if manager.is_settled and not manager._wishes_changed and not manager._changed:
+        if manager.is_settled and not manager._intents_changed and not manager._changed:
             kept = deployment.kept
             left = deployment.plan(manager._desired.items, manager._may_install, manager._removals())
             deployment.kept = kept
@@ -108,19 +108,21 @@ class World:
 
     # What tests ask for
 
-    def vpn(self, name: str = "red", ends: Sequence[str] = ("R1", "R3"), colour: int = 100, **more: object) -> VpnWish:
+    def vpn(
+        self, name: str = "red", ends: Sequence[str] = ("R1", "R3"), colour: int = 100, **more: object
+    ) -> VpnIntent:
         sites = tuple(
             Site(router, (f"{name}0",), (ip_network(f"10.{router[1:]}.{colour % 256}.0/24"),)) for router in ends
         )
-        wish = VpnWish(name, colour, sites, **more)  # type: ignore[arg-type]
-        self.manager.put_vpn(wish, self.now_ns)
+        intent = VpnIntent(name, colour, sites, **more)  # type: ignore[arg-type]
+        self.manager.put_vpn(intent, self.now_ns)
         self.run()
-        return wish
+        return intent
 
     def policy(self, start: str, end: str, *candidates: Candidate, vpn: str = "red", colour: int = 100) -> Key:
         key = Key(start, colour, end)
-        wish = PolicyWish(key, candidates or (Dynamic(pfc_ends=True),), vpn=vpn)
-        self.manager.put_policy(wish, self.now_ns)
+        intent = PolicyIntent(key, candidates or (Dynamic(pfc_ends=True),), vpn=vpn)
+        self.manager.put_policy(intent, self.now_ns)
         self.run()
         return key
 

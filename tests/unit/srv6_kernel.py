@@ -15,8 +15,8 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 from typing import Any
 
 from testbed.linux.netlink import Message, NetlinkError
-from testbed.srv6.items import Item, ItemKey, PolicyItem, VpnItem
-from testbed.srv6.policy import Key
+from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
+from testbed.srv6.session.policy import Key
 
 NEW_LINK, DELETE_LINK, NEW_ROUTE, DELETE_ROUTE = 16, 17, 24, 25
 MAIN, UNICAST, UNREACHABLE = 254, 1, 7
@@ -237,24 +237,24 @@ def wanted(
     """What a kernel's `state` has to be with these items, thought out anew."""
     found: dict[str, Any] = {}
     for item in installed.values():
-        if isinstance(item, PolicyItem) and item.wish.binding_sid is not None:
+        if isinstance(item, PolicyItem) and item.intent.binding_sid is not None:
             bound = {1024 + place: Bound(item.segments, way) for place, way in enumerate(ways)}
-            found[str(item.wish.binding_sid)] = bound if item.segments else dict.fromkeys(bound)
+            found[str(item.intent.binding_sid)] = bound if item.segments else dict.fromkeys(bound)
         if not isinstance(item, VpnItem):
             continue
         vpn = item
-        own = vpn.wish.site(node)
+        own = vpn.intent.site(node)
         assert own is not None
         routes: dict[str, Encap | None] = {}
-        for site in vpn.wish.sites:
-            policy = installed.get(("policy", Key(node, vpn.wish.colour, site.router)))
-            usable = isinstance(policy, PolicyItem) and policy.wish.vpn in (None, vpn.wish.name) and policy.segments
+        for site in vpn.intent.sites:
+            policy = installed.get(("policy", Key(node, vpn.intent.colour, site.router)))
+            usable = isinstance(policy, PolicyItem) and policy.intent.vpn in (None, vpn.intent.name) and policy.segments
             for prefix in site.prefixes if site.router != node else ():
                 routes[str(prefix)] = Encap(policy.segments, ways[0]) if usable else None  # type: ignore[union-attr]
                 for place, way in enumerate(ways[1:] if prefix.version == 6 else (), 1):
                     more = Encap(policy.segments, way) if usable else None  # type: ignore[union-attr]
                     routes[f"{prefix} metric {1024 + place}"] = more
         members = {interfaces[name] for name in own.interfaces}
-        found[vpn.wish.name] = {"members": members, "routes": routes, "last": {"0.0.0.0/0", "::/0"}}
-        found[str(own.sid)] = (str(vpn.wish.behaviour), vpn.wish.name)
+        found[vpn.intent.name] = {"members": members, "routes": routes, "last": {"0.0.0.0/0", "::/0"}}
+        found[str(own.sid)] = (str(vpn.intent.behaviour), vpn.intent.name)
     return found

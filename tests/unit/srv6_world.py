@@ -9,8 +9,8 @@ from dataclasses import replace
 from ipaddress import IPv6Address
 
 from testbed.frames import Mac
-from testbed.srv6.domain import SrDomain
-from testbed.srv6.sid import Adjacency, Flavours, Kind, Sid
+from testbed.srv6.protocol.domain import SrDomain
+from testbed.srv6.protocol.sid import Adjacency, Flavours, Kind, Sid
 
 DOMAIN = SrDomain(["fd00:a::/32"], ["fd00:b::/32"])
 MAC = Mac.parse("02:00:00:00:0a:03")

@@ -16,10 +16,10 @@ from testbed.agent.wan import kernel_sr
 from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.errors import UsageError
 from testbed.linux.netlink import Message, NetlinkError
-from testbed.srv6.items import Item, ItemKey, PolicyItem, VpnItem
-from testbed.srv6.policy import Key
-from testbed.srv6.sid import Kind
-from testbed.srv6.wishes import PolicyWish, Site, VpnWish
+from testbed.srv6.protocol.sid import Kind
+from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
+from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
+from testbed.srv6.session.policy import Key
 
 INTERFACES = {"eth0": 11, "eth1": 12, "eth2": 13, "eth3": 14, "wan": 15, "wan2": 16}
 OUT = INTERFACES["wan"]
@@ -52,7 +52,7 @@ class Router:
 
     def check(self) -> None:
         assert self.kernel.state() == wanted("R1", INTERFACES, WAYS, self.installed)
-        assert set(self.sr.tables) == {vpn.wish.name for vpn in self.installed.values() if isinstance(vpn, VpnItem)}
+        assert set(self.sr.tables) == {vpn.intent.name for vpn in self.installed.values() if isinstance(vpn, VpnItem)}
 
 
 def vpn(name: str = "red", *interfaces: str, prefixes: tuple[str, ...] = ("10.3.0.0/16",), **more: object) -> VpnItem:
@@ -62,7 +62,7 @@ def vpn(name: str = "red", *interfaces: str, prefixes: tuple[str, ...] = ("10.3.
         Site("R3", ("x",), tuple(map(ip_network, prefixes)), IPv6Address("fd00:a:3:d1::")),
         Site("R4", ("x",), (ip_network("10.4.0.0/16"), ip_network("fd00:4::/32")), IPv6Address("fd00:a:4:d1::")),
     )
-    return VpnItem(VpnWish(name, **{"colour": 100, "sites": sites, **more}), "R1")  # type: ignore[arg-type]
+    return VpnItem(VpnIntent(name, **{"colour": 100, "sites": sites, **more}), "R1")  # type: ignore[arg-type]
 
 
 def policy(
@@ -71,7 +71,7 @@ def policy(
     name: str | None = None,
     binding: IPv6Address | None = None,
 ) -> PolicyItem:
-    return PolicyItem(PolicyWish(key, vpn=name, binding_sid=binding), segments)
+    return PolicyItem(PolicyIntent(key, vpn=name, binding_sid=binding), segments)
 
 
 def test_a_vpn_is_a_vrf_and_its_routes_go_by_the_policies_of_its_colour() -> None:
@@ -292,8 +292,8 @@ def _vpns(draw: st.DrawFn) -> VpnItem:
         colour=draw(st.sampled_from([100, 200])),
         sid=draw(st.sampled_from([SID[name], IPv6Address(int(SID[name]) + (16 << 64))])),
     )
-    v4 = all(prefix.version == 4 for prefix, _ in item.wish.routes("R1"))
-    return replace(item, wish=replace(item.wish, behaviour=Kind.END_DT4)) if v4 and draw(st.booleans()) else item
+    v4 = all(prefix.version == 4 for prefix, _ in item.intent.routes("R1"))
+    return replace(item, intent=replace(item.intent, behaviour=Kind.END_DT4)) if v4 and draw(st.booleans()) else item
 
 
 _policies = st.builds(
@@ -343,9 +343,9 @@ def test_a_vpn_that_changes_keeps_what_stays(steps: list[tuple[PolicyItem | VpnI
             continue
         said = router.kernel.said[start:]
         gone = {message.what for message in said if message.kind in (DELETE_LINK, DELETE_ROUTE)}
-        kept = {f"removing the route to {prefix}" for prefix, _ in item.wish.routes("R1")}
+        kept = {f"removing the route to {prefix}" for prefix, _ in item.intent.routes("R1")}
         assert not gone & kept
-        site, before = item.wish.site("R1"), old.wish.site("R1")
+        site, before = item.intent.site("R1"), old.intent.site("R1")
         assert site and before
         moved = {message.what for message in said if message.kind == NEW_LINK}
         assert len(moved) == len(set(site.interfaces) ^ set(before.interfaces))

@@ -1,4 +1,4 @@
-"""A router's agent and a controller over a real Unix socket: what is wished for is done, told, and kept.
+"""A router's agent and a controller over a real Unix socket: what is requested is done, told, and kept.
 
 The agent is R1's. The other routers of the draft's Figure 3 are made up, the controller is the real one, and the kernel
 is the one of `srv6_kernel`. Time is set by hand.
@@ -29,14 +29,14 @@ from testbed.agent.wan.sr_agent import SrAgent, SrServices
 from testbed.agent.wan.sr_notes import SrNotes
 from testbed.errors import UsageError
 from testbed.linux.netlink import Message
-from testbed.srv6.items import PolicyItem, TunnelItem
-from testbed.srv6.messages import Install, OwnTunnel, Pause
-from testbed.srv6.policy import Candidate, Dynamic, Explicit, Key
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.router import RECONNECT_NS
-from testbed.srv6.session import SessionSettings
-from testbed.srv6.sid import Kind
-from testbed.srv6.wishes import PolicyWish
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import Kind
+from testbed.srv6.session.intents import PolicyIntent
+from testbed.srv6.session.items import PolicyItem, TunnelItem
+from testbed.srv6.session.messages import Install, OwnTunnel, Pause
+from testbed.srv6.session.policy import Candidate, Dynamic, Explicit, Key
+from testbed.srv6.session.router_side import RECONNECT_NS
+from testbed.srv6.session.session import SessionSettings
 
 INTERFACES = {"red0": 11, "blue0": 12, "to2": 13}
 R1_TO_R3 = Key("R1", 100, "R3")
@@ -213,8 +213,8 @@ def segments(r1: R1) -> tuple[str, ...]:
 
 def bind(r1: R1, *candidates: Candidate, sid: IPv6Address = BINDING) -> None:
     """Have the policy from R1 to R3 a binding SID."""
-    wish = PolicyWish(R1_TO_R3, candidates or (Dynamic(pfc_ends=True),), "red", binding_sid=sid)
-    r1.controller.manager.put_policy(wish, r1.controller.now_ns)
+    intent = PolicyIntent(R1_TO_R3, candidates or (Dynamic(pfc_ends=True),), "red", binding_sid=sid)
+    r1.controller.manager.put_policy(intent, r1.controller.now_ns)
     r1.controller.run(S)
 
 
@@ -316,7 +316,7 @@ def test_a_sid_of_the_routers_own_becomes_nobody_elses(red: R1) -> None:
     """The controller sees to it too; an agent may meet another."""
     end = red.agent.installed["policy", R1_TO_R3]
     assert isinstance(end, PolicyItem)
-    taken = replace(end, wish=replace(end.wish, binding_sid=IPv6Address("fd00:a:1:1::")))
+    taken = replace(end, intent=replace(end.intent, binding_sid=IPv6Address("fd00:a:1:1::")))
     said = len(red.kernel.said)
     red.agent._obey([Install(1, taken)])
     assert len(red.kernel.said) == said and red.agent.installed["policy", R1_TO_R3] == end
@@ -361,11 +361,11 @@ def test_a_tunnel_that_cannot_be_is_refused(r1: R1) -> None:
 
 
 def test_a_link_between_routers_does_not_become_a_tenants(r1: R1) -> None:
-    wish = r1.controller.vpn()
-    moved = wish.as_json()
+    intent = r1.controller.vpn()
+    moved = intent.as_json()
     moved["sites"][0]["interfaces"] = ["red0", "to2"]
     before = r1.kernel.state()
-    r1.controller.manager.put_vpn(type(wish).from_json(moved), r1.controller.now_ns)
+    r1.controller.manager.put_vpn(type(intent).from_json(moved), r1.controller.now_ns)
     r1.controller.run()
     assert r1.kernel.state() == before
     (said,) = r1.controller.events("vpn_refused")
@@ -391,7 +391,7 @@ def test_without_a_controller_it_tries_again_and_everything_stays(red: R1) -> No
     red.controller.open()
     red.controller.run(RECONNECT_NS)
     assert red.agent.snapshot()["connected"] and red.agent.sessions == 2
-    assert red.controller.manager.policies.keys() == {R1_TO_R3}, "the wishes are learned from the network"
+    assert red.controller.manager.policies.keys() == {R1_TO_R3}, "the intents are learned from the network"
     red.controller.connect("R2", "R3")
     red.controller.run(10 * S)
     assert (red.kernel.state(), len(red.kernel.said), dict(red.agent.installed)) == (before, said, installed)
@@ -534,14 +534,14 @@ def test_500_policies_are_installed_noted_and_taken_over_and_what_is_too_much_is
 ) -> None:
     manager, before = red.controller.manager, red.changes
     reports = manager.counters["reports_received"]
-    monkeypatch.setattr(sr_notes, "MOST_ITEMS", 502)  # beside VPN and tunnel there is one place less than is wished
+    monkeypatch.setattr(sr_notes, "MOST_ITEMS", 502)  # beside VPN and tunnel there is one place less than is requested
     service = manager.vpns["red"].site("R3")
     assert service is not None
     for colour in range(1000, 1500):
         binding = IPv6Address(f"fd00:a:1:{colour:x}::")
         candidates = (Dynamic(preference=200), Explicit((binding,) * 40))
-        wish = PolicyWish(Key("R1", colour, "R3"), candidates, service=service.sid, binding_sid=binding)
-        manager.put_policy(wish, red.controller.now_ns)
+        intent = PolicyIntent(Key("R1", colour, "R3"), candidates, service=service.sid, binding_sid=binding)
+        manager.put_policy(intent, red.controller.now_ns)
     red.controller.run(S)
     policies = [item for item in red.agent.installed.values() if isinstance(item, PolicyItem)]
     assert len(policies) == 500 and red.agent.sessions == 1 and red.agent.snapshot()["connected"]

@@ -14,14 +14,13 @@ from testbed.agent.notes import Notes
 from testbed.agent.speaker.speaker import Left
 from testbed.agent.wan.sr_notes import MOST_ITEMS, MOST_OCTETS, Noted, SrNotes
 from testbed.errors import UsageError
-from testbed.srv6.items import Item, PolicyItem, TunnelItem, VpnItem
-from testbed.srv6.messages import LinkEnd, Report, as_json, from_agent
-from testbed.srv6.policy import Dynamic, Explicit, Key
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.session import SessionSettings
-from testbed.srv6.sid import CodePoints, Kind, Sid
-from testbed.srv6.topology import Port
-from testbed.srv6.wishes import PolicyWish, Site, VpnWish
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import CodePoints, Kind, Sid
+from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
+from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
+from testbed.srv6.session.messages import LinkEnd, Report, RouterPort, as_json, from_agent
+from testbed.srv6.session.policy import Dynamic, Explicit, Key
+from testbed.srv6.session.session import SessionSettings
 
 SEGMENTS = tuple(IPv6Address(f"fd00:a:{n}:1::") for n in range(1, 6))
 
@@ -30,7 +29,7 @@ def policy(number: int, name: str = "loose", more: int = 0) -> PolicyItem:
     """With a binding SID, and so many more segments in a candidate."""
     binding = IPv6Address(f"fd00:a:1:{number:x}::")
     candidates = (Dynamic(name=name), Explicit(SEGMENTS + SEGMENTS[:1] * more, preference=200))
-    return PolicyItem(PolicyWish(Key("R1", number, "R3"), candidates, "red", binding_sid=binding), SEGMENTS)
+    return PolicyItem(PolicyIntent(Key("R1", number, "R3"), candidates, "red", binding_sid=binding), SEGMENTS)
 
 
 _items: st.SearchStrategy[Item] = st.one_of(
@@ -39,7 +38,7 @@ _items: st.SearchStrategy[Item] = st.one_of(
         lambda n: TunnelItem(ReverseTunnel("R1", "R3", (*SEGMENTS[:2], IPv6Address(n)), None, "wan", n))
     ),
     st.integers(1, 20).map(
-        lambda n: VpnItem(VpnWish(f"v{n}", n, (Site("R1", ("x",), (ip_network("10.1.0.0/16"),), SEGMENTS[0]),)), "R1")
+        lambda n: VpnItem(VpnIntent(f"v{n}", n, (Site("R1", ("x",), (ip_network("10.1.0.0/16"),), SEGMENTS[0]),)), "R1")
     ),
 )
 
@@ -97,8 +96,8 @@ def test_the_most_that_may_be_installed_fits_into_the_notes_and_into_a_report() 
     left = Left({}, SrNotes(noted.octets, {f"a-name-of-15-{number}": 1000 + number for number in range(MOST_ITEMS)}))
     page.write(left)
     assert page.read() == left
-    bound = [Sid("R1", item.wish.binding_sid, Kind.END_B6_ENCAPS) for item in items if item.wish.binding_sid]
-    links = tuple(LinkEnd(f"r1-eth{n}", Port("R2", f"r2-eth{n}"), 10**6) for n in range(64))
+    bound = [Sid("R1", item.intent.binding_sid, Kind.END_B6_ENCAPS) for item in items if item.intent.binding_sid]
+    links = tuple(LinkEnd(f"r1-eth{n}", RouterPort("R2", f"r2-eth{n}"), 10**6) for n in range(64))
     counters = tuple((f"fd00:a:1:{n:x}:: dropped inner_other_mac", 10**9) for n in range(1000))
     report = as_json(Report("R1", tuple(bound), links, installed=tuple(items), counters=counters), CodePoints())
     octets = json.dumps(report, separators=(",", ":"))

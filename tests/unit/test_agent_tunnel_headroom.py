@@ -14,8 +14,8 @@ from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.frames import Mac, ipv6
 from testbed.linux import kernel, links, netlink
 from testbed.net import srv6
-from testbed.srv6.endx_pfc import Drop, DropReason, LocalSid, Measure, process
-from testbed.srv6.reverse import Encapsulator, ReverseTunnel
+from testbed.srv6.protocol.endx_pfc import Drop, DropReason, LocalSid, Measure, process
+from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 from testbed.units import Duration
 
 MS = 10**6

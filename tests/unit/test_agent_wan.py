@@ -31,13 +31,13 @@ from testbed.net import srv6
 from testbed.net.srv6 import WanGraph
 from testbed.pfc import NEVER
 from testbed.pfc.settings import PfcSettings
-from testbed.srv6.endx_pfc import LocalSid
-from testbed.srv6.items import TunnelItem
-from testbed.srv6.learning import LearnerSettings
-from testbed.srv6.messages import OwnTunnel, Pause, Report
-from testbed.srv6.refresh import Refresh
-from testbed.srv6.reverse import Encapsulator, ReverseTunnel
-from testbed.srv6.sid import Flavours, Sid
+from testbed.srv6.protocol.endx_pfc import LocalSid
+from testbed.srv6.protocol.pause_refresh import Refresh
+from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+from testbed.srv6.protocol.sid import Flavours, Sid
+from testbed.srv6.protocol.tunnel_learning import LearnerSettings
+from testbed.srv6.session.items import TunnelItem
+from testbed.srv6.session.messages import OwnTunnel, Pause, Report
 from testbed.units import Duration, Rate
 
 MS = 10**6

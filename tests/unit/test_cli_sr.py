@@ -16,9 +16,9 @@ from srv6_control import World
 from controllers.settings import Address, Settings, make_secrets
 from testbed.cli import main, sr
 from testbed.errors import UsageError
-from testbed.srv6.http import Request
-from testbed.srv6.messages import SliceInfo
-from testbed.srv6.northbound import Northbound
+from testbed.rest.http import Request
+from testbed.srv6.rest.northbound import Northbound
+from testbed.srv6.session.messages import SliceInfo
 
 TOKEN = "a-token-for-tests-only"
 
@@ -49,25 +49,25 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def test_options_of_a_policy_become_its_wish(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_a_policy_become_its_intent(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.vpn("red", slice_id=7)
     options = ["--colour", "100", "--vpn", "red", "--binding-sid", "fd00:a:1:b::", "--slice", "7", "--json"]
     options += ["--pfc", "every-hop", "--max-delay", "20ms", "--exclude-any", "sea", "--preference", "7"]
     assert main(["sr", "policy", "add", "R1", "R3", *options]) == 0
-    (wish,) = world.manager.policies.values()
+    (intent,) = world.manager.policies.values()
     said = json.loads(capsys.readouterr().out)
-    assert said["wish"] == wish.as_json()
-    assert said["wish"]["candidates"] == [
+    assert said["intent"] == intent.as_json()
+    assert said["intent"]["candidates"] == [
         {
             "type": "dynamic", "name": "dynamic", "preference": 7, "discriminator": 0, "pfc_ends": True,
             "pfc_every_hop": True, "include_any": [], "include_all": [], "exclude_any": ["sea"],
             "max_delay_ns": 20_000_000,
         }
     ]  # fmt: skip
-    assert str(wish.binding_sid) == "fd00:a:1:b::"
+    assert str(intent.binding_sid) == "fd00:a:1:b::"
     via = ["--via", "fd00:a:1:e02::,fd00:a:2:1::", "--replace"]
     assert main(["sr", "policy", "add", "R1", "R3", "--colour", "100", "--vpn", "red", *via]) == 0
-    assert world.routers["R1"].segments(wish.key) == ["fd00:a:1:e02::", "fd00:a:2:1::", "fd00:a:3:d000::"]
+    assert world.routers["R1"].segments(intent.key) == ["fd00:a:1:e02::", "fd00:a:2:1::", "fd00:a:3:d000::"]
     assert "R1:100:R3 active R1-R2-R3 10ms 7" in " ".join(capsys.readouterr().out.split())
 
 
@@ -94,7 +94,7 @@ def test_slices_and_vpns_and_events_have_their_tables(world: World, capsys: pyte
     for what, part in (
         ("slices", "7 slice 7 R1, R2, R3 2 red"),
         ("vpns", "red 100 R1 installed fd00:a:1:d000:: 10.1.100.0/24"),
-        ("events", "0.000000 vpn_added VPN red is wished for"),
+        ("events", "0.000000 vpn_added VPN red is requested"),
     ):
         assert main(["sr", what]) == 0
         assert part in " ".join(capsys.readouterr().out.split())
@@ -125,7 +125,7 @@ def test_a_mistake_gets_one_line_and_exit_code_2(
     assert said.startswith("xoff: ") and message in said and "Traceback" not in said
 
 
-def test_a_file_that_is_no_wish_is_named(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_intent_is_named(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "vpn.json"
     file.write_text('{"name": "red", "name": "blue"}')
     assert main(["sr", "vpn", "add", str(file)]) == 2

@@ -18,8 +18,8 @@ from srv6_control import FIGURE_3, report
 from controllers import service as services
 from controllers.service import Service
 from controllers.settings import Address, Routers, Settings
-from testbed.srv6.router import Router
-from testbed.srv6.session import router_key
+from testbed.srv6.session.router_side import Router
+from testbed.srv6.session.session import router_key
 
 KEY, TOKEN = b"a key for tests, and for nothing else", "a-token-for-tests-only"
 
@@ -264,7 +264,7 @@ def test_what_meets_a_defect_ends_one_session_is_logged_with_its_cause_and_count
 def test_a_defect_in_what_follows_from_a_report_ends_the_session_that_it_came_by(
     rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from testbed.srv6 import manager
+    from testbed.srv6.controller import manager
 
     build = manager.build
 

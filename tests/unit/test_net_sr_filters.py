@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from testbed.frames.ipv6 import Packet
 from testbed.net import sr_filters, srv6
-from testbed.srv6.domain import SrDomain
+from testbed.srv6.protocol.domain import SrDomain
 
 DOMAIN = SrDomain(["fd00:5::/32"], ["fd00:6::/32", "fd00:c:0:40::/58"])
 OWN = IPv6Network("fd00:5:3::/48")

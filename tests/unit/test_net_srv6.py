@@ -15,9 +15,8 @@ from testbed.agent.plan import SliceQueues
 from testbed.errors import UsageError
 from testbed.net import srv6
 from testbed.net.srv6 import Leg, WanGraph
-from testbed.srv6.messages import LinkEnd, Report, SliceInfo
-from testbed.srv6.sid import Flavours, Kind, Sid
-from testbed.srv6.topology import Port
+from testbed.srv6.protocol.sid import Flavours, Kind, Sid
+from testbed.srv6.session.messages import LinkEnd, Report, RouterPort, SliceInfo
 from testbed.units import Duration
 
 Span = tuple[str, str, int]
@@ -192,8 +191,8 @@ def test_a_report_says_what_the_router_is() -> None:
         "r1",
         tuple(sids),
         (
-            LinkEnd("r1-eth0", Port("r2", "r2-eth0"), 3_000_000, pfc=True, slices=frozenset({10, 20})),
-            LinkEnd("r1-eth1", Port("r3", "r3-eth0"), 1_000_000, pfc=True, slices=frozenset({10, 20})),
+            LinkEnd("r1-eth0", RouterPort("r2", "r2-eth0"), 3_000_000, pfc=True, slices=frozenset({10, 20})),
+            LinkEnd("r1-eth1", RouterPort("r3", "r3-eth0"), 1_000_000, pfc=True, slices=frozenset({10, 20})),
         ),
         (SliceInfo(10, "red", frozenset({3}), 5000), SliceInfo(20, "blue", frozenset(), 5000)),
     )

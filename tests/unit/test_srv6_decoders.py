@@ -20,8 +20,8 @@ from testbed.frames.icmpv6 import Echo, EchoType, Error
 from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import PfcFrame
 from testbed.frames.srh import Srh, Tlv
-from testbed.srv6.endx_pfc import Forward, LocalSid, SendIcmp, process
-from testbed.srv6.reverse import Encapsulator, ReverseTunnel
+from testbed.srv6.protocol.endx_pfc import Forward, LocalSid, SendIcmp, process
+from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 
 TUNNEL = ReverseTunnel("R3", "R1", (R3_END.address, R2_END.address, R1_PFC.address))
 OF_SLICE_7 = ReverseTunnel("R3", "R1", TUNNEL.segments, slice_id=7)

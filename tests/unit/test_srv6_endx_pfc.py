@@ -43,8 +43,8 @@ from testbed.frames.icmpv6 import Echo, EchoType, Error, ErrorType
 from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import PauseFrame, PfcFrame
 from testbed.frames.srh import Srh
-from testbed.srv6.domain import SrDomain, Srv6Error
-from testbed.srv6.endx_pfc import (
+from testbed.srv6.protocol.domain import SrDomain, Srv6Error
+from testbed.srv6.protocol.endx_pfc import (
     Cause,
     Deliver,
     Drop,
@@ -56,8 +56,8 @@ from testbed.srv6.endx_pfc import (
     SendIcmp,
     process,
 )
-from testbed.srv6.local_sids import EndXPfc
-from testbed.srv6.sid import Adjacency, Flavours
+from testbed.srv6.protocol.local_sids import EndXPfc
+from testbed.srv6.protocol.sid import Adjacency, Flavours
 
 LOCAL = LocalSid(R1_PFC, DOMAIN)
 PSP, USP, BOTH = Flavours.PSP, Flavours.USP, Flavours.PSP | Flavours.USP

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.srv6.http import LONGEST_HEAD, REQUEST_NS, BadRequest, HttpConnection, NotAdmitted, Request, Response
+from testbed.rest.http import LONGEST_HEAD, REQUEST_NS, BadRequest, HttpConnection, NotAdmitted, Request, Response
 
 POST = b"POST /policies?a=1&b=%20x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nX-Odd:  y \r\n\r\nbody"
 HEADERS = {"host": "x", "content-length": "4", "x-odd": "y"}

@@ -31,10 +31,10 @@ from srv6_world import (
 from testbed.frames import ipv6, ipv6_options
 from testbed.frames.ipv6 import Packet
 from testbed.frames.srh import Srh
-from testbed.srv6.domain import Srv6Error
-from testbed.srv6.learning import Learned, Learner, LearnerSettings, Refusal, Refused
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.sid import Flavours, Kind, Sid
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import Flavours, Kind, Sid
+from testbed.srv6.protocol.tunnel_learning import Learned, Learner, LearnerSettings, Refusal, Refused
 
 SETTINGS = LearnerSettings(R3_END, DOMAIN, size=3, age_ns=1000)
 TUNNEL = ReverseTunnel("R3", "R1", (R3_END.address, R2_END.address, R1_PFC.address))

@@ -23,11 +23,11 @@ from srv6_world import (
 from testbed.frames import ipv6
 from testbed.frames.icmpv6 import Echo, EchoType
 from testbed.frames.ipv6 import Packet
-from testbed.srv6 import beside_linux
-from testbed.srv6.domain import Srv6Error
-from testbed.srv6.endx_pfc import Cause, Drop, DropReason, Forward, LocalSid, PauseJ, SendIcmp, process
-from testbed.srv6.local_sids import EndXPfc, ErrorLimit, Silence, Silent
-from testbed.srv6.sid import Flavours
+from testbed.srv6.protocol import kernel_endx
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.endx_pfc import Cause, Drop, DropReason, Forward, LocalSid, PauseJ, SendIcmp, process
+from testbed.srv6.protocol.local_sids import EndXPfc, ErrorLimit, Silence, Silent
+from testbed.srv6.protocol.sid import Flavours
 
 LOCAL = LocalSid(R1_PFC, DOMAIN)
 SIDS = {R1_PFC.address}
@@ -51,7 +51,7 @@ def upper(protocol: int) -> bytes:
 
 
 def beside(**settings: object) -> EndXPfc:
-    return EndXPfc([replace(LOCAL, **settings)], beside_linux=True)  # type: ignore[arg-type]
+    return EndXPfc([replace(LOCAL, **settings)], beside_kernel=True)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_what_the_kernel_drops_without_a_word_is_answered(packet: bytes, cause: 
 
 
 def test_a_packet_that_the_kernel_has_advanced_is_read_as_it_came() -> None:
-    assert beside_linux.as_it_came(changed(DATA_AFTER_R1, HOP_LIMIT, 64), SIDS) == DATA_AT_R1
+    assert kernel_endx.as_it_came(changed(DATA_AFTER_R1, HOP_LIMIT, 64), SIDS) == DATA_AT_R1
     for packet in (DATA_AT_R1, AT_R1, upper(6), behind(UNKNOWN, TRANSIT)):
-        assert beside_linux.as_it_came(packet, SIDS) == packet
+        assert kernel_endx.as_it_came(packet, SIDS) == packet
     advanced = changed(DATA_AFTER_R1, HOP_LIMIT, 1)
     assert beside().receive(advanced) == Silent(Cause.HOP_LIMIT, Silence.KERNEL)
 
@@ -108,31 +108,31 @@ def test_a_step_from_beyond_the_list_is_taken_back_where_there_is_one_sid() -> N
     passed = process(came, LOCAL)
     assert isinstance(passed, Forward)
     advanced = changed(passed.packet, HOP_LIMIT, came[HOP_LIMIT])
-    assert beside_linux.as_it_came(advanced, SIDS) == came
+    assert kernel_endx.as_it_came(advanced, SIDS) == came
     two = [R1_PFC.address, address("fd00:a:1:7::")]
-    assert beside_linux.as_it_came(advanced, two) == advanced, "which of the two it was nobody can say"
+    assert kernel_endx.as_it_came(advanced, two) == advanced, "which of the two it was nobody can say"
 
 
 @given(st.integers(0, 3), st.integers(0, 3), st.binary(max_size=120))
 def test_any_octets_are_left_as_they_are_or_become_a_packet_to_the_sid(left: int, last: int, data: bytes) -> None:
     for packet in (data, changed(changed(DATA_AFTER_R1, LEFT, left), LAST, last)):
-        found = beside_linux.as_it_came(packet, SIDS)
+        found = kernel_endx.as_it_came(packet, SIDS)
         assert found == packet or found[24:40] == R1_PFC.address.packed
 
 
 def test_psp_is_refused_where_linux_has_to_do_it_and_usp_is_not() -> None:
     for flavours in (Flavours.NONE, Flavours.USP):
-        beside_linux.check(with_flavours(R1_PFC, flavours))
+        kernel_endx.check(with_flavours(R1_PFC, flavours))
     for flavours in (Flavours.PSP, Flavours.PSP | Flavours.USP):
         with pytest.raises(Srv6Error, match=re.escape("has the flavour PSP, and the End.X of Linux takes no")):
-            beside_linux.check(with_flavours(R1_PFC, flavours))
+            kernel_endx.check(with_flavours(R1_PFC, flavours))
 
 
 # How many
 
 
 def test_ten_errors_go_at_once_and_then_one_in_each_tenth_of_a_second() -> None:
-    router = EndXPfc([LOCAL], beside_linux=True, limit=ErrorLimit())
+    router = EndXPfc([LOCAL], beside_kernel=True, limit=ErrorLimit())
     sent = [isinstance(router.receive(upper(6), now_ns), SendIcmp) for now_ns in [0] * 12]
     assert sent == [True] * 10 + [False] * 2
     assert isinstance(router.receive(upper(6), 99_999_999), Silent)
@@ -152,7 +152,7 @@ def test_all_sids_of_a_router_share_the_limit_and_pings_are_not_under_it() -> No
 
 
 def test_what_is_not_sent_anyway_uses_nothing_of_the_limit() -> None:
-    router = EndXPfc([LOCAL], beside_linux=True, limit=ErrorLimit(at_once=1))
+    router = EndXPfc([LOCAL], beside_kernel=True, limit=ErrorLimit(at_once=1))
     assert isinstance(router.receive(changed(TRANSIT, HOP_LIMIT, 1)), Silent)
     assert router.receive(upper(6), from_outside=True) == Drop(DropReason.OUTSIDE_DOMAIN)
     error = Packet(R3, R1_PFC.address, ipv6.ICMPV6, bytes([1, 0, 0, 0, 0, 0, 0, 0])).encode()

@@ -12,19 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from srv6_control import FIGURE_2, MS, S, World, sid
 
-from testbed.srv6.domain import SrDomain, Srv6Error
-from testbed.srv6.items import PolicyItem, TunnelItem
-from testbed.srv6.learning import Learner, LearnerSettings
-from testbed.srv6.manager import Leaf, Manager, ManagerSettings
-from testbed.srv6.messages import LinkEnd, OwnTunnel, Pause, Report
-from testbed.srv6.policy import Dynamic, Explicit, Key
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.router import Router
-from testbed.srv6.sid import Kind, Sid
-from testbed.srv6.takeup import ConflictError, MissingError
-from testbed.srv6.topology import Port
-from testbed.srv6.validation import InvalidError
-from testbed.srv6.wishes import PolicyWish
+from testbed.srv6.controller.admission import ConflictError, MissingError
+from testbed.srv6.controller.manager import Leaf, Manager, ManagerSettings
+from testbed.srv6.protocol.domain import SrDomain, Srv6Error
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import Kind, Sid
+from testbed.srv6.protocol.tunnel_learning import Learner, LearnerSettings
+from testbed.srv6.session.intents import PolicyIntent
+from testbed.srv6.session.items import PolicyItem, TunnelItem
+from testbed.srv6.session.messages import LinkEnd, OwnTunnel, Pause, Report, RouterPort
+from testbed.srv6.session.policy import Dynamic, Explicit, Key
+from testbed.srv6.session.router_side import Router
+from testbed.typed_json.validation import InvalidError
 
 R1_TO_R3 = Key("R1", 100, "R3")
 BACK = "tunnel R3 to R1 (fd00:a:3:1::, fd00:a:2:1::, fd00:a:1:f02::)"
@@ -118,7 +117,7 @@ def test_a_slice_has_policies_and_tunnels_of_its_own() -> None:
     assert [item.slice_id for item in installed.values() if isinstance(item, PolicyItem)] == [7, None]
 
 
-def test_without_a_path_the_headend_keeps_the_wish_and_no_segments() -> None:
+def test_without_a_path_the_headend_keeps_the_intent_and_no_segments() -> None:
     world = World(pfc=("R1",))
     world.connect()
     world.vpn()
@@ -250,8 +249,12 @@ def test_a_link_that_one_end_does_not_know_is_no_link_and_is_told() -> None:
 def test_links_that_lead_back_to_their_own_router_or_to_nobody_are_no_links() -> None:
     world = World()
     odd = world.routers["R3"].router
-    ends = [LinkEnd("a", Port("R3", "b"), 1), LinkEnd("b", Port("R3", "a"), 1), LinkEnd("c", Port("R3", "c"), 1)]
-    odd.know(replace(odd.known, links=(*odd.known.links, *ends, LinkEnd("d", Port("R9", "d"), 1))), 0)
+    ends = [
+        LinkEnd("a", RouterPort("R3", "b"), 1),
+        LinkEnd("b", RouterPort("R3", "a"), 1),
+        LinkEnd("c", RouterPort("R3", "c"), 1),
+    ]
+    odd.know(replace(odd.known, links=(*odd.known.links, *ends, LinkEnd("d", RouterPort("R9", "d"), 1))), 0)
     world.connect()
     assert len(world.manager.network.topology.links) == 2
     assert world.events("problem")[0] == "R3:a leads back to its own router, at R3:b"
@@ -277,14 +280,14 @@ def test_a_restarted_controller_learns_all_from_the_network_and_changes_nothing(
     figure_3: World, order: list[str]
 ) -> None:
     figure_3.log()
-    wishes, vpns = figure_3.manager.policies, figure_3.manager.vpns
+    intents, vpns = figure_3.manager.policies, figure_3.manager.vpns
     figure_3.restart()
     for name in order:
         figure_3.connect(name)
         figure_3.run(1 * S)
     figure_3.run(20 * S)
     assert figure_3.log() == []
-    assert (figure_3.manager.policies, figure_3.manager.vpns) == (wishes, vpns)
+    assert (figure_3.manager.policies, figure_3.manager.vpns) == (intents, vpns)
     figure_3.manager.remove_policy(R1_TO_R3, figure_3.now_ns)
     figure_3.run()
     assert figure_3.log() == ["R1: remove policy R1:100:R3", f"R1: remove {FORTH}", f"R3: remove {BACK}"]
@@ -412,7 +415,7 @@ def test_after_any_history_routers_have_what_a_fresh_controller_would_give_them(
         world.run(chance.choice([0, S, 7 * S]))
     world.connect(*(set(world.routers) - set(world.south.routers)))
     world.run(20 * S)
-    wishes = world.manager.policies
+    intents = world.manager.policies
     there = {name: dict(fake.router.installed) for name, fake in world.routers.items()}
     fresh = World(links, ("R1", "R3", "R5"))
     for name, fake in fresh.routers.items():
@@ -421,23 +424,23 @@ def test_after_any_history_routers_have_what_a_fresh_controller_would_give_them(
     if "red" in world.manager.vpns:
         fresh.manager.put_vpn(world.manager.vpns["red"], 0)
         fresh.run()
-    for wish in wishes.values():
-        fresh.manager.put_policy(wish, 0)
+    for intent in intents.values():
+        fresh.manager.put_policy(intent, 0)
     fresh.run()
     assert there == {name: fake.router.installed for name, fake in fresh.routers.items()}
 
 
-# Wishes
+# Intents
 
 
-def test_the_same_wish_twice_changes_nothing_and_another_replaces_it(figure_3: World) -> None:
+def test_the_same_intent_twice_changes_nothing_and_another_replaces_it(figure_3: World) -> None:
     figure_3.log()
-    wish = figure_3.manager.policies[R1_TO_R3]
-    assert figure_3.manager.put_policy(wish, 0) is False
+    intent = figure_3.manager.policies[R1_TO_R3]
+    assert figure_3.manager.put_policy(intent, 0) is False
     figure_3.run()
     assert figure_3.log() == []
     explicit = Explicit(tuple(map(IPv6Address, ["fd00:a:1:e02::", "fd00:a:2:1::"])), name="by hand")
-    assert figure_3.manager.put_policy(replace(wish, candidates=(explicit,)), 0) is False
+    assert figure_3.manager.put_policy(replace(intent, candidates=(explicit,)), 0) is False
     figure_3.run()
     assert figure_3.routers["R1"].segments(R1_TO_R3) == ["fd00:a:1:e02::", "fd00:a:2:1::", "fd00:a:3:d000::"]
 
@@ -445,16 +448,16 @@ def test_the_same_wish_twice_changes_nothing_and_another_replaces_it(figure_3: W
 def test_candidates_fall_back_by_preference_and_a_binding_sid_goes_along(figure_2: World) -> None:
     strict = Dynamic(name="strict", preference=200, max_delay_ns=10 * MS)
     loose = Dynamic(name="loose", preference=50)
-    wish = PolicyWish(Key("R1", 100, "R5"), (loose, strict), "red", binding_sid=IPv6Address("fd00:a:1:b::"))
-    figure_2.manager.put_policy(wish, 0)
+    intent = PolicyIntent(Key("R1", 100, "R5"), (loose, strict), "red", binding_sid=IPv6Address("fd00:a:1:b::"))
+    figure_2.manager.put_policy(intent, 0)
     figure_2.run()
-    assert len(figure_2.routers["R1"].segments(wish.key) or ()) == 3
+    assert len(figure_2.routers["R1"].segments(intent.key) or ()) == 3
     figure_2.routers["R5"].set_link("to2", figure_2.now_ns, up=False)
     figure_2.run()
-    assert len(figure_2.routers["R1"].segments(wish.key) or ()) == 5
-    item = figure_2.routers["R1"].router.installed[("policy", wish.key)]
-    assert isinstance(item, PolicyItem) and item.wish.binding_sid == IPv6Address("fd00:a:1:b::")
-    outcome = figure_2.manager.outcomes[wish.key]
+    assert len(figure_2.routers["R1"].segments(intent.key) or ()) == 5
+    item = figure_2.routers["R1"].router.installed[("policy", intent.key)]
+    assert isinstance(item, PolicyItem) and item.intent.binding_sid == IPv6Address("fd00:a:1:b::")
+    outcome = figure_2.manager.outcomes[intent.key]
     assert outcome.refused == (("strict", "the best path takes 14000000 ns, and 10000000 ns are allowed"),)
 
 
@@ -477,9 +480,9 @@ def test_a_policy_that_cannot_be_is_refused_and_nothing_changes(
     figure_3: World, changes: dict[str, object], error: type[Exception], message: str
 ) -> None:
     figure_3.log()
-    wish = PolicyWish(R1_TO_R3, vpn="red")
+    intent = PolicyIntent(R1_TO_R3, vpn="red")
     with pytest.raises(error) as caught:
-        figure_3.manager.put_policy(replace(wish, **changes), 0)  # type: ignore[arg-type]
+        figure_3.manager.put_policy(replace(intent, **changes), 0)  # type: ignore[arg-type]
     assert message in str(caught.value)
     figure_3.run()
     assert figure_3.log() == [] and list(figure_3.manager.policies) == [R1_TO_R3]
@@ -489,37 +492,37 @@ def test_a_binding_sid_needs_an_end_that_takes_out_ipv6(figure_3: World) -> None
     """What comes by it is IPv6 inside (RFC 8986, section 4.13), and End.DT4 drops that."""
     manager, binding = figure_3.manager, IPv6Address("fd00:a:1:b::")
     figure_3.vpn("blue", colour=200, behaviour=Kind.END_DT4)
-    wish = PolicyWish(Key("R1", 200, "R3"), vpn="blue", binding_sid=binding)
+    intent = PolicyIntent(Key("R1", 200, "R3"), vpn="blue", binding_sid=binding)
     with pytest.raises(InvalidError, match="takes out IPv4 only: it would be lost; have an End"):
-        manager.put_policy(wish, 0)
+        manager.put_policy(intent, 0)
     service = manager.vpns["blue"].site("R3")
     assert service is not None
     with pytest.raises(InvalidError, match="of R3 takes out IPv4 only"):
-        manager.put_policy(replace(wish, vpn=None, service=service.sid), 0)
+        manager.put_policy(replace(intent, vpn=None, service=service.sid), 0)
     assert service.sid is not None
     by_hand = Explicit((IPv6Address("fd00:a:1:e02::"), IPv6Address("fd00:a:2:1::"), service.sid), name="by hand")
-    manager.put_policy(PolicyWish(R1_TO_R3, (by_hand,), "red", binding_sid=binding), 0)
+    manager.put_policy(PolicyIntent(R1_TO_R3, (by_hand,), "red", binding_sid=binding), 0)
     figure_3.run()
     ((name, why),) = manager.outcomes[R1_TO_R3].refused
     assert (name, "which takes out IPv4 only, and what comes by the binding SID fd00:a:1:b:: is IPv6" in why) == (
         "by hand", True
     )  # fmt: skip
-    manager.put_policy(PolicyWish(R1_TO_R3, vpn="red", binding_sid=binding), 0)
+    manager.put_policy(PolicyIntent(R1_TO_R3, vpn="red", binding_sid=binding), 0)
     with pytest.raises(ConflictError, match="and has binding SID fd00:a:1:b::; what comes by that is IPv6"):
         manager.put_vpn(replace(manager.vpns["red"], behaviour=Kind.END_DT4), 0)
 
 
 def test_two_policies_have_no_binding_sid_together_and_one_may_be_changed(figure_3: World) -> None:
     binding = IPv6Address("fd00:a:1:b::")
-    wish = PolicyWish(R1_TO_R3, vpn="red", binding_sid=binding)
-    figure_3.manager.put_policy(wish, 0)
+    intent = PolicyIntent(R1_TO_R3, vpn="red", binding_sid=binding)
+    figure_3.manager.put_policy(intent, 0)
     service = figure_3.manager.vpns["red"].site("R3")
     assert service is not None
     with pytest.raises(
         Srv6Error, match=r"binding SID fd00:a:1:b:: of policy R1 to R3, colour .00 is taken by policy R1"
     ):
-        figure_3.manager.put_policy(PolicyWish(Key("R1", 200, "R3"), service=service.sid, binding_sid=binding), 0)
-    assert figure_3.manager.put_policy(replace(wish, candidates=(Dynamic(preference=7),)), 0) is False
+        figure_3.manager.put_policy(PolicyIntent(Key("R1", 200, "R3"), service=service.sid, binding_sid=binding), 0)
+    assert figure_3.manager.put_policy(replace(intent, candidates=(Dynamic(preference=7),)), 0) is False
 
 
 def test_a_list_over_a_binding_sid_is_refused(figure_3: World) -> None:
@@ -528,8 +531,8 @@ def test_a_list_over_a_binding_sid_is_refused(figure_3: World) -> None:
     router = figure_3.routers["R1"].router
     router.know(replace(router.known, sids=(*router.known.sids, bound)), 0)
     figure_3.run()
-    wish = PolicyWish(R1_TO_R3, (Explicit((bound.address,), name="nested"),), "red")
-    figure_3.manager.put_policy(wish, 0)
+    intent = PolicyIntent(R1_TO_R3, (Explicit((bound.address,), name="nested"),), "red")
+    figure_3.manager.put_policy(intent, 0)
     figure_3.run()
     assert figure_3.manager.outcomes[R1_TO_R3].refused == (
         ("nested", "R1's End.B6.Encaps fd00:a:1:b:: is a policy's binding SID; a list says its whole way itself"),
@@ -548,10 +551,10 @@ def test_vpns_get_free_sids_and_keep_them(figure_3: World) -> None:
 
 
 def test_a_sid_is_taken_for_a_vpn_or_for_binding_and_not_for_both(figure_3: World) -> None:
-    wish = figure_3.manager.policies[R1_TO_R3]
+    intent = figure_3.manager.policies[R1_TO_R3]
     with pytest.raises(InvalidError, match="binding_sid is 'fd00:a:1:d000::'; it is taken: VPN red; choose another"):
-        figure_3.manager.put_policy(replace(wish, binding_sid=IPv6Address("fd00:a:1:d000::")), 0)
-    figure_3.manager.put_policy(replace(wish, binding_sid=IPv6Address("fd00:a:1:d001::")), 0)
+        figure_3.manager.put_policy(replace(intent, binding_sid=IPv6Address("fd00:a:1:d000::")), 0)
+    figure_3.manager.put_policy(replace(intent, binding_sid=IPv6Address("fd00:a:1:d001::")), 0)
     figure_3.vpn("blue", colour=200)
     assert [str(site.sid) for site in figure_3.manager.vpns["blue"].sites] == ["fd00:a:1:d002::", "fd00:a:3:d001::"]
 
@@ -771,7 +774,7 @@ def test_50_routers_with_200_policies_are_ready_at_once_and_again_after_a_failur
     chosen = [(a, b, number) for number in range(3) for a, b in pairs][:200]
     for a, b, number in chosen:
         key = Key(a, 100 + number, b)
-        world.manager.put_policy(PolicyWish(key, vpn=f"v{number}"), 0)
+        world.manager.put_policy(PolicyIntent(key, vpn=f"v{number}"), 0)
     begin = time.process_time()
     world.run()
     took_s = time.process_time() - begin

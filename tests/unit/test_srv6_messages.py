@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from srv6_control import FIGURE_3, report, sid
 
-from testbed.srv6.items import Item, PolicyItem, TunnelItem, VpnItem
-from testbed.srv6.messages import (
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import CodePoints, Kind
+from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
+from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
+from testbed.srv6.session.messages import (
     Ack,
     Counters,
     Directory,
@@ -30,11 +33,8 @@ from testbed.srv6.messages import (
     from_agent,
     from_controller,
 )
-from testbed.srv6.policy import Dynamic, Explicit, Key
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.sid import CodePoints, Kind
-from testbed.srv6.validation import InvalidError, brief, check, read
-from testbed.srv6.wishes import PolicyWish, Site, VpnWish
+from testbed.srv6.session.policy import Dynamic, Explicit, Key
+from testbed.typed_json.validation import InvalidError, brief, check, read
 
 
 def address(text: str) -> IPv6Address:
@@ -46,8 +46,8 @@ CANDIDATES = (
     Dynamic(200, 1, "strict", True, True, frozenset({"sea"}), frozenset({"a", "b"}), frozenset({"land"}), 9),
     Explicit((address("fd00:a:2:1::"),), 50, 0, "by hand", True),
 )
-POLICY = PolicyWish(Key("R1", 100, "R3"), CANDIDATES, "red", None, 7, address("fd00:a:1:b::"))
-VPN = VpnWish(
+POLICY = PolicyIntent(Key("R1", 100, "R3"), CANDIDATES, "red", None, 7, address("fd00:a:1:b::"))
+VPN = VpnIntent(
     "red",
     100,
     (
@@ -59,7 +59,7 @@ VPN = VpnWish(
 )
 ITEMS: list[Item] = [
     PolicyItem(POLICY, (address("fd00:a:2:1::"), address("fd00:a:3:d000::")), 7),
-    PolicyItem(PolicyWish(Key("R1", 1, "R2"), service=address("fd00:a:2:d::")), ()),
+    PolicyItem(PolicyIntent(Key("R1", 1, "R2"), service=address("fd00:a:2:d::")), ()),
     TunnelItem(TUNNEL),
     TunnelItem(ReverseTunnel("R1", "R3", TUNNEL.segments)),
     VpnItem(VPN, "R1"),
@@ -132,9 +132,9 @@ REPORT = as_json(WHOLE)
         (["installed", 2, "router"], "R2", "R1 can report what is on itself only"),
         (["installed", 2, "segments"], ["fd00::1", "fd00::%1"], "segments[1] is 'fd00::%1'; it has to be an IPv6"),
         (["installed", 2, "segments"], ["fd00::1"], "segments is ['fd00::1']; it has 1 members and has to have 2"),
-        (["installed", 0, "wish", "candidates", 0, "type"], "magic", "type is 'magic'; there are dynamic, explicit"),
-        (["installed", 0, "wish", "endpoint"], "R1", "policy R1 to R1, colour 100 ends where it starts"),
-        (["installed", 4, "wish", "sites", 0, "prefixes", 0], "10.1.2.3/16", "it has to be an IPv4 or IPv6 prefix"),
+        (["installed", 0, "intent", "candidates", 0, "type"], "magic", "type is 'magic'; there are dynamic, explicit"),
+        (["installed", 0, "intent", "endpoint"], "R1", "policy R1 to R1, colour 100 ends where it starts"),
+        (["installed", 4, "intent", "sites", 0, "prefixes", 0], "10.1.2.3/16", "it has to be an IPv4 or IPv6 prefix"),
         (["installed", 4, "router"], "R9", "VPN red has no site at R9"),
     ],
 )  # fmt: skip
@@ -245,7 +245,7 @@ def test_a_schema_that_nobody_would_check_is_a_defect() -> None:
 )
 def test_a_vpn_that_contradicts_itself_is_refused(data: dict[str, Any], message: str) -> None:
     with pytest.raises(Exception) as caught:
-        VpnWish.from_json({"name": "red", "colour": 1} | data)
+        VpnIntent.from_json({"name": "red", "colour": 1} | data)
     assert message in str(caught.value)
 
 

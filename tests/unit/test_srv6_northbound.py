@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from srv6_control import World
 
-from testbed.srv6 import openapi
-from testbed.srv6.domain import Srv6Error
-from testbed.srv6.http import Request, Response
-from testbed.srv6.items import TunnelItem
-from testbed.srv6.manager import Leaf
-from testbed.srv6.messages import Pause
-from testbed.srv6.northbound import _HANDLERS, Northbound
-from testbed.srv6.validation import InvalidError, check
+from testbed.rest.http import Request, Response
+from testbed.srv6.controller.manager import Leaf
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.rest import openapi
+from testbed.srv6.rest.northbound import _HANDLERS, Northbound
+from testbed.srv6.session.items import TunnelItem
+from testbed.srv6.session.messages import Pause
+from testbed.typed_json.validation import InvalidError, check
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-token-for-tests-only"
@@ -147,9 +147,9 @@ def test_every_reference_and_pattern_of_the_document_is_sound() -> None:
 # What it is for
 
 
-def test_from_a_wish_to_installed_tunnels(client: Client) -> None:
+def test_from_a_intent_to_installed_tunnels(client: Client) -> None:
     vpn = client.ask("POST", "/vpns", VPN, 201)
-    assert [site["sid"] for site in vpn["wish"]["sites"]] == ["fd00:a:1:d000::", "fd00:a:3:d000::"]
+    assert [site["sid"] for site in vpn["intent"]["sites"]] == ["fd00:a:1:d000::", "fd00:a:3:d000::"]
     response = client.raw("POST", "/policies", json.dumps(POLICY).encode())
     assert response.status == 201 and response.headers["Location"] == "/policies/R1:100:R3"
     policy = client.ask("GET", "/policies/R1:100:R3")
@@ -172,15 +172,15 @@ def test_from_a_wish_to_installed_tunnels(client: Client) -> None:
     assert [site["state"] for site in client.ask("GET", "/vpns/red")["sites"]] == ["installed", "installed"]
 
 
-def test_the_same_wish_again_is_fine_another_is_a_conflict_and_put_replaces(full: Client) -> None:
+def test_the_same_intent_again_is_fine_another_is_a_conflict_and_put_replaces(full: Client) -> None:
     assert full.ask("POST", "/policies", POLICY)["id"] == "R1:100:R3"
     full.ask("POST", "/vpns", VPN)
     changed = POLICY | {"candidates": [{"type": "dynamic", "preference": 7}]}
     said = full.ask("POST", "/policies", changed, 409)
     assert said["detail"].endswith("replace it with PUT /policies/R1:100:R3")
-    assert full.ask("PUT", "/policies/R1:100:R3", changed)["wish"]["candidates"][0]["preference"] == 7
+    assert full.ask("PUT", "/policies/R1:100:R3", changed)["intent"]["candidates"][0]["preference"] == 7
     assert "PUT /vpns/red" in full.ask("POST", "/vpns", VPN | {"slice": 7}, 409)["detail"]
-    assert full.ask("PUT", "/vpns/red", VPN | {"slice": 7})["wish"]["slice"] == 7
+    assert full.ask("PUT", "/vpns/red", VPN | {"slice": 7})["intent"]["slice"] == 7
     assert full.ask("GET", "/policies/R1:100:R3")["slice"] == 7
     other = {"headend": "R3", "colour": 100, "endpoint": "R1", "vpn": "red"}
     full.ask("PUT", "/policies/R3:100:R1", other, 201)
@@ -264,8 +264,8 @@ def test_the_topology_shows_routers_links_pauses_and_switches(full: Client) -> N
 
 
 def test_sids_come_in_the_shape_of_rfc_9514_as_json_and_as_octets(client: Client) -> None:
-    from testbed.srv6 import advertisement
-    from testbed.srv6.sid import CodePoints
+    from testbed.srv6.protocol import advertisement
+    from testbed.srv6.protocol.sid import CodePoints
 
     sids = client.ask("GET", "/sids?router=R1")["sids"]
     assert {sid["endpoint_behavior"]["name"] for sid in sids} == {"End", "End.X", "End.X.PFC"}

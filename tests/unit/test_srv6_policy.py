@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from srv6_world import address
 
-from testbed.srv6.domain import Srv6Error
-from testbed.srv6.paths import Constraints, Path, Paths, StaleError
-from testbed.srv6.policy import Changes, Dynamic, Explicit, Key, Outcome, Policy, changes, check, compute, trace
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.sid import Adjacency, Flavours, Kind, Sid
-from testbed.srv6.topology import Hop, Link, Port, Topology
+from testbed.srv6.controller.paths import Constraints, Path, Paths, StaleError
+from testbed.srv6.controller.policy import Changes, Outcome, changes, check, compute, trace
+from testbed.srv6.controller.topology import Hop, Link, Topology
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import Adjacency, Flavours, Kind, Sid
+from testbed.srv6.session.messages import RouterPort
+from testbed.srv6.session.policy import Dynamic, Explicit, Key, Policy
 
 MS = 10**6
 
@@ -45,7 +47,7 @@ def wan(links: Sequence[tuple[str, str, int]], pfc: Sequence[str], slices: froze
     for name in names:
         topology.add_router(name)
     for a, b, delay in links:
-        ends = (Port(a, f"to{b[1:]}"), Port(b, f"to{a[1:]}"))
+        ends = (RouterPort(a, f"to{b[1:]}"), RouterPort(b, f"to{a[1:]}"))
         topology.put_link(Link(ends, (delay * MS, delay * MS), slices))
     for name in names:
         neighbours = sorted({b if a == name else a for a, b, _ in links if name in (a, b)})
@@ -199,11 +201,11 @@ def test_the_drafts_literal_list_turns_back_or_loses_the_traffic_and_is_taken_on
 def test_after_a_failure_the_path_and_its_tunnels_go_the_other_way() -> None:
     topology = figure_2()
     before = compute(topology, [policy("R1", "R5")])
-    topology.set_link(Port("R2", "to5"), up=False)
+    topology.set_link(RouterPort("R2", "to5"), up=False)
     after = compute(topology, [policy("R1", "R5")])
     assert routers(after[0]) == "R1 R2 R3 R4 R5"
     assert changes(before, after) == Changes(after[0].tunnels, before[0].tunnels, after)
-    topology.set_link(Port("R5", "to2"), up=True)
+    topology.set_link(RouterPort("R5", "to2"), up=True)
     assert compute(topology, [policy("R1", "R5")]) == before
 
 
@@ -231,7 +233,7 @@ def test_a_policy_that_went_away_takes_its_tunnels_with_it_unless_another_needs_
 def test_a_new_delay_updates_a_tunnel_and_removes_none() -> None:
     topology = figure_3()
     before = compute(topology, [policy("R1", "R3")])
-    link = topology.link_at(Port("R1", "to2"))
+    link = topology.link_at(RouterPort("R1", "to2"))
     topology.put_link(replace(link, delays_ns=(7 * MS, 6 * MS)))
     after = compute(topology, [policy("R1", "R3")])
     found = changes(before, after)
@@ -253,8 +255,8 @@ def test_the_valid_candidate_with_the_highest_preference_wins_and_refusals_are_t
     outcome = only(topology, wanted)
     assert outcome.active is not None
     assert outcome.active.candidate.name == "north"
-    topology.set_link(Port("R3", "to4"), up=False)
-    topology.set_link(Port("R2", "to3"), up=False)
+    topology.set_link(RouterPort("R3", "to4"), up=False)
+    topology.set_link(RouterPort("R2", "to3"), up=False)
     outcome = only(topology, wanted)
     assert outcome.active is not None
     assert outcome.active.candidate.name == "any"
@@ -365,7 +367,7 @@ def test_a_first_link_from_which_the_best_way_leads_back_is_not_a_loop() -> None
     topology = wan([("R1", "R2", 1), ("R1", "R3", 1), ("R2", "R4", 1), ("R3", "R4", 50)], ["R4"])
     topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "f03", Kind.END_X_PFC, "to3")])
     assert routers(only(topology, policy("R1", "R4"))) == "R1 R3 R4"
-    topology.set_link(Port("R3", "to4"), up=False)
+    topology.set_link(RouterPort("R3", "to4"), up=False)
     assert only(topology, policy("R1", "R4")).active is None
 
 
@@ -379,7 +381,7 @@ def test_pfc_on_every_hop_avoids_routers_that_know_nothing_of_it() -> None:
 
 def test_affinities_keep_a_path_to_links_or_away_from_them() -> None:
     topology = figure_2()
-    for port, names in ((Port("R2", "to5"), {"leased", "south"}), (Port("R3", "to4"), {"leased", "north"})):
+    for port, names in ((RouterPort("R2", "to5"), {"leased", "south"}), (RouterPort("R3", "to4"), {"leased", "north"})):
         topology.put_link(replace(topology.link_at(port), affinity=frozenset(names)))
     paths = Paths(topology)
 
@@ -402,9 +404,9 @@ def test_a_slice_keeps_to_its_links_and_its_sids() -> None:
     """Slice 7 is not on the short link, which R2 would take by itself: so its list names R2's End.X."""
     topology = figure_2()
     for link in topology.links:
-        if link.ends != (Port("R2", "to5"), Port("R5", "to2")):
+        if link.ends != (RouterPort("R2", "to5"), RouterPort("R5", "to2")):
             topology.put_link(replace(link, slices=frozenset({7})))
-    topology.put_link(replace(topology.link_at(Port("R2", "to3")), delays_ns=(30 * MS, 30 * MS)))
+    topology.put_link(replace(topology.link_at(RouterPort("R2", "to3")), delays_ns=(30 * MS, 30 * MS)))
     topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "7f02", Kind.END_X_PFC, "to2", slice_id=7)])
     outcome = only(topology, policy("R1", "R5", slice_id=7))
     assert routers(outcome) == "R1 R2 R3 R4 R5"
@@ -459,7 +461,7 @@ def test_a_set_is_paused_as_a_whole_but_names_only_its_first_member_on_the_way()
     (pair,) = outcome.pairs
     assert pair.back is not None
     assert pair.back.target == of_set.address
-    topology.set_link(Port("R2", "to4"), up=False)
+    topology.set_link(RouterPort("R2", "to4"), up=False)
     outcome = only(topology, policy("R1", "R4"))
     assert outcome.active is not None
     assert outcome.active.segments == (of_set.address, segment("R3", 1), segment("R4", 0xD))
@@ -542,17 +544,17 @@ BINDING = address("fd00:a:1:b::")
             "one of the two has to differ, so that it is clear which one wins",
         ),
         (lambda: figure_3().add_router("R1"), "router R1 is there already; names are unique"),
-        (lambda: figure_3().set_link(Port("R1", "to9"), True), "there is no link at port R1:to9"),
+        (lambda: figure_3().set_link(RouterPort("R1", "to9"), True), "there is no link at port R1:to9"),
         (
-            lambda: figure_3().put_link(Link((Port("R1", "to2"), Port("R3", "x")), (1, 1))),
+            lambda: figure_3().put_link(Link((RouterPort("R1", "to2"), RouterPort("R3", "x")), (1, 1))),
             "port R1:to2 is an end of R1:to2-R2:to1 already; a port has one link",
         ),
         (
-            lambda: Link((Port("R1", "a"), Port("R1", "b")), (1, 1)),
+            lambda: Link((RouterPort("R1", "a"), RouterPort("R1", "b")), (1, 1)),
             "link R1:a-R1:b leads from R1 to itself; it needs two routers",
         ),
         (
-            lambda: Link((Port("R1", "a"), Port("R2", "b")), (1, -1)),
+            lambda: Link((RouterPort("R1", "a"), RouterPort("R2", "b")), (1, -1)),
             "link R1:a-R2:b has delay -1; it is a whole number of nanoseconds, 0 or more",
         ),
         (
@@ -582,7 +584,7 @@ def test_a_sid_of_two_routers_is_refused_and_nothing_changes() -> None:
 def test_paths_of_a_topology_that_has_changed_are_refused() -> None:
     topology = figure_3()
     paths = Paths(topology)
-    topology.set_link(Port("R1", "to2"), up=False)
+    topology.set_link(RouterPort("R1", "to2"), up=False)
     with pytest.raises(StaleError, match=r"^the topology has changed since these paths were computed"):
         paths.shortest("R1", "R3")
 
@@ -617,19 +619,19 @@ def test_of_parallel_links_the_first_port_is_taken_and_the_other_has_to_be_named
     for name in ("R1", "R2"):
         topology.add_router(name)
     for cable in ("a", "b") if turned else ("b", "a"):
-        topology.put_link(Link((Port("R1", cable), Port("R2", cable)), (MS, MS)))
+        topology.put_link(Link((RouterPort("R1", cable), RouterPort("R2", cable)), (MS, MS)))
     assert best(topology, "R1", "R2") == ["R1:a"]
     paths = Paths(topology)
-    ports = [Port(router, cable) for router in ("R1", "R2") for cable in ("a", "b")]
+    ports = [RouterPort(router, cable) for router in ("R1", "R2") for cable in ("a", "b")]
     assert [paths.natural(hop) for port in ports if (hop := topology.hop(port))] == [True, False, True, False]
 
 
 def test_a_link_is_natural_unless_there_is_a_quicker_way() -> None:
     topology = wan([("R1", "R2", 4), ("R1", "R3", 2), ("R3", "R2", 2)], [])
-    direct = topology.hop(Port("R1", "to2"))
+    direct = topology.hop(RouterPort("R1", "to2"))
     assert direct is not None
     assert Paths(topology).natural(direct)
-    topology.put_link(replace(topology.link_at(Port("R1", "to3")), delays_ns=(2 * MS - 1, 2 * MS)))
+    topology.put_link(replace(topology.link_at(RouterPort("R1", "to3")), delays_ns=(2 * MS - 1, 2 * MS)))
     assert not Paths(topology).natural(direct)
 
 
@@ -655,7 +657,7 @@ def build(edges: Sequence[Edge], pfc: set[int], order: random.Random) -> Topolog
         topology.add_router(name)
     links = [
         Link(
-            (Port(f"R{a}", f"p{at}"), Port(f"R{b}", f"p{at}")),
+            (RouterPort(f"R{a}", f"p{at}"), RouterPort(f"R{b}", f"p{at}")),
             delays,
             frozenset({7}) if in_slice else frozenset(),
             up=up,

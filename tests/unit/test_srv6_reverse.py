@@ -29,10 +29,10 @@ from testbed.frames import mac_control
 from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import PfcFrame
 from testbed.frames.srh import Srh
-from testbed.srv6.domain import Srv6Error
-from testbed.srv6.endx_pfc import LocalSid, PauseJ, process
-from testbed.srv6.refresh import PauseSender, Refresh
-from testbed.srv6.reverse import Encapsulator, ReverseTunnel
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.endx_pfc import LocalSid, PauseJ, process
+from testbed.srv6.protocol.pause_refresh import PauseSender, Refresh
+from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 from testbed.units import Duration, Rate
 
 TUNNEL = ReverseTunnel("R3", "R1", (R3_END.address, R2_END.address, R1_PFC.address))

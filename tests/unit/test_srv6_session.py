@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.srv6.domain import Srv6Error
-from testbed.srv6.session import (
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.session.session import (
     End,
     Ended,
     Event,
@@ -22,7 +22,7 @@ from testbed.srv6.session import (
     SessionSettings,
     router_key,
 )
-from testbed.srv6.validation import InvalidError
+from testbed.typed_json.validation import InvalidError
 
 S = 10**9
 KEY = b"the key that both of them have"

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from srv6_world import R1_END, R1_PFC, R1_VPN, R2_END, R3_END_X, TO_R2, address
 
 from testbed.errors import UsageError
-from testbed.srv6 import advertisement
-from testbed.srv6.advertisement import Announcement, AnnouncementError, JsonError, NodeId, Reason
-from testbed.srv6.domain import Srv6Error
-from testbed.srv6.sid import FLAVOURS, Adjacency, CodePoints, Flavours, Kind, Sid, Structure
+from testbed.srv6.protocol import advertisement
+from testbed.srv6.protocol.advertisement import Announcement, AnnouncementError, JsonError, NodeId, Reason
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.sid import FLAVOURS, Adjacency, CodePoints, Flavours, Kind, Sid, Structure
 
 POINTS = CodePoints()
 BOTH = Flavours.PSP | Flavours.USP

@@ -29,6 +29,7 @@ def test_a_lower_layer_never_imports_a_higher_one() -> None:
         ("linux",),
         protocols,
         ("scapy_layers", "rest"),
+        ("typed_json",),
     ]
     layers += [("frames",), ("units",), ("errors",)]
     level = {name: number for number, names in enumerate(layers) for name in names}

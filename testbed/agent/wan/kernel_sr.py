@@ -17,9 +17,9 @@ from ipaddress import IPv6Address, IPv6Network
 from testbed.errors import UsageError
 from testbed.linux import links, seg6
 from testbed.linux.netlink import Message, NetlinkError
-from testbed.srv6.items import Item, ItemKey, PolicyItem, VpnItem
-from testbed.srv6.policy import Key
-from testbed.srv6.wishes import Site
+from testbed.srv6.session.intents import Site
+from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
+from testbed.srv6.session.policy import Key
 
 _TABLES = range(1000, 1 << 16)
 """Routing tables of VRFs. The kernel's own are below."""
@@ -58,7 +58,7 @@ class KernelSr:
             self._change(requests, self._nothing_of(item, installed))
         except NetlinkError:
             with suppress(NetlinkError):
-                self._send([links.delete(_index(self.tables.pop(item.wish.name)))])
+                self._send([links.delete(_index(self.tables.pop(item.intent.name)))])
             raise
 
     def remove(self, item: PolicyItem | VpnItem, installed: Mapping[ItemKey, Item]) -> None:
@@ -70,8 +70,8 @@ class KernelSr:
         elif isinstance(there, VpnItem):
             as_it_was = self._vpn(there, None, installed)
             self._change(self._nothing_of(there, after), as_it_was)
-            self._change([links.delete(_index(self.tables[there.wish.name]))], as_it_was)
-            del self.tables[there.wish.name]
+            self._change([links.delete(_index(self.tables[there.intent.name]))], as_it_was)
+            del self.tables[there.intent.name]
 
     def _change(self, requests: Iterable[Message], back: Iterable[Message]) -> None:
         """The kernel does what it can of the requests. If that is not all, `back` makes what was there before."""
@@ -87,18 +87,18 @@ class KernelSr:
 
     def _nothing_of(self, item: VpnItem, others: Mapping[ItemKey, Item]) -> list[Message]:
         """Everything but the VRF itself goes, the routes too: tables are used again."""
-        site, table = item.wish.site(self._node), self.tables[item.wish.name]
+        site, table = item.intent.site(self._node), self.tables[item.intent.name]
         assert site is not None and site.sid is not None
         requests = [*self._behind(site.sid, others), *self._leave(item, site.interfaces, others)]
-        requests += [gone for prefix, _ in item.wish.routes(self._node) for gone in self._no_route(prefix, table)]
+        requests += [gone for prefix, _ in item.intent.routes(self._node) for gone in self._no_route(prefix, table)]
         return requests + seg6.remove_last_resort(table)
 
     def _leave(self, item: VpnItem, names: Iterable[str], others: Mapping[ItemKey, Item]) -> list[Message]:
         """Interfaces leave a VPN, for no other, or for one that has been given them meanwhile."""
         owner: dict[str, int] = {}
         for other in others.values():
-            if isinstance(other, VpnItem) and other.wish.name != item.wish.name and (site := self._site(other)):
-                owner |= dict.fromkeys(site.interfaces, self.tables[other.wish.name])
+            if isinstance(other, VpnItem) and other.intent.name != item.intent.name and (site := self._site(other)):
+                owner |= dict.fromkeys(site.interfaces, self.tables[other.intent.name])
         return [
             seg6.join(self._interfaces[name], _index(owner[name]) if name in owner else 0)
             for name in names
@@ -115,8 +115,8 @@ class KernelSr:
             return self._no_route(network)
         owner = owners[-1]
         if isinstance(owner, VpnItem):
-            table = self.tables[owner.wish.name]
-            unpacks = seg6.decapsulates(sid, str(owner.wish.behaviour), table, _index(table))
+            table = self.tables[owner.intent.name]
+            unpacks = seg6.decapsulates(sid, str(owner.intent.behaviour), table, _index(table))
             return [unpacks, *self._no_route(network)[1:]]
         segments = owner.segments if isinstance(owner, PolicyItem) else ()
         return [
@@ -137,33 +137,33 @@ class KernelSr:
     def _sid(self, item: Item) -> IPv6Address | None:
         """The SID that an item has here, if it has one."""
         if isinstance(item, PolicyItem):
-            return item.wish.binding_sid
+            return item.intent.binding_sid
         site = self._site(item)
         return site.sid if site else None
 
     def _site(self, item: Item) -> Site | None:
         """Of a VPN that is in the kernel."""
-        return item.wish.site(self._node) if isinstance(item, VpnItem) and item.wish.name in self.tables else None
+        return item.intent.site(self._node) if isinstance(item, VpnItem) and item.intent.name in self.tables else None
 
     def _policy(self, forms: Sequence[PolicyItem], after: Mapping[ItemKey, Item]) -> list[Message]:
         """Of a policy that has one form or another: its binding SIDs, and the routes of all VPNs that go by it."""
-        sids = dict.fromkeys(form.wish.binding_sid for form in forms)
+        sids = dict.fromkeys(form.intent.binding_sid for form in forms)
         requests = [request for sid in sids if sid is not None for request in self._behind(sid, after)]
-        return requests + self._routes(forms[0].wish.key, after)
+        return requests + self._routes(forms[0].intent.key, after)
 
     def _vpn(self, item: VpnItem, old: VpnItem | None, after: Mapping[ItemKey, Item]) -> list[Message]:
         """A VPN in place of what it was before."""
-        site = item.wish.site(self._node)
+        site = item.intent.site(self._node)
         assert site is not None
         if site.sid is None:
-            raise UsageError(f"VPN {item.wish.name} has no SID at {self._node}")
+            raise UsageError(f"VPN {item.intent.name} has no SID at {self._node}")
         if missing := [name for name in site.interfaces if name not in self._interfaces]:
             raise UsageError(f"{self._node} has no interface {missing[0]}; it has {', '.join(self._interfaces)}")
         requests: list[Message] = []
-        if item.wish.name not in self.tables:
-            requests += self._make(item.wish.name)
-        table = self.tables[item.wish.name]
-        before = old.wish.site(self._node) if old else None
+        if item.intent.name not in self.tables:
+            requests += self._make(item.intent.name)
+        table = self.tables[item.intent.name]
+        before = old.intent.site(self._node) if old else None
         if old and before:
             gone = [name for name in before.interfaces if name not in site.interfaces]
             requests += self._leave(old, gone, after)
@@ -172,9 +172,9 @@ class KernelSr:
         joined = before.interfaces if before else ()
         requests += [seg6.join(self._interfaces[name], _index(table)) for name in site.interfaces if name not in joined]
         requests += self._behind(site.sid, after)
-        routes = dict(item.wish.routes(self._node))
+        routes = dict(item.intent.routes(self._node))
         if old:
-            obsolete = [prefix for prefix, _ in old.wish.routes(self._node) if prefix not in routes]
+            obsolete = [prefix for prefix, _ in old.intent.routes(self._node) if prefix not in routes]
             requests += [gone for prefix in obsolete for gone in self._no_route(prefix, table)]
         else:
             requests += seg6.last_resort(table)
@@ -185,17 +185,17 @@ class KernelSr:
         return [
             route
             for vpn in after.values()
-            if isinstance(vpn, VpnItem) and vpn.wish.colour == key.colour and vpn.wish.name in self.tables
-            for prefix, far in vpn.wish.routes(self._node)
+            if isinstance(vpn, VpnItem) and vpn.intent.colour == key.colour and vpn.intent.name in self.tables
+            for prefix, far in vpn.intent.routes(self._node)
             if far == key.endpoint
             for route in self._route(vpn, prefix, far, after)
         ]
 
     def _route(self, vpn: VpnItem, prefix: seg6.Prefix, far: str, after: Mapping[ItemKey, Item]) -> list[Message]:
-        table = self.tables[vpn.wish.name]
-        policy = after.get(("policy", Key(self._node, vpn.wish.colour, far)))
+        table = self.tables[vpn.intent.name]
+        policy = after.get(("policy", Key(self._node, vpn.intent.colour, far)))
         segments: tuple[IPv6Address, ...] = ()
-        if isinstance(policy, PolicyItem) and policy.wish.vpn in (None, vpn.wish.name):
+        if isinstance(policy, PolicyItem) and policy.intent.vpn in (None, vpn.intent.name):
             segments = policy.segments
         return [
             seg6.encapsulates(prefix, table, segments, way, metric)

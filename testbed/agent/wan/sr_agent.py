@@ -1,7 +1,8 @@
-"""A router's side of the controller: the session's socket, and what is wished put into kernel and tunnels.
+"""A router's side of the controller: the session's socket, and what is requested put into kernel and tunnels.
 
-It is part of the node's speaker. `testbed.srv6.router` has the protocol; here are the connection, which is made anew
-when it is lost, and who carries out what: policies and VPNs the kernel (`kernel_sr`), reverse tunnels the WAN agent.
+It is part of the node's speaker. `testbed.srv6.session.router_side` has the protocol. Here are the connection,
+which is made anew when it is lost, and the distribution of commands: the kernel (`kernel_sr`) gets policies and VPNs,
+the WAN agent reverse tunnels.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.agent.wan.sr_notes import Noted, SrNotes
 from testbed.errors import UsageError, XoffError
 from testbed.pfc import NEVER
-from testbed.srv6.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
-from testbed.srv6.messages import Command, Install, OwnTunnel, Pause
-from testbed.srv6.reverse import ReverseTunnel
-from testbed.srv6.router import RECONNECT_NS, Router
-from testbed.srv6.session import NONCE_OCTETS, SessionSettings
-from testbed.srv6.sid import Kind, Sid
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import Kind, Sid
+from testbed.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
+from testbed.srv6.session.messages import Command, Install, OwnTunnel, Pause
+from testbed.srv6.session.router_side import RECONNECT_NS, Router
+from testbed.srv6.session.session import NONCE_OCTETS, SessionSettings
 
 _COUNTING_NS = 5_000_000_000
 _AGAIN_NS = 5_000_000
@@ -101,9 +102,9 @@ class SrAgent:
             "sessions": self.sessions,
             "installed": [str(item) for item in self._router.installed.values()],
             "binding_sids": {
-                str(item.wish.binding_sid): list(map(str, item.segments))
+                str(item.intent.binding_sid): list(map(str, item.segments))
                 for item in self._router.installed.values()
-                if isinstance(item, PolicyItem) and item.wish.binding_sid is not None
+                if isinstance(item, PolicyItem) and item.intent.binding_sid is not None
             },
         }
 
@@ -192,11 +193,11 @@ class SrAgent:
 
     def _check_interfaces(self, item: VpnItem) -> None:
         """A link to another router would be gone for all others."""
-        site = item.wish.site(self._router.name)
+        site = item.intent.site(self._router.name)
         for end in self._router.known.links:
             if site is not None and end.interface in site.interfaces:
                 where = f"{end.interface} leads to {end.neighbour.router}"
-                raise UsageError(f"VPN {item.wish.name}: {where}; a VPN has interfaces towards its tenant")
+                raise UsageError(f"VPN {item.intent.name}: {where}; a VPN has interfaces towards its tenant")
 
     def _check_sid(self, item: VpnItem | PolicyItem) -> None:
         """In the kernel it would be put in place of one of the router's own."""
@@ -217,10 +218,10 @@ class SrAgent:
     def _sid(self, item: Item) -> Sid | None:
         """That comes and goes with an item."""
         own = self._router.name
-        if isinstance(item, PolicyItem) and item.wish.binding_sid is not None:
-            return Sid(own, item.wish.binding_sid, Kind.END_B6_ENCAPS)
-        if isinstance(item, VpnItem) and (site := item.wish.site(own)) is not None and site.sid is not None:
-            return Sid(own, site.sid, item.wish.behaviour)
+        if isinstance(item, PolicyItem) and item.intent.binding_sid is not None:
+            return Sid(own, item.intent.binding_sid, Kind.END_B6_ENCAPS)
+        if isinstance(item, VpnItem) and (site := item.intent.site(own)) is not None and site.sid is not None:
+            return Sid(own, site.sid, item.intent.behaviour)
         return None
 
     def _connect(self, now_ns: int) -> None:

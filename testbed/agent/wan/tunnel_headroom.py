@@ -24,8 +24,8 @@ from testbed.headroom.measurement import Measurer
 from testbed.headroom.samples import Measurement
 from testbed.linux import stamped
 from testbed.pfc import NEVER
-from testbed.srv6.endx_pfc import Measure
-from testbed.srv6.reverse import NETWORK_CONTROL, Encapsulator, ReverseTunnel
+from testbed.srv6.protocol.endx_pfc import Measure
+from testbed.srv6.protocol.reverse_tunnel import NETWORK_CONTROL, Encapsulator, ReverseTunnel
 from testbed.units import Duration
 
 _LONGEST = 2048

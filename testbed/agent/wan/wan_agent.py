@@ -28,15 +28,15 @@ from testbed.linux.netlink import Message
 from testbed.linux.port_program import PRIORITIES, PortProgram
 from testbed.pfc import NEVER, PRIORITIES_IN
 from testbed.pfc.wire import pause_ns
-from testbed.srv6 import beside_linux
-from testbed.srv6.endx_pfc import Deliver, Measure, PauseJ, SendIcmp, process
-from testbed.srv6.items import TunnelItem
-from testbed.srv6.learning import Learned, Learner
-from testbed.srv6.local_sids import EndXPfc, ErrorLimit
-from testbed.srv6.messages import OwnTunnel, Pause
-from testbed.srv6.refresh import PauseSender, Refresh
-from testbed.srv6.reverse import Encapsulator, ReverseTunnel
-from testbed.srv6.sid import Sid
+from testbed.srv6.protocol import kernel_endx
+from testbed.srv6.protocol.endx_pfc import Deliver, Measure, PauseJ, SendIcmp, process
+from testbed.srv6.protocol.local_sids import EndXPfc, ErrorLimit
+from testbed.srv6.protocol.pause_refresh import PauseSender, Refresh
+from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+from testbed.srv6.protocol.sid import Sid
+from testbed.srv6.protocol.tunnel_learning import Learned, Learner
+from testbed.srv6.session.items import TunnelItem
+from testbed.srv6.session.messages import OwnTunnel, Pause
 from testbed.units import Duration
 
 _IPV6 = 0x86DD
@@ -95,8 +95,8 @@ class WanAgent:
         self._plan, self._means, self._mac = node.wan, means, node.ports[0].mac
         self._ports = {port.name: port for port in node.ports}
         for local in self._plan.sids:
-            beside_linux.check(local.sid)
-        self._behaviour = EndXPfc(self._plan.sids, beside_linux=True, limit=ErrorLimit())
+            kernel_endx.check(local.sid)
+        self._behaviour = EndXPfc(self._plan.sids, beside_kernel=True, limit=ErrorLimit())
         self._in_domain = {port.name for port in node.ports if port.tells}
         """Interfaces that lead to other routers of the SR domain."""
         self._inside = {
@@ -105,7 +105,7 @@ class WanAgent:
         """The slices' local priorities, and what they are to the slice."""
         self._local = {theirs: local for local, theirs in self._inside.items()}
         self._tunnels: dict[tuple[bool, object], _Tunnel] = {}
-        """By whether it was learned, and identity: a learned one may have the segments of one that is wished."""
+        """By whether it was learned, and identity: a learned one may have the segments of one that is requested."""
         self._congested: dict[int, int] = {}
         """Congested local priorities of each slot, as a mask."""
         self._known: dict[bytes, _Pause] = {}
@@ -478,7 +478,7 @@ class WanAgent:
         packet_filter.attach(self._data, packet_filter.nothing())
         self._listen_ns = now_ns + _LISTEN_AGAIN_NS
         for data, _, interface in _packets(self._data):
-            came = beside_linux.as_it_came(data, self._own_sids)
+            came = kernel_endx.as_it_came(data, self._own_sids)
             found = self._learner.data_packet(came, now_ns, self._is_outside(interface))
             if isinstance(found, Learned) and found.new and self._plan.learned_refresh:
                 if found.evicted:

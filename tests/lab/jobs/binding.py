@@ -23,12 +23,12 @@ from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.net import srv6
 from testbed.net.controller import Session
-from testbed.srv6.items import PolicyItem
-from testbed.srv6.manager import Manager
-from testbed.srv6.policy import Key
-from testbed.srv6.session import NONCE_OCTETS
-from testbed.srv6.southbound import Southbound
-from testbed.srv6.wishes import PolicyWish, VpnWish
+from testbed.srv6.controller.manager import Manager
+from testbed.srv6.controller.southbound import Southbound
+from testbed.srv6.session.intents import PolicyIntent, VpnIntent
+from testbed.srv6.session.items import PolicyItem
+from testbed.srv6.session.policy import Key
+from testbed.srv6.session.session import NONCE_OCTETS
 
 BINDING = {"r1": IPv6Address("fd00:5:1:b::"), "r5": IPv6Address("fd00:5:5:b::")}
 KEY = b"a key for this job, and nothing else"
@@ -117,11 +117,11 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
         topo = Srv6Wan(n=1, figure=2, wan="1km", back="controlled", control=controller.session)
         with network(topo, run) as net:
             fabric = net.fabric
-            vpns, policies = topo.wishes()
+            vpns, policies = topo.intents()
             vpns[0]["behaviour"] = "End.DT46"
             for policy in policies:
                 policy["binding_sid"] = str(BINDING[policy["headend"]])
-            controller.wish(vpns, policies)
+            controller.request(vpns, policies)
             controller.wait(controller.settled, "every policy and tunnel is installed")
             services = {site["router"]: IPv6Address(site["sid"]) for site in _ask(controller, "/vpns/red")["sites"]}
             for source, target in (("a1", "b1"), ("b1", "a1")):
@@ -144,7 +144,7 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
                 wait_for(lambda: hosts["a1"].count(f"back, {text}") >= _EACH, 1)
                 run.claim(f"back, {text}: arrived at a1", hosts["a1"].count(f"back, {text}"), equals=_EACH)
 
-            def wish(**more: Any) -> None:
+            def intent(**more: Any) -> None:
                 controller.ask("PUT", "/policies/r1:100:r5", policies[0] | more)
 
             def follow(path: list[str]) -> None:
@@ -162,10 +162,10 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
                 by_hand = [srv6.pfc("r1", *topo.graph.leg("r1", "r2")), srv6.end("r3"), srv6.end("r4")]
                 explicit = {"type": "explicit", "name": "round", "preference": 200}
                 explicit["segments"] = [str(sid.address) for sid in by_hand]
-                wish(candidates=[{"type": "dynamic", "pfc_ends": True}, explicit])
+                intent(candidates=[{"type": "dynamic", "pfc_ends": True}, explicit])
                 follow(ROUND)
                 forth("another candidate", "round.pcap")
-                wish()
+                intent()
                 follow(SHORT)
 
                 fabric.pull(CUT)
@@ -173,10 +173,10 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
                 forth("a cable is pulled", "round.pcap")
                 back("a cable is pulled")
                 run.claim("a ping over the way round", ping(net["b1"], net["a1"]) is not None, equals=True)
-                wish(candidates=[explicit | {"segments": [str(sid.address) for sid in (*by_hand, srv6.end("r5"))]}])
+                intent(candidates=[explicit | {"segments": [str(sid.address) for sid in (*by_hand, srv6.end("r5"))]}])
                 follow(ROUND)
                 forth("the End of r5 when its first cable is out", "round.pcap")
-                wish()
+                intent()
                 follow(ROUND)
                 fabric.plug(CUT)
                 follow(SHORT)
@@ -201,7 +201,7 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
                 forth("their successors", "short.pcap")
 
                 senders["r2"].unreachables()
-                wish(candidates=[{"type": "dynamic", "max_delay_ns": 0}])
+                intent(candidates=[{"type": "dynamic", "max_delay_ns": 0}])
                 controller.wait(lambda: _status(controller) == "no path", "there is no path")
                 wait_for(lambda: fabric.wan("r1")["controller"]["binding_sids"] == {str(BINDING["r1"]): []})
                 senders["r2"].send((BINDING["r1"], services["r5"]), hosts["b1"].address, "no path")
@@ -209,7 +209,7 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
                 run.claim("no path: arrived at b1", hosts["b1"].count("no path"), equals=0)
                 run.claim("no path: the sender is told", senders["r2"].unreachables(), at_least=1)
                 run.claim("no path: the SID is advertised", str(BINDING["r1"]) in _sids(controller), equals=True)
-                wish()
+                intent()
                 follow(SHORT)
                 forth("a path again", "short.pcap")
 
@@ -235,7 +235,7 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
 
 def _ask(controller: Any, path: str) -> Any:
     said = controller.ask("GET", path)
-    return said["wish"] if path.startswith("/vpns/") else said
+    return said["intent"] if path.startswith("/vpns/") else said
 
 
 def _path(controller: Any) -> list[str]:
@@ -261,7 +261,7 @@ def _bound(fabric: Any) -> dict[str, list[str]]:
 def _listed(controller: Any) -> dict[str, list[str]]:
     """The same by the controller."""
     policies = _ask(controller, "/policies")["policies"]
-    return {policy["wish"]["headend"]: policy["active"]["segments"] for policy in policies}
+    return {policy["intent"]["headend"]: policy["active"]["segments"] for policy in policies}
 
 
 def _changes(fabric: Any) -> int:
@@ -269,7 +269,7 @@ def _changes(fabric: Any) -> int:
 
 
 class Controller:
-    """What a controller decides, with a loop of its own and no REST: 500 wishes by REST take minutes."""
+    """What a controller decides, with a loop of its own and no REST: 500 intents by REST take minutes."""
 
     def __init__(self, session: Session) -> None:
         self.manager, self._lock, self._ends = Manager(), threading.Lock(), threading.Event()
@@ -290,13 +290,13 @@ class Controller:
         for line in (self._door, *self._lines.values()):
             line.close()
 
-    def wish(self, *wishes: VpnWish | PolicyWish) -> None:
+    def request(self, *intents: VpnIntent | PolicyIntent) -> None:
         """So many at once that no session ends meanwhile."""
-        for start in range(0, len(wishes), 50):
+        for start in range(0, len(intents), 50):
             with self._lock:
-                for wish in wishes[start : start + 50]:
-                    put: Any = self.manager.put_vpn if isinstance(wish, VpnWish) else self.manager.put_policy
-                    put(wish, time.monotonic_ns())
+                for intent in intents[start : start + 50]:
+                    put: Any = self.manager.put_vpn if isinstance(intent, VpnIntent) else self.manager.put_policy
+                    put(intent, time.monotonic_ns())
             time.sleep(0.05)
 
     def policies(self, router: str) -> int:
@@ -351,17 +351,17 @@ def five_hundred(run: Run, count: int = 500) -> None:
     with Controller(session) as controller, network(topo, run) as net:
         fabric, manager = net.fabric, controller.manager
         wait_for(lambda: manager.is_settled)
-        vpns, policies = topo.wishes()
-        controller.wish(VpnWish.from_json(vpns[0] | {"behaviour": "End.DT46"}))
-        controller.wish(*map(PolicyWish.from_json, policies))
+        vpns, policies = topo.intents()
+        controller.request(VpnIntent.from_json(vpns[0] | {"behaviour": "End.DT46"}))
+        controller.request(*map(PolicyIntent.from_json, policies))
         wait_for(lambda: controller.policies("r1") and controller.policies("r3"))
         site = manager.vpns["red"].site("r3")
         assert site is not None and site.sid is not None
         speaker, begun_ns = fabric.agents.pid("r1", True), run.now_ns
         bindings = [IPv6Address(f"fd00:5:1:{0x1000 + number:x}::") for number in range(count)]
-        controller.wish(
+        controller.request(
             *(
-                PolicyWish(Key("r1", 1000 + number, "r3"), service=site.sid, binding_sid=binding)
+                PolicyIntent(Key("r1", 1000 + number, "r3"), service=site.sid, binding_sid=binding)
                 for number, binding in enumerate(bindings)
             )
         )

@@ -19,8 +19,8 @@ from typing import Any
 from fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, Fleet, ask, report, sid
 
 from testbed.lab import Run, experiment
-from testbed.srv6.items import PolicyItem
-from testbed.srv6.session import router_key
+from testbed.srv6.session.items import PolicyItem
+from testbed.srv6.session.session import router_key
 
 OPENFLOW, URL = "127.0.0.1:6653", "http://127.0.0.1:8181"
 PRIORITY = 3
@@ -97,12 +97,12 @@ def fifty(run: Run, library: str = "os-ken") -> None:
         fleet = Fleet(routers, ("127.0.0.1", 7179))
         wait(run, Fleet([], fleet.address), "the controller answers", lambda: ask(URL, token, "GET", "/topology")[0])
         begun_ns = run.now_ns
-        wish_for_200(token, edges, fleet)
+        request_200(token, edges, fleet)
         wait(run, fleet, "200 policies are installed", lambda: len(lists(fleet)) == 200, 60)
-        run.claim("with each wish by REST, one after the other", run.now_ns - begun_ns, at_most=20_000_000_000)
+        run.claim("with each intent by REST, one after the other", run.now_ns - begun_ns, at_most=20_000_000_000)
         fleet.run(lambda: False, seconds=2)  # tunnels of lists that are no more go last
         fleet.close()
-    # The next controller meets routers that have lost their tunnels, but not the wishes.
+    # The next controller meets routers that have lost their tunnels, but not the intents.
     tunnels = count_tunnels(fleet)
     run.figure("reverse tunnels", tunnels)
     for fake in routers:
@@ -133,14 +133,14 @@ def count_lists(fleet: Fleet) -> int:
     return sum(line.startswith("install policy") for fake in fleet.routers.values() for line in fake.log)
 
 
-def wish_for_200(token: str, edges: list[str], fleet: Fleet) -> None:
+def request_200(token: str, edges: list[str], fleet: Fleet) -> None:
     """Three VPNs and 200 policies between the edges, once all routers have reported."""
     fleet.run(lambda: bool((ask(URL, token, "GET", "/topology")[1] or {}).get("settled")), 30)
     for colour in (100, 101, 102):
         sites = [{"router": edge, "interfaces": [], "prefixes": [f"10.{edge[1:]}.{colour}.0/24"]} for edge in edges]
         ask(URL, token, "POST", "/vpns", {"name": f"v{colour}", "colour": colour, "sites": sites})
-    wishes = [(a, b, colour) for colour in (100, 101, 102) for a in edges for b in edges if a != b]
-    for a, b, colour in wishes[:200]:
+    intents = [(a, b, colour) for colour in (100, 101, 102) for a in edges for b in edges if a != b]
+    for a, b, colour in intents[:200]:
         ask(URL, token, "POST", "/policies", {"headend": a, "colour": colour, "endpoint": b, "vpn": f"v{colour}"})
 
 

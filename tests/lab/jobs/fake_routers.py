@@ -17,12 +17,11 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from testbed.srv6.items import Item, PolicyItem, TunnelItem, VpnItem
-from testbed.srv6.messages import Command, Install, LinkEnd, Report, SliceInfo
-from testbed.srv6.policy import Key
-from testbed.srv6.router import RECONNECT_NS, Router
-from testbed.srv6.sid import Adjacency, Kind, Sid
-from testbed.srv6.topology import Port
+from testbed.srv6.protocol.sid import Adjacency, Kind, Sid
+from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
+from testbed.srv6.session.messages import Command, Install, LinkEnd, Report, RouterPort, SliceInfo
+from testbed.srv6.session.policy import Key
+from testbed.srv6.session.router_side import RECONNECT_NS, Router
 
 MS = 10**6
 S = 10**9
@@ -53,7 +52,7 @@ def report(router: str, links: Links, pfc: Iterable[str], slices: frozenset[int]
         sids.append(sid(router, f"e{number:02x}", Kind.END_X, port))
         sids += [sid(router, f"f{number:02x}", Kind.END_X_PFC, port)] if able else []
         sids += [sid(router, f"{0xA000 + s * 256 + number:x}", Kind.END_X_PFC, port, s) for s in sorted(slices) if able]
-        ends.append(LinkEnd(port, Port(other, f"to{router[1:]}"), delay * MS, pfc=able, slices=slices))
+        ends.append(LinkEnd(port, RouterPort(other, f"to{router[1:]}"), delay * MS, pfc=able, slices=slices))
     infos = tuple(SliceInfo(number, f"slice {number}") for number in sorted(slices))
     return Report(router, tuple(sids), tuple(ends), infos, router_id=IPv4Address(f"10.0.0.{router[1:]}"))
 
@@ -91,11 +90,11 @@ class FakeRouter:
             return
         self.router.done(command, now_ns)
         if isinstance(command.item, VpnItem):  # its SID is there now, or gone
-            site = command.item.wish.site(self.name)
+            site = command.item.intent.site(self.name)
             assert site is not None and site.sid is not None
             sids = [known for known in self.router.known.sids if known.address != site.sid]
             if isinstance(command, Install):
-                sids.append(Sid(self.name, site.sid, command.item.wish.behaviour))
+                sids.append(Sid(self.name, site.sid, command.item.intent.behaviour))
             self.router.know(replace(self.router.known, sids=tuple(sids)), now_ns)
 
     def set_link(self, interface: str, now_ns: int, **changes: object) -> None:

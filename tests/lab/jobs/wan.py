@@ -14,7 +14,7 @@ from testbed.frames.mac_control import PauseFrame, PfcFrame
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.net import srv6
-from testbed.srv6.reverse import Encapsulator, ReverseTunnel
+from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 
 MAC = Mac.parse("02:00:00:00:00:99")
 _RECEIVE_ERRORS, _HOPS = 25, 16  # IPV6_RECVERR, IPV6_UNICAST_HOPS

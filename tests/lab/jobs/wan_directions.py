@@ -34,7 +34,7 @@ def both_ways(run: Run, back: str = "planned", seconds: int = 3) -> None:
         topo = Srv6Wan(wan="10km", back=back, control=controller.session if controller else None)
         net = stack.enter_context(network(topo, run))
         if controller is not None:
-            controller.wish(*topo.wishes())
+            controller.request(*topo.intents())
             controller.wait(controller.settled, "every policy and tunnel is installed")
         _case(run, net, "reading", [READ, AT_READER], pressing=["r1"], pressed=["r3"], seconds=seconds)
         _case(run, net, "writing", [WRITE, AT_WRITTEN], pressing=["r3"], pressed=["r1"], seconds=seconds)

@@ -21,7 +21,7 @@ from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.net import srv6
-from testbed.srv6.sid import Flavours
+from testbed.srv6.protocol.sid import Flavours
 
 UDP_PORT = 5000
 _PACKET_INFO, _ROUTING_HEADER = 49, 56  # IPV6_RECVPKTINFO, IPV6_RECVRTHDR

@@ -37,7 +37,7 @@ def headroom_for_one_way(run: Run) -> None:
 @experiment(timeout="240s")
 def tunnels_that_never_say_go_on(run: Run) -> None:
     """XON does not go into a tunnel, and XOFF is said again for ever."""
-    from testbed.srv6.refresh import PauseSender
+    from testbed.srv6.protocol.pause_refresh import PauseSender
 
     PauseSender.xon = lambda *_: None  # type: ignore[method-assign]
     wan_ring.wan_ring.body(run)

@@ -13,8 +13,8 @@ from typing import Any
 
 from testbed.lab import Run, experiment
 from testbed.net import srv6
-from testbed.srv6.learning import LearnerSettings
-from testbed.srv6.sid import Adjacency, Kind, Sid
+from testbed.srv6.protocol.sid import Adjacency, Kind, Sid
+from testbed.srv6.protocol.tunnel_learning import LearnerSettings
 from testbed.units import Size
 
 LOSSLESS = 3

@@ -1,0 +1,1 @@
+"""REST: HTTP/1.1, services and their registry, the event stream, and a client."""

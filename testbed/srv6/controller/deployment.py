@@ -1,0 +1,186 @@
+"""What every router has, what is on its way there, and what is still to be sent: items of one kind or another.
+
+A router's report says what it has. `plan` compares that with what it should have and gives the commands that are to be
+sent; each is a transaction that the router answers. For one item there is at most one transaction at a time, so the
+last answer tells what is there. What a router has refused is not tried again until something else is wanted, or the
+router reports anew. What a router that is away has is remembered as it was; it is told when it is back.
+
+Whether an item may go out now, or be removed now, is decided by who calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from testbed.srv6.session.items import Item, ItemKey
+from testbed.srv6.session.messages import Command, Install, Remove
+
+Desired = Mapping[str, Mapping[ItemKey, Item]]
+"""What each router should have; `desired` has the class that makes it."""
+
+
+@dataclass
+class _Node:
+    is_here: bool = False
+    installed: dict[ItemKey, Item] = field(default_factory=dict)
+    pending: dict[int, Command] = field(default_factory=dict)
+    busy: dict[ItemKey, Command] = field(default_factory=dict)  # the same commands
+    refused: dict[ItemKey, tuple[Command, str]] = field(default_factory=dict)
+
+
+class Deployment:
+    """Items on routers."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Node] = {}
+        self._last = 0
+        self.kept = False
+        """Whether something is installed that should go, and may not yet."""
+
+    # What routers say
+
+    def reported(self, node: str, items: Iterable[Item]) -> None:
+        """A router's list of all that it has."""
+        known = self._nodes.setdefault(node, _Node())
+        known.is_here = True
+        known.installed = {item.identity: item for item in items}
+        known.refused.clear()
+
+    def left(self, node: str) -> None:
+        """The session with a router is over; what was on its way may have arrived or not, so it will be asked."""
+        known = self._nodes.setdefault(node, _Node())
+        known.is_here = False
+        known.pending.clear()
+        known.busy.clear()
+
+    def forget(self, node: str) -> None:
+        """The router is no longer one of the network."""
+        self._nodes.pop(node, None)
+
+    def answered(self, node: str, transaction: int, refusal: str | None = None) -> Command | None:
+        """A router's ack, or its nack and why. The command that it is about; None if there is none such."""
+        known = self._nodes.setdefault(node, _Node())
+        command = known.pending.pop(transaction, None)
+        if command is None:
+            return None
+        key = command.item.identity
+        known.busy.pop(key, None)
+        if refusal is not None:
+            known.refused[key] = (command, refusal)
+            return command
+        known.refused.pop(key, None)
+        if isinstance(command, Install):
+            known.installed[key] = command.item
+        else:
+            known.installed.pop(key, None)
+        return command
+
+    # What is so
+
+    def is_here(self, node: str) -> bool:
+        return node in self._nodes and self._nodes[node].is_here
+
+    def installed(self, node: str, key: ItemKey) -> Item | None:
+        known = self._nodes.get(node)
+        return known.installed.get(key) if known else None
+
+    def is_going(self, node: str, key: ItemKey) -> bool:
+        """Whether the router has been told to remove it, and has not answered yet."""
+        known = self._nodes.get(node)
+        return known is not None and isinstance(known.busy.get(key), Remove)
+
+    def all_installed(self) -> Iterable[Item]:
+        """In the order of routers."""
+        for _, known in sorted(self._nodes.items()):
+            yield from known.installed.values()
+
+    def refusal(self, item: Item) -> str | None:
+        """Why the router does not take exactly this item, if it has said so."""
+        known = self._nodes.get(item.node)
+        command, why = (known and known.refused.get(item.identity)) or (None, None)
+        return why if isinstance(command, Install) and command.item == item else None
+
+    def has_refused(self, node: str, key: ItemKey) -> bool:
+        """Whether the router's last answer about this item was a refusal."""
+        return node in self._nodes and key in self._nodes[node].refused
+
+    def state(self, item: Item) -> str:
+        """One of: installed, refused, away, installing."""
+        if self.installed(item.node, item.identity) == item:
+            return "installed"
+        if self.refusal(item) is not None:
+            return "refused"
+        return "installing" if self.is_here(item.node) else "away"
+
+    def is_settled(self, item: Item) -> bool:
+        """Whether waiting longer would change nothing: it is there, or it cannot be."""
+        return self.state(item) != "installing"
+
+    @property
+    def pending(self) -> int:
+        """Transactions without an answer."""
+        return sum(len(known.pending) for known in self._nodes.values())
+
+    # What is to be done
+
+    def plan(
+        self,
+        desired: Desired,
+        may_install: Callable[[Item], bool],
+        may_remove: Callable[[Item], bool],
+        places: Iterable[tuple[str, ItemKey]] | None = None,
+    ) -> list[Command]:
+        """The commands that are to be sent now, in a fixed order; they count as sent.
+
+        With `places` only these are looked at. Items that are to go, and that `may_remove` keeps, are in `kept`.
+        """
+        by_node: dict[str, dict[ItemKey, None]] | None = None
+        if places is not None:
+            by_node = {}
+            for node, key in places:
+                by_node.setdefault(node, {})[key] = None
+        else:
+            self.kept = False
+        commands: list[Command] = []
+        for name in sorted(self._nodes if by_node is None else by_node.keys() & self._nodes.keys()):
+            known = self._nodes[name]
+            if known.is_here:
+                commands += self._plan_node(
+                    known, desired.get(name, {}), None if by_node is None else by_node[name], may_install, may_remove
+                )
+        return commands
+
+    def _plan_node(
+        self,
+        known: _Node,
+        wanted: Mapping[ItemKey, Item],
+        keys: Iterable[ItemKey] | None,
+        may_install: Callable[[Item], bool],
+        may_remove: Callable[[Item], bool],
+    ) -> list[Command]:
+        commands: list[Command] = []
+        for key in wanted if keys is None else [key for key in keys if key in wanted]:
+            item = wanted[key]
+            if key in known.busy or known.installed.get(key) == item or self.refusal(item) is not None:
+                continue
+            if may_install(item):
+                commands.append(self._begin(known, Install, item))
+        for key in list(known.installed) if keys is None else [key for key in keys if key in known.installed]:
+            if key in wanted or key in known.busy:
+                continue
+            item = known.installed[key]
+            if not may_remove(item):
+                self.kept = True
+                continue
+            refused = known.refused.get(key)
+            if refused is None or not isinstance(refused[0], Remove):
+                commands.append(self._begin(known, Remove, item))
+        return commands
+
+    def _begin(self, known: _Node, kind: type[Command], item: Item) -> Command:
+        self._last += 1
+        command = kind(self._last, item)
+        known.pending[command.transaction] = command
+        known.busy[item.identity] = command
+        return command

@@ -1,0 +1,234 @@
+"""The controller's end of all sessions with routers: connections and octets on one side, the manager on the other.
+
+Sans-I/O. Whoever has the sockets says what came in by which connection, and takes what is to go out. A router is who
+its session has proved it to be, and is believed about itself only. If it connects again, the new session takes the
+place of the old one. Routers that are PFC-capable are told the SIDs of all, and then what changes: they find reverse
+tunnels in data packets too (decision 0145).
+
+Connections of strangers are few at a time: when there are too many, the oldest of them ends, so a router can always
+connect. Of one connection some frames are read per call, then it is the others' turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from ipaddress import IPv6Address
+from typing import Any
+
+from testbed.srv6.controller.manager import Manager
+from testbed.srv6.controller.topology import Topology
+from testbed.srv6.protocol.sid import CodePoints, Sid
+from testbed.srv6.session.messages import Directory, Report, as_json, from_agent
+from testbed.srv6.session.session import (
+    End,
+    Ended,
+    Event,
+    Opened,
+    Received,
+    Role,
+    Session,
+    SessionError,
+    SessionSettings,
+)
+from testbed.typed_json.validation import InvalidError
+
+MOST_STRANGERS = 64
+MOST_ROUTERS = 800
+MOST_FRAMES = 32
+"""Of one connection, in one call of `receive`."""
+_STRANGER_NS = 1_000_000_000
+"""Between two events about strangers; those between are counted."""
+
+
+class Southbound:
+    """Sessions with routers."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        name: str,
+        key: Callable[[str], bytes | None],
+        nonces: Callable[[], bytes],
+        *,
+        settings: SessionSettings = SessionSettings(),
+        code_points: CodePoints = CodePoints(),
+    ) -> None:
+        """`key` gives the key of a router; None: it is not configured."""
+        self.manager = manager
+        self.code_points = code_points
+        self.counters: Counter[str] = Counter()
+        self._name, self._key, self._nonces, self._settings = name, key, nonces, settings
+        self._sessions: dict[int, Session] = {}  # by connection
+        self._connection: dict[str, int] = {}  # of a router
+        self._told: dict[str, tuple[Topology, dict[IPv6Address, Sid]]] = {}  # of the directory, in this session
+        self._last = 0
+        self._stranger_ns, self._untold = -_STRANGER_NS, 0
+        self._parting: dict[int, bytes] = {}  # connections whose session is over, and their last octets
+
+    def connect(self, now_ns: int) -> int | None:
+        """Somebody has connected: a number for the connection, or None if there are too many routers already."""
+        strangers = [number for number, session in self._sessions.items() if not session.is_open]
+        if len(self._sessions) - len(strangers) >= MOST_ROUTERS:
+            self.counters["connections_refused"] += 1
+            return None
+        if len(strangers) >= MOST_STRANGERS:
+            self._close(strangers[0], "others have come, and who this is was not shown yet", now_ns, End.CROWDED)
+        self._last += 1
+        self.counters["connections"] += 1
+        self._sessions[self._last] = Session(
+            Role.CONTROLLER, self._name, self._key, self._nonces(), now_ns, settings=self._settings
+        )
+        return self._last
+
+    def receive(self, connection: int, data: bytes, now_ns: int) -> None:
+        if (session := self._sessions.get(connection)) is not None:
+            self._handle(connection, session, session.receive(data, now_ns, MOST_FRAMES), now_ns)
+
+    def has_more(self, connection: int) -> bool:
+        """Whether `receive` has something to do for this connection, though no octets have come."""
+        return connection in self._sessions and self._sessions[connection].has_more
+
+    def disconnected(self, connection: int, now_ns: int) -> None:
+        if (session := self._sessions.get(connection)) is not None:
+            self._handle(connection, session, session.disconnected(now_ns), now_ns)
+        self._parting.pop(connection, None)
+
+    def fail(self, connection: int, now_ns: int) -> None:
+        """What came by this connection met a defect of the controller: it ends, and what it reported is dropped."""
+        session = self._sessions.get(connection)
+        name = session.peer if session is not None and session.is_open else None
+        self._close(connection, "a defect of the controller, which its log describes", now_ns, End.DEFECT)
+        if name is not None:
+            self.manager.remove_router(name, now_ns)
+
+    def is_router(self, connection: int) -> bool:
+        return connection in self._sessions and self._sessions[connection].is_open
+
+    def remove(self, name: str, why: str, now_ns: int) -> None:
+        """End the session of a router, if it has one, and forget what it reported."""
+        if (connection := self._connection.get(name)) is not None:
+            self._close(connection, why, now_ns, End.REMOVED)
+        self.manager.remove_router(name, now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Let time pass and the manager decide. To be called after inputs, and at the deadline."""
+        for connection, session in list(self._sessions.items()):
+            self._handle(connection, session, session.poll(now_ns), now_ns)
+        self.step(now_ns)
+
+    def step(self, now_ns: int) -> None:
+        """Let the manager decide what follows from the last input."""
+        for command in self.manager.step(now_ns):
+            self._send(command.item.node, as_json(command), now_ns)
+        if self.manager.is_settled:
+            self._tell_directory(now_ns)
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `advance` has something to do next, if nothing comes until then."""
+        deadlines = [session.deadline_ns for session in self._sessions.values()]
+        deadlines.append(self.manager.deadline_ns)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def output(self) -> list[tuple[int, bytes, bool]]:
+        """What is to go out since the last call: connection, octets, and whether it is to be closed after them."""
+        going = [(connection, session.data_to_send(), False) for connection, session in self._sessions.items()]
+        going = [entry for entry in going if entry[1]]
+        going += [(connection, octets, True) for connection, octets in self._parting.items()]
+        self._parting.clear()
+        return going
+
+    def close(self, text: str, now_ns: int) -> None:
+        """End all sessions in order."""
+        for connection in list(self._sessions):
+            self._close(connection, text, now_ns, End.CLOSED)
+
+    def _close(self, connection: int, text: str, now_ns: int, reason: End) -> None:
+        if (session := self._sessions.get(connection)) is not None:
+            self._handle(connection, session, session.close(text, now_ns, reason), now_ns)
+
+    @property
+    def routers(self) -> list[str]:
+        """Those with an open session."""
+        return sorted(self._connection)
+
+    def _tell_directory(self, now_ns: int) -> None:
+        """What each router that learns does not know yet of the SIDs there are."""
+        topology = self.manager.network.topology
+        now: dict[IPv6Address, Sid] = {}
+        texts: dict[Directory, dict[str, Any]] = {}  # most routers are told the same
+        for router in self.routers:
+            told = self._told.get(router)
+            if told is not None and told[0] is topology:
+                continue  # nothing can have changed
+            if router not in self.manager.reports or not topology.is_pfc_capable(router):
+                continue
+            now = now or {sid.address: sid for sid in topology.sids()}
+            before = told[1] if told else {}
+            self._told[router] = (topology, now)
+            # Most are the same object: reports make SIDs, and a report mostly stays.
+            new = tuple(s for address, s in now.items() if (old := before.get(address)) is not s and old != s)
+            gone = tuple(address for address in before if address not in now)
+            if new or gone or told is None:
+                said = Directory(new, gone, is_whole=told is None)
+                text = texts.get(said) or texts.setdefault(said, as_json(said, self.code_points))
+                self._send(router, text, now_ns)
+
+    def _send(self, router: str, message: dict[str, Any], now_ns: int) -> None:
+        connection = self._connection.get(router)
+        if connection is None:
+            return  # its session ended a moment ago, which the manager has been told
+        session = self._sessions[connection]
+        try:
+            session.send(message, now_ns)
+        except SessionError as error:
+            self._handle(connection, session, session.close(str(error), now_ns), now_ns)
+
+    def _handle(self, connection: int, session: Session, events: list[Event], now_ns: int) -> None:
+        for event in events:
+            match event:
+                case Opened():
+                    if (older := self._connection.get(event.peer)) is not None:
+                        before = self._sessions[older]
+                        text = f"{event.peer} has connected anew"
+                        self._handle(older, before, before.close(text, now_ns, End.REPLACED), now_ns)
+                    self._connection[event.peer] = connection
+                    self._told.pop(event.peer, None)
+                case Received():
+                    self._hear(connection, session, event, now_ns)
+                case Ended():
+                    self._end(connection, session, event, now_ns)
+
+    def _hear(self, connection: int, session: Session, event: Received, now_ns: int) -> None:
+        assert session.peer is not None
+        if session.end is not None:
+            return  # an earlier message of the same octets was malformed
+        try:
+            message = from_agent(event.message, self.code_points)
+            if isinstance(message, Report) and message.node != session.peer:
+                raise InvalidError("node", message.node, f"this is the session of {session.peer}")
+        except InvalidError as error:
+            text = f"{session.peer} sent what cannot be: {error}"
+            self._handle(connection, session, session.close(text, now_ns, End.MALFORMED), now_ns)
+            return
+        self.manager.hear(session.peer, message, now_ns)
+
+    def _end(self, connection: int, session: Session, event: Ended, now_ns: int) -> None:
+        self.counters[f"end {event.reason}"] += 1
+        self._sessions.pop(connection, None)
+        self._parting[connection] = session.data_to_send()
+        if session.peer is not None and self._connection.get(session.peer) == connection:
+            del self._connection[session.peer]
+            self.manager.leave(session.peer, event.text, now_ns)
+        elif event.reason not in (End.DISCONNECTED, End.REPLACED):
+            self._tell_of_stranger(session, event, now_ns)
+
+    def _tell_of_stranger(self, session: Session, event: Ended, now_ns: int) -> None:
+        """An event, but not so many that they would push all others out."""
+        if now_ns < self._stranger_ns + _STRANGER_NS:
+            self._untold += 1
+            return
+        text = f"{event.text}; {self._untold} others before it" if self._untold else event.text
+        self._stranger_ns, self._untold = now_ns, 0
+        self.manager.history.add(now_ns, "stranger", session.peer or "unknown", text, reason=event.reason)

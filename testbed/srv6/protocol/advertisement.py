@@ -1,0 +1,351 @@
+"""SIDs as BGP-LS would announce them (RFC 9514), in octets and in JSON (decision 0145).
+
+    SRv6 SID NLRI      type 6, length; protocol id, identifier (64 bits), then TLVs:
+      256              local node: 512 AS number, 515 router id
+      518              the SID
+    its attribute      1250: behaviour (16 bits), flags, algorithm
+                       1252: bits of block, node, function, argument
+    a link's attribute 1106: behaviour, flags, algorithm, weight, reserved, SID, and 1252 inside
+
+A SID of an adjacency (End.X, End.X.PFC) belongs to a link and goes out as TLV 1106 of that link; what tells End.X.PFC
+from End.X is the behaviour's code point. All other SIDs go out as NLRI with an attribute. Both can be built for any
+SID that fits, since controllers like to have everything in one list. TLVs that are not known are skipped, as BGP-LS
+demands.
+
+RFC 9514 has no place for a slice, nor for the interfaces of J, which the link itself describes. JSON has both, so only
+JSON gives back the whole `Sid`; from octets comes an `Announcement`. No BGP is spoken here.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, NoReturn
+
+from testbed.errors import UsageError, XoffError
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.sid import Adjacency, CodePoints, Flavours, Kind, Sid, Structure
+
+SID_NLRI = 6
+STATIC_CONFIGURATION = 5
+"""The protocol id: agents report these SIDs, no IGP does."""
+
+_LOCAL_NODE, _AS_NUMBER, _ROUTER_ID = 256, 512, 515
+_SID_INFORMATION, _END_X_SID, _BEHAVIOUR, _STRUCTURE = 518, 1106, 1250, 1252
+_SET_FLAG = 0x40  # J has several members
+
+_HEAD = struct.Struct("!HH")
+_NLRI = struct.Struct("!BQ")
+_BEHAVIOUR_FIELDS = struct.Struct("!HBB")
+_END_X_FIELDS = struct.Struct("!HBBBx16s")
+
+
+class Reason(enum.StrEnum):
+    """Why an announcement is refused; the values are names of counters."""
+
+    TOO_SHORT = "too_short"
+    WRONG_LENGTH = "wrong_length"
+    NOT_SID_NLRI = "not_sid_nlri"
+    MISSING = "missing"
+    REPEATED = "repeated"
+    BEHAVIOUR_NOT_KNOWN = "behaviour_not_known"
+    CANNOT_BE = "cannot_be"  # well formed, but no SID can be so
+
+
+class AnnouncementError(XoffError):
+    """Octets that announce no SID."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class JsonError(UsageError):
+    """JSON that describes no SID."""
+
+
+@dataclass(frozen=True)
+class NodeId:
+    """A router, as BGP-LS names it."""
+
+    as_number: int
+    router_id: IPv4Address
+
+    def __post_init__(self) -> None:
+        if type(self.as_number) is not int or not 0 <= self.as_number < 1 << 32:
+            raise Srv6Error(f"AS number {self.as_number!r} does not fit into 32 bits")
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """What octets tell about a SID: all that RFC 9514 has a place for."""
+
+    address: IPv6Address
+    kind: Kind
+    flavours: Flavours
+    algorithm: int
+    structure: Structure
+    weight: int = 0  # of TLV 1106 only
+    is_set: bool = False  # of TLV 1106 only: J has several members
+
+
+# To octets
+
+
+def nlri(sid: Sid, node: NodeId, identifier: int = 0) -> bytes:
+    """The SRv6 SID NLRI."""
+    descriptors = _tlv(_AS_NUMBER, node.as_number.to_bytes(4)) + _tlv(_ROUTER_ID, node.router_id.packed)
+    body = _NLRI.pack(STATIC_CONFIGURATION, identifier)
+    body += _tlv(_LOCAL_NODE, descriptors) + _tlv(_SID_INFORMATION, sid.address.packed)
+    return _tlv(SID_NLRI, body)
+
+
+def attribute(sid: Sid, code_points: CodePoints) -> bytes:
+    """The TLVs that go with the NLRI."""
+    behaviour = _BEHAVIOUR_FIELDS.pack(code_points.number(sid.kind, sid.flavours), 0, sid.algorithm)
+    return _tlv(_BEHAVIOUR, behaviour) + _structure_tlv(sid.structure)
+
+
+def end_x_tlv(sid: Sid, code_points: CodePoints) -> bytes:
+    """The TLV for the attribute of the link that an End.X or End.X.PFC SID belongs to."""
+    if not sid.kind.has_adjacencies:
+        raise Srv6Error(f"{sid.name} belongs to no link; only End.X and End.X.PFC have a TLV 1106")
+    flags = _SET_FLAG if len(sid.adjacencies) > 1 else 0
+    number = code_points.number(sid.kind, sid.flavours)
+    fields = _END_X_FIELDS.pack(number, flags, sid.algorithm, sid.weight, sid.address.packed)
+    return _tlv(_END_X_SID, fields + _structure_tlv(sid.structure))
+
+
+# From octets
+
+
+def parse(nlri_octets: bytes, attribute_octets: bytes, code_points: CodePoints) -> tuple[NodeId, Announcement]:
+    """Read an NLRI and its attribute."""
+    node, address = _parse_nlri(nlri_octets)
+    tlvs = _tlvs(attribute_octets, "the attribute", (_BEHAVIOUR, _STRUCTURE))
+    number, _, algorithm = _unpack(_BEHAVIOUR_FIELDS, _needed(tlvs, _BEHAVIOUR, "the attribute"), _BEHAVIOUR)
+    kind, flavours = _behaviour(number, code_points)
+    return node, Announcement(address, kind, flavours, algorithm, _parse_structure(tlvs, "the attribute"))
+
+
+def parse_end_x(octets: bytes, code_points: CodePoints) -> Announcement:
+    """Read a TLV 1106, alone or among others."""
+    value = _needed(_tlvs(octets, "the link's attribute", (_END_X_SID,)), _END_X_SID, "the link's attribute")
+    if len(value) < _END_X_FIELDS.size:
+        _refuse(Reason.WRONG_LENGTH, f"TLV {_END_X_SID} has {len(value)} octets; it has {_END_X_FIELDS.size} at least")
+    number, flags, algorithm, weight, address = _END_X_FIELDS.unpack_from(value)
+    inner = f"TLV {_END_X_SID}"
+    tlvs = _tlvs(value[_END_X_FIELDS.size :], inner, (_STRUCTURE,))
+    kind, flavours = _behaviour(number, code_points)
+    structure = _parse_structure(tlvs, inner)
+    return Announcement(IPv6Address(address), kind, flavours, algorithm, structure, weight, bool(flags & _SET_FLAG))
+
+
+def _parse_nlri(octets: bytes) -> tuple[NodeId, IPv6Address]:
+    ((kind, body), *more) = list(_split(octets, "the NLRI")) or [(0, b"")]
+    if kind != SID_NLRI or more:
+        _refuse(Reason.NOT_SID_NLRI, f"one NLRI of type {SID_NLRI}, SRv6 SID, was to come, not type {kind}")
+    if len(body) < _NLRI.size:
+        _refuse(Reason.TOO_SHORT, f"the NLRI has {len(body)} octets; protocol and identifier alone are {_NLRI.size}")
+    tlvs = _tlvs(body[_NLRI.size :], "the NLRI", (_LOCAL_NODE, _SID_INFORMATION))
+    node = _tlvs(_needed(tlvs, _LOCAL_NODE, "the NLRI"), "the local node", (_AS_NUMBER, _ROUTER_ID))
+    as_number = _sized(_needed(node, _AS_NUMBER, "the local node"), _AS_NUMBER, 4)
+    router_id = _sized(_needed(node, _ROUTER_ID, "the local node"), _ROUTER_ID, 4)
+    address = _sized(_needed(tlvs, _SID_INFORMATION, "the NLRI"), _SID_INFORMATION, 16)
+    return NodeId(int.from_bytes(as_number), IPv4Address(router_id)), IPv6Address(address)
+
+
+def _behaviour(number: int, code_points: CodePoints) -> tuple[Kind, Flavours]:
+    meaning = code_points.meaning(number)
+    if meaning is None:
+        _refuse(Reason.BEHAVIOUR_NOT_KNOWN, f"behaviour {number} ({number:#06x}) is none that is known here")
+    return meaning
+
+
+def _parse_structure(tlvs: Mapping[int, bytes], where: str) -> Structure:
+    value = _sized(_needed(tlvs, _STRUCTURE, where), _STRUCTURE, 4)
+    try:
+        return Structure(*value)
+    except Srv6Error as error:
+        _refuse(Reason.CANNOT_BE, str(error))
+
+
+def _structure_tlv(structure: Structure) -> bytes:
+    return _tlv(_STRUCTURE, bytes((structure.block, structure.node, structure.function, structure.argument)))
+
+
+def _tlv(kind: int, value: bytes) -> bytes:
+    return _HEAD.pack(kind, len(value)) + value
+
+
+def _split(octets: bytes, where: str) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at < len(octets):
+        if len(octets) - at < _HEAD.size:
+            _refuse(Reason.TOO_SHORT, f"{len(octets) - at} octets are left at the end of {where}, too few for a TLV")
+        kind, length = _HEAD.unpack_from(octets, at)
+        at += _HEAD.size
+        if len(octets) - at < length:
+            _refuse(Reason.TOO_SHORT, f"TLV {kind} in {where} has {length} octets, and {len(octets) - at} are left")
+        yield kind, octets[at : at + length]
+        at += length
+
+
+def _tlvs(octets: bytes, where: str, wanted: tuple[int, ...]) -> dict[int, bytes]:
+    """The wanted TLVs by type."""
+    found: dict[int, bytes] = {}
+    for kind, value in _split(octets, where):
+        if kind in found:
+            _refuse(Reason.REPEATED, f"TLV {kind} comes twice in {where}; it may come once")
+        if kind in wanted:
+            found[kind] = value
+    return found
+
+
+def _needed(tlvs: Mapping[int, bytes], kind: int, where: str) -> bytes:
+    if kind not in tlvs:
+        _refuse(Reason.MISSING, f"TLV {kind} is missing in {where}")
+    return tlvs[kind]
+
+
+def _sized(value: bytes, kind: int, size: int) -> bytes:
+    if len(value) != size:
+        _refuse(Reason.WRONG_LENGTH, f"TLV {kind} has {len(value)} octets; it has {size}")
+    return value
+
+
+def _unpack(fields: struct.Struct, value: bytes, kind: int) -> tuple[Any, ...]:
+    return fields.unpack(_sized(value, kind, fields.size))
+
+
+def _refuse(reason: Reason, message: str) -> NoReturn:
+    raise AnnouncementError(reason, message)
+
+
+# JSON
+
+
+def to_json(sid: Sid, code_points: CodePoints, node: NodeId | None = None) -> dict[str, Any]:
+    """The same in plain data, with what octets have no place for."""
+    local_node: dict[str, Any] = {"name": sid.node}
+    if node is not None:
+        local_node |= {"as_number": node.as_number, "router_id": str(node.router_id)}
+    structure = sid.structure
+    described: dict[str, Any] = {
+        "nlri": {
+            "type": SID_NLRI,
+            "protocol_id": STATIC_CONFIGURATION,
+            "local_node": local_node,
+            "sid": str(sid.address),
+        },
+        "endpoint_behavior": {
+            "code_point": code_points.number(sid.kind, sid.flavours),
+            "name": str(sid.kind),
+            "flavours": str(sid.flavours),
+            "algorithm": sid.algorithm,
+        },
+        "sid_structure": {
+            "block_bits": structure.block,
+            "node_bits": structure.node,
+            "function_bits": structure.function,
+            "argument_bits": structure.argument,
+        },
+    }
+    if sid.adjacencies:
+        described["end_x"] = {
+            "weight": sid.weight,
+            "set": len(sid.adjacencies) > 1,
+            "adjacencies": [
+                {"interface": adjacency.interface, "next_hop": str(adjacency.next_hop)} for adjacency in sid.adjacencies
+            ],
+        }
+    if sid.slice_id is not None:
+        described["slice_id"] = sid.slice_id
+    return described
+
+
+def from_json(data: object, code_points: CodePoints) -> Sid:
+    """The SID that `to_json` described. The code point decides; names and the set flag are for people."""
+    described = _Object(data, "")
+    announced, behaviour = described.object("nlri"), described.object("endpoint_behavior")
+    if (kind_of_nlri := announced.number("type")) != SID_NLRI:
+        raise JsonError(f"nlri.type is {kind_of_nlri}; a SID's is {SID_NLRI}")
+    number = behaviour.number("code_point")
+    meaning = code_points.meaning(number)
+    if meaning is None:
+        raise JsonError(f"endpoint_behavior.code_point is {number}, which is no behaviour that is known here")
+    sizes = described.object("sid_structure")
+    end_x = described.object("end_x") if "end_x" in described.data else None
+    try:
+        return Sid(
+            node=announced.object("local_node").text("name"),
+            address=announced.address("sid"),
+            kind=meaning[0],
+            flavours=meaning[1],
+            adjacencies=tuple(
+                Adjacency(member.text("interface"), member.address("next_hop"))
+                for member in (end_x.objects("adjacencies") if end_x else ())
+            ),
+            slice_id=described.number("slice_id") if "slice_id" in described.data else None,
+            structure=Structure(*(sizes.number(f"{part}_bits") for part in ("block", "node", "function", "argument"))),
+            algorithm=behaviour.number("algorithm"),
+            weight=end_x.number("weight") if end_x else 0,
+        )
+    except Srv6Error as error:
+        raise JsonError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class _Object:
+    """A JSON object whose errors say where in the whole they are."""
+
+    data: Any
+    path: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, dict):
+            raise JsonError(f"{self.path or 'a SID'} is {_shown(self.data)}; it has to be an object")
+
+    def _get(self, key: str) -> Any:
+        if key not in self.data:
+            raise JsonError(f"{self._at(key)} is missing")
+        return self.data[key]
+
+    def _at(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+    def object(self, key: str) -> _Object:
+        return _Object(self._get(key), self._at(key))
+
+    def objects(self, key: str) -> list[_Object]:
+        value = self._get(key)
+        if not isinstance(value, list):
+            raise JsonError(f"{self._at(key)} is {_shown(value)}; it has to be a list")
+        return [_Object(member, f"{self._at(key)}[{index}]") for index, member in enumerate(value)]
+
+    def number(self, key: str) -> int:
+        value = self._get(key)
+        if type(value) is not int:
+            raise JsonError(f"{self._at(key)} is {_shown(value)}; it has to be a whole number")
+        return value
+
+    def text(self, key: str) -> str:
+        value = self._get(key)
+        if not isinstance(value, str) or not value:
+            raise JsonError(f"{self._at(key)} is {_shown(value)}; it has to be text")
+        return value
+
+    def address(self, key: str) -> IPv6Address:
+        value = self.text(key)
+        try:
+            return IPv6Address(value)
+        except ValueError:
+            raise JsonError(f"{self._at(key)} is {_shown(value)}, which is no IPv6 address") from None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,222 @@
+"""Segment identifiers (SIDs): what a router has instantiated and tells others about.
+
+A SID is an IPv6 address made of locator (block and node), function and argument, with a behaviour behind it. The
+behaviours here are those that the End.X.PFC draft's networks use; each has a code point per combination of flavours
+(RFC 8986, section 10.2). End.X.PFC has none assigned yet: its four come from the private range and are a setting
+(decision 0142). An End.X or End.X.PFC SID has a set J of adjacencies (decision 0141). It may belong to a slice (0146).
+
+How SIDs look on the wire and in JSON is in `advertisement`, what End.X.PFC does with a packet in `endx_pfc`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
+from types import MappingProxyType
+
+from testbed.srv6.protocol.domain import Srv6Error
+
+PRIVATE_CODE_POINTS = range(32768, 34816)
+"""For private use (RFC 8986, section 10.2)."""
+
+SID_BITS = 128
+LARGEST_SLICE = (1 << 32) - 1
+
+
+class Kind(enum.StrEnum):
+    """What a SID is for; the flavours come on top."""
+
+    END = "End"
+    END_X = "End.X"
+    END_X_PFC = "End.X.PFC"
+    END_DT4 = "End.DT4"
+    END_DT6 = "End.DT6"
+    END_DT46 = "End.DT46"
+    END_B6_ENCAPS = "End.B6.Encaps"  # a policy's binding SID
+
+    @property
+    def has_adjacencies(self) -> bool:
+        return self in (Kind.END_X, Kind.END_X_PFC)
+
+    @property
+    def decapsulates(self) -> bool:
+        """Whether a VPN's packets come out of the tunnel here."""
+        return self in (Kind.END_DT4, Kind.END_DT6, Kind.END_DT46)
+
+    @property
+    def has_flavours(self) -> bool:
+        return self is Kind.END or self.has_adjacencies
+
+
+class Flavours(enum.Flag):
+    """RFC 8986, section 4.16. USD is left out: the draft asks for no code point with it."""
+
+    NONE = 0
+    PSP = enum.auto()  # the last but one takes the segment routing header off
+    USP = enum.auto()  # the last one takes it off
+
+    def __str__(self) -> str:
+        return " & ".join(flavour.name or "" for flavour in Flavours if flavour and flavour in self) or "none"
+
+
+FLAVOURS = (Flavours.NONE, Flavours.PSP, Flavours.USP, Flavours.PSP | Flavours.USP)
+"""In the order in which code points are given out."""
+
+_ASSIGNED = MappingProxyType(
+    {
+        **{(Kind.END, flavours): number for number, flavours in enumerate(FLAVOURS, 1)},
+        **{(Kind.END_X, flavours): number for number, flavours in enumerate(FLAVOURS, 5)},
+        (Kind.END_B6_ENCAPS, Flavours.NONE): 14,
+        (Kind.END_DT6, Flavours.NONE): 18,
+        (Kind.END_DT4, Flavours.NONE): 19,
+        (Kind.END_DT46, Flavours.NONE): 20,
+    }
+)
+
+
+@dataclass(frozen=True)
+class CodePoints:
+    """The numbers of behaviours. Those of End.X.PFC can be set: plain, PSP, USP, both."""
+
+    end_x_pfc: tuple[int, int, int, int] = (0x8000, 0x8001, 0x8002, 0x8003)
+
+    def __post_init__(self) -> None:
+        if len(self.end_x_pfc) != len(FLAVOURS) or len(set(self.end_x_pfc)) != len(FLAVOURS):
+            raise Srv6Error(f"code points of End.X.PFC are {self.end_x_pfc!r}; give four different numbers")
+        for number in self.end_x_pfc:
+            if type(number) is not int or not 1 <= number < 65535 or number in _ASSIGNED.values():
+                raise Srv6Error(
+                    f"code point {number!r} cannot be End.X.PFC's: it is taken, or not a number from 1 to 65534; "
+                    f"the private range is {PRIVATE_CODE_POINTS[0]} to {PRIVATE_CODE_POINTS[-1]}"
+                )
+
+    def number(self, kind: Kind, flavours: Flavours = Flavours.NONE) -> int:
+        if kind is Kind.END_X_PFC:
+            return self.end_x_pfc[FLAVOURS.index(flavours)]
+        number = _ASSIGNED.get((kind, flavours))
+        if number is None:
+            raise Srv6Error(f"{kind} with {flavours} has no code point; it comes without flavours")
+        return number
+
+    def meaning(self, number: int) -> tuple[Kind, Flavours] | None:
+        """The behaviour of a code point; None if it is not one of those here."""
+        if number in self.end_x_pfc:
+            return Kind.END_X_PFC, FLAVOURS[self.end_x_pfc.index(number)]
+        return next((behaviour for behaviour, assigned in _ASSIGNED.items() if assigned == number), None)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """How many bits of a SID each part has, from the front; what is left over is zeros."""
+
+    block: int = 32
+    node: int = 16
+    function: int = 16
+    argument: int = 0
+
+    def __post_init__(self) -> None:
+        parts = (self.block, self.node, self.function, self.argument)
+        if any(type(bits) is not int or bits < 0 for bits in parts) or sum(parts) > SID_BITS:
+            raise Srv6Error(f"a SID of {'+'.join(map(str, parts))} bits cannot be; the four parts have 128 together")
+
+    @property
+    def locator_bits(self) -> int:
+        return self.block + self.node
+
+    def locator(self, address: IPv6Address) -> IPv6Network:
+        """The prefix by which other routers reach the SID."""
+        return IPv6Network((address, self.locator_bits), strict=False)
+
+    def function_of(self, address: IPv6Address) -> int:
+        return self._part(address, self.locator_bits, self.function)
+
+    def argument_of(self, address: IPv6Address) -> int:
+        return self._part(address, self.locator_bits + self.function, self.argument)
+
+    def rest_of(self, address: IPv6Address) -> int:
+        """The bits behind the argument, which have no meaning and should be 0."""
+        used = self.locator_bits + self.function + self.argument
+        return self._part(address, used, SID_BITS - used)
+
+    def sid(self, locator: IPv6Network, function: int, argument: int = 0) -> IPv6Address:
+        """The address of a function in a locator."""
+        if locator.prefixlen != self.locator_bits:
+            raise Srv6Error(f"locator {locator} has {locator.prefixlen} bits; this structure has {self.locator_bits}")
+        for name, value, bits in (("function", function, self.function), ("argument", argument, self.argument)):
+            if type(value) is not int or not 0 <= value < 1 << bits:
+                raise Srv6Error(f"{name} {value!r} does not fit into {bits} bits")
+        low = (function << self.argument | argument) << (SID_BITS - self.locator_bits - self.function - self.argument)
+        return IPv6Address(int(locator.network_address) | low)
+
+    @staticmethod
+    def _part(address: IPv6Address, start: int, bits: int) -> int:
+        return int(address) >> (SID_BITS - start - bits) & ((1 << bits) - 1)
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """One member of J: an interface, and the neighbour's address on the other side."""
+
+    interface: str
+    next_hop: IPv6Address
+
+    def __post_init__(self) -> None:
+        if self.next_hop.is_link_local or self.next_hop.is_multicast or self.next_hop.is_unspecified:
+            raise Srv6Error(
+                f"next hop {self.next_hop} by {self.interface} is no global address, and the kernel's End.X loses "
+                "what it sends to another; give the neighbour's global address"
+            )
+
+
+@dataclass(frozen=True)
+class Sid:
+    """A SID as its router advertises it."""
+
+    node: str  # the router's name
+    address: IPv6Address
+    kind: Kind
+    flavours: Flavours = Flavours.NONE
+    adjacencies: tuple[Adjacency, ...] = ()  # J, in the order of the router's choice: the first one forwards
+    slice_id: int | None = None
+    structure: Structure = Structure()
+    algorithm: int = 0
+    weight: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind.has_adjacencies and not self.adjacencies:
+            raise Srv6Error(f"{self.name} has no adjacency; give it at least one, with interface and next hop")
+        if self.adjacencies and not self.kind.has_adjacencies:
+            raise Srv6Error(f"{self.name} cannot have an adjacency; only End.X and End.X.PFC do")
+        if self.weight and not self.kind.has_adjacencies:
+            raise Srv6Error(f"{self.name} cannot have a weight; only End.X and End.X.PFC do")
+        if len(set(self.interfaces)) != len(self.interfaces):
+            raise Srv6Error(f"{self.name} names an interface twice; a PFC frame acts once on each")
+        if self.flavours and not self.kind.has_flavours:
+            raise Srv6Error(f"{self.name} cannot have {self.flavours}; {self.kind} comes without flavours")
+        if self.structure.rest_of(self.address):
+            raise Srv6Error(f"{self.name} has bits behind its argument; they have to be 0 in this structure")
+        if self.slice_id is not None and not (type(self.slice_id) is int and 0 <= self.slice_id <= LARGEST_SLICE):
+            raise Srv6Error(f"{self.name} has slice {self.slice_id!r}; an id is a number from 0 to {LARGEST_SLICE}")
+        for what in ("algorithm", "weight"):
+            value = getattr(self, what)
+            if type(value) is not int or not 0 <= value <= 255:
+                raise Srv6Error(f"{self.name} has {what} {value!r}; it is a number from 0 to 255")
+
+    @property
+    def name(self) -> str:
+        """For people: "R1's End.X.PFC fd00:a:1:100::"."""
+        return f"{self.node}'s {self.kind} {self.address}"
+
+    @property
+    def interfaces(self) -> tuple[str, ...]:
+        """The interfaces of J."""
+        return tuple(adjacency.interface for adjacency in self.adjacencies)
+
+    @property
+    def locator(self) -> IPv6Network:
+        return self.structure.locator(self.address)
+
+    @property
+    def function(self) -> int:
+        return self.structure.function_of(self.address)

@@ -1,0 +1,1 @@
+"""SR policies as a service of the controller's REST interface."""

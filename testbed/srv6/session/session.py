@@ -1,0 +1,422 @@
+"""The session between a router's agent and the controller: who is there, is it really them, and are they still there.
+
+Sans-I/O: octets and `now_ns` in; octets, events and the next deadline out. Both roles are one class. What messages mean
+is in `messages`; here they are objects that go through.
+
+    frame      length (4 octets), then as many octets: first a hello, and from then on secured frames
+    hello      JSON: protocol, versions, role, name, nonce (32 octets, as hexadecimal)
+    secured    sequence (8 octets), MAC (32 octets), message (JSON)
+
+Both sides send a hello at once. The version is the highest that both have. The agent's name is that of the key: each
+router shares one of its own with the controller. Then each direction has a key of its own:
+HMAC-SHA-256, with the shared key, over the direction's name and both hellos, the agent's first. The MAC of a frame is
+HMAC-SHA-256 with that over its sequence number and message. So the shared key is never sent; a frame of another session
+or direction, or one that was changed, repeated, left out or moved, does not fit; and hellos cannot be changed either.
+The first secured frame of each side, which is sent as soon as the hellos are there, proves that it has the key; the
+session is open when the peer's has come. Messages are authentic and in order, and not secret: whoever sees the line can
+read them.
+
+A peer that sends something else ends the session, with a reason that is counted. It is told the reason if it can be: by
+a secured message, or, before that, by a refusal in the clear, which is believed only as an end. Each side sends a
+keepalive when it has been silent for a time, and gives up a peer that has been silent for longer. A hello is short, so
+a stranger cannot fill memory, and has to come in time; so is all that follows until the peer has proved that it has the
+key.
+
+The caller gives the nonce, since nothing here is random: fresh, unpredictable octets for every session.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+import json
+import struct
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from testbed.errors import XoffError
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.typed_json.validation import InvalidError, Schema, check, read
+
+PROTOCOL = "xoff-srv6"
+VERSIONS = (1,)
+"""Newest first."""
+NONCE_OCTETS = 32
+SHORTEST_KEY = 16
+
+NAME: Schema = {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_.-]{0,62}$", "examples": ["R1"]}
+_HELLO: Schema = {
+    "type": "object",
+    "properties": {
+        "protocol": {"type": "string", "const": PROTOCOL},
+        "versions": {
+            "type": "array",
+            "items": {"type": "integer", "minimum": 1, "maximum": 255},
+            "minItems": 1,
+            "maxItems": 16,
+        },
+        "role": {"type": "string", "enum": ["agent", "controller"]},
+        "name": NAME,
+        "nonce": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * NONCE_OCTETS}}}$"},
+    },
+    "required": ["protocol", "versions", "role", "name", "nonce"],
+    "additionalProperties": True,  # a later version may say more about itself
+}
+
+_LENGTH = struct.Struct("!I")
+_SEQUENCE = struct.Struct("!Q")
+_MAC_OCTETS = 32
+_SECURED_HEAD = _SEQUENCE.size + _MAC_OCTETS
+_LONGEST_HELLO = 1024
+"""Until a peer has proved that it has the key nothing longer is taken from it, whatever the frame is."""
+_LONGEST_TEXT = 300
+
+_hash = hashlib.sha256().name
+
+_KEEPALIVE, _BYE = "keepalive", "bye"
+
+
+class Role(enum.StrEnum):
+    AGENT = "agent"
+    CONTROLLER = "controller"
+
+    @property
+    def peer(self) -> Role:
+        return Role.CONTROLLER if self is Role.AGENT else Role.AGENT
+
+
+class End(enum.StrEnum):
+    """Why a session is over; the values are names of counters."""
+
+    CLOSED = "closed"  # by us
+    BYE = "bye"  # by the peer, in order
+    REFUSED = "refused"  # the peer says that it does not want us
+    DISCONNECTED = "disconnected"  # the connection is gone
+    TIMEOUT = "timeout"  # the peer is silent
+    TOO_LONG = "too_long"
+    TOO_SHORT = "too_short"
+    BAD_HELLO = "bad_hello"
+    NO_VERSION = "no_version"  # that both have
+    WRONG_ROLE = "wrong_role"
+    REFLECTED = "reflected"  # our own hello comes back
+    UNKNOWN = "unknown"  # there is no key for a peer of this name
+    NOT_AUTHENTIC = "not_authentic"
+    SEQUENCE = "sequence"  # authentic, but repeated, left out or moved
+    MALFORMED = "malformed"  # authentic, and no message
+    REPLACED = "replaced"  # the same peer has a newer session
+    CROWDED = "crowded"  # it had not shown who it is when others came
+    REMOVED = "removed"  # an operator has removed the peer, or its key
+    DEFECT = "defect"  # of this program, met by what the peer sent
+
+
+class SessionError(XoffError):
+    """A message cannot be sent in this session."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The peer is who it says."""
+
+    peer: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Received:
+    message: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Nothing comes after this; what `data_to_send` still has should be sent before the connection is closed."""
+
+    reason: End
+    text: str
+
+
+Event = Opened | Received | Ended
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """The times of a session, and how long its messages may be."""
+
+    keepalive_ns: int = 1_000_000_000
+    timeout_ns: int = 4_000_000_000
+    hello_ns: int = 4_000_000_000  # until the session is open
+    longest_message: int = 4 << 20
+
+    def __post_init__(self) -> None:
+        for name in ("keepalive_ns", "timeout_ns", "hello_ns", "longest_message"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise Srv6Error(f"{name} is {value!r}; it is a whole number above 0")
+        if self.timeout_ns < 2 * self.keepalive_ns:
+            raise Srv6Error(
+                f"a timeout of {self.timeout_ns} ns gives up a peer that sends every {self.keepalive_ns} ns when one "
+                "keepalive is late; make it at least twice that"
+            )
+
+
+def router_key(key: bytes, router: str, issue: int = 1) -> bytes:
+    """A router's own key, made of the controller's; another issue is another key. It is text, for a key file."""
+    return hmac.digest(key, f"xoff-srv6 router {issue} {router}".encode(), _hash).hex().encode()
+
+
+class Session:
+    """One side of one session, over one connection that has just been made."""
+
+    def __init__(
+        self,
+        role: Role,
+        name: str,
+        key: bytes | Callable[[str], bytes | None],
+        nonce: bytes,
+        now_ns: int,
+        *,
+        settings: SessionSettings = SessionSettings(),
+        versions: tuple[int, ...] = VERSIONS,
+    ) -> None:
+        """`key` is shared with the peer, or gives the key for the name that the peer states; None: there is none."""
+        check(name, NAME, field="name")
+        if isinstance(key, bytes) and len(key) < SHORTEST_KEY:
+            raise Srv6Error(f"the shared key has {len(key)} octets; give it at least {SHORTEST_KEY}")
+        if len(nonce) != NONCE_OCTETS:
+            raise Srv6Error(f"the nonce has {len(nonce)} octets; it has {NONCE_OCTETS}, fresh ones for each session")
+        self.role = role
+        self.name = name
+        self.peer: str | None = None
+        self.version: int | None = None
+        self.is_open = False
+        self.end: Ended | None = None
+        self.counters: Counter[str] = Counter()
+        self._key_for = key
+        self._settings = settings
+        self._versions = versions
+        self._inbox = bytearray()
+        self._outbox = bytearray()
+        self._keys: dict[Role, bytes] | None = None  # by the sender
+        self._sent, self._received = 0, 0  # secured frames
+        self._heard_ns = self._spoke_ns = self._begun_ns = now_ns
+        self._hello = json.dumps(
+            {"protocol": PROTOCOL, "versions": list(versions), "role": role, "name": name, "nonce": nonce.hex()}
+        ).encode()
+        self._put(self._hello)
+
+    # The caller's side
+
+    def receive(self, data: bytes, now_ns: int, most_frames: int | None = None) -> list[Event]:
+        """Octets have come. After an end they are dropped.
+
+        With `most_frames` the rest is left for the next call, which may be without octets; see `has_more`.
+        """
+        events: list[Event] = []
+        if self.end is not None:
+            return events
+        self._inbox += data
+        left = most_frames
+        try:
+            while left != 0 and (frame := self._next_frame()) is not None:
+                self._heard_ns = now_ns
+                self._take(frame, now_ns, events)
+                left = None if left is None else left - 1
+        except _Broken as broken:
+            events.append(self._finish(broken.reason, broken.text, now_ns))
+        return events
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a whole frame waits to be read."""
+        there = len(self._inbox) - _LENGTH.size
+        return there >= 0 and there >= _LENGTH.unpack_from(self._inbox)[0]
+
+    def send(self, message: Mapping[str, Any], now_ns: int) -> None:
+        """Put a message on its way; only in an open session."""
+        if not self.is_open:
+            raise SessionError(f"the session of {self.name} with {self.peer or 'nobody yet'} is not open")
+        octets = json.dumps(message, separators=(",", ":")).encode()
+        if len(octets) > self._settings.longest_message:
+            raise SessionError(
+                f"a message of {len(octets)} octets to {self.peer} is too long; {self._settings.longest_message} may be"
+            )
+        self._secure(octets, now_ns)
+        self.counters["sent"] += 1
+
+    def poll(self, now_ns: int) -> list[Event]:
+        """Do what is due by now: give up a silent peer, or send a keepalive."""
+        if self.end is not None:
+            return []
+        if not self.is_open and now_ns >= self._begun_ns + self._settings.hello_ns:
+            return [self._finish(End.TIMEOUT, "the peer has not shown in time who it is", now_ns)]
+        if self.is_open and now_ns >= self._heard_ns + self._settings.timeout_ns:
+            silent_ms = (now_ns - self._heard_ns) // 1_000_000
+            return [self._finish(End.TIMEOUT, f"{self.peer} has been silent for {silent_ms} ms", now_ns)]
+        if self.is_open and now_ns >= self._spoke_ns + self._settings.keepalive_ns:
+            self._secure(json.dumps({"type": _KEEPALIVE}).encode(), now_ns)
+            self.counters["keepalives_sent"] += 1
+        return []
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `poll` has something to do next, if nothing happens until then."""
+        if self.end is not None:
+            return None
+        if not self.is_open:
+            return self._begun_ns + self._settings.hello_ns
+        return min(self._heard_ns + self._settings.timeout_ns, self._spoke_ns + self._settings.keepalive_ns)
+
+    def data_to_send(self) -> bytes:
+        """The octets for the connection since the last call."""
+        data = bytes(self._outbox)
+        self._outbox.clear()
+        return data
+
+    def close(self, text: str, now_ns: int, reason: End = End.CLOSED) -> list[Event]:
+        """End the session; the peer is told why. Also for messages that the caller finds malformed."""
+        return [] if self.end is not None else [self._finish(reason, text, now_ns)]
+
+    def disconnected(self, now_ns: int) -> list[Event]:
+        """The connection is gone."""
+        return [] if self.end is not None else [self._finish(End.DISCONNECTED, "the connection is gone", now_ns)]
+
+    # Frames
+
+    def _next_frame(self) -> bytes | None:
+        if len(self._inbox) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._inbox)
+        longest = _LONGEST_HELLO if not self.is_open else _SECURED_HEAD + self._settings.longest_message
+        if length > longest:
+            _break(End.TOO_LONG, f"a frame of {length} octets is announced; {longest} may be")
+        if len(self._inbox) < _LENGTH.size + length:
+            return None
+        frame = bytes(self._inbox[_LENGTH.size : _LENGTH.size + length])
+        del self._inbox[: _LENGTH.size + length]
+        return frame
+
+    def _take(self, frame: bytes, now_ns: int, events: list[Event]) -> None:
+        if self._keys is None:
+            self._take_hello(frame, now_ns)
+            return
+        message = self._opened(frame)
+        if not self.is_open:
+            self.is_open = True
+            assert self.peer is not None and self.version is not None
+            events.append(Opened(self.peer, self.version))
+        kind = message.get("type")
+        if kind == _BYE:
+            text = _plain(message.get("text"))
+            _break(End.BYE, f"{self.peer} ends the session: {text}")
+        if kind == _KEEPALIVE:
+            self.counters["keepalives_received"] += 1
+            return
+        self.counters["received"] += 1
+        events.append(Received(message))
+
+    def _take_hello(self, frame: bytes, now_ns: int) -> None:
+        try:
+            said = read(frame)
+            if isinstance(said, dict) and said.get("type") == End.REFUSED:
+                _break(End.REFUSED, f"the peer refuses: {_plain(said.get('text'))}")
+            check(said, _HELLO)
+        except InvalidError as error:
+            _break(End.BAD_HELLO, f"the hello cannot be read: {error}")
+        if said["role"] != self.role.peer:
+            same = frame == self._hello
+            _break(
+                End.REFLECTED if same else End.WRONG_ROLE,
+                "our own hello came back" if same else f"{said['name']} is {said['role']} like us",
+            )
+        common = [version for version in self._versions if version in said["versions"]]
+        if not common:
+            _break(
+                End.NO_VERSION,
+                f"{said['name']} speaks version {', '.join(map(str, said['versions']))} and we "
+                f"{', '.join(map(str, self._versions))}; update the older side",
+            )
+        key = self._key_for if isinstance(self._key_for, bytes) else self._key_for(said["name"])
+        if key is None:
+            _break(End.UNKNOWN, f"no router {said['name']} is configured here")
+        self.peer, self.version = said["name"], max(common)
+        hellos = {self.role: self._hello, self.role.peer: frame}
+        transcript = b"".join(_LENGTH.pack(len(hellos[role])) + hellos[role] for role in Role)
+        self._keys = {role: hmac.digest(key, f"{role}:".encode() + transcript, _hash) for role in Role}
+        self._secure(json.dumps({"type": _KEEPALIVE}).encode(), now_ns)
+
+    def _opened(self, frame: bytes) -> dict[str, Any]:
+        """The message of a secured frame."""
+        assert self._keys is not None
+        if len(frame) < _SECURED_HEAD:
+            refused = _refusal(frame)
+            if refused is not None and not self.is_open:
+                _break(End.REFUSED, f"{self.peer} refuses: {refused}")
+            _break(End.TOO_SHORT, f"a frame of {len(frame)} octets has no room for its MAC")
+        head, mac, octets = frame[:8], frame[8:_SECURED_HEAD], frame[_SECURED_HEAD:]
+        if not hmac.compare_digest(mac, hmac.digest(self._keys[self.role.peer], head + octets, _hash)):
+            refused = None if self.is_open else _refusal(frame)
+            if refused is not None:
+                _break(End.REFUSED, f"{self.peer} refuses: {refused}")
+            _break(End.NOT_AUTHENTIC, f"a frame that says to be of {self.peer} does not fit the key; use the same key")
+        (number,) = _SEQUENCE.unpack(head)
+        if number != self._received:
+            _break(End.SEQUENCE, f"{self.peer} sent frame {number} where frame {self._received} was due")
+        self._received += 1
+        try:
+            message = read(octets)
+            check(message, {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]})
+        except InvalidError as error:
+            _break(End.MALFORMED, f"{self.peer} sent what is no message: {error}")
+        found: dict[str, Any] = message
+        return found
+
+    def _secure(self, octets: bytes, now_ns: int) -> None:
+        assert self._keys is not None
+        head = _SEQUENCE.pack(self._sent)
+        self._sent += 1
+        self._spoke_ns = now_ns
+        self._put(head + hmac.digest(self._keys[self.role], head + octets, _hash) + octets)
+
+    def _put(self, frame: bytes) -> None:
+        self._outbox += _LENGTH.pack(len(frame)) + frame
+
+    def _finish(self, reason: End, text: str, now_ns: int) -> Ended:
+        if reason not in (End.BYE, End.REFUSED, End.DISCONNECTED):
+            told = text[:_LONGEST_TEXT]
+            if self._keys is not None and self.is_open:
+                self._secure(json.dumps({"type": _BYE, "reason": reason, "text": told}).encode(), now_ns)
+            else:
+                self._put(json.dumps({"type": End.REFUSED, "text": told}).encode())
+        self.is_open = False
+        self.end = Ended(reason, text)
+        self.counters[f"end {reason}"] += 1
+        self._inbox.clear()
+        return self.end
+
+
+def _refusal(frame: bytes) -> str | None:
+    """What a refusal in the clear says, if the frame is one."""
+    try:
+        said = read(frame)
+    except InvalidError:
+        return None
+    is_one = isinstance(said, dict) and said.get("type") == End.REFUSED
+    return _plain(said.get("text")) if is_one else None
+
+
+def _plain(text: object) -> str:
+    """What a peer says, as it may be shown in a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in str(text)[:_LONGEST_TEXT])
+
+
+class _Broken(Exception):
+    def __init__(self, reason: End, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+
+
+def _break(reason: End, text: str) -> NoReturn:
+    raise _Broken(reason, text)

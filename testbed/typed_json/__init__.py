@@ -1,0 +1,1 @@
+"""JSON from other parties: bounded reading and strict validation."""

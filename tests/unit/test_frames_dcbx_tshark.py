@@ -6,13 +6,8 @@ One run of tshark reads all frames. What it found is put together into values ag
 from __future__ import annotations
 
 import random
-import shutil
-import struct
-import subprocess
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -33,8 +28,8 @@ from testbed.frames.dcbx.values import (
 )
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
 from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Text, TextKind
+from tests.unit.tshark import TSHARK, decode
 
-TSHARK = shutil.which("tshark")
 pytestmark = [
     pytest.mark.packages("tshark"),
     pytest.mark.skipif(TSHARK is None, reason="tshark is not installed: our TLVs meet no independent decoder"),
@@ -82,26 +77,6 @@ def some_tlvs() -> Iterator[DcbxTlvs]:
             ApplicationPriority(tuple(entry() for _ in range(dice.randrange(9)))) if wanted & 8 else None,
             CongestionNotification(enabled, enabled & dice.randrange(256)) if wanted & 16 else None,
         )
-
-
-def decode(folder: Path, frames: list[bytes]) -> list[dict[str, list[str]]]:
-    """For each frame what tshark shows: field name, values in order."""
-    capture = folder / "frames.pcap"
-    records = b"".join(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in frames)
-    capture.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + records)
-    assert TSHARK is not None
-    command = [TSHARK, "-n", "-r", str(capture), "-T", "pdml"]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    packets = []
-    for packet in ElementTree.fromstring(done.stdout).iter("packet"):
-        fields = defaultdict(list)
-        for element in packet.iter():
-            if name := element.get("name"):
-                fields[name].append(element.get("show", ""))
-        packets.append(fields)
-    assert len(packets) == len(frames)
-    return packets
 
 
 def mask(fields: dict[str, list[str]], name: str) -> int:

@@ -1,0 +1,317 @@
+"""RoCEv2 packets: what UDP carries to port 4791 (InfiniBand Architecture 1.4, chapter 9; annexes A16 and A17).
+
+    octets 0-11  base transport header (BTH): opcode, flags, P_Key, destination QP, AckReq, PSN
+                 extended headers, which the opcode names, in this order:
+                   RETH 16  virtual address, R_Key, length         first packet of a write, read request
+                   DETH  8  Q_Key, source QP                       unreliable datagrams: connection management
+                   AETH  4  syndrome, message sequence number      acknowledgement, read response but for middle ones
+                   ImmDt 4  immediate data
+                 payload, padded to a multiple of 4 octets
+    last 4       invariant CRC (ICRC)
+
+A congestion notification packet (CNP) has opcode 0x81, BECN set and 16 octets of zeros for a payload.
+
+The ICRC covers the IP and UDP headers as well, apart from the fields that a network changes, so it belongs to a
+`Path`: two addresses and a source port. Over IPv4 it covers the identification and the fragmentation flags. Linux sets
+identification 0 and Don't Fragment on an unconnected UDP socket with path MTU discovery; a `Path` takes these values
+for granted in both directions, because a UDP socket does not show what came. A packet of a sender that counts
+identifications fails the check here.
+
+Not here: Ethernet and IP headers, which the kernel makes; atomic operations; other transports than RC and these two
+datagrams; what a packet means for a connection (`testbed.roce`).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from ipaddress import IPv4Address, IPv6Address
+from typing import NamedTuple
+from zlib import crc32
+
+from testbed.errors import XoffError
+from testbed.frames import FieldError
+
+PORT = 4791
+DEFAULT_P_KEY = 0xFFFF
+ICRC_OCTETS = 4
+CNP_PAYLOAD = bytes(16)
+MAXIMUM_MESSAGE = 1 << 31
+"""Octets of one message (InfiniBand, 9.7.6.1)."""
+
+_BTH = struct.Struct("!BBHII")
+_RETH = struct.Struct("!QII")
+_DETH = struct.Struct("!II")
+_WORD = struct.Struct("!I")
+_ICRC = struct.Struct("<I")
+_UDP = struct.Struct("!HHHH")
+_UDP_OCTETS = 8
+_MASK_24 = 0xFFFFFF
+_FECN, _BECN = 1 << 31, 1 << 30
+_ACK_REQUEST = 1 << 31
+_VARIANT_MASK = b"\xff"  # the octet with FECN and BECN
+_MOST_LENGTHS = 512
+"""Different packet lengths whose CRC prefix a path remembers."""
+
+
+class Opcode(enum.IntEnum):
+    """Transport (3 bits) and operation (5 bits)."""
+
+    SEND_FIRST = 0x00
+    SEND_MIDDLE = 0x01
+    SEND_LAST = 0x02
+    SEND_LAST_IMMEDIATE = 0x03
+    SEND_ONLY = 0x04
+    SEND_ONLY_IMMEDIATE = 0x05
+    WRITE_FIRST = 0x06
+    WRITE_MIDDLE = 0x07
+    WRITE_LAST = 0x08
+    WRITE_LAST_IMMEDIATE = 0x09
+    WRITE_ONLY = 0x0A
+    WRITE_ONLY_IMMEDIATE = 0x0B
+    READ_REQUEST = 0x0C
+    READ_RESPONSE_FIRST = 0x0D
+    READ_RESPONSE_MIDDLE = 0x0E
+    READ_RESPONSE_LAST = 0x0F
+    READ_RESPONSE_ONLY = 0x10
+    ACKNOWLEDGE = 0x11
+    DATAGRAM = 0x64  # UD SEND only
+    CNP = 0x81
+
+
+_O = Opcode
+SENDS = frozenset(range(_O.SEND_FIRST, _O.SEND_ONLY_IMMEDIATE + 1))
+WRITES = frozenset(range(_O.WRITE_FIRST, _O.WRITE_ONLY_IMMEDIATE + 1))
+REQUESTS = SENDS | WRITES | {_O.READ_REQUEST}
+READ_RESPONSES = frozenset(range(_O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_ONLY + 1))
+FIRSTS = frozenset({_O.SEND_FIRST, _O.SEND_ONLY, _O.SEND_ONLY_IMMEDIATE, _O.WRITE_FIRST, _O.WRITE_ONLY})
+FIRSTS |= {_O.WRITE_ONLY_IMMEDIATE}
+"""Opcodes of the first packet of a message that brings data."""
+LASTS = frozenset({_O.SEND_LAST, _O.SEND_LAST_IMMEDIATE, _O.SEND_ONLY, _O.SEND_ONLY_IMMEDIATE})
+LASTS |= {_O.WRITE_LAST, _O.WRITE_LAST_IMMEDIATE, _O.WRITE_ONLY, _O.WRITE_ONLY_IMMEDIATE}
+_WITH_RETH = frozenset({_O.WRITE_FIRST, _O.WRITE_ONLY, _O.WRITE_ONLY_IMMEDIATE, _O.READ_REQUEST})
+_WITH_AETH = frozenset({_O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_LAST, _O.READ_RESPONSE_ONLY, _O.ACKNOWLEDGE})
+_WITH_IMMEDIATE = frozenset({_O.SEND_LAST_IMMEDIATE, _O.SEND_ONLY_IMMEDIATE})
+_WITH_IMMEDIATE |= {_O.WRITE_LAST_IMMEDIATE, _O.WRITE_ONLY_IMMEDIATE}
+_OPCODES = {int(opcode): opcode for opcode in Opcode}
+
+
+class Reason(enum.StrEnum):
+    """Why octets are not a RoCEv2 packet for us; the values are names of counters."""
+
+    TOO_SHORT = "too_short"
+    WRONG_VERSION = "wrong_version"
+    OPCODE_NOT_KNOWN = "opcode_not_known"
+    BAD_PADDING = "bad_padding"
+    BAD_SYNDROME = "bad_syndrome"
+    BAD_ICRC = "bad_icrc"
+
+
+class PacketError(XoffError):
+    """Octets that are no RoCEv2 packet."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Nak(enum.IntEnum):
+    """Codes of a negative acknowledgement (InfiniBand, table 58)."""
+
+    SEQUENCE_ERROR = 0
+    INVALID_REQUEST = 1
+    REMOTE_ACCESS_ERROR = 2
+    REMOTE_OPERATIONAL_ERROR = 3
+
+
+class Reth(NamedTuple):
+    """Where in the responder's memory, and how much."""
+
+    address: int
+    r_key: int
+    length: int
+
+
+class Deth(NamedTuple):
+    """Of a datagram: the key of its queue pair, and where it comes from."""
+
+    q_key: int
+    source_qp: int
+
+
+class Aeth(NamedTuple):
+    """Acknowledgement. `nak` None: positive. Credits are not used: the field has 31, "no limit"."""
+
+    msn: int
+    nak: Nak | None = None
+
+    @property
+    def syndrome(self) -> int:
+        return 0x1F if self.nak is None else 0x60 | self.nak
+
+
+class Packet(NamedTuple):
+    """One packet without its ICRC. A tuple because a flow makes ten thousand of them in a second of the lab."""
+
+    opcode: Opcode
+    destination_qp: int
+    psn: int
+    payload: bytes = b""
+    reth: Reth | None = None
+    aeth: Aeth | None = None
+    deth: Deth | None = None
+    immediate: int | None = None
+    ack_request: bool = False
+    solicited: bool = False
+    becn: bool = False
+    fecn: bool = False
+    p_key: int = DEFAULT_P_KEY
+
+    @classmethod
+    def cnp(cls, destination_qp: int) -> Packet:
+        """A congestion notification for the sender whose queue pair this is."""
+        return cls(Opcode.CNP, destination_qp, 0, CNP_PAYLOAD, becn=True)
+
+
+def encode(packet: Packet) -> bytes:
+    """The packet without ICRC; FieldError if a value does not fit, or a header is missing."""
+    padding = -len(packet.payload) % 4
+    try:
+        octets = _BTH.pack(
+            packet.opcode,
+            packet.solicited << 7 | 1 << 6 | padding << 4,  # MigReq 1: migrated, the state without an alternate path
+            packet.p_key,
+            packet.fecn << 31 | packet.becn << 30 | _24_bits("destination_qp", packet.destination_qp),
+            packet.ack_request << 31 | _24_bits("psn", packet.psn),
+        )
+        return octets + _extended(packet) + packet.payload + bytes(padding)
+    except struct.error as error:
+        raise FieldError(f"{packet.opcode.name} has a value that does not fit into its field: {error}") from None
+
+
+def _extended(packet: Packet) -> bytes:
+    octets = b""
+    for needed, header, name in (
+        (packet.opcode in _WITH_RETH, packet.reth, "RETH"),
+        (packet.opcode == Opcode.DATAGRAM, packet.deth, "DETH"),
+        (packet.opcode in _WITH_AETH, packet.aeth, "AETH"),
+        (packet.opcode in _WITH_IMMEDIATE, packet.immediate, "immediate data"),
+    ):
+        if needed is (header is None):
+            raise FieldError(f"{packet.opcode.name} {'needs' if needed else 'has no room for'} {name}")
+    if packet.reth is not None:
+        octets += _RETH.pack(*packet.reth)
+    if packet.deth is not None:
+        octets += _DETH.pack(packet.deth.q_key, _24_bits("source_qp", packet.deth.source_qp))
+    if packet.aeth is not None:
+        octets += _WORD.pack(packet.aeth.syndrome << 24 | _24_bits("msn", packet.aeth.msn))
+    if packet.immediate is not None:
+        octets += _WORD.pack(packet.immediate)
+    return octets
+
+
+def parse(data: bytes) -> Packet:
+    """Read a packet that still has its ICRC, which `Path.intact` checks. What is reserved is ignored."""
+    end = len(data) - ICRC_OCTETS
+    if end < _BTH.size:
+        raise PacketError(Reason.TOO_SHORT, f"{len(data)} octets are too few for a base transport header and an ICRC")
+    number, flags, p_key, word, acknowledged = _BTH.unpack_from(data)
+    opcode = _OPCODES.get(number)
+    if opcode is None:
+        raise PacketError(Reason.OPCODE_NOT_KNOWN, f"opcode {number:#04x} is none that this endpoint knows")
+    if flags & 0xF:
+        raise PacketError(Reason.WRONG_VERSION, f"transport header version {flags & 0xF} is not 0")
+    reth, aeth, deth, immediate, start = None, None, None, None, _BTH.size
+    try:
+        if opcode in _WITH_RETH:
+            reth, start = Reth(*_RETH.unpack_from(data, start)), start + _RETH.size
+        if opcode == Opcode.DATAGRAM:
+            q_key, source = _DETH.unpack_from(data, start)
+            deth, start = Deth(q_key, source & _MASK_24), start + _DETH.size
+        if opcode in _WITH_AETH:
+            (found,) = _WORD.unpack_from(data, start)
+            aeth, start = Aeth(found & _MASK_24, _nak(found >> 24)), start + _WORD.size
+        if opcode in _WITH_IMMEDIATE:
+            (immediate,) = _WORD.unpack_from(data, start)
+            start += _WORD.size
+    except struct.error:
+        start = end + 1
+    if start > end:
+        raise PacketError(Reason.TOO_SHORT, f"{len(data)} octets are too few for the headers of {opcode.name}")
+    padding = flags >> 4 & 3
+    if end - start < padding or (end - start) % 4:
+        raise PacketError(
+            Reason.BAD_PADDING,
+            f"{end - start} octets of payload and padding, of which {padding} are said to be padding",
+        )
+    return Packet(
+        opcode,
+        word & _MASK_24,
+        acknowledged & _MASK_24,
+        data[start : end - padding],
+        reth,
+        aeth,
+        deth,
+        immediate,
+        bool(acknowledged & _ACK_REQUEST),
+        bool(flags & 0x80),
+        bool(word & _BECN),
+        bool(word & _FECN),
+        p_key,
+    )
+
+
+def _nak(syndrome: int) -> Nak | None:
+    kind, value = syndrome >> 5, syndrome & 0x1F
+    if kind == 0:
+        return None
+    if kind == 3 and value in list(Nak):
+        return Nak(value)
+    raise PacketError(Reason.BAD_SYNDROME, f"syndrome {syndrome:#04x} is no ACK and no NAK that this endpoint knows")
+
+
+def _24_bits(name: str, value: int) -> int:
+    if not 0 <= value <= _MASK_24:
+        raise FieldError(f"{name} is {value!r}; it is a whole number from 0 to {_MASK_24}")
+    return value
+
+
+class Path:
+    """The IP addresses and the source port that packets go with, and so what their ICRC begins with."""
+
+    def __init__(self, source: str, destination: str, source_port: int) -> None:
+        self._is_ipv4 = ":" not in source
+        make = IPv4Address if self._is_ipv4 else IPv6Address
+        try:
+            self._addresses = make(source).packed + make(destination).packed
+        except ValueError as error:
+            raise FieldError(f"a path from {source} to {destination}: {error}") from None
+        self._source_port = source_port
+        self._prefixes: dict[int, int] = {}
+
+    def seal(self, transport: bytes) -> bytes:
+        """A packet with its ICRC, as UDP carries it."""
+        return transport + _ICRC.pack(self._icrc(transport))
+
+    def intact(self, datagram: bytes) -> bool:
+        """Does the ICRC of a datagram match its octets and this path?"""
+        return datagram[-ICRC_OCTETS:] == _ICRC.pack(self._icrc(datagram[:-ICRC_OCTETS]))
+
+    def _icrc(self, transport: bytes) -> int:
+        length = len(transport)
+        prefix = self._prefixes.get(length)
+        if prefix is None:
+            if len(self._prefixes) >= _MOST_LENGTHS:
+                self._prefixes.clear()
+            prefix = self._prefixes[length] = crc32(self._headers(length + ICRC_OCTETS))
+        # FECN, BECN and the six bits after them count as ones.
+        return crc32(transport[5:], crc32(_VARIANT_MASK, crc32(transport[:4], prefix)))
+
+    def _headers(self, length: int) -> bytes:
+        """What stands before the BTH, with ones for what a network changes, and eight octets of ones before all."""
+        udp = _UDP_OCTETS + length
+        if self._is_ipv4:
+            fixed = struct.pack("!BBHHHBBH", 0x45, 0xFF, 20 + udp, 0, 0x4000, 0xFF, 17, 0xFFFF)
+        else:
+            fixed = struct.pack("!IHBB", 0x6FFFFFFF, udp, 17, 0xFF)
+        return b"\xff" * 8 + fixed + self._addresses + _UDP.pack(self._source_port, PORT, udp, 0xFFFF)

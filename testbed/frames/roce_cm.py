@@ -1,0 +1,295 @@
+"""Connection management of RoCE: four messages of the InfiniBand communication manager (CM), chapter 12.
+
+Each is a management datagram (MAD) of 256 octets, which a UD packet carries to queue pair 1:
+
+    octets  0-23   MAD header: class 7 (communication management), method Send, transaction ID, attribute ID
+           24-    REQ, REP, RTU or REJ, to the end of the MAD
+
+Of their fields these are used: communication IDs, service ID, queue pair numbers, first PSNs, path MTU, retry counts,
+resources for reads, the addresses, and private data. The others have the values that Linux's connection manager gives
+them on RoCE, or 0. REQ's private data begin with the IP addressing of the RDMA IP CM service (annex A11).
+
+Not here: alternate paths, other messages of the CM, and the state of a connection (`testbed.roce.connecting`).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from testbed.errors import XoffError
+from testbed.frames import FieldError
+from testbed.frames.roce import DEFAULT_P_KEY, Deth, Opcode, Packet
+
+CM_QP = 1
+Q_KEY = 0x80010000
+MAD_OCTETS = 256
+SERVICE_PREFIX = 0x0000_0000_0106_0000
+"""Service IDs of the RDMA IP CM service for its TCP port space; the last 16 bits are the port."""
+PRIVATE_OCTETS = 56
+"""Private data that a REQ has room for beside the addressing."""
+
+_MAD = struct.Struct("!BBBBHHQHHI")
+_CLASS, _CLASS_VERSION, _SEND = 7, 2, 3
+_PATH_MTU = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
+_REQ = struct.Struct("!I4xQQ4xIIIIIHBBHH16s16sIBBBB44x92s")
+_REP = struct.Struct("!IIIIIIBBBBQ196s")
+_RTU = struct.Struct("!II224x")
+_REJ = struct.Struct("!IIBBH72x148x")
+_IP_CM = struct.Struct("!BBH16s16s")
+_FULL_RATE = 3  # 10 Gb/s, the value that InfiniBand wants in a field that RoCE does not use
+_NO_LID = 0xFFFF
+
+
+class Attribute(enum.IntEnum):
+    """Which message a MAD has."""
+
+    REQ = 0x10
+    REJ = 0x12
+    REP = 0x13
+    RTU = 0x14
+
+
+class RejectReason(enum.IntEnum):
+    """Why a connection is refused (InfiniBand, table 106)."""
+
+    INVALID_SERVICE_ID = 8
+    CONSUMER_REJECT = 28
+
+
+class Reason(enum.StrEnum):
+    """Why octets are no CM message for us; the values are names of counters."""
+
+    NOT_A_MAD = "not_a_mad"
+    NOT_CM = "not_cm"
+    ATTRIBUTE_NOT_KNOWN = "attribute_not_known"
+    BAD_FIELD = "bad_field"
+
+
+class CmError(XoffError):
+    """Octets that are no message of the connection manager."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Request:
+    """REQ: the active side wants a connection to a service."""
+
+    communication_id: int
+    service_id: int
+    qp: int
+    psn: int
+    mtu: int
+    source: IPv4Address | IPv6Address
+    destination: IPv4Address | IPv6Address
+    source_port: int = 0
+    private: bytes = b""
+    p_key: int = DEFAULT_P_KEY
+    traffic_class: int = 0
+    service_level: int = 0
+    ca_guid: int = 0
+    responder_resources: int = 1
+    initiator_depth: int = 1
+    retries: int = 7
+
+    attribute = Attribute.REQ
+
+    def encode(self) -> bytes:
+        if self.mtu not in _PATH_MTU:
+            raise FieldError(f"mtu is {self.mtu!r}; InfiniBand has 256, 512, 1024, 2048 and 4096")
+        if len(self.private) > PRIVATE_OCTETS:
+            raise FieldError(f"{len(self.private)} octets of private data; a request has room for {PRIVATE_OCTETS}")
+        gids = [_gid(address) for address in (self.source, self.destination)]
+        addressing = _IP_CM.pack(0, self.source.version << 4, self.source_port, *map(_plain, _pair(self)))
+        return _pack(
+            _REQ,
+            self.communication_id,
+            self.service_id,
+            self.ca_guid,
+            0,
+            self.qp << 8 | self.responder_resources,
+            self.initiator_depth,
+            _TIMEOUT << 3,
+            self.psn << 8 | _TIMEOUT << 3 | self.retries,
+            self.p_key,
+            _PATH_MTU[self.mtu] << 4 | 7,
+            15 << 4,
+            _NO_LID,
+            _NO_LID,
+            *gids,
+            _FULL_RATE,
+            self.traffic_class,
+            64,
+            self.service_level << 4,
+            _TIMEOUT << 3,
+            addressing + self.private,
+        )
+
+    @classmethod
+    def parse(cls, body: bytes) -> Request:
+        (
+            communication_id, service_id, guid, _, qp, depth, _, psn, p_key, mtu, _, _, _, _, _, _, traffic_class, _,
+            level, _, private,
+        ) = _REQ.unpack(body)  # fmt: skip
+        sizes = {code: size for size, code in _PATH_MTU.items()}
+        if mtu >> 4 not in sizes:
+            raise CmError(Reason.BAD_FIELD, f"path MTU {mtu >> 4} is none of {sorted(sizes)}")
+        _, version, port, source, destination = _IP_CM.unpack_from(private)
+        if version >> 4 not in (4, 6):
+            raise CmError(Reason.BAD_FIELD, f"the private data name IP version {version >> 4}")
+        kind = _v4 if version >> 4 == 4 else IPv6Address
+        return cls(
+            communication_id,
+            service_id,
+            qp >> 8,
+            psn >> 8,
+            sizes[mtu >> 4],
+            kind(source),
+            kind(destination),
+            port,
+            private[_IP_CM.size :],
+            p_key,
+            traffic_class,
+            level >> 4,
+            guid,
+            qp & 0xFF,
+            depth & 0xFF,
+            psn & 7,
+        )
+
+
+_TIMEOUT = 20
+"""4.096 us x 2^20, some 4 s: what Linux gives for the answers of a connection manager."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """REP: the passive side takes the connection."""
+
+    communication_id: int
+    remote_communication_id: int
+    qp: int
+    psn: int
+    private: bytes = b""
+    ca_guid: int = 0
+    responder_resources: int = 1
+    initiator_depth: int = 1
+
+    attribute = Attribute.REP
+
+    def encode(self) -> bytes:
+        return _pack(
+            _REP,
+            self.communication_id,
+            self.remote_communication_id,
+            0,
+            self.qp << 8,
+            0,
+            self.psn << 8,
+            self.responder_resources,
+            self.initiator_depth,
+            0,
+            7 << 5,
+            self.ca_guid,
+            self.private,
+        )
+
+    @classmethod
+    def parse(cls, body: bytes) -> Reply:
+        own, remote, _, qp, _, psn, resources, depth, _, _, guid, private = _REP.unpack(body)
+        return cls(own, remote, qp >> 8, psn >> 8, private, guid, resources, depth)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """RTU: the active side has the reply and begins."""
+
+    communication_id: int
+    remote_communication_id: int
+
+    attribute = Attribute.RTU
+
+    def encode(self) -> bytes:
+        return _pack(_RTU, self.communication_id, self.remote_communication_id)
+
+    @classmethod
+    def parse(cls, body: bytes) -> Ready:
+        return cls(*_RTU.unpack(body))
+
+
+@dataclass(frozen=True)
+class Reject:
+    """REJ: there will be no connection."""
+
+    communication_id: int
+    remote_communication_id: int
+    reason: int
+
+    attribute = Attribute.REJ
+
+    def encode(self) -> bytes:
+        return _pack(_REJ, self.communication_id, self.remote_communication_id, 0, 0, self.reason)
+
+    @classmethod
+    def parse(cls, body: bytes) -> Reject:
+        own, remote, _, _, reason = _REJ.unpack(body)
+        return cls(own, remote, reason)
+
+
+Message = Request | Reply | Ready | Reject
+_MESSAGES: dict[int, type[Request] | type[Reply] | type[Ready] | type[Reject]] = {
+    kind.attribute: kind for kind in (Request, Reply, Ready, Reject)
+}
+
+
+def packet(message: Message, transaction: int, psn: int) -> Packet:
+    """The UD packet of a message."""
+    header = _MAD.pack(1, _CLASS, _CLASS_VERSION, _SEND, 0, 0, transaction, message.attribute, 0, 0)
+    return Packet(Opcode.DATAGRAM, CM_QP, psn, header + message.encode(), deth=Deth(Q_KEY, CM_QP))
+
+
+def parse(mad: bytes) -> tuple[Message, int]:
+    """The message in the payload of a UD packet, and its transaction ID."""
+    if len(mad) != MAD_OCTETS:
+        raise CmError(Reason.NOT_A_MAD, f"{len(mad)} octets; a management datagram has {MAD_OCTETS}")
+    base, kind, version, method, _, _, transaction, attribute, _, _ = _MAD.unpack_from(mad)
+    if (base, kind, version, method) != (1, _CLASS, _CLASS_VERSION, _SEND):
+        raise CmError(Reason.NOT_CM, f"class {kind} version {version} method {method} is not the connection manager's")
+    if attribute not in _MESSAGES:
+        raise CmError(Reason.ATTRIBUTE_NOT_KNOWN, f"attribute {attribute:#06x} is none of {[*map(str, Attribute)]}")
+    return _MESSAGES[attribute].parse(mad[_MAD.size :]), transaction
+
+
+def service_id(port: int) -> int:
+    """The service that listens on a port of the RDMA IP CM service."""
+    return SERVICE_PREFIX | port
+
+
+def _pack(layout: struct.Struct, *values: int | bytes) -> bytes:
+    try:
+        return layout.pack(*values)
+    except struct.error as error:
+        raise FieldError(f"a value does not fit into a message of the connection manager: {error}") from None
+
+
+def _pair(request: Request) -> tuple[bytes, bytes]:
+    return request.source.packed, request.destination.packed
+
+
+def _plain(packed: bytes) -> bytes:
+    """An address in 16 octets, IPv4 in the last four of them."""
+    return packed.rjust(16, b"\0")
+
+
+def _gid(address: IPv4Address | IPv6Address) -> bytes:
+    """A RoCEv2 GID: the IPv6 address, or ::ffff:a.b.c.d."""
+    return address.packed if address.version == 6 else ip_address(f"::ffff:{address}").packed
+
+
+def _v4(octets: bytes) -> IPv4Address:
+    return IPv4Address(octets[12:])

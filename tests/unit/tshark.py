@@ -1,0 +1,32 @@
+"""Wireshark's decoder: what `tshark` shows of frames."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from xml.etree import ElementTree
+
+TSHARK = shutil.which("tshark")
+
+
+def decode(folder: Path, frames: list[bytes]) -> list[dict[str, list[str]]]:
+    """For each frame what tshark shows: field name, values in order."""
+    capture = folder / "frames.pcap"
+    records = b"".join(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in frames)
+    capture.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + records)
+    assert TSHARK is not None
+    command = [TSHARK, "-n", "-r", str(capture), "-T", "pdml"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    packets = []
+    for packet in ElementTree.fromstring(done.stdout).iter("packet"):
+        fields = defaultdict(list)
+        for element in packet.iter():
+            if name := element.get("name"):
+                fields[name].append(element.get("show", ""))
+        packets.append(fields)
+    assert len(packets) == len(frames)
+    return packets

@@ -88,7 +88,7 @@ def read_all(version: DcbxVersion) -> Callable[[bytes], object]:
 def read_if_sound(frame: bytes) -> None:
     try:
         found = lldp.parse(frame)
-    except lldp.FrameError:
+    except lldp.LldpError:
         return
     dcbx.read(DcbxVersion.PUBLISHED, found.pdu.tlvs)
 

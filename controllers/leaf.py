@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from testbed.frames import Mac
-from testbed.frames.lldp import ETHERTYPE, NEAREST_BRIDGE, ChassisId, FrameError, Lldpdu, LldpFrame, PortId, parse
+from testbed.frames.lldp import ETHERTYPE, NEAREST_BRIDGE, ChassisId, Lldpdu, LldpError, LldpFrame, PortId, parse
 from testbed.srv6.controller.manager import Leaf
 
 CLASS_SELECTORS: Mapping[int, int] = {dscp: dscp // 8 for dscp in range(8, 64)}
@@ -197,7 +197,7 @@ class Leaves:
             heard = parse(NEAREST_BRIDGE.octets + frame[6:])  # the group is all that differs
             chassis, far_port = str(heard.pdu.chassis_id), int(str(heard.pdu.port_id))
             far = int(chassis.removeprefix("xoff:"), 16) if chassis.startswith("xoff:") else -1
-        except (FrameError, ValueError):
+        except (LldpError, ValueError):
             far = -1
         switch = self._switches.get(far)
         if far == number or switch is None or far_port not in switch.ports:

@@ -32,7 +32,7 @@ from testbed.frames import Mac, headroom, icmpv6, ipv6, ipv6_options, mac_contro
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Selector
 from testbed.headroom.measurement import Measurer
 from testbed.linux import link_state
-from testbed.linux.dcb import CardState, Found
+from testbed.linux.dcb import NicSettings, SavedSettings
 from testbed.srv6.protocol import advertisement
 from tests import fuzz_lldp
 
@@ -174,7 +174,7 @@ def _headroom(octets: bytes) -> str:
     try:
         frame = headroom.parse(octets, _KEY)
     except headroom.MeasurementFrameError as error:
-        if error.reason is not headroom.Reason.WRONG_TAG:
+        if error.reason is not headroom.MeasurementReason.WRONG_TAG:
             raise
         tagged = octets[: headroom._TAGGED]
         frame = headroom.parse(tagged + headroom._tag(tagged, _KEY), _KEY)
@@ -363,7 +363,7 @@ _WORDS = (
         "'1" + "0" * 400 + "s'",
     ),
 )
-_CARD = Found(0x0A, CardState(bytes(59), bytes(136), frozenset({AppEntry(1, Selector.TCP, 80)})))
+_CARD = SavedSettings(0x0A, NicSettings(bytes(59), bytes(136), frozenset({AppEntry(1, Selector.TCP, 80)})))
 _ANSWER = {"interface": "eth0", "pid": 1, "now_ns": 5, "port": {"link": "up", "counters": {"frames_in": 3}}}
 _LINK = (
     bytes.fromhex("00000100070000004310010000000000") + b"\x09\0\x03\0eth0\0\0\0\0" + b"\x0a\0\x01\0\2\0\0\0\0\x0a\0\0"

@@ -184,7 +184,7 @@ class Target:
         """Raises whatever goes wrong."""
         try:
             found = lldp.parse(frame)
-        except lldp.FrameError as error:
+        except lldp.LldpError as error:
             self.outcomes[f"refused: {error.reason}"] += 1
         else:
             self.outcomes["read"] += 1
@@ -247,7 +247,7 @@ def memory_of(frame: bytes) -> int:
     before, _ = tracemalloc.get_traced_memory()
     try:
         found = lldp.parse(frame)
-    except lldp.FrameError:
+    except lldp.LldpError:
         pass
     else:
         for version in DcbxVersion:
@@ -275,7 +275,7 @@ def arcs_of(frame: bytes) -> set[Arc]:
         found = lldp.parse(frame)
         for version in DcbxVersion:
             dcbx.read(version, found.pdu.tlvs)
-    except lldp.FrameError:
+    except lldp.LldpError:
         pass
     finally:
         sys.settrace(None)

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from testbed.agent.log import RECORD, Own
-from testbed.agent.notes import Notes
+from testbed.agent.handover import Handover
+from testbed.agent.log import RECORD, AgentEvent
 from testbed.agent.pfc import loop
 from testbed.agent.pfc.pause_failsafe import PauseFailsafe
 from testbed.agent.plan import AgentPlan, PortPlan
@@ -31,7 +31,7 @@ _URGENCY, _FORKING, _BEGINNING = loop.URGENCY + 1, loop.URGENCY - 1, loop.URGENC
 
 
 @dataclass(frozen=True)
-class Common:
+class SharedResources:
     """What was made before the parent was forked, and all share."""
 
     program: PortProgram
@@ -43,11 +43,11 @@ class Common:
 
 
 @dataclass(frozen=True)
-class Inherited:
+class NodeResources:
     """What one node's agent and speaker have beside that."""
 
     ring: bpf.Ring
-    notes: Notes
+    notes: Handover
     log: int
     dcbx_log: int
     control: socket.socket
@@ -59,10 +59,10 @@ class Inherited:
     """From the agent to the speaker: what came in, what became congested."""
 
 
-class Parent:
+class AgentSupervisor:
     """The process that all agents come from."""
 
-    def __init__(self, plans: Sequence[AgentPlan], common: Common, each: Sequence[Inherited]) -> None:
+    def __init__(self, plans: Sequence[AgentPlan], common: SharedResources, each: Sequence[NodeResources]) -> None:
         self._plans, self._common, self._each = plans, common, each
         self._waiting = select.epoll()
         self._calls: dict[int, Callable[[], object]] = {}
@@ -114,7 +114,7 @@ class Parent:
 
     def _start(self, index: int) -> None:
         plan, common, own = self._plans[index], self._common, self._each[index]
-        equipment = loop.Equipment(
+        resources = loop.AgentResources(
             common.program,
             own.ring,
             common.timers,
@@ -124,7 +124,7 @@ class Parent:
             own.orders[1].fileno(),
             own.news[0].fileno(),
         )
-        pid = self._fork(lambda: loop.main(plan, equipment))
+        pid = self._fork(lambda: loop.main(plan, resources))
         common.pids[index] = pid
         self._running.add(pid)
         self._wait_for_end(pid, partial(self._died, index))
@@ -133,7 +133,7 @@ class Parent:
         plan, own = self._plans[index], self._each[index]
         if own.speaker is None:
             return
-        equipment = speaker.SpeakerEquipment(
+        resources = speaker.SpeakerResources(
             self._common.program,
             own.notes,
             own.log,
@@ -142,7 +142,7 @@ class Parent:
             own.orders[0].fileno(),
             own.news[1].fileno(),
         )
-        pid = self._fork(lambda: speaker.main(plan, equipment))
+        pid = self._fork(lambda: speaker.main(plan, resources))
         self._common.pids[len(self._plans) + index] = pid
         self._running.add(pid)
         self._wait_for_end(pid, partial(self._speaker_died, index))
@@ -199,7 +199,7 @@ class Parent:
             self._start_speaker(index)
 
     def _note_death(self, index: int, status: int) -> None:
-        record = RECORD.pack(time.monotonic_ns(), Own.AGENT_DIED, self._plans[index].ports[0].slot, 0, status)
+        record = RECORD.pack(time.monotonic_ns(), AgentEvent.AGENT_DIED, self._plans[index].ports[0].slot, 0, status)
         os.write(self._each[index].log, record)
 
     def _dies_too_often(self, who: int) -> bool:

@@ -19,8 +19,8 @@ from contextlib import suppress
 from typing import Any
 
 from testbed.agent import log, query_socket
-from testbed.agent.agent_supervisor import Common, Inherited, Parent
-from testbed.agent.notes import Notes
+from testbed.agent.agent_supervisor import AgentSupervisor, NodeResources, SharedResources
+from testbed.agent.handover import Handover
 from testbed.agent.pfc.port import SHARED
 from testbed.agent.plan import AgentError, AgentPlan
 from testbed.dcbx.settings import DcbxSettings
@@ -51,7 +51,7 @@ class Agents:
         self._timers = memoryview(self._memory).cast("q")
         self._rings: list[bpf.Ring] = []
         self._shared = memoryview(mmap.mmap(-1, SLOTS * SHARED))
-        self._notes = [Notes(len(plan.ports) + (_WAN if plan.wan else 0)) for plan in plans]
+        self._notes = [Handover(len(plan.ports) + (_WAN if plan.wan else 0)) for plan in plans]
         self._logs = [log.new() for _ in plans]
         self._stories = [log.new() for _ in plans]
         self._controls = [_ends() for _ in plans]
@@ -75,7 +75,7 @@ class Agents:
                 for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
                     ours.close()
                 each = [
-                    Inherited(ring, notes, one, dcbx_log, control[1], speaker[1] if speaker else None, orders, news)
+                    NodeResources(ring, notes, one, dcbx_log, control[1], speaker[1] if speaker else None, orders, news)
                     for ring, notes, one, dcbx_log, control, speaker, orders, news in zip(
                         self._rings,
                         self._notes,
@@ -88,8 +88,8 @@ class Agents:
                         strict=True,
                     )
                 ]
-                common = Common(self._program, self._timers, self._shared, self._pids, self._ending[1])
-                Parent(self._plans, common, each).run()
+                common = SharedResources(self._program, self._timers, self._shared, self._pids, self._ending[1])
+                AgentSupervisor(self._plans, common, each).run()
                 code = 0
             except BaseException:
                 traceback.print_exc()

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.linux.port_program import DROP_REASONS
-from testbed.pfc.record import Ignored, Kind
+from testbed.pfc.record import Ignored, PfcEvent
 
 RECORD = struct.Struct("=QHHIq")
 """time_ns, kind, slot, priorities, value."""
 
 
-class Own(enum.IntEnum):
+class AgentEvent(enum.IntEnum):
     """What an agent itself adds to the kinds of `testbed.pfc.record`."""
 
     DROP = 100  # value: reason << 32 | octets
@@ -51,13 +51,15 @@ class Own(enum.IntEnum):
 SR_ITEMS = ("policy", "tunnel", "vpn")
 """The first part of an item's identity in `testbed.srv6.session.items`."""
 _SPANS = {
-    Kind.PAUSE_EXPIRED: "late_ns",
-    Kind.PAUSE_RESTORED: "left_ns",
-    Kind.STORM_DETECTED: "paused_ns",
-    Kind.STORM_ENDED: "lasted_ns",
+    PfcEvent.PAUSE_EXPIRED: "late_ns",
+    PfcEvent.PAUSE_RESTORED: "left_ns",
+    PfcEvent.STORM_DETECTED: "paused_ns",
+    PfcEvent.STORM_ENDED: "lasted_ns",
 }
 """What the value is, where it is a time."""
-_SAID = frozenset({Own.DROP, Own.SEND_FAILED, Own.SR_INSTALLED, Own.SR_REMOVED, Kind.IGNORED})
+_SAID = frozenset(
+    {AgentEvent.DROP, AgentEvent.SEND_FAILED, AgentEvent.SR_INSTALLED, AgentEvent.SR_REMOVED, PfcEvent.IGNORED}
+)
 """Kinds whose value is put into other words than its number."""
 Record = tuple[int, int, int, int, int]
 """time_ns, kind, slot, priorities, value."""
@@ -95,31 +97,31 @@ def in_words(record: Record, ports: dict[int, str]) -> LoggedEvent:
     time_ns, kind, slot, mask, value = record
     priorities = tuple(priority for priority in range(8) if mask >> priority & 1)
     detail: dict[str, Any] = {}
-    name = (Own(kind) if kind >= Own.DROP else Kind(kind)).name.lower()
-    if kind == Own.DROP:
+    name = (AgentEvent(kind) if kind >= AgentEvent.DROP else PfcEvent(kind)).name.lower()
+    if kind == AgentEvent.DROP:
         detail = {"reason": DROP_REASONS[value >> 32 & 3], "octets": value & 0xFFFF_FFFF}
-    elif kind in (Own.QUEUE_STOPPED, Own.FRAME_SENT, Own.TUNNEL_RECEIVED):
+    elif kind in (AgentEvent.QUEUE_STOPPED, AgentEvent.FRAME_SENT, AgentEvent.TUNNEL_RECEIVED):
         detail = {"reaction_ns": value}
-    elif kind == Own.THRESHOLD:
+    elif kind == AgentEvent.THRESHOLD:
         detail = {"shared_cells": value}
-    elif kind == Own.AGENT_DIED:
+    elif kind == AgentEvent.AGENT_DIED:
         detail = {"status": value}
-    elif kind == Own.HEADROOM_MEASURED:
+    elif kind == AgentEvent.HEADROOM_MEASURED:
         detail = {"round_trip_ns": value}
-    elif kind == Own.TUNNEL_XOFF:
+    elif kind == AgentEvent.TUNNEL_XOFF:
         detail = {"after_us": value}
-    elif kind in (Own.SR_INSTALLED, Own.SR_REMOVED):
+    elif kind in (AgentEvent.SR_INSTALLED, AgentEvent.SR_REMOVED):
         detail = {"what": SR_ITEMS[value] if value < len(SR_ITEMS) else value}
-    elif kind == Own.APPLICATIONS_SET:
+    elif kind == AgentEvent.APPLICATIONS_SET:
         detail = {"entries": value}
-    elif kind == Own.SEND_FAILED:
+    elif kind == AgentEvent.SEND_FAILED:
         detail = {"error": os.strerror(value & 0xFFFF)}
-    elif kind == Kind.IGNORED:
+    elif kind == PfcEvent.IGNORED:
         detail = {"reason": list(Ignored)[value].name.lower() if value < len(Ignored) else value}
-    elif kind in (Kind.XOFF_RECEIVED, Kind.XOFF_SENT, Kind.XOFF_REFRESHED):
+    elif kind in (PfcEvent.XOFF_RECEIVED, PfcEvent.XOFF_SENT, PfcEvent.XOFF_REFRESHED):
         detail = {"quanta": value}
     elif kind in _SPANS:
-        detail = {_SPANS[Kind(kind)]: value}
+        detail = {_SPANS[PfcEvent(kind)]: value}
     return LoggedEvent(time_ns, name, ports.get(slot, ""), priorities, detail)
 
 

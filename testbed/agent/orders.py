@@ -18,7 +18,7 @@ LARGEST_ORDER = _FORM.size + FRAME_OCTETS
 DONE = b"."
 
 
-class What(enum.IntEnum):
+class OrderType(enum.IntEnum):
     """What is to be done at a port."""
 
     PFC = 1  # PFC is on for the priorities `mask` and no other
@@ -30,7 +30,7 @@ class What(enum.IntEnum):
 
 
 class Order(NamedTuple):
-    what: What
+    type: OrderType
     slot: int
     mask: int = 0
     queue_of: Sequence[int] = (0,) * 8
@@ -38,23 +38,23 @@ class Order(NamedTuple):
     frame: bytes = b""
 
     def encode(self) -> bytes:
-        return _FORM.pack(self.what, self.slot, self.mask, *self.queue_of, *self.sockets) + self.frame
+        return _FORM.pack(self.type, self.slot, self.mask, *self.queue_of, *self.sockets) + self.frame
 
     @classmethod
     def parse(cls, data: bytes) -> Order:
-        what, slot, mask, *numbers = _FORM.unpack_from(data)
-        return cls(What(what), slot, mask, numbers[:8], numbers[8:], data[_FORM.size :])
+        type_, slot, mask, *numbers = _FORM.unpack_from(data)
+        return cls(OrderType(type_), slot, mask, numbers[:8], numbers[8:], data[_FORM.size :])
 
 
 # And the other way: what the speaker is to hear of.
 
 
-class Came(enum.IntEnum):
+class NoticeType(enum.IntEnum):
     MEASUREMENT = 1  # a measurement frame came in; it follows
     XOFF = 2  # the buffer of a priority passed its threshold
     XON = 3  # it has room again
 
 
-CAME = struct.Struct("=BBHQQ")
-"""What, priority, slot, when it came; of a frame also when a PFC frame in its place would have taken effect."""
-LARGEST_CAME = CAME.size + FRAME_OCTETS
+NOTICE = struct.Struct("=BBHQQ")
+"""Type, priority, slot, when it came; of a frame also when a PFC frame in its place would have taken effect."""
+LARGEST_NOTICE = NOTICE.size + FRAME_OCTETS

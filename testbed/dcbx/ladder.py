@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.dcbx import sayings, words
+from testbed.dcbx import log_text, value_text
 from testbed.errors import UsageError
 from testbed.frames.dcbx.values import DcbxVersion
 
@@ -196,7 +196,7 @@ class _Drawing:
             try:
                 self._look_for_tables(line.record)
                 if is_pending:
-                    sayings.event(line.record, None)  # so that it is found here if it is not as it should be
+                    log_text.event(line.record, None)  # so that it is found here if it is not as it should be
                     pendings.append(line)
                 elif line.is_frame("sent"):
                     self._draw(line)
@@ -236,7 +236,7 @@ class _Drawing:
         if is_repeated and not (arrival and arrival.has_effect):
             self._folds.add(line.t_ns, self._names[line.side], is_lost=arrival is None)
         else:
-            says = _cleaned(sayings.frame(line.record, sender.heard))
+            says = _cleaned(log_text.frame(line.record, sender.heard))
             self._add(Arrow(line.t_ns, line.side, says, arrival.t_ns if arrival else None))
         if arrival:
             sender.heard = line.record
@@ -251,7 +251,7 @@ class _Drawing:
             if stranger.last == key and not line.has_effect:
                 self._folds.add(line.t_ns, source, is_lost=False)
             else:
-                said = "; ".join(sayings.frame(line.record, stranger.heard))
+                said = "; ".join(log_text.frame(line.record, stranger.heard))
                 self._note(line, [f"hears {source}, whose sending is not in these logs: {said}"])
             stranger.last, stranger.heard = key, line.record
 
@@ -260,7 +260,7 @@ class _Drawing:
     def _tell(self, line: _Line) -> None:
         record = line.record
         what = record["what"]
-        self._note(line, sayings.event(record, self._last_events.get((line.side, what))))
+        self._note(line, log_text.event(record, self._last_events.get((line.side, what))))
         self._last_events[line.side, what] = record
         if what == "neighbour_lost":
             sender = self._senders[line.side.other]
@@ -276,7 +276,7 @@ class _Drawing:
 
     def _tell_pending(self, lines: list[_Line]) -> None:
         if lines:
-            self._note(lines[0], sayings.pending([line.record for line in lines]))
+            self._note(lines[0], log_text.pending([line.record for line in lines]))
             lines.clear()
 
     def _note(self, line: _Line, says: list[str]) -> None:
@@ -302,7 +302,7 @@ class _Drawing:
 
     def _remarks(self) -> Iterator[str]:
         if self._formats:
-            yield words.DRAFT_LEGEND if DcbxVersion.DRAFT in self._formats else words.LEGEND
+            yield value_text.DRAFT_LEGEND if DcbxVersion.DRAFT in self._formats else value_text.LEGEND
         received = [line for own in self._lines for line in own if line.is_frame("received")]
         if received and not any(line.partner for line in received):
             yield "no frame of one port arrived at the other: are they the two ends of one link?"

@@ -24,7 +24,6 @@ from collections.abc import Iterable
 
 from testbed.dcbx.changes import changes
 from testbed.dcbx.damping import Damping
-from testbed.dcbx.doubts import Doubts
 from testbed.dcbx.events import (
     CrowdChanged,
     Event,
@@ -34,6 +33,7 @@ from testbed.dcbx.events import (
     PeerChanged,
     VersionMismatch,
 )
+from testbed.dcbx.flap_guard import FlapGuard
 from testbed.dcbx.negotiation import Peer, PortState, negotiate
 from testbed.dcbx.neighbours import Heard, Neighbour, Neighbours
 from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
@@ -41,7 +41,7 @@ from testbed.dcbx.transmit import Transmitter
 from testbed.errors import XoffError
 from testbed.frames import dcbx
 from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion
-from testbed.frames.lldp import FrameError, Lldpdu, LldpFrame, parse
+from testbed.frames.lldp import Lldpdu, LldpError, LldpFrame, parse
 from testbed.frames.lldp_tlvs import Unknown
 from testbed.units import Scale
 
@@ -69,7 +69,7 @@ class DcbxPort:
         self._state = negotiate(settings, identity.mac, None, _NOT_RUNNING)
         self._told: PortState | None = None
         self._peer: Peer | None = None
-        self._doubts = Doubts(identity.mac, scale)
+        self._flap_guard = FlapGuard(identity.mac, scale)
         self._damping = Damping(scale)
         self._crowded = False
         self._mismatch = False
@@ -111,7 +111,7 @@ class DcbxPort:
     @property
     def deadline_ns(self) -> int | None:
         """When `expire` has something to do, if no frame comes before."""
-        parts = self._transmitter, self._neighbours, self._doubts, self._damping
+        parts = self._transmitter, self._neighbours, self._flap_guard, self._damping
         times = [part.deadline_ns() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
@@ -167,7 +167,7 @@ class DcbxPort:
         if settings.version is not self._settings.version:
             self._neighbours.read_again(settings.version)
         self._settings = settings
-        self._doubts.forget()
+        self._flap_guard.forget()
         self._settle()
 
     def receive(self, octets: bytes, now_ns: int) -> None:
@@ -193,7 +193,7 @@ class DcbxPort:
         silent = self._neighbours.thin_out(now_ns)
         self._lose(silent, Loss.SILENT)
         self._take_in_what_was_held()
-        doubted_ns = self._doubts.deadline_ns()
+        doubted_ns = self._flap_guard.deadline_ns()
         if lost or silent or self._crowded or (doubted_ns is not None and doubted_ns <= now_ns):
             self._settle()
         self._send()
@@ -206,7 +206,7 @@ class DcbxPort:
     def _read(self, octets: bytes) -> None:
         try:
             frame = parse(octets)
-        except FrameError as error:
+        except LldpError as error:
             self._counters[f"refused.{error.reason}"] += 1
             return
         pdu, identity = frame.pdu, self._identity
@@ -262,12 +262,12 @@ class DcbxPort:
         """Something may have changed: negotiate anew, tell what is new, and send it."""
         peer, absent, speaks = self._look()
         if peer is None:
-            self._doubts.forget()
-        state = negotiate(self._settings, self._identity.mac, peer, absent, self._doubts.kept(self._now_ns))
-        swapped = self._doubts.notice(self._state, state, peer.mac, self._now_ns) if peer else []
+            self._flap_guard.forget()
+        state = negotiate(self._settings, self._identity.mac, peer, absent, self._flap_guard.kept(self._now_ns))
+        swapped = self._flap_guard.notice(self._state, state, peer.mac, self._now_ns) if peer else []
         if swapped:
             self._counters.update(f"swapped.{name}" for name in swapped)
-            state = negotiate(self._settings, self._identity.mac, peer, absent, self._doubts.kept(self._now_ns))
+            state = negotiate(self._settings, self._identity.mac, peer, absent, self._flap_guard.kept(self._now_ns))
         crowded = self._neighbours.are_too_many
         if crowded != self._crowded:
             self._crowded = crowded

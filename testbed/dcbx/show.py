@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from testbed.dcbx import words
+from testbed.dcbx import value_text
 from testbed.dcbx.events import (
     ApplicationsChanged,
     CnChanged,
@@ -36,7 +36,7 @@ from testbed.dcbx.neighbours import Neighbour
 from testbed.dcbx.port import DcbxPort
 from testbed.frames.dcbx import read, values
 from testbed.frames.dcbx.values import AppEntry, DcbxTlvs, DcbxVersion, Ets, EtsRecommendation
-from testbed.frames.lldp import FrameError, parse
+from testbed.frames.lldp import LldpError, parse
 from testbed.frames.lldp_tlvs import Capabilities, Capability, ManagementAddress, Text, TextKind, Tlv
 
 Plain = dict[str, Any]
@@ -154,7 +154,7 @@ def table(by_port: Mapping[str, Mapping[str, Any]]) -> str:
     notes = [f"{name}: {note}" for name, port in by_port.items() for note in _notes(port)]
     ets = {port["version"] for port in by_port.values() if _has_ets(port)}
     if ets:
-        notes.append(words.DRAFT_LEGEND if DcbxVersion.DRAFT in ets else words.LEGEND)
+        notes.append(value_text.DRAFT_LEGEND if DcbxVersion.DRAFT in ets else value_text.LEGEND)
     return "".join(f"{line}\n" for line in [*_aligned([heads, *told]), *notes])
 
 
@@ -166,11 +166,11 @@ def _row(port: str, name: str, feature: Mapping[str, Any]) -> Sequence[str] | No
     is_run = feature["oper"] is not None or feature["pending"]
     return (
         port,
-        words.NAMES[name],
-        *(words.value(name, value) for value in told),
-        _both(words.yes_no(feature["willing"]), words.yes_no(feature["remote_willing"])),
-        words.yes_no(feature["pending"] if is_run else None),
-        _both(words.priorities(feature["defended"]), words.priorities(feature["remote_defended"])),
+        value_text.NAMES[name],
+        *(value_text.value(name, value) for value in told),
+        _both(value_text.yes_no(feature["willing"]), value_text.yes_no(feature["remote_willing"])),
+        value_text.yes_no(feature["pending"] if is_run else None),
+        _both(value_text.priorities(feature["defended"]), value_text.priorities(feature["remote_defended"])),
         feature["why"],
     )
 
@@ -224,7 +224,7 @@ def frame_record(octets: bytes, version: DcbxVersion, direction: Direction, now_
     line: Plain = {"t_ns": now_ns, "what": "frame", "direction": direction, "id": f"{zlib.crc32(octets):08x}"}
     try:
         frame = parse(octets)
-    except FrameError as error:
+    except LldpError as error:
         return {**line, "refused": str(error.reason), "why": str(error)}
     pdu = frame.pdu
     reading = read(version, pdu.tlvs)

@@ -57,7 +57,7 @@ _TAGGED = _ETHERNET.size + _FIELDS.size
 _PURPOSE = b"xoffhdrm"  # the same key in another protocol makes other tags
 
 
-class Reason(enum.StrEnum):
+class MeasurementReason(enum.StrEnum):
     """Why a frame is no measurement frame for us; the values are names of counters."""
 
     TOO_SHORT = "too_short"
@@ -73,7 +73,7 @@ class Reason(enum.StrEnum):
 class MeasurementFrameError(XoffError):
     """Octets that are no measurement frame."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: MeasurementReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -121,36 +121,39 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
     """Read a frame as it comes from a port, from the destination on and with or without FCS."""
     if len(data) < LENGTH:
         raise MeasurementFrameError(
-            Reason.TOO_SHORT, f"a frame of {len(data)} octets is no measurement frame, which has {LENGTH}"
+            MeasurementReason.TOO_SHORT, f"a frame of {len(data)} octets is no measurement frame, which has {LENGTH}"
         )
     destination, source, ethertype, found_opcode = _ETHERNET.unpack_from(data)
     if ethertype != ETHERTYPE:
         raise MeasurementFrameError(
-            Reason.NOT_MAC_CONTROL, f"EtherType {ethertype:#06x} is not MAC control, {ETHERTYPE:#06x}"
+            MeasurementReason.NOT_MAC_CONTROL, f"EtherType {ethertype:#06x} is not MAC control, {ETHERTYPE:#06x}"
         )
     if destination != DESTINATION.octets:
         raise MeasurementFrameError(
-            Reason.WRONG_DESTINATION,
+            MeasurementReason.WRONG_DESTINATION,
             f"a MAC control frame to {Mac(destination)} is refused: measurement frames go to {DESTINATION}",
         )
     if found_opcode != opcode:
         raise MeasurementFrameError(
-            Reason.OTHER_OPCODE, f"MAC control opcode {found_opcode:#06x} is not that of measurement, {opcode:#06x}"
+            MeasurementReason.OTHER_OPCODE,
+            f"MAC control opcode {found_opcode:#06x} is not that of measurement, {opcode:#06x}",
         )
     extension, version, kind, sequence, session, *stamps = _FIELDS.unpack_from(data, _ETHERNET.size)
     if extension != EXTENSION:
         raise MeasurementFrameError(
-            Reason.OTHER_EXTENSION, f"MAC control extension {extension.hex('-')} is not ours, {EXTENSION.hex('-')}"
+            MeasurementReason.OTHER_EXTENSION,
+            f"MAC control extension {extension.hex('-')} is not ours, {EXTENSION.hex('-')}",
         )
     if version != VERSION:
         raise MeasurementFrameError(
-            Reason.UNKNOWN_VERSION, f"version {version} of the measurement frame is not known; it is {VERSION} here"
+            MeasurementReason.UNKNOWN_VERSION,
+            f"version {version} of the measurement frame is not known; it is {VERSION} here",
         )
     if kind not in (_REQUEST, _RESPONSE):
-        raise MeasurementFrameError(Reason.UNKNOWN_KIND, f"kind {kind} is neither request nor response")
+        raise MeasurementFrameError(MeasurementReason.UNKNOWN_KIND, f"kind {kind} is neither request nor response")
     if not hmac.compare_digest(data[_TAGGED:LENGTH], _tag(data[:_TAGGED], key)):
         raise MeasurementFrameError(
-            Reason.WRONG_TAG,
+            MeasurementReason.WRONG_TAG,
             f"a measurement frame from {Mac(source)} has the wrong tag: it is forged or damaged, "
             "or the other end has another key",
         )

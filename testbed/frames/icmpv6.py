@@ -24,7 +24,7 @@ from testbed.frames.ipv6 import (
     Header,
     Packet,
     PacketError,
-    Reason,
+    PacketReason,
     addresses,
     check_bits,
     headers,
@@ -98,16 +98,20 @@ class Echo:
 def parse(source: IPv6Address, destination: IPv6Address, message: bytes) -> Error | Echo:
     """Read a message that came between these addresses; the destination is the last one of the packet's path."""
     if len(message) < _HEADER.size:
-        raise PacketError(Reason.TOO_SHORT, f"{len(message)} octets are too few for an ICMPv6 message, which has 8")
+        raise PacketError(
+            PacketReason.TOO_SHORT, f"{len(message)} octets are too few for an ICMPv6 message, which has 8"
+        )
     if (found := _sum(source, destination, message)) != 0xFFFF:
-        raise PacketError(Reason.BAD_CHECKSUM, f"the ICMPv6 checksum is wrong: the sum is {found:#06x}, not 0xffff")
+        raise PacketError(
+            PacketReason.BAD_CHECKSUM, f"the ICMPv6 checksum is wrong: the sum is {found:#06x}, not 0xffff"
+        )
     kind, code, _, value = _HEADER.unpack_from(message)
     if kind in (EchoType.REQUEST, EchoType.REPLY) and code == 0:
         return Echo(EchoType(kind), value >> 16, value & 0xFFFF, message[_HEADER.size :])
     if kind in ErrorType.__members__.values():
         return Error(ErrorType(kind), code, value, message[_HEADER.size :])
     raise PacketError(
-        Reason.ICMP_TYPE_NOT_KNOWN, f"ICMPv6 type {kind}, code {code} is neither an echo nor an error known here"
+        PacketReason.ICMP_TYPE_NOT_KNOWN, f"ICMPv6 type {kind}, code {code} is neither an echo nor an error known here"
     )
 
 

@@ -54,7 +54,7 @@ _HEADER = struct.Struct("!IHBB16s16s")
 _LENGTH = struct.Struct("!H")
 
 
-class Reason(enum.StrEnum):
+class PacketReason(enum.StrEnum):
     """Why octets are not the packet that they should be; the values are names of counters."""
 
     TOO_SHORT = "too_short"
@@ -84,7 +84,7 @@ class Problem:
 class PacketError(XoffError):
     """Octets that cannot be read as what they should be."""
 
-    def __init__(self, reason: Reason, message: str, problem: Problem | None = None) -> None:
+    def __init__(self, reason: PacketReason, message: str, problem: Problem | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.problem = problem
@@ -155,14 +155,15 @@ class Header:
 def whole(data: bytes) -> bytes:
     """The packet in `data`, from its first octet to the end of its payload; PacketError if it is not all there."""
     if len(data) < HEADER_OCTETS:
-        raise PacketError(Reason.TOO_SHORT, f"{len(data)} octets are too few for an IPv6 header, which has 40")
+        raise PacketError(PacketReason.TOO_SHORT, f"{len(data)} octets are too few for an IPv6 header, which has 40")
     if data[0] >> 4 != 6:
-        raise PacketError(Reason.NOT_IPV6, f"version {data[0] >> 4} is not IPv6")
+        raise PacketError(PacketReason.NOT_IPV6, f"version {data[0] >> 4} is not IPv6")
     (length,) = _LENGTH.unpack_from(data, _PAYLOAD_LENGTH_AT)
     end = HEADER_OCTETS + length
     if len(data) < end:
         raise PacketError(
-            Reason.TRUNCATED, f"the payload has {length} octets, and only {len(data) - HEADER_OCTETS} of them came"
+            PacketReason.TRUNCATED,
+            f"the payload has {length} octets, and only {len(data) - HEADER_OCTETS} of them came",
         )
     return data if len(data) == end else data[:end]
 
@@ -181,14 +182,14 @@ def headers(packet: bytes) -> Iterator[Header]:
     while (protocol := packet[named_at]) in EXTENSIONS:
         if protocol == HOP_BY_HOP and start != HEADER_OCTETS:
             raise PacketError(
-                Reason.HOP_BY_HOP_NOT_FIRST,
+                PacketReason.HOP_BY_HOP_NOT_FIRST,
                 f"hop-by-hop options stand at octet {start}; they may only follow the IPv6 header",
                 Problem(1, named_at),  # RFC 8200, section 4: as an unrecognised Next Header
             )
         end = start + 8 * (packet[start + 1] + 1) if start + 8 <= len(packet) else start + 8
         if end > len(packet):
             raise PacketError(
-                Reason.HEADER_TOO_LONG,
+                PacketReason.HEADER_TOO_LONG,
                 f"the extension header of type {protocol} at octet {start} would end at {end}, "
                 f"and the packet ends at {len(packet)}",
             )

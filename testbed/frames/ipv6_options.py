@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from testbed.frames import FieldError
-from testbed.frames.ipv6 import Header, PacketError, Problem, Reason, check_bits
+from testbed.frames.ipv6 import Header, PacketError, PacketReason, Problem, check_bits
 
 PAD1 = 0
 PADN = 1
@@ -65,12 +65,13 @@ class SliceOption:
         """Read the option's data. Flags but S, and what is reserved, are ignored."""
         if len(option.data) != _SLICE.size:
             raise PacketError(
-                Reason.BAD_SLICE_OPTION, f"a slice option has {_SLICE.size} octets of data, not {len(option.data)}"
+                PacketReason.BAD_SLICE_OPTION,
+                f"a slice option has {_SLICE.size} octets of data, not {len(option.data)}",
             )
         flags, context, _, slice_id = _SLICE.unpack(option.data)
         if context != _NETWORK_WIDE:
             raise PacketError(
-                Reason.BAD_SLICE_OPTION,
+                PacketReason.BAD_SLICE_OPTION,
                 f"context type {context} of a slice option is not known; 0 is",
             )
         return cls(slice_id, bool(flags & _STRICT))
@@ -99,7 +100,7 @@ def parse_header(packet: bytes, header: Header) -> Iterator[Option]:
         end = at + 2 + packet[at + 1] if at + 2 <= header.end else header.end + 1
         if end > header.end:
             raise PacketError(
-                Reason.OPTION_TOO_LONG,
+                PacketReason.OPTION_TOO_LONG,
                 f"the option of type {packet[at]:#04x} at octet {at} goes beyond its header's end at {header.end}",
             )
         if packet[at] != PADN:
@@ -115,7 +116,7 @@ def check_known(options: Iterable[Option], known: Collection[int]) -> None:
             # 01: discard; 10 and 11: discard and answer (11 not for multicast, which no SID is).
             problem = None if action == 1 else Problem(2, option.at)
             raise PacketError(
-                Reason.OPTION_NOT_KNOWN,
+                PacketReason.OPTION_NOT_KNOWN,
                 f"the option of type {option.type:#04x} at octet {option.at} is not known, and must not be skipped",
                 problem,
             )
@@ -125,5 +126,5 @@ def find_slice(options: Iterable[Option], option_type: int = SLICE) -> SliceOpti
     """The slice that options name, if any; two slices are an error, even if they are the same."""
     found = [option for option in options if option.type == option_type]
     if len(found) > 1:
-        raise PacketError(Reason.BAD_SLICE_OPTION, f"{len(found)} slice options in one packet; there may be one")
+        raise PacketError(PacketReason.BAD_SLICE_OPTION, f"{len(found)} slice options in one packet; there may be one")
     return SliceOption.parse(found[0]) if found else None

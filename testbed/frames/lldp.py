@@ -11,7 +11,7 @@ and pad the frame to 60 octets; the MAC adds the FCS.
 How strict `parse` is as a receiver:
 
 - The three mandatory TLVs have to be right. What is wrong with one of them, or with the frame, refuses the frame: one
-  FrameError with one Reason, which is the name of a counter.
+  LldpError with one LldpReason, which is the name of a counter.
 - An optional TLV that is wrong is left out and listed in `flaws`, each with a reason; the others count. A length that
   leads beyond the frame ends the reading there.
 - Of port description, names and capabilities the first counts and a repeated one is a flaw. Management addresses and
@@ -48,7 +48,7 @@ _MAC_SUBTYPES = {_CHASSIS_ID: 4, _PORT_ID: 3}
 _NETWORK_ADDRESS_SUBTYPES = {_CHASSIS_ID: 5, _PORT_ID: 4}
 
 
-class Reason(enum.StrEnum):
+class LldpReason(enum.StrEnum):
     """Why a frame is refused as a whole; the values are names of counters."""
 
     NOT_LLDP = "not_lldp"
@@ -61,10 +61,10 @@ class Reason(enum.StrEnum):
     MANDATORY_REPEATED = "mandatory_repeated"
 
 
-class FrameError(XoffError):
+class LldpError(XoffError):
     """Octets that are no LLDP frame for us."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: LldpReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -160,29 +160,29 @@ class LldpFrame:
 def parse(data: bytes) -> LldpFrame:
     """Read a frame as it comes from a port, from the destination on and with or without FCS."""
     if len(data) < _ETHERNET.size:
-        raise FrameError(
-            Reason.TOO_SHORT,
+        raise LldpError(
+            LldpReason.TOO_SHORT,
             f"a frame of {len(data)} octets is cut short: an Ethernet header would end at {_ETHERNET.size}",
         )
     destination, source, ethertype = _ETHERNET.unpack_from(data)
     if ethertype != ETHERTYPE:
-        raise FrameError(Reason.NOT_LLDP, f"EtherType {ethertype:#06x} is not LLDP, {ETHERTYPE:#06x}")
+        raise LldpError(LldpReason.NOT_LLDP, f"EtherType {ethertype:#06x} is not LLDP, {ETHERTYPE:#06x}")
     if destination != NEAREST_BRIDGE.octets:
-        raise FrameError(
-            Reason.WRONG_DESTINATION,
+        raise LldpError(
+            LldpReason.WRONG_DESTINATION,
             f"an LLDP frame to {Mac(destination)} is refused: DCBX uses {NEAREST_BRIDGE} alone",
         )
     longest = _ETHERNET.size + LONGEST_PDU + _FCS
     if len(data) > longest:
-        raise FrameError(Reason.TOO_LONG, f"an LLDP frame of {len(data)} octets is refused: {longest} is the most")
+        raise LldpError(LldpReason.TOO_LONG, f"an LLDP frame of {len(data)} octets is refused: {longest} is the most")
     return LldpFrame(Mac(source), parse_pdu(data[_ETHERNET.size :]))
 
 
 def parse_pdu(octets: bytes) -> Lldpdu:
     """Read what follows the Ethernet header."""
-    chassis, at = _mandatory(octets, 0, _CHASSIS_ID, Reason.BAD_CHASSIS_ID)
-    port, at = _mandatory(octets, at, _PORT_ID, Reason.BAD_PORT_ID)
-    ttl, at = _mandatory(octets, at, _TTL, Reason.BAD_TTL)
+    chassis, at = _mandatory(octets, 0, _CHASSIS_ID, LldpReason.BAD_CHASSIS_ID)
+    port, at = _mandatory(octets, at, _PORT_ID, LldpReason.BAD_PORT_ID)
+    ttl, at = _mandatory(octets, at, _TTL, LldpReason.BAD_TTL)
     tlvs: list[Tlv] = []
     flaws: list[Flaw] = []
     seen = 0  # a bit for each type
@@ -204,7 +204,7 @@ def parse_pdu(octets: bytes) -> Lldpdu:
             break
         if kind <= _TTL:
             message = f"a TLV of type {kind} comes again, where chassis ID, port ID and TTL are over"
-            raise FrameError(Reason.MANDATORY_REPEATED, message)
+            raise LldpError(LldpReason.MANDATORY_REPEATED, message)
         found = read(kind, octets[start:at], bool(seen >> kind & 1))
         seen |= 1 << kind
         if isinstance(found, Flaw):
@@ -215,19 +215,19 @@ def parse_pdu(octets: bytes) -> Lldpdu:
     return Lldpdu(*identity, int.from_bytes(ttl[:2], "big"), tuple(tlvs), tuple(flaws))
 
 
-def _mandatory(octets: bytes, at: int, kind: int, reason: Reason) -> tuple[bytes, int]:
+def _mandatory(octets: bytes, at: int, kind: int, reason: LldpReason) -> tuple[bytes, int]:
     """The information string of the TLV that must be here, and where the next one starts."""
     name, longest = _MANDATORY[kind]
     if len(octets) - at < 2:
-        raise FrameError(reason, f"the LLDPDU ends where its {name} should be")
+        raise LldpError(reason, f"the LLDPDU ends where its {name} should be")
     (head,) = HEAD.unpack_from(octets, at)
     length, start = head & 0x1FF, at + 2
     if head >> 9 != kind:
-        raise FrameError(reason, f"a TLV of type {head >> 9} stands where {name}, type {kind}, should be")
+        raise LldpError(reason, f"a TLV of type {head >> 9} stands where {name}, type {kind}, should be")
     if len(octets) - start < length:
-        raise FrameError(reason, f"the {name} says {length} octets, and {len(octets) - start} are left")
+        raise LldpError(reason, f"the {name} says {length} octets, and {len(octets) - start} are left")
     if not 2 <= length <= longest:
-        raise FrameError(reason, f"the {name} has {length} octets, and has to have 2 to {longest}")
+        raise LldpError(reason, f"the {name} has {length} octets, and has to have 2 to {longest}")
     return octets[start : start + length], start + length
 
 

@@ -53,7 +53,7 @@ _FIELDS = _ETHERNET.size + _OPCODE.size
 _LENGTH = 60
 
 
-class Reason(enum.StrEnum):
+class MacControlReason(enum.StrEnum):
     """Why a frame is not a MAC control frame for us; the values are names of counters."""
 
     TOO_SHORT = "too_short"
@@ -62,10 +62,10 @@ class Reason(enum.StrEnum):
     UNKNOWN_OPCODE = "unknown_opcode"
 
 
-class FrameError(XoffError):
+class MacControlError(XoffError):
     """Octets that are neither PFC nor PAUSE."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: MacControlReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -149,10 +149,12 @@ def parse(data: bytes) -> PfcFrame | PauseFrame:
     _check_length(data, _ETHERNET.size, "an Ethernet header")
     destination, source, ethertype = _ETHERNET.unpack_from(data)
     if ethertype != ETHERTYPE:
-        raise FrameError(Reason.NOT_MAC_CONTROL, f"EtherType {ethertype:#06x} is not MAC control, {ETHERTYPE:#06x}")
+        raise MacControlError(
+            MacControlReason.NOT_MAC_CONTROL, f"EtherType {ethertype:#06x} is not MAC control, {ETHERTYPE:#06x}"
+        )
     if destination != DESTINATION.octets:
-        raise FrameError(
-            Reason.WRONG_DESTINATION,
+        raise MacControlError(
+            MacControlReason.WRONG_DESTINATION,
             f"a MAC control frame to {Mac(destination)} is refused: PFC and PAUSE go to {DESTINATION}",
         )
     _check_length(data, _FIELDS, "a MAC control opcode")
@@ -165,8 +167,8 @@ def parse(data: bytes) -> PfcFrame | PauseFrame:
         _check_length(data, _FIELDS + _PAUSE.size, "a PAUSE frame's field")
         (quanta,) = _PAUSE.unpack_from(data, _FIELDS)
         return PauseFrame(Mac(source), quanta)
-    raise FrameError(
-        Reason.UNKNOWN_OPCODE,
+    raise MacControlError(
+        MacControlReason.UNKNOWN_OPCODE,
         f"MAC control opcode {opcode:#06x} is neither PFC, {PFC_OPCODE:#06x}, nor PAUSE, {PAUSE_OPCODE:#06x}",
     )
 
@@ -193,4 +195,6 @@ def _check_quanta(quanta: int) -> None:
 
 def _check_length(data: bytes, needed: int, what: str) -> None:
     if len(data) < needed:
-        raise FrameError(Reason.TOO_SHORT, f"a frame of {len(data)} octets is cut short: {what} would end at {needed}")
+        raise MacControlError(
+            MacControlReason.TOO_SHORT, f"a frame of {len(data)} octets is cut short: {what} would end at {needed}"
+        )

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 from testbed.frames import FieldError
-from testbed.frames.ipv6 import PacketError, Reason, check_bits
+from testbed.frames.ipv6 import PacketError, PacketReason, check_bits
 
 ROUTING_TYPE = 4
 ROUTING_TYPE_AT = 2
@@ -59,7 +59,7 @@ class Fields:
     def read(cls, data: bytes, start: int = 0) -> Fields:
         """The first 8 octets of a routing header of any type."""
         if len(data) < start + _FIXED.size:
-            raise PacketError(Reason.TOO_SHORT, f"{len(data) - start} octets are too few for a routing header")
+            raise PacketError(PacketReason.TOO_SHORT, f"{len(data) - start} octets are too few for a routing header")
         return cls(*_FIXED.unpack_from(data, start))
 
     @property
@@ -156,20 +156,21 @@ class Srh:
         """Read a header that starts at `start`; what follows it is not looked at."""
         fields = Fields.read(data, start)
         if fields.routing_type != ROUTING_TYPE:
-            raise PacketError(Reason.NOT_SRH, f"routing type {fields.routing_type} is not segment routing, 4")
+            raise PacketError(PacketReason.NOT_SRH, f"routing type {fields.routing_type} is not segment routing, 4")
         end = start + 8 * (fields.extra_length + 1)
         if len(data) < end:
             raise PacketError(
-                Reason.HEADER_TOO_LONG, f"the segment routing header would end at {end}, and the data at {len(data)}"
+                PacketReason.HEADER_TOO_LONG,
+                f"the segment routing header would end at {end}, and the data at {len(data)}",
             )
         if fields.last_entry > fields.max_last_entry:
             raise PacketError(
-                Reason.BAD_LAST_ENTRY,
+                PacketReason.BAD_LAST_ENTRY,
                 f"last entry is {fields.last_entry}, and the header has room for {fields.max_last_entry + 1} segments",
             )
         if fields.segments_left > fields.last_entry + 1:
             raise PacketError(
-                Reason.BAD_SEGMENTS_LEFT,
+                PacketReason.BAD_SEGMENTS_LEFT,
                 f"segments left is {fields.segments_left}, and the last entry is {fields.last_entry}",
             )
         count = fields.last_entry + 1
@@ -203,7 +204,7 @@ def parse_tlvs(octets: bytes) -> Iterator[Tlv]:
         end = at + 2 + octets[at + 1] if at + 2 <= len(octets) else len(octets) + 1
         if end > len(octets):
             raise PacketError(
-                Reason.TLV_TOO_LONG,
+                PacketReason.TLV_TOO_LONG,
                 f"the TLV of type {octets[at]} at octet {at} goes beyond the header, which has {len(octets)} for TLVs",
             )
         if octets[at] != PADN:

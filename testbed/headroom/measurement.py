@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.frames import Mac
-from testbed.frames.headroom import MeasurementFrameError, Reason, Request, check_key, parse
+from testbed.frames.headroom import MeasurementFrameError, MeasurementReason, Request, check_key, parse
 from testbed.headroom.calculation import HeadroomError
 from testbed.headroom.exchange import REMEMBERED_SESSIONS, Ignored, Points, Responder, Series, Settings
 from testbed.headroom.samples import Measurement
@@ -119,7 +119,7 @@ class Measurer:
 
     def receive(
         self, data: bytes, now_ns: int, arrived_ns: int | None = None, effective_ns: int | None = None
-    ) -> Ignored | Reason | None:
+    ) -> Ignored | MeasurementReason | None:
         """Take a frame in; why not, if it had no effect. Answers come with the next poll, which is due at once."""
         self._tick(now_ns)
         arrived = now_ns if arrived_ns is None else arrived_ns
@@ -171,7 +171,7 @@ class Measurer:
     def snapshot(self) -> dict[str, Any]:
         """Every counter as plain data; `ignored` has all reasons, those of damaged and foreign frames too."""
         sent = {"requests": self._counters["requests"], "responses": self._responder.answered}
-        reasons = [*Reason, *Ignored]
+        reasons = [*MeasurementReason, *Ignored]
         return {
             "phase": str(self.status.phase),
             "sent": sent,
@@ -184,7 +184,7 @@ class Measurer:
     def _may_run(self) -> bool:
         return self._ours and self._theirs and self._up
 
-    def _take(self, data: bytes, now_ns: int, arrived_ns: int, effective_ns: int) -> Ignored | Reason | None:
+    def _take(self, data: bytes, now_ns: int, arrived_ns: int, effective_ns: int) -> Ignored | MeasurementReason | None:
         try:
             message = parse(data, self._key, self._settings.opcode)
         except MeasurementFrameError as error:

@@ -1,6 +1,6 @@
 """DCB settings of a network card, over the kernel's DCB netlink (linux/dcbnl.h): ETS, PFC, application priorities.
 
-A card whose driver does not offer them, as all virtual ones, answers EOPNOTSUPP; then there is no `DcbCard`. What was
+A card whose driver does not offer them, as all virtual ones, answers EOPNOTSUPP; then there is no `DcbNic`. What was
 there before is kept, and handed out before anything is changed, so that `restore` leaves the card as it was found, also
 by another process than the one that changed it. Written are only those fields that DCBX
 negotiates. Nothing here decides what is written.
@@ -49,7 +49,7 @@ class NoDcb(DcbError):
 
 
 @dataclass(frozen=True)
-class CardState:
+class NicSettings:
     """What a card is set to; None: its driver does not know this."""
 
     ets: bytes | None  # struct ieee_ets
@@ -58,14 +58,14 @@ class CardState:
 
 
 @dataclass(frozen=True)
-class Found:
+class SavedSettings:
     """What has to be restored: the settings, and who ran DCBX if that was changed."""
 
     mode: int | None
-    state: CardState
+    state: NicSettings
 
 
-class DcbCard:
+class DcbNic:
     """One interface's settings. NoDcb if there are none.
 
     `found` is what the card was set to before an agent that did not restore it. Otherwise it is as it is now, and
@@ -73,14 +73,18 @@ class DcbCard:
     """
 
     def __init__(
-        self, interface: str, ask: Ask, found: Found | None = None, keep: Callable[[Found], None] = lambda _: None
+        self,
+        interface: str,
+        ask: Ask,
+        found: SavedSettings | None = None,
+        keep: Callable[[SavedSettings], None] = lambda _: None,
     ) -> None:
         self._interface = interface
         self._ask = ask
         mode = self._foreign_mode()
         self._now = self._read()
         if found is None:
-            found = Found(mode, self._now)
+            found = SavedSettings(mode, self._now)
             keep(found)
         self._mode, self._before = mode if found.mode is None else found.mode, found.state
         if mode is not None:
@@ -90,7 +94,7 @@ class DcbCard:
             self._restore_settings()
 
     @property
-    def state(self) -> CardState:
+    def state(self) -> NicSettings:
         return self._now
 
     def set_ets(self, ets: Ets | None) -> None:
@@ -174,7 +178,7 @@ class DcbCard:
         if _single(answer, _MODE):
             raise DcbError(f"{what}: the driver of {self._interface} refuses mode {mode:#04x}")
 
-    def _read(self) -> CardState:
+    def _read(self) -> NicSettings:
         answer = self._request(_GET, _IEEE_GET, b"", "reading DCB settings")
         parts = {kind: value for kind, value in _attributes(_part(answer, _IEEE))}
         ets, pfc = parts.get(_ETS), parts.get(_PFC)
@@ -184,7 +188,7 @@ class DcbCard:
                 selector, priority, protocol = _ENTRY.unpack_from(value)
                 if selector in SELECTORS and priority < 8:
                     entries.add(AppEntry(priority, SELECTORS[selector], protocol))
-        return CardState(
+        return NicSettings(
             ets if ets and len(ets) == ETS_OCTETS else None,
             pfc if pfc and len(pfc) == PFC_OCTETS else None,
             frozenset(entries),
@@ -193,12 +197,12 @@ class DcbCard:
     def _write_ets(self, octets: bytes) -> None:
         if octets != self._now.ets:
             self._change(_IEEE_SET, attribute(_ETS, octets), "setting ETS")
-            self._now = CardState(octets, self._now.pfc, self._now.applications)
+            self._now = NicSettings(octets, self._now.pfc, self._now.applications)
 
     def _write_pfc(self, octets: bytes) -> None:
         if octets != self._now.pfc:
             self._change(_IEEE_SET, attribute(_PFC, octets), "setting PFC")
-            self._now = CardState(self._now.ets, octets, self._now.applications)
+            self._now = NicSettings(self._now.ets, octets, self._now.applications)
 
     def _write_applications(self, entries: frozenset[AppEntry]) -> None:
         now = self._now.applications
@@ -206,7 +210,7 @@ class DcbCard:
             if changed:
                 table = b"".join(attribute(_APPLICATION, octets) for octets in sorted(map(_packed, changed)))
                 self._change(command, attribute(_APPLICATIONS | _NESTED, table), "setting application priorities")
-        self._now = CardState(self._now.ets, self._now.pfc, entries)
+        self._now = NicSettings(self._now.ets, self._now.pfc, entries)
 
     def _change(self, command: int, ieee: bytes, what: str) -> None:
         code = _single(self._request(_SET, command, attribute(_IEEE | _NESTED, ieee), what), _IEEE)

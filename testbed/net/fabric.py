@@ -425,7 +425,7 @@ class Fabric:
         """Where frames have been dropped so far, of any kind, or wait still: their numbers by reason, as counted. None:
         some were lost that nobody counts, by a lost link, a watchdog that emptied a queue, or a new ovs-vswitchd.
         """
-        if self._destroyed or any(kind == log.Own.QUEUE_EMPTIED for _, kind, *_ in self._logged()):
+        if self._destroyed or any(kind == log.AgentEvent.QUEUE_EMPTIED for _, kind, *_ in self._logged()):
             return None
         if any(vswitch.restarts for vswitch in self._vswitches.values()):
             return None

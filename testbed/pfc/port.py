@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, Protocol
 from testbed.frames import Mac
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.pfc import NEVER, PRIORITIES_IN, mask_of
-from testbed.pfc.record import Event, Ignored, Kind, PfcCounters
+from testbed.pfc.record import Event, Ignored, PfcCounters, PfcEvent
 from testbed.pfc.settings import Action, PfcError, PfcSettings, check_priority
 from testbed.pfc.watchdog import Watchdog
 from testbed.pfc.wire import Frames, Readings, pause_ns
@@ -48,13 +48,13 @@ _SOON_NS = 2_000_000
 """After a link came up, the time to the first repetition of XOFF."""
 
 # For hot paths: a name of the module is found quicker than a member of an enum.
-_XOFF_RECEIVED = Kind.XOFF_RECEIVED
-_XON_RECEIVED = Kind.XON_RECEIVED
-_PAUSE_EXPIRED = Kind.PAUSE_EXPIRED
-_XOFF_SENT = Kind.XOFF_SENT
-_XON_SENT = Kind.XON_SENT
-_CONGESTED = Kind.CONGESTED
-_RELIEVED = Kind.RELIEVED
+_XOFF_RECEIVED = PfcEvent.XOFF_RECEIVED
+_XON_RECEIVED = PfcEvent.XON_RECEIVED
+_PAUSE_EXPIRED = PfcEvent.PAUSE_EXPIRED
+_XOFF_SENT = PfcEvent.XOFF_SENT
+_XON_SENT = PfcEvent.XON_SENT
+_CONGESTED = PfcEvent.CONGESTED
+_RELIEVED = PfcEvent.RELIEVED
 
 
 class Timers(Protocol):
@@ -221,7 +221,7 @@ class PfcPort:
         again = mask & self._announced
         self._announced |= mask
         if again:
-            self._events.append((now_ns, Kind.XOFF_REFRESHED, again, self._settings.pause_quanta))
+            self._events.append((now_ns, PfcEvent.XOFF_REFRESHED, again, self._settings.pause_quanta))
         if mask != again:  # after a storm the far end has to be told anew
             self._events.append((now_ns, _XOFF_SENT, mask ^ again, self._settings.pause_quanta))
         return self._xoff[mask]
@@ -245,7 +245,7 @@ class PfcPort:
         cancelled = self.paused_mask & off
         if cancelled:
             self._unpause(cancelled)
-            self._events.append((now_ns, Kind.PAUSE_CANCELLED, cancelled, 0))
+            self._events.append((now_ns, PfcEvent.PAUSE_CANCELLED, cancelled, 0))
         self._settings = settings
         if watchdog_changes:
             self._watchdog = None if settings.watchdog is None else Watchdog(settings.watchdog)
@@ -282,7 +282,7 @@ class PfcPort:
             if self._active >> priority & 1 and until_ns > now_ns:
                 stop |= 1 << priority
                 until_ns = min(until_ns, longest_ns)
-                self._events.append((now_ns, Kind.PAUSE_RESTORED, 1 << priority, until_ns - now_ns))
+                self._events.append((now_ns, PfcEvent.PAUSE_RESTORED, 1 << priority, until_ns - now_ns))
             else:
                 until_ns = NEVER
             self._timers[priority] = until_ns
@@ -311,7 +311,7 @@ class PfcPort:
         paused = self.paused_mask
         if paused:
             self._unpause(paused)
-            self._events.append((now_ns, Kind.PAUSE_CANCELLED, paused, 0))
+            self._events.append((now_ns, PfcEvent.PAUSE_CANCELLED, paused, 0))
         self._announced = 0
         self._timers[_REFRESH] = self._timers[_POLL] = NEVER
         self._obey()
@@ -419,7 +419,7 @@ class PfcPort:
 
     def _ignore(self, ignored: tuple[tuple[Ignored, int, int], ...], now_ns: int) -> None:
         for reason, mask, stopping in ignored:
-            self._events.append((now_ns, Kind.IGNORED, mask, reason))
+            self._events.append((now_ns, PfcEvent.IGNORED, mask, reason))
             if reason is Ignored.STORM and self._watchdog is not None:
                 self._watchdog.xoff(stopping, now_ns)
 
@@ -436,7 +436,7 @@ class PfcPort:
         let_go = self._end_storms(over, now_ns)
         storms = mask_of(priority for priority, _ in found)
         for priority, paused_ns in found:
-            self._events.append((now_ns, Kind.STORM_DETECTED, 1 << priority, paused_ns))
+            self._events.append((now_ns, PfcEvent.STORM_DETECTED, 1 << priority, paused_ns))
         self._unpause(storms)
         self._announced &= ~storms
         if not self._announced:
@@ -451,7 +451,7 @@ class PfcPort:
     def _end_storms(self, over: list[tuple[int, int]], now_ns: int) -> int:
         """Note the storms that the watchdog ended. Returns the queues to resume; with FORWARD they send already."""
         for priority, lasted_ns in over:
-            self._events.append((now_ns, Kind.STORM_ENDED, 1 << priority, lasted_ns))
+            self._events.append((now_ns, PfcEvent.STORM_ENDED, 1 << priority, lasted_ns))
         assert self._watchdog is not None
         return mask_of(priority for priority, _ in over) if self._watchdog.settings.action is Action.DROP else 0
 

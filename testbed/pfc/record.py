@@ -14,10 +14,10 @@ from typing import Any
 from testbed.pfc import PRIORITIES_IN
 
 Event = tuple[int, int, int, int]
-"""now_ns, a Kind, the priorities as a bit mask, and a value that depends on the kind."""
+"""now_ns, a PfcEvent, the priorities as a bit mask, and a value that depends on the kind."""
 
 
-class Kind(enum.IntEnum):
+class PfcEvent(enum.IntEnum):
     """What happened; after the colon, what the value is, where it is not 0."""
 
     XOFF_RECEIVED = 0  # obeyed: quanta
@@ -47,10 +47,10 @@ class Ignored(enum.IntEnum):
     STORM = 6
 
 
-_IGNORED = int(Kind.IGNORED)
+_IGNORED = int(PfcEvent.IGNORED)
 _OF_PRIORITIES = (Ignored.NOT_ENABLED, Ignored.STORM)
-_STARTS = frozenset({Kind.XOFF_RECEIVED, Kind.PAUSE_RESTORED})
-_ENDS = frozenset({Kind.XON_RECEIVED, Kind.PAUSE_EXPIRED, Kind.PAUSE_CANCELLED, Kind.STORM_DETECTED})
+_STARTS = frozenset({PfcEvent.XOFF_RECEIVED, PfcEvent.PAUSE_RESTORED})
+_ENDS = frozenset({PfcEvent.XON_RECEIVED, PfcEvent.PAUSE_EXPIRED, PfcEvent.PAUSE_CANCELLED, PfcEvent.STORM_DETECTED})
 
 
 class PfcCounters:
@@ -59,7 +59,7 @@ class PfcCounters:
     __slots__ = ("_counts", "_frames_ignored", "_ignored", "_paused_ns", "_paused_since")
 
     def __init__(self) -> None:
-        self._counts = [[0] * 8 for _ in Kind]  # by Kind; the one of IGNORED stays 0
+        self._counts = [[0] * 8 for _ in PfcEvent]  # by PfcEvent; the one of IGNORED stays 0
         self._frames_ignored = {reason: 0 for reason in Ignored if reason not in _OF_PRIORITIES}
         self._ignored = {reason: [0] * 8 for reason in _OF_PRIORITIES}
         self._paused_ns = [0] * 8
@@ -79,7 +79,7 @@ class PfcCounters:
                 elif kind in _ENDS and priority in self._paused_since:
                     self._paused_ns[priority] += now_ns - self._paused_since.pop(priority)
 
-    def count(self, kind: Kind, priority: int) -> int:
+    def count(self, kind: PfcEvent, priority: int) -> int:
         """How often this happened to the priority."""
         return self._counts[kind][priority]
 
@@ -97,7 +97,7 @@ class PfcCounters:
 
     def priority(self, priority: int, now_ns: int) -> dict[str, Any]:
         """All counters of a priority, as plain data."""
-        counts = {kind.name.lower(): self._counts[kind][priority] for kind in Kind if kind is not Kind.IGNORED}
+        counts = {kind.name.lower(): self._counts[kind][priority] for kind in PfcEvent if kind is not PfcEvent.IGNORED}
         ignored = {reason.name.lower(): count[priority] for reason, count in self._ignored.items()}
         return {**counts, "ignored": ignored, "paused_ns": self.paused_ns(priority, now_ns)}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from testbed.frames import Mac
-from testbed.frames.mac_control import FrameError, PauseFrame, PfcFrame, parse
+from testbed.frames.mac_control import MacControlError, PauseFrame, PfcFrame, parse
 from testbed.pfc import PRIORITIES_IN
 from testbed.pfc.record import Ignored
 from testbed.units import PFC_QUANTUM_BITS, Rate
@@ -85,7 +85,7 @@ class Readings(dict[bytes, Reading]):
     def _read(self, data: bytes) -> Reading:
         try:
             frame = parse(data)
-        except FrameError as error:
+        except MacControlError as error:
             return Reading(ignored=((Ignored[error.reason.name], 0, 0),))
         if isinstance(frame, PauseFrame):
             return Reading(ignored=((Ignored.GLOBAL_PAUSE, 0, 0),))

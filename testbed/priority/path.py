@@ -31,7 +31,7 @@ class PathPort:
         require_trust(self.settings, self.enabled, self.name)
 
 
-class Kind(enum.StrEnum):
+class DisagreementKind(enum.StrEnum):
     """What two neighbours do not agree about."""
 
     PFC = "pfc"
@@ -46,7 +46,7 @@ class Kind(enum.StrEnum):
 class Disagreement:
     """One difference, told once: at the first place on the first path that has it."""
 
-    kind: Kind
+    kind: DisagreementKind
     port: str  # the first that differs
     before: str  # its neighbour before it on the path
     priorities: tuple[int, ...]  # with PFC, and not protected
@@ -88,7 +88,7 @@ def check_paths(paths: Iterable[Sequence[PathPort]]) -> list[Disagreement]:
 
 @dataclass(frozen=True)
 class _Difference:
-    kind: Kind
+    kind: DisagreementKind
     priorities: Set[int]
     values: Hashable  # what differs, the same in both directions
     text: str
@@ -116,7 +116,7 @@ def _pfc(before: PathPort, port: PathPort) -> Iterator[_Difference]:
     for has, lacks in ((port, before), (before, port)):
         if only := has.enabled - lacks.enabled:
             yield _Difference(
-                Kind.PFC,
+                DisagreementKind.PFC,
                 only,
                 None,
                 f"PFC of {named(only)} is on at {has.name} and off at {lacks.name}, so nothing is lossless between "
@@ -129,7 +129,7 @@ def _trust(before: PathPort, port: PathPort) -> Iterator[_Difference]:
     if one.trust is not other.trust:
         enabled = before.enabled | port.enabled
         yield _Difference(
-            Kind.TRUST,
+            DisagreementKind.TRUST,
             enabled,
             frozenset([_trusts(one), _trusts(other)]),
             f"{port.name} {_trusts(other)}, {before.name} {_trusts(one)}; {_fails(enabled)}: give both the same trust",
@@ -143,7 +143,7 @@ def _port_priority(before: PathPort, port: PathPort) -> Iterator[_Difference]:
         trust = port.settings.trust
         frames = "untagged frames" if trust is Trust.DOT1P else "untagged frames that are not IP"
         yield _Difference(
-            Kind.PORT_PRIORITY,
+            DisagreementKind.PORT_PRIORITY,
             hit,
             (trust, frozenset([one, other])),
             f"{port.name} takes {frames} for priority {other}, {before.name} for {one}; {_fails(hit)}: "
@@ -161,7 +161,7 @@ def _dscp_tables(before: PathPort, port: PathPort) -> Iterator[_Difference]:
     for (one, other), dscps in groups.items():
         hit = {one, other} & enabled
         yield _Difference(
-            Kind.DSCP_TO_DOT1P,
+            DisagreementKind.DSCP_TO_DOT1P,
             hit,
             (tuple(dscps), frozenset([one, other])),
             f"{port.name} maps dscp {_ranges(dscps)} to dot1p {other}, {before.name} to {one}; {_fails(hit)}: "
@@ -178,7 +178,7 @@ def _local_tables(before: PathPort, port: PathPort) -> Iterator[_Difference]:
         hit = {with_pfc for with_pfc in enabled if first[with_pfc] == one or second[with_pfc] == other}
         if one != other and hit:
             yield _Difference(
-                Kind.DOT1P_TO_LOCAL,
+                DisagreementKind.DOT1P_TO_LOCAL,
                 hit,
                 (dot1p, frozenset([one, other])),
                 f"{port.name} puts dot1p {dot1p} into queue {other}, {before.name} into {one}; {_fails(hit)}: "
@@ -202,7 +202,7 @@ def _rewriting(port: PathPort) -> Iterator[_Difference]:
             hit = {dot1p, becomes} & port.enabled
             if becomes != dot1p and hit:
                 yield _Difference(
-                    Kind.REWRITE,
+                    DisagreementKind.REWRITE,
                     hit,
                     what,
                     f"{port.name} rewrites {what}; {_fails(hit)}: let such frames keep their priority on the way",

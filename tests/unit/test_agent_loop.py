@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testbed.agent.orders import CAME, Came
+from testbed.agent.orders import NOTICE, NoticeType
 from testbed.agent.pfc.loop import Loop
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import Arrangement, PortPlan
@@ -136,7 +136,7 @@ class News:
         self._told = told
 
     def send(self, what: bytes) -> None:
-        self._told.append(CAME.unpack_from(what)[0])
+        self._told.append(NOTICE.unpack_from(what)[0])
 
 
 # XOFF and XON in any order
@@ -171,11 +171,11 @@ def test_both_that_wait_are_sent() -> None:
 def test_the_speaker_hears_the_same_as_the_far_end() -> None:
     agent = Agent(tells=True)
     agent.events(XON, XOFF)
-    assert agent.told[-1] == Came.XON
+    assert agent.told[-1] == NoticeType.XON
     agent.told.clear()
     agent.program.congested = True
     agent.events(XOFF, XON)
-    assert agent.told == [Came.XOFF]
+    assert agent.told == [NoticeType.XOFF]
 
 
 def test_a_refresh_for_a_group_that_is_not_congested_sends_xon() -> None:

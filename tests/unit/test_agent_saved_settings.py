@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from testbed.agent.standalone import saved_settings as module
-from testbed.agent.standalone.nic import Card
+from testbed.agent.standalone.nic import Nic
 from testbed.agent.standalone.saved_settings import SavedSettingsError, SavedSettingsFile, decode, encode
 from testbed.dcbx.negotiation import PortState, negotiate
 from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import AppEntry, Ets, Selector
-from testbed.linux.dcb import CardState, Found
+from testbed.linux.dcb import NicSettings, SavedSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab" / "jobs"))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -26,7 +26,7 @@ from test_linux_dcb import Kernel, Modes, everything
 del sys.path[:2]
 
 TABLE = Ets((0, 0, 0, 1, 0, 0, 0, 2), (60, 40, 0, 0, 0, 0, 0, 0), (2, 2, 0, 2, 2, 2, 2, 2))
-FOUND = Found(0x0A, CardState(bytes(59), None, frozenset({AppEntry(1, Selector.TCP, 80)})))
+FOUND = SavedSettings(0x0A, NicSettings(bytes(59), None, frozenset({AppEntry(1, Selector.TCP, 80)})))
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def killed(driver: Driver, name: str = "eth0", index: int = 7) -> list[str]:
     """An agent that changes the card and then is no more; what it reported."""
     said: list[str] = []
     file = SavedSettingsFile(name)
-    Card("eth0", Kernel(driver).ask, said.append, file, index).apply(state())
+    Nic("eth0", Kernel(driver).ask, said.append, file, index).apply(state())
     file.close()
     return said
 
@@ -64,7 +64,7 @@ def test_the_agent_after_a_killed_one_leaves_the_card_as_that_one_had_found_it(p
     assert killed(driver) == []
     assert everything(driver) != before
     said: list[str] = []
-    card = Card("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7)
+    card = Nic("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7)
     assert everything(driver) == before, "what the new agent does not run is not the dead one's any more"
     assert said == ["an agent that was killed had changed the card: it is as that agent had found it"]
     card.apply(state())
@@ -78,14 +78,14 @@ def test_any_number_of_agents_may_be_killed_one_after_the_other(place: Path, dri
     before = everything(driver)
     for _ in range(3):
         killed(driver)
-    assert Card("eth0", Kernel(driver).ask, lambda _: None, SavedSettingsFile("eth0"), 7).restore()
+    assert Nic("eth0", Kernel(driver).ask, lambda _: None, SavedSettingsFile("eth0"), 7).restore()
     assert everything(driver) == before
 
 
 def test_another_interface_of_the_name_has_settings_of_its_own(place: Path, driver: Driver) -> None:
     killed(driver)
     now = everything(driver)
-    card = Card("eth0", Kernel(driver).ask, pytest.fail, SavedSettingsFile("eth0"), 8)
+    card = Nic("eth0", Kernel(driver).ask, pytest.fail, SavedSettingsFile("eth0"), 8)
     assert everything(driver) == now
     assert card.restore()
     assert everything(driver) == now
@@ -100,25 +100,25 @@ def test_names_with_dots_have_files_of_their_own(place: Path, driver: Driver) ->
 def test_who_ran_dcbx_before_is_known_after_a_kill_too(place: Path, driver: Driver) -> None:
     kernel = Modes(driver, 0x0A, can_be_set=True)
     for _ in range(2):
-        card = Card("eth0", kernel.ask, lambda _: None, SavedSettingsFile("eth0"), 7)
+        card = Nic("eth0", kernel.ask, lambda _: None, SavedSettingsFile("eth0"), 7)
         assert kernel.mode == 0x09
     assert card.restore()
     assert kernel.mode == 0x0A
 
 
 def test_a_card_that_is_not_ours_leaves_no_file(place: Path, driver: Driver) -> None:
-    Card("eth0", Modes(driver, 0x0A, can_be_set=False).ask, lambda _: None, SavedSettingsFile("eth0"), 7)
+    Nic("eth0", Modes(driver, 0x0A, can_be_set=False).ask, lambda _: None, SavedSettingsFile("eth0"), 7)
     assert list(place.iterdir()) == []
 
 
 def test_what_cannot_be_restored_is_known_to_the_next_agent_too(place: Path, driver: Driver) -> None:
     before = everything(driver)
     kernel, said = Kernel(driver), list[str]()
-    card = Card("eth0", kernel.ask, said.append, SavedSettingsFile("eth0"), 7)
+    card = Nic("eth0", kernel.ask, said.append, SavedSettingsFile("eth0"), 7)
     card.apply(state())
     kernel.codes = {20: 22}
     assert not card.restore()
-    assert Card("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7).restore()
+    assert Nic("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7).restore()
     assert everything(driver) == before
 
 
@@ -127,7 +127,7 @@ def test_without_a_place_for_the_file_the_agent_works_and_says_what_a_kill_would
 ) -> None:
     monkeypatch.setattr(module, "folders", lambda: [Path("/proc/none/xoff")])
     said: list[str] = []
-    card = Card("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7)
+    card = Nic("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7)
     assert said == [
         "what the card is set to cannot be kept, and a kill leaves it as it is then: /proc/none/xoff cannot be written"
     ]
@@ -168,7 +168,7 @@ def test_another_users_file_is_not_believed(place: Path, monkeypatch: pytest.Mon
 def test_firmware_that_took_over_after_a_kill_gets_its_role_back(place: Path, driver: Driver) -> None:
     killed(driver)
     kernel = Modes(driver, 0x0A, can_be_set=True)
-    card = Card("eth0", kernel.ask, lambda _: None, SavedSettingsFile("eth0"), 7)
+    card = Nic("eth0", kernel.ask, lambda _: None, SavedSettingsFile("eth0"), 7)
     assert kernel.mode == 0x09
     assert card.restore()
     assert kernel.mode == 0x0A
@@ -201,7 +201,7 @@ def test_a_file_that_cannot_be_read_changes_nothing_on_the_card(place: Path, dri
     (path,) = place.iterdir()
     os.truncate(path, 20)
     before, said = everything(driver), list[str]()
-    card = Card("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7)
+    card = Nic("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7)
     assert said == ["what an agent that was killed had found on the card is not known: it is not what an agent writes"]
     assert everything(driver) == before
     assert card.restore()

@@ -20,8 +20,8 @@ from srv6_control import FIGURE_3, MS, SHARED_KEY, S, World, report
 from srv6_kernel import Encap, Kernel, wanted
 
 from testbed.agent import agents
-from testbed.agent.log import SR_ITEMS, Own
-from testbed.agent.notes import Notes
+from testbed.agent.handover import Handover
+from testbed.agent.log import SR_ITEMS, AgentEvent
 from testbed.agent.plan import ControlPlan
 from testbed.agent.wan import sr_agent, sr_notes
 from testbed.agent.wan.kernel_sr import KernelSr
@@ -147,7 +147,7 @@ class R1:
     refuses: str = ""
     """Why tunnels are refused."""
     key: bytes = SHARED_KEY
-    notes: Notes = field(default_factory=lambda: Notes(1 + agents._WAN))
+    notes: Handover = field(default_factory=lambda: Handover(1 + agents._WAN))
 
     def start(self, left: SrNotes | None = None) -> SrAgent:
         """An agent, in place of the one before."""
@@ -166,7 +166,7 @@ class R1:
     def drop(self, tunnel: ReverseTunnel, now_ns: int) -> None:
         self.tunnels.append(f"- {tunnel.pauses}")
 
-    def record(self, now_ns: int, kind: Own, value: int) -> None:
+    def record(self, now_ns: int, kind: AgentEvent, value: int) -> None:
         self.records.append(f"{kind.name} {SR_ITEMS[value]}")
 
     def change(self) -> None:

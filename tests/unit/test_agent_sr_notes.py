@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.agent import agents
-from testbed.agent.notes import Notes
-from testbed.agent.speaker.speaker import Left
+from testbed.agent.handover import Handover
+from testbed.agent.speaker.speaker import SpeakerState
 from testbed.agent.wan.sr_notes import MOST_ITEMS, MOST_OCTETS, Noted, SrNotes
 from testbed.errors import UsageError
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
@@ -92,8 +92,10 @@ def test_the_most_that_may_be_installed_fits_into_the_notes_and_into_a_report() 
     items = [policy(number, more=more) for number in range(1, MOST_ITEMS + 1)]
     noted = Noted("R1", items)
     assert MOST_OCTETS * 0.95 < noted._total <= MOST_OCTETS
-    page = Notes(1 + agents._WAN)
-    left = Left({}, SrNotes(noted.octets, {f"a-name-of-15-{number}": 1000 + number for number in range(MOST_ITEMS)}))
+    page = Handover(1 + agents._WAN)
+    left = SpeakerState(
+        {}, SrNotes(noted.octets, {f"a-name-of-15-{number}": 1000 + number for number in range(MOST_ITEMS)})
+    )
     page.write(left)
     assert page.read() == left
     bound = [Sid("R1", item.intent.binding_sid, Kind.END_B6_ENCAPS) for item in items if item.intent.binding_sid]

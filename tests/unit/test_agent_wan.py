@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from testbed.agent.log import Own
-from testbed.agent.orders import Order, What
+from testbed.agent.log import AgentEvent
+from testbed.agent.orders import Order, OrderType
 from testbed.agent.plan import AgentPlan, Arrangement, ControlPlan, PortPlan, SliceQueues, WanPlan
 from testbed.agent.wan.sr_notes import Noted, SrNotes
 from testbed.agent.wan.wan_agent import Services, WanAgent
@@ -92,7 +92,7 @@ class Edge:
     data: socket.socket
     sent: list[bytes]
     orders: list[Order]
-    records: list[tuple[Own, int, int]]
+    records: list[tuple[AgentEvent, int, int]]
     told: list[Pause | OwnTunnel]
     requests: list[Message]
     """Of the kernel."""
@@ -124,7 +124,7 @@ class Edge:
         """Slot and the times in quanta of each order since the last call."""
         found = []
         for order in self.orders:
-            assert order.what is What.OBEY
+            assert order.type is OrderType.OBEY
             frame = mac_control.parse(order.frame)
             assert isinstance(frame, PfcFrame)
             found.append((order.slot, dict(frame.changes())))
@@ -204,7 +204,12 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
             directory=tuple(knows),
             learned_refresh=QUIET,
         )
-        buffer, orders, records, requests = Buffer(), list[Order](), list[tuple[Own, int, int]](), list[Message]()
+        buffer, orders, records, requests = (
+            Buffer(),
+            list[Order](),
+            list[tuple[AgentEvent, int, int]](),
+            list[Message](),
+        )
         buffer.congested.update(congested)
         means = Services(
             buffer,  # type: ignore[arg-type]
@@ -247,7 +252,7 @@ def test_congestion_of_a_port_goes_into_its_tunnel_and_so_does_its_end(make: Mak
     assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
     edge.agent.congested(WAN, 3, False, 0, 0)
     assert edge.said() == ["xon 3 to fd00:5:1:10::"]
-    assert edge.records == [(Own.TUNNEL_XOFF, WAN, 8), (Own.TUNNEL_XON, WAN, 8)]
+    assert edge.records == [(AgentEvent.TUNNEL_XOFF, WAN, 8), (AgentEvent.TUNNEL_XON, WAN, 8)]
     assert edge.agent.deadline_ns == NEVER
 
 
@@ -375,8 +380,8 @@ def test_a_learned_tunnel_asks_for_room_before_it_repeats_and_logs_the_port_that
     edge.buffer.relieved.add((WAN, 3))
     edge.agent.expire(MS + 2 * QUIET.interval_ns)
     assert edge.said() == ["xon 3 to fd00:5:1:10::"]
-    kinds = [(kind, slot) for kind, slot, _ in edge.records if kind != Own.TUNNEL_LEARNED]
-    assert kinds == [(Own.TUNNEL_XOFF, WAN), (Own.TUNNEL_REFRESH, WAN), (Own.TUNNEL_XON, WAN)]
+    kinds = [(kind, slot) for kind, slot, _ in edge.records if kind != AgentEvent.TUNNEL_LEARNED]
+    assert kinds == [(AgentEvent.TUNNEL_XOFF, WAN), (AgentEvent.TUNNEL_REFRESH, WAN), (AgentEvent.TUNNEL_XON, WAN)]
 
 
 def test_a_learned_tunnel_that_is_forgotten_logs_the_port_that_is_congested(make: Make) -> None:
@@ -385,7 +390,7 @@ def test_a_learned_tunnel_that_is_forgotten_logs_the_port_that_is_congested(make
     edge.agent.congested(WAN, 3, True, MS, MS)
     edge.agent._look_up((), 2 * MS)
     assert edge.said()[-1] == "xon 3 to fd00:5:1:10::"
-    assert edge.records[-1][:2] == (Own.TUNNEL_XON, WAN)
+    assert edge.records[-1][:2] == (AgentEvent.TUNNEL_XON, WAN)
 
 
 def test_a_tunnel_by_an_interface_that_is_not_there_is_refused(make: Make) -> None:
@@ -421,7 +426,7 @@ def test_a_pause_is_obeyed_at_j_and_reported_once_until_it_ends(make: Make) -> N
     assert edge.obeyed() == [(WAN, {3: 0})] * 2
     assert edge.told_of() == ["on 3"]
     assert edge.agent.deadline_ns == NEVER
-    assert {kind for kind, _, _ in edge.records} == {Own.TUNNEL_RECEIVED}
+    assert {kind for kind, _, _ in edge.records} == {AgentEvent.TUNNEL_RECEIVED}
 
 
 def test_a_pause_that_is_not_said_again_ends_by_itself_at_js_own_rate(make: Make) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controllers.leaf import FLOOD, FORWARD, QUEUES, TO_CONTROLLER, Forget, Leaves, Rule, Send
 from testbed.frames import Mac
-from testbed.frames.lldp import ChassisId, FrameError, Lldpdu, LldpFrame, PortId, parse
+from testbed.frames.lldp import ChassisId, Lldpdu, LldpError, LldpFrame, PortId, parse
 
 PORTS = {n: (f"s-eth{n}", True, f"02:00:00:00:0f:0{n}") for n in (1, 2, 3)}
 A, B, ALL = "02:00:00:00:00:0a", "02:00:00:00:00:0b", "ff:ff:ff:ff:ff:ff"
@@ -101,7 +101,7 @@ def test_two_switches_that_are_connected_find_each_other_by_the_frames_that_each
     leaves.connected(1, PORTS, "s1")
     hello = [order for order in leaves.connected(2, PORTS, "s2") if isinstance(order, Send) and order.output == 3]
     assert hello[0].frame[:6] == Mac.parse(GROUP).octets
-    with pytest.raises(FrameError, match="is refused: DCBX uses 01:80:c2:00:00:0e alone"):
+    with pytest.raises(LldpError, match="is refused: DCBX uses 01:80:c2:00:00:0e alone"):
         parse(hello[0].frame)
     leaves.frame(1, 2, frame(A, ALL))  # somebody behind that link, heard before the link was known
     assert leaves.frame(1, 2, hello[0].frame) == []

@@ -41,7 +41,7 @@ from testbed.dcbx.settings import (
     Shares,
 )
 from testbed.dcbx.show import details, frame_record, record, snapshot, table
-from testbed.dcbx.words import NAMES
+from testbed.dcbx.value_text import NAMES
 from testbed.frames import Mac
 from testbed.frames.dcbx import encode, read
 from testbed.frames.dcbx.values import (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import XoffError
 from testbed.frames import FieldError, Mac, mac_control
-from testbed.frames.headroom import MeasurementFrameError, Reason, Request, Response, check_key, parse
+from testbed.frames.headroom import MeasurementFrameError, MeasurementReason, Request, Response, check_key, parse
 
 ASKING = Mac.parse("02:00:00:00:0a:01")
 ANSWERING = Mac.parse("02:00:00:00:0b:02")
@@ -45,7 +45,7 @@ def tag(fields: bytes, key: bytes = b"") -> bytes:
     return hashlib.blake2s(fields, digest_size=8, key=key, person=b"xoffhdrm").digest()
 
 
-def refusal(data: bytes, key: bytes = b"") -> tuple[Reason, str]:
+def refusal(data: bytes, key: bytes = b"") -> tuple[MeasurementReason, str]:
     """Why a frame is refused, as the counter and as the message."""
     with pytest.raises(MeasurementFrameError) as caught:
         parse(data, key)
@@ -78,9 +78,9 @@ def test_a_response_repeats_what_identifies_its_request() -> None:
 
 
 def test_a_receiver_of_pfc_takes_it_for_an_opcode_that_it_does_not_know() -> None:
-    with pytest.raises(mac_control.FrameError) as caught:
+    with pytest.raises(mac_control.MacControlError) as caught:
         mac_control.parse(REQUEST.encode())
-    assert caught.value.reason is mac_control.Reason.UNKNOWN_OPCODE
+    assert caught.value.reason is mac_control.MacControlReason.UNKNOWN_OPCODE
 
 
 def test_another_opcode_can_be_configured() -> None:
@@ -88,7 +88,7 @@ def test_another_opcode_can_be_configured() -> None:
     assert data[14:16] == b"\x0f\x0f"
     assert parse(data, opcode=0x0F0F) == REQUEST
     message = "MAC control opcode 0x0f0f is not that of measurement, 0xfffe"
-    assert refusal(data) == (Reason.OTHER_OPCODE, message)
+    assert refusal(data) == (MeasurementReason.OTHER_OPCODE, message)
 
 
 # The tag
@@ -97,7 +97,7 @@ def test_another_opcode_can_be_configured() -> None:
 @given(messages, keys, keys)
 def test_a_frame_with_another_key_is_refused(message: Request | Response, key: bytes, other: bytes) -> None:
     assume(key != other)
-    assert refusal(message.encode(key), other)[0] is Reason.WRONG_TAG
+    assert refusal(message.encode(key), other)[0] is MeasurementReason.WRONG_TAG
 
 
 @given(messages, keys, st.integers(0, 59), st.integers(1, 255))
@@ -105,18 +105,24 @@ def test_a_damaged_octet_is_always_refused(message: Request | Response, key: byt
     octets = bytearray(message.encode(key))
     octets[place] ^= damage
     reason, _ = refusal(bytes(octets), key)
-    named = {**dict.fromkeys(range(6), Reason.WRONG_DESTINATION), **dict.fromkeys((12, 13), Reason.NOT_MAC_CONTROL)}
-    named |= {**dict.fromkeys((14, 15), Reason.OTHER_OPCODE), **dict.fromkeys((16, 17, 18), Reason.OTHER_EXTENSION)}
-    named |= {19: Reason.UNKNOWN_VERSION}
+    named = {
+        **dict.fromkeys(range(6), MeasurementReason.WRONG_DESTINATION),
+        **dict.fromkeys((12, 13), MeasurementReason.NOT_MAC_CONTROL),
+    }
+    named |= {
+        **dict.fromkeys((14, 15), MeasurementReason.OTHER_OPCODE),
+        **dict.fromkeys((16, 17, 18), MeasurementReason.OTHER_EXTENSION),
+    }
+    named |= {19: MeasurementReason.UNKNOWN_VERSION}
     if place == 20 and octets[20] not in (1, 2):
-        named |= {20: Reason.UNKNOWN_KIND}
-    assert reason is named.get(place, Reason.WRONG_TAG)
+        named |= {20: MeasurementReason.UNKNOWN_KIND}
+    assert reason is named.get(place, MeasurementReason.WRONG_TAG)
 
 
 def test_a_request_that_is_sent_back_as_a_response_is_refused() -> None:
     reflected = REQUEST_FIELDS[:20] + b"\x02" + REQUEST_FIELDS[21:] + tag(REQUEST_FIELDS, KEY)
     assert refusal(reflected, KEY) == (
-        Reason.WRONG_TAG,
+        MeasurementReason.WRONG_TAG,
         "a measurement frame from 02:00:00:00:0a:01 has the wrong tag: it is forged or damaged, "
         "or the other end has another key",
     )
@@ -129,7 +135,7 @@ def test_a_request_that_is_sent_back_as_a_response_is_refused() -> None:
 @pytest.mark.parametrize("length", range(60))
 def test_a_truncated_frame_is_refused(message: Request | Response, fields: bytes, length: int) -> None:
     expected = f"a frame of {length} octets is no measurement frame, which has 60"
-    assert refusal(message.encode()[:length]) == (Reason.TOO_SHORT, expected)
+    assert refusal(message.encode()[:length]) == (MeasurementReason.TOO_SHORT, expected)
 
 
 @given(messages, st.binary(max_size=100))
@@ -148,22 +154,22 @@ def test_reserved_octets_are_ignored_if_they_were_sent_so() -> None:
 @pytest.mark.parametrize(
     ("place", "octets", "reason", "message"),
     [
-        (12, "0800", Reason.NOT_MAC_CONTROL, "EtherType 0x0800 is not MAC control, 0x8808"),
+        (12, "0800", MeasurementReason.NOT_MAC_CONTROL, "EtherType 0x0800 is not MAC control, 0x8808"),
         (
             0,
             "0180c200000e",
-            Reason.WRONG_DESTINATION,
+            MeasurementReason.WRONG_DESTINATION,
             "a MAC control frame to 01:80:c2:00:00:0e is refused: measurement frames go to 01:80:c2:00:00:01",
         ),
-        (14, "0101", Reason.OTHER_OPCODE, "MAC control opcode 0x0101 is not that of measurement, 0xfffe"),
-        (16, "0080c2", Reason.OTHER_EXTENSION, "MAC control extension 00-80-c2 is not ours, 02-58-4f"),
-        (19, "02", Reason.UNKNOWN_VERSION, "version 2 of the measurement frame is not known; it is 1 here"),
-        (20, "03", Reason.UNKNOWN_KIND, "kind 3 is neither request nor response"),
+        (14, "0101", MeasurementReason.OTHER_OPCODE, "MAC control opcode 0x0101 is not that of measurement, 0xfffe"),
+        (16, "0080c2", MeasurementReason.OTHER_EXTENSION, "MAC control extension 00-80-c2 is not ours, 02-58-4f"),
+        (19, "02", MeasurementReason.UNKNOWN_VERSION, "version 2 of the measurement frame is not known; it is 1 here"),
+        (20, "03", MeasurementReason.UNKNOWN_KIND, "kind 3 is neither request nor response"),
     ],
     ids=["IPv4", "LLDP's address", "PFC", "another extension", "version 2", "kind 3"],
 )
 def test_what_is_not_for_us_is_refused_under_its_own_reason(
-    place: int, octets: str, reason: Reason, message: str
+    place: int, octets: str, reason: MeasurementReason, message: str
 ) -> None:
     changed = bytes.fromhex(octets)
     fields = REQUEST_FIELDS[:place] + changed + REQUEST_FIELDS[place + len(changed) :]
@@ -178,7 +184,7 @@ def test_any_octets_are_a_frame_or_refused(head: bytes, rest: bytes, key: bytes)
     try:
         message = parse(head + rest, key)
     except MeasurementFrameError as error:
-        assert error.reason in Reason
+        assert error.reason in MeasurementReason
     else:
         assert parse(message.encode(key), key) == message
 

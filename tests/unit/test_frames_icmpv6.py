@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from testbed.frames import icmpv6, ipv6
 from testbed.frames.icmpv6 import Echo, EchoType, Error, ErrorType
-from testbed.frames.ipv6 import Packet, PacketError, Reason
+from testbed.frames.ipv6 import Packet, PacketError, PacketReason
 
 A, B = IPv6Address("fd00:b::3"), IPv6Address("fd00:a:2:1::")
 INVOKING = Packet(A, B, ipv6.UDP, bytes(8)).encode()
@@ -73,7 +73,7 @@ def test_one_damaged_octet_is_noticed(message: Error | Echo, place: int, damage:
     octets[place % len(octets)] ^= damage
     with pytest.raises(PacketError) as caught:
         icmpv6.parse(A, B, bytes(octets))
-    assert caught.value.reason is Reason.BAD_CHECKSUM
+    assert caught.value.reason is PacketReason.BAD_CHECKSUM
 
 
 def test_a_message_between_others_is_noticed() -> None:
@@ -94,7 +94,7 @@ def test_another_message_is_refused(kind: int, code: int) -> None:
     message = message[:2] + checksum(A, B, message).to_bytes(2) + message[4:]
     with pytest.raises(PacketError) as caught:
         icmpv6.parse(A, B, message)
-    assert caught.value.reason is Reason.ICMP_TYPE_NOT_KNOWN
+    assert caught.value.reason is PacketReason.ICMP_TYPE_NOT_KNOWN
     assert str(caught.value) == f"ICMPv6 type {kind}, code {code} is neither an echo nor an error known here"
 
 
@@ -103,7 +103,7 @@ def test_any_octets_are_a_message_or_refused(message: bytes) -> None:
     try:
         icmpv6.parse(A, B, message)
     except PacketError as error:
-        assert error.reason in {Reason.TOO_SHORT, Reason.BAD_CHECKSUM, Reason.ICMP_TYPE_NOT_KNOWN}
+        assert error.reason in {PacketReason.TOO_SHORT, PacketReason.BAD_CHECKSUM, PacketReason.ICMP_TYPE_NOT_KNOWN}
 
 
 # Answers

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.frames import FieldError, ipv6, ipv6_options
-from testbed.frames.ipv6 import Header, Packet, PacketError, Problem, Reason
+from testbed.frames.ipv6 import Header, Packet, PacketError, PacketReason, Problem
 from testbed.frames.ipv6_options import Option, SliceOption
 
 A, B = IPv6Address("fd00:b::3"), IPv6Address("fd00:a:2:1::")
@@ -71,19 +71,19 @@ def test_a_cut_packet_is_refused(length: int) -> None:
     error = refusal(ipv6.whole, PLAIN[:length])
     if length < 40:
         assert (error.reason, str(error)) == (
-            Reason.TOO_SHORT,
+            PacketReason.TOO_SHORT,
             f"{length} octets are too few for an IPv6 header, which has 40",
         )
     else:
         assert (error.reason, str(error)) == (
-            Reason.TRUNCATED,
+            PacketReason.TRUNCATED,
             f"the payload has 3 octets, and only {length - 40} of them came",
         )
 
 
 def test_another_version_is_refused() -> None:
     error = refusal(Packet.parse, b"\x45" + PLAIN[1:])
-    assert (error.reason, str(error)) == (Reason.NOT_IPV6, "version 4 is not IPv6")
+    assert (error.reason, str(error)) == (PacketReason.NOT_IPV6, "version 4 is not IPv6")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_header_beyond_the_packet_is_refused_when_it_is_reached_and_not_before
     assert next(reached).protocol == ipv6.HOP_BY_HOP
     error = refusal(next, reached)
     assert (error.reason, str(error)) == (
-        Reason.HEADER_TOO_LONG,
+        PacketReason.HEADER_TOO_LONG,
         "the extension header of type 43 at octet 56 would end at 136, and the packet ends at 75",
     )
 
@@ -134,13 +134,13 @@ def test_a_header_beyond_the_packet_is_refused_when_it_is_reached_and_not_before
 @pytest.mark.parametrize("octets", range(8))
 def test_an_extension_header_that_is_not_there_is_not_read(octets: int) -> None:
     packet = Packet(A, B, ipv6.ROUTING, bytes(octets)).encode()
-    assert refusal(walk, packet).reason is Reason.HEADER_TOO_LONG
+    assert refusal(walk, packet).reason is PacketReason.HEADER_TOO_LONG
 
 
 def test_hop_by_hop_options_in_a_wrong_place_are_answered_at_the_octet_that_names_them() -> None:
     packet = Packet(A, B, ipv6.ROUTING, bytes.fromhex("00 00 04 00 00 00 0000") + HBH + ROUTING).encode()
     error = refusal(walk, packet)
-    assert error.reason is Reason.HOP_BY_HOP_NOT_FIRST
+    assert error.reason is PacketReason.HOP_BY_HOP_NOT_FIRST
     assert str(error) == "hop-by-hop options stand at octet 48; they may only follow the IPv6 header"
     assert error.problem == Problem(code=1, pointer=40)
 
@@ -167,7 +167,7 @@ def test_any_octets_are_walked_or_refused(data: bytes, with_header: bool) -> Non
     try:
         found = walk(ipv6.whole(packet))
     except PacketError as error:
-        assert error.reason in Reason
+        assert error.reason in PacketReason
     else:
         assert not found[-1].is_extension
         assert all(one.end == other.start for one, other in pairwise(found))
@@ -204,7 +204,7 @@ def test_what_is_reserved_in_a_slice_option_is_ignored() -> None:
 )
 def test_a_slice_that_cannot_be_told_is_refused(options: list[Option], message: str) -> None:
     error = refusal(ipv6_options.find_slice, options)
-    assert (error.reason, str(error)) == (Reason.BAD_SLICE_OPTION, message)
+    assert (error.reason, str(error)) == (PacketReason.BAD_SLICE_OPTION, message)
 
 
 @pytest.mark.parametrize("octets", range(12))
@@ -231,14 +231,14 @@ def test_an_option_beyond_its_header_is_refused(body: str, message: str | None) 
         assert list(ipv6_options.parse_header(packet, walk(packet)[0])) == []
         return
     error = refusal(list, ipv6_options.parse_header(packet, walk(packet)[0]))
-    assert (error.reason, str(error)) == (Reason.OPTION_TOO_LONG, message)
+    assert (error.reason, str(error)) == (PacketReason.OPTION_TOO_LONG, message)
 
 
 @pytest.mark.parametrize(("kind", "problem"), [(0x40, None), (0x80, Problem(2, 42)), (0xC0, Problem(2, 42))])
 def test_an_option_that_must_be_known_ends_the_packet(kind: int, problem: Problem | None) -> None:
     option = Option(kind, b"", at=42)
     error = refusal(ipv6_options.check_known, [option], [])
-    assert (error.reason, error.problem) == (Reason.OPTION_NOT_KNOWN, problem)
+    assert (error.reason, error.problem) == (PacketReason.OPTION_NOT_KNOWN, problem)
     ipv6_options.check_known([option], [kind])
     ipv6_options.check_known([Option(0x3F, b"")], [])  # first bits 00: to be skipped
 
@@ -268,7 +268,7 @@ def test_any_options_are_read_or_refused_and_nothing_behind_them(body: bytes) ->
     try:
         found = list(ipv6_options.parse_header(packet, walk(packet)[0]))
     except PacketError as error:
-        assert error.reason is Reason.OPTION_TOO_LONG
+        assert error.reason is PacketReason.OPTION_TOO_LONG
     else:
         assert all(packet[option.at] == option.type for option in found)
         assert all(option.at + 2 + len(option.data) <= 40 + len(header) for option in found)

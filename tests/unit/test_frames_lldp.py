@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.frames import FieldError, Mac
-from testbed.frames.lldp import ChassisId, FrameError, Lldpdu, LldpFrame, PortId, Reason, parse, parse_pdu
+from testbed.frames.lldp import ChassisId, Lldpdu, LldpError, LldpFrame, LldpReason, PortId, parse, parse_pdu
 from testbed.frames.lldp_tlvs import (
     Capabilities,
     Capability,
@@ -56,8 +56,8 @@ OPTIONAL: dict[str, tuple[Tlv, str]] = {
 }
 
 
-def refusal(data: bytes) -> tuple[Reason, str]:
-    with pytest.raises(FrameError) as caught:
+def refusal(data: bytes) -> tuple[LldpReason, str]:
+    with pytest.raises(LldpError) as caught:
         parse(data)
     return caught.value.reason, str(caught.value)
 
@@ -142,54 +142,58 @@ def test_a_frame_is_read_as_it_was_built(
 @pytest.mark.parametrize(
     ("octets", "reason", "message"),
     [
-        (b"", Reason.TOO_SHORT, "a frame of 0 octets is cut short: an Ethernet header would end at 14"),
-        (LEAST[:13], Reason.TOO_SHORT, "a frame of 13 octets is cut short: an Ethernet header would end at 14"),
-        (LEAST[:12] + b"\x08\x00" + LEAST[14:], Reason.NOT_LLDP, "EtherType 0x0800 is not LLDP, 0x88cc"),
+        (b"", LldpReason.TOO_SHORT, "a frame of 0 octets is cut short: an Ethernet header would end at 14"),
+        (LEAST[:13], LldpReason.TOO_SHORT, "a frame of 13 octets is cut short: an Ethernet header would end at 14"),
+        (LEAST[:12] + b"\x08\x00" + LEAST[14:], LldpReason.NOT_LLDP, "EtherType 0x0800 is not LLDP, 0x88cc"),
         (
             LEAST[:12] + bytes.fromhex("8100 6000") + LEAST[12:],
-            Reason.NOT_LLDP,
+            LldpReason.NOT_LLDP,
             "EtherType 0x8100 is not LLDP, 0x88cc",
         ),
         (
             bytes.fromhex("0180c2000003") + LEAST[6:],
-            Reason.WRONG_DESTINATION,
+            LldpReason.WRONG_DESTINATION,
             "an LLDP frame to 01:80:c2:00:00:03 is refused: DCBX uses 01:80:c2:00:00:0e alone",
         ),
-        (LEAST.ljust(1519), Reason.TOO_LONG, "an LLDP frame of 1519 octets is refused: 1518 is the most"),
-        (HEAD, Reason.BAD_CHASSIS_ID, "the LLDPDU ends where its chassis ID should be"),
-        (HEAD + b"\x02", Reason.BAD_CHASSIS_ID, "the LLDPDU ends where its chassis ID should be"),
+        (LEAST.ljust(1519), LldpReason.TOO_LONG, "an LLDP frame of 1519 octets is refused: 1518 is the most"),
+        (HEAD, LldpReason.BAD_CHASSIS_ID, "the LLDPDU ends where its chassis ID should be"),
+        (HEAD + b"\x02", LldpReason.BAD_CHASSIS_ID, "the LLDPDU ends where its chassis ID should be"),
         (
             HEAD + END,
-            Reason.BAD_CHASSIS_ID,
+            LldpReason.BAD_CHASSIS_ID,
             "a TLV of type 0 stands where chassis ID, type 1, should be",
         ),
         (
             HEAD + PORT + CHASSIS + TTL,
-            Reason.BAD_CHASSIS_ID,
+            LldpReason.BAD_CHASSIS_ID,
             "a TLV of type 2 stands where chassis ID, type 1, should be",
         ),
         (
             HEAD + b"\x02\x01\x04" + PORT + TTL,
-            Reason.BAD_CHASSIS_ID,
+            LldpReason.BAD_CHASSIS_ID,
             "the chassis ID has 1 octets, and has to have 2 to 256",
         ),
         (
             HEAD + b"\x03\x01\x07" + bytes(256) + PORT + TTL,
-            Reason.BAD_CHASSIS_ID,
+            LldpReason.BAD_CHASSIS_ID,
             "the chassis ID has 257 octets, and has to have 2 to 256",
         ),
-        (LEAST[:20], Reason.BAD_CHASSIS_ID, "the chassis ID says 7 octets, and 4 are left"),
-        (HEAD + CHASSIS, Reason.BAD_PORT_ID, "the LLDPDU ends where its port ID should be"),
-        (HEAD + CHASSIS + TTL, Reason.BAD_PORT_ID, "a TLV of type 3 stands where port ID, type 2, should be"),
-        (HEAD + CHASSIS + CHASSIS, Reason.BAD_PORT_ID, "a TLV of type 1 stands where port ID, type 2, should be"),
-        (HEAD + CHASSIS + b"\x04\x00" + TTL, Reason.BAD_PORT_ID, "the port ID has 0 octets, and has to have 2 to 256"),
-        (HEAD + CHASSIS + PORT + END, Reason.BAD_TTL, "a TLV of type 0 stands where TTL, type 3, should be"),
-        (HEAD + CHASSIS + PORT + b"\x06\x01\x79", Reason.BAD_TTL, "the TTL has 1 octets, and has to have 2 to 511"),
-        (HEAD + CHASSIS + PORT + b"\x06\x02\x00", Reason.BAD_TTL, "the TTL says 2 octets, and 1 are left"),
+        (LEAST[:20], LldpReason.BAD_CHASSIS_ID, "the chassis ID says 7 octets, and 4 are left"),
+        (HEAD + CHASSIS, LldpReason.BAD_PORT_ID, "the LLDPDU ends where its port ID should be"),
+        (HEAD + CHASSIS + TTL, LldpReason.BAD_PORT_ID, "a TLV of type 3 stands where port ID, type 2, should be"),
+        (HEAD + CHASSIS + CHASSIS, LldpReason.BAD_PORT_ID, "a TLV of type 1 stands where port ID, type 2, should be"),
+        (
+            HEAD + CHASSIS + b"\x04\x00" + TTL,
+            LldpReason.BAD_PORT_ID,
+            "the port ID has 0 octets, and has to have 2 to 256",
+        ),
+        (HEAD + CHASSIS + PORT + END, LldpReason.BAD_TTL, "a TLV of type 0 stands where TTL, type 3, should be"),
+        (HEAD + CHASSIS + PORT + b"\x06\x01\x79", LldpReason.BAD_TTL, "the TTL has 1 octets, and has to have 2 to 511"),
+        (HEAD + CHASSIS + PORT + b"\x06\x02\x00", LldpReason.BAD_TTL, "the TTL says 2 octets, and 1 are left"),
         *(
             (
                 LEAST + again,
-                Reason.MANDATORY_REPEATED,
+                LldpReason.MANDATORY_REPEATED,
                 f"a TLV of type {kind} comes again, where chassis ID, port ID and TTL are over",
             )
             for kind, again in ((1, CHASSIS), (2, PORT), (3, TTL))
@@ -197,13 +201,13 @@ def test_a_frame_is_read_as_it_was_built(
     ],
 )
 def test_a_frame_whose_mandatory_part_is_wrong_is_refused_under_its_own_reason(
-    octets: bytes, reason: Reason, message: str
+    octets: bytes, reason: LldpReason, message: str
 ) -> None:
     assert refusal(octets) == (reason, message)
 
 
 def test_reasons_are_names_of_counters() -> None:
-    assert [str(reason) for reason in Reason] == [
+    assert [str(reason) for reason in LldpReason] == [
         "not_lldp",
         "wrong_destination",
         "too_short",
@@ -217,7 +221,7 @@ def test_reasons_are_names_of_counters() -> None:
 
 @pytest.mark.parametrize("length", range(len(LEAST)))
 def test_no_truncation_of_the_mandatory_part_is_read(length: int) -> None:
-    with pytest.raises(FrameError):
+    with pytest.raises(LldpError):
         parse(LEAST[:length])
 
 
@@ -344,8 +348,8 @@ def test_reasons_of_tlvs_are_names_of_counters() -> None:
 def test_any_octets_are_an_lldpdu_or_refused(octets: bytes) -> None:
     try:
         pdu = parse_pdu(octets)
-    except FrameError as error:
-        assert error.reason in Reason
+    except LldpError as error:
+        assert error.reason in LldpReason
     else:
         assert parse_pdu(pdu.encode()) == pdu
 

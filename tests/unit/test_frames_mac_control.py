@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import UsageError, XoffError
 from testbed.frames import FieldError, Mac
-from testbed.frames.mac_control import FrameError, Meaning, PauseFrame, PfcFrame, Reason, parse
+from testbed.frames.mac_control import MacControlError, MacControlReason, Meaning, PauseFrame, PfcFrame, parse
 from testbed.units import Duration, Rate
 
 SOURCE = Mac.parse("02:00:00:00:0a:01")
@@ -53,9 +53,9 @@ pfc_frames = st.builds(PfcFrame, macs, st.integers(0, 0xFF), st.tuples(*[quanta]
 frames = pfc_frames | st.builds(PauseFrame, macs, quanta)
 
 
-def refusal(data: bytes) -> tuple[Reason, str]:
+def refusal(data: bytes) -> tuple[MacControlReason, str]:
     """Why a frame is refused, as the counter and as the message."""
-    with pytest.raises(FrameError) as caught:
+    with pytest.raises(MacControlError) as caught:
         parse(data)
     assert isinstance(caught.value, XoffError)
     return caught.value.reason, str(caught.value)
@@ -139,7 +139,7 @@ def test_a_truncated_frame_is_read_only_if_its_fields_are_whole(octets: bytes, l
         message = f"a frame of {length} octets is cut short: a PFC frame's fields would end at 34"
     else:
         message = f"a frame of {length} octets is cut short: a PAUSE frame's field would end at 18"
-    assert refusal(octets[:length]) == (Reason.TOO_SHORT, message)
+    assert refusal(octets[:length]) == (MacControlReason.TOO_SHORT, message)
 
 
 @given(frames, st.binary(max_size=1500))
@@ -166,38 +166,40 @@ def test_a_vector_without_any_priority_is_legal_and_changes_nothing() -> None:
     [
         (
             XOFF_3[:12] + bytes.fromhex("0800") + XOFF_3[14:],
-            Reason.NOT_MAC_CONTROL,
+            MacControlReason.NOT_MAC_CONTROL,
             "EtherType 0x0800 is not MAC control, 0x8808",
         ),
         (
             XOFF_3[:12] + bytes.fromhex("8100 6000") + XOFF_3[12:],
-            Reason.NOT_MAC_CONTROL,
+            MacControlReason.NOT_MAC_CONTROL,
             "EtherType 0x8100 is not MAC control, 0x8808",
         ),
         (
             bytes.fromhex("0180c200000e") + XOFF_3[6:],
-            Reason.WRONG_DESTINATION,
+            MacControlReason.WRONG_DESTINATION,
             "a MAC control frame to 01:80:c2:00:00:0e is refused: PFC and PAUSE go to 01:80:c2:00:00:01",
         ),
         (
             bytes.fromhex("020000000b01") + PAUSE[6:],
-            Reason.WRONG_DESTINATION,
+            MacControlReason.WRONG_DESTINATION,
             "a MAC control frame to 02:00:00:00:0b:01 is refused: PFC and PAUSE go to 01:80:c2:00:00:01",
         ),
         (
             XOFF_3[:14] + bytes.fromhex("0002") + XOFF_3[16:],
-            Reason.UNKNOWN_OPCODE,
+            MacControlReason.UNKNOWN_OPCODE,
             "MAC control opcode 0x0002 is neither PFC, 0x0101, nor PAUSE, 0x0001",
         ),
     ],
     ids=["IPv4", "VLAN tag", "LLDP's address", "unicast PAUSE", "EPON gate"],
 )
-def test_what_is_not_for_us_is_refused_under_its_own_reason(octets: bytes, reason: Reason, message: str) -> None:
+def test_what_is_not_for_us_is_refused_under_its_own_reason(
+    octets: bytes, reason: MacControlReason, message: str
+) -> None:
     assert refusal(octets) == (reason, message)
 
 
 def test_reasons_are_names_of_counters() -> None:
-    assert [str(reason) for reason in Reason] == [
+    assert [str(reason) for reason in MacControlReason] == [
         "too_short",
         "not_mac_control",
         "wrong_destination",
@@ -209,8 +211,8 @@ def test_reasons_are_names_of_counters() -> None:
 def test_any_octets_are_a_frame_or_refused(data: bytes) -> None:
     try:
         frame = parse(data)
-    except FrameError as error:
-        assert error.reason in Reason
+    except MacControlError as error:
+        assert error.reason in MacControlReason
     else:
         assert parse(frame.encode()) == frame
 
@@ -223,8 +225,8 @@ def test_a_damaged_octet_is_refused_read_or_ignored_as_its_field_demands(
     octets[place] ^= damage
     try:
         found = parse(bytes(octets))
-    except FrameError as error:
-        assert error.reason in Reason
+    except MacControlError as error:
+        assert error.reason in MacControlReason
         assert place in {*range(6), *range(12, 16)}
     else:
         ignored = {16, *range(34, 60)} if isinstance(frame, PfcFrame) else range(18, 60)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.frames import FieldError, srh
-from testbed.frames.ipv6 import PacketError, Reason
+from testbed.frames.ipv6 import PacketError, PacketReason
 from testbed.frames.srh import Fields, Srh, Tlv
 
 R1, R2, R3 = (IPv6Address(f"fd00:a:{n}:1::") for n in (1, 2, 3))
@@ -30,7 +30,7 @@ headers = st.builds(
 )
 
 
-def refusal(data: bytes) -> tuple[Reason, str]:
+def refusal(data: bytes) -> tuple[PacketReason, str]:
     with pytest.raises(PacketError) as caught:
         Srh.parse(data)
     return caught.value.reason, str(caught.value)
@@ -65,7 +65,7 @@ def test_broken_tlvs_do_not_break_the_header() -> None:
     with pytest.raises(PacketError) as caught:
         list(srh.parse_tlvs(header.tlvs))
     assert (caught.value.reason, str(caught.value)) == (
-        Reason.TLV_TOO_LONG,
+        PacketReason.TLV_TOO_LONG,
         "the TLV of type 5 at octet 8 goes beyond the header, which has 16 for TLVs",
     )
 
@@ -78,7 +78,7 @@ def test_a_tlv_ends_with_the_header_or_before_and_its_length_is_there() -> None:
             PacketError, match=f"^the TLV of type 133 at octet {place} goes beyond the header"
         ) as caught:
             list(srh.parse_tlvs(octets))
-        assert caught.value.reason is Reason.TLV_TOO_LONG
+        assert caught.value.reason is PacketReason.TLV_TOO_LONG
 
 
 def test_the_longest_list_has_as_many_segments_as_the_length_has_room_for() -> None:
@@ -105,10 +105,10 @@ def test_tlvs_are_read_as_they_were_built_and_end_on_8_octets(tlvs: list[Tlv]) -
 def test_a_cut_header_is_refused(length: int) -> None:
     reason, message = refusal(KNOWN[:length])
     if length < 8:
-        assert (reason, message) == (Reason.TOO_SHORT, f"{length} octets are too few for a routing header")
+        assert (reason, message) == (PacketReason.TOO_SHORT, f"{length} octets are too few for a routing header")
     else:
         assert (reason, message) == (
-            Reason.HEADER_TOO_LONG,
+            PacketReason.HEADER_TOO_LONG,
             f"the segment routing header would end at 56, and the data at {length}",
         )
 
@@ -116,27 +116,27 @@ def test_a_cut_header_is_refused(length: int) -> None:
 @pytest.mark.parametrize(
     ("data", "reason", "message"),
     [
-        (changed(2, 0), Reason.NOT_SRH, "routing type 0 is not segment routing, 4"),
+        (changed(2, 0), PacketReason.NOT_SRH, "routing type 0 is not segment routing, 4"),
         (
             changed(4, 3),
-            Reason.BAD_LAST_ENTRY,
+            PacketReason.BAD_LAST_ENTRY,
             "last entry is 3, and the header has room for 3 segments",
         ),
-        (changed(3, 4), Reason.BAD_SEGMENTS_LEFT, "segments left is 4, and the last entry is 2"),
+        (changed(3, 4), PacketReason.BAD_SEGMENTS_LEFT, "segments left is 4, and the last entry is 2"),
         (
             bytes.fromhex("8f 00 04 00 00 00 0000"),
-            Reason.BAD_LAST_ENTRY,
+            PacketReason.BAD_LAST_ENTRY,
             "last entry is 0, and the header has room for 0 segments",
         ),
         (
             bytes.fromhex("8f 01 04 00 00 00 0000 0000000000000000"),
-            Reason.BAD_LAST_ENTRY,
+            PacketReason.BAD_LAST_ENTRY,
             "last entry is 0, and the header has room for 0 segments",
         ),
     ],
     ids=["another type", "last entry", "segments left", "empty", "half a segment"],
 )
-def test_a_header_that_does_not_hold_together_is_refused(data: bytes, reason: Reason, message: str) -> None:
+def test_a_header_that_does_not_hold_together_is_refused(data: bytes, reason: PacketReason, message: str) -> None:
     assert refusal(data) == (reason, message)
 
 
@@ -154,7 +154,7 @@ def test_any_octets_are_a_header_or_refused(data: bytes) -> None:
     try:
         header = Srh.parse(data)
     except PacketError as error:
-        assert error.reason in Reason
+        assert error.reason in PacketReason
     else:
         assert data.startswith(header.encode())
 

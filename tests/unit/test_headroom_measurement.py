@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.frames import FieldError, Mac
-from testbed.frames.headroom import Reason, Request, Response, parse
+from testbed.frames.headroom import MeasurementReason, Request, Response, parse
 from testbed.headroom.calculation import HeadroomError, Port, adaptive
 from testbed.headroom.exchange import Ignored, Points, Settings
 from testbed.headroom.measurement import Measurer, Output, Phase
@@ -474,8 +474,8 @@ def test_an_answer_with_another_t1_is_forged() -> None:
 
 def test_an_answer_without_the_key_is_refused_and_the_true_one_counts() -> None:
     port, request = ready_to_be_fooled(b"secret")
-    assert port.receive(answer(request, key=b"guess"), 50) is Reason.WRONG_TAG
-    assert port.receive(answer(request), 60) is Reason.WRONG_TAG
+    assert port.receive(answer(request, key=b"guess"), 50) is MeasurementReason.WRONG_TAG
+    assert port.receive(answer(request), 60) is MeasurementReason.WRONG_TAG
     assert port.receive(answer(request, key=b"secret"), 100) is None
     assert ignored(port) == {"wrong_tag": 2}
 
@@ -488,8 +488,8 @@ def test_a_request_that_comes_back_is_our_own() -> None:
 
 def test_foreign_frames_are_counted_under_the_codecs_reasons() -> None:
     port, request = ready_to_be_fooled()
-    assert port.receive(request.encode()[:59], 10) is Reason.TOO_SHORT
-    assert port.receive(request.encode(opcode=0x0101), 10) is Reason.OTHER_OPCODE
+    assert port.receive(request.encode()[:59], 10) is MeasurementReason.TOO_SHORT
+    assert port.receive(request.encode(opcode=0x0101), 10) is MeasurementReason.OTHER_OPCODE
     assert ignored(port) == {"too_short": 1, "other_opcode": 1}
 
 

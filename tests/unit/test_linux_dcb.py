@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from testbed.agent.standalone.nic import Card
+from testbed.agent.standalone.nic import Nic
 from testbed.dcbx.negotiation import Peer, negotiate
 from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import AppEntry, DcbxTlvs, DcbxVersion, Ets, Pfc, Selector, Tsa, mask
-from testbed.linux.dcb import CardState, DcbCard, DcbError, NoDcb, in_classes
+from testbed.linux.dcb import DcbError, DcbNic, NicSettings, NoDcb, in_classes
 from testbed.linux.netlink import NetlinkError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab" / "jobs"))
@@ -74,12 +74,12 @@ def everything(driver: Driver) -> tuple[bytes, bytes, set[tuple[int, int, int]]]
 
 
 def test_what_a_card_is_set_to_is_read(kernel: Kernel, driver: Driver) -> None:
-    assert DcbCard("eth0", kernel.ask).state == CardState(driver.ets, driver.pfc, frozenset({HIS}))
+    assert DcbNic("eth0", kernel.ask).state == NicSettings(driver.ets, driver.pfc, frozenset({HIS}))
 
 
 def test_only_what_dcbx_negotiates_is_written(kernel: Kernel, driver: Driver) -> None:
     ets, pfc, _ = everything(driver)
-    card = DcbCard("eth0", kernel.ask)
+    card = DcbNic("eth0", kernel.ask)
     card.set_ets(TABLE)
     card.set_pfc(mask([3, 4]))
     card.set_applications(OURS)
@@ -90,7 +90,7 @@ def test_only_what_dcbx_negotiates_is_written(kernel: Kernel, driver: Driver) ->
 
 
 def test_what_is_there_already_is_not_written_again(kernel: Kernel) -> None:
-    card = DcbCard("eth0", kernel.ask)
+    card = DcbNic("eth0", kernel.ask)
     for _ in range(2):
         card.set_ets(TABLE)
         card.set_pfc(8)
@@ -101,7 +101,7 @@ def test_what_is_there_already_is_not_written_again(kernel: Kernel) -> None:
 def test_an_application_of_ours_takes_the_place_of_one_that_was_there_and_gives_it_back(
     kernel: Kernel, driver: Driver
 ) -> None:
-    card = DcbCard("eth0", kernel.ask)
+    card = DcbNic("eth0", kernel.ask)
     card.set_applications((AppEntry(6, HIS.selector, HIS.protocol),))
     assert driver.applications == {(2, 6, 80)}
     card.set_applications(())
@@ -110,7 +110,7 @@ def test_an_application_of_ours_takes_the_place_of_one_that_was_there_and_gives_
 
 def test_restoring_leaves_the_card_as_it_was(kernel: Kernel, driver: Driver) -> None:
     before = everything(driver)
-    card = DcbCard("eth0", kernel.ask)
+    card = DcbNic("eth0", kernel.ask)
     card.set_ets(TABLE)
     card.set_pfc(8)
     card.set_applications(OURS)
@@ -121,7 +121,7 @@ def test_restoring_leaves_the_card_as_it_was(kernel: Kernel, driver: Driver) -> 
 
 def test_one_part_can_be_as_before_while_others_are_ours(kernel: Kernel, driver: Driver) -> None:
     ets, pfc, _ = everything(driver)
-    card = DcbCard("eth0", kernel.ask)
+    card = DcbNic("eth0", kernel.ask)
     card.set_ets(TABLE)
     card.set_pfc(8)
     card.set_ets(None)
@@ -133,17 +133,17 @@ def test_one_part_can_be_as_before_while_others_are_ours(kernel: Kernel, driver:
 def test_a_driver_without_dcb_is_said_to_be_one(kernel: Kernel) -> None:
     kernel.refuses = {22: errno.EOPNOTSUPP, 21: errno.EOPNOTSUPP}
     with pytest.raises(NoDcb, match=r"^the driver of eth0 takes no DCB settings$"):
-        DcbCard("eth0", kernel.ask)
+        DcbNic("eth0", kernel.ask)
 
 
 def test_a_driver_that_knows_settings_but_no_modes_will_do(kernel: Kernel, driver: Driver) -> None:
     kernel.refuses = {22: errno.EOPNOTSUPP}
-    DcbCard("eth0", kernel.ask).set_pfc(4)
+    DcbNic("eth0", kernel.ask).set_pfc(4)
     assert driver.pfc_enabled == 4
 
 
 def test_a_refusal_names_what_was_refused_and_changes_nothing(kernel: Kernel, driver: Driver) -> None:
-    card = DcbCard("eth0", kernel.ask)
+    card = DcbNic("eth0", kernel.ask)
     kernel.codes = {20: errno.EINVAL}
     with pytest.raises(DcbError, match=r"^setting PFC of eth0: Invalid argument$"):
         card.set_pfc(4)
@@ -171,7 +171,7 @@ class Modes(Kernel):
 
 def test_dcbx_is_taken_over_from_firmware_and_given_back(driver: Driver) -> None:
     kernel = Modes(driver, 0x0A, can_be_set=True)
-    card = DcbCard("eth0", kernel.ask)
+    card = DcbNic("eth0", kernel.ask)
     assert kernel.mode == 0x09
     card.restore()
     assert kernel.mode == 0x0A
@@ -179,7 +179,7 @@ def test_dcbx_is_taken_over_from_firmware_and_given_back(driver: Driver) -> None
 
 def test_firmware_that_keeps_dcbx_is_left_alone(driver: Driver) -> None:
     with pytest.raises(NoDcb, match=r"^the firmware of eth0 runs DCBX itself, and does not hand it over$"):
-        DcbCard("eth0", Modes(driver, 0x0A, can_be_set=False).ask)
+        DcbNic("eth0", Modes(driver, 0x0A, can_be_set=False).ask)
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_a_drafts_table_with_no_class_left_cannot_be_given() -> None:
 # The agent's card
 
 
-def card(kernel: Kernel) -> tuple[Card, list[str]]:
+def card(kernel: Kernel) -> tuple[Nic, list[str]]:
     said: list[str] = []
-    return Card("eth0", kernel.ask, said.append), said
+    return Nic("eth0", kernel.ask, said.append), said
 
 
 def state(settings: DcbxSettings, peer: DcbxTlvs | None = None):  # type: ignore[no-untyped-def]

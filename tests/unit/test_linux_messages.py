@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.agent import log
-from testbed.agent.log import Own
+from testbed.agent.log import AgentEvent
 from testbed.ecn.curve import EcnCurve
 from testbed.frames import Mac
 from testbed.linux import links, qdiscs
@@ -20,7 +20,7 @@ from testbed.linux.netlink import attribute, attributes, text, u32
 from testbed.linux.port_program import build
 from testbed.net.port import Port
 from testbed.net.queues import CONTROL_QUEUE, Queues
-from testbed.pfc.record import Ignored, Kind
+from testbed.pfc.record import Ignored, PfcEvent
 from testbed.units import Rate
 
 
@@ -129,24 +129,24 @@ PORTS = {5: "s1-eth1"}
 @pytest.mark.parametrize(
     ("record", "kind", "priorities", "detail"),
     [
-        ((1, Own.DROP, 5, 0b1000, 2 << 32 | 1514), "drop", (3,), {"reason": "threshold", "octets": 1514}),
-        ((1, Own.QUEUE_STOPPED, 5, 0b1000, 36_000), "queue_stopped", (3,), {"reaction_ns": 36_000}),
-        ((1, Own.SEND_FAILED, 5, 0, 19), "send_failed", (), {"error": "No such device"}),
-        ((1, Own.FRAME_SENT, 5, 0b1000, 27_000), "frame_sent", (3,), {"reaction_ns": 27_000}),
-        ((1, Own.THRESHOLD, 5, 0b1000, 80), "threshold", (3,), {"shared_cells": 80}),
-        ((1, Own.AGENT_DIED, 5, 0, 9), "agent_died", (), {"status": 9}),
-        ((1, Own.QUEUE_EMPTIED, 5, 0b1000, 0), "queue_emptied", (3,), {}),
-        ((1, Kind.XOFF_SENT, 5, 0b11000, 65535), "xoff_sent", (3, 4), {"quanta": 65535}),
-        ((1, Kind.PAUSE_EXPIRED, 5, 0b1000, 17_000), "pause_expired", (3,), {"late_ns": 17_000}),
-        ((1, Kind.PAUSE_RESTORED, 5, 0b1000, 10**9), "pause_restored", (3,), {"left_ns": 10**9}),
-        ((1, Kind.STORM_DETECTED, 5, 0b1000, 10**8), "storm_detected", (3,), {"paused_ns": 10**8}),
-        ((1, Kind.STORM_ENDED, 5, 0b1000, 10**8), "storm_ended", (3,), {"lasted_ns": 10**8}),
-        ((1, Kind.RELIEVED, 5, 0b1000, 0), "relieved", (3,), {}),
-        ((1, Kind.IGNORED, 5, 0, Ignored.GLOBAL_PAUSE), "ignored", (), {"reason": "global_pause"}),
-        ((1, Own.SR_INSTALLED, 5, 0, 1), "sr_installed", (), {"what": "tunnel"}),
-        ((1, Own.SR_REMOVED, 5, 0, 2), "sr_removed", (), {"what": "vpn"}),
-        ((1, Own.SR_REMOVED, 5, 0, 3), "sr_removed", (), {"what": 3}),
-        ((1, Kind.IGNORED, 9, 0b100, Ignored.NOT_ENABLED), "ignored", (2,), {"reason": "not_enabled"}),
+        ((1, AgentEvent.DROP, 5, 0b1000, 2 << 32 | 1514), "drop", (3,), {"reason": "threshold", "octets": 1514}),
+        ((1, AgentEvent.QUEUE_STOPPED, 5, 0b1000, 36_000), "queue_stopped", (3,), {"reaction_ns": 36_000}),
+        ((1, AgentEvent.SEND_FAILED, 5, 0, 19), "send_failed", (), {"error": "No such device"}),
+        ((1, AgentEvent.FRAME_SENT, 5, 0b1000, 27_000), "frame_sent", (3,), {"reaction_ns": 27_000}),
+        ((1, AgentEvent.THRESHOLD, 5, 0b1000, 80), "threshold", (3,), {"shared_cells": 80}),
+        ((1, AgentEvent.AGENT_DIED, 5, 0, 9), "agent_died", (), {"status": 9}),
+        ((1, AgentEvent.QUEUE_EMPTIED, 5, 0b1000, 0), "queue_emptied", (3,), {}),
+        ((1, PfcEvent.XOFF_SENT, 5, 0b11000, 65535), "xoff_sent", (3, 4), {"quanta": 65535}),
+        ((1, PfcEvent.PAUSE_EXPIRED, 5, 0b1000, 17_000), "pause_expired", (3,), {"late_ns": 17_000}),
+        ((1, PfcEvent.PAUSE_RESTORED, 5, 0b1000, 10**9), "pause_restored", (3,), {"left_ns": 10**9}),
+        ((1, PfcEvent.STORM_DETECTED, 5, 0b1000, 10**8), "storm_detected", (3,), {"paused_ns": 10**8}),
+        ((1, PfcEvent.STORM_ENDED, 5, 0b1000, 10**8), "storm_ended", (3,), {"lasted_ns": 10**8}),
+        ((1, PfcEvent.RELIEVED, 5, 0b1000, 0), "relieved", (3,), {}),
+        ((1, PfcEvent.IGNORED, 5, 0, Ignored.GLOBAL_PAUSE), "ignored", (), {"reason": "global_pause"}),
+        ((1, AgentEvent.SR_INSTALLED, 5, 0, 1), "sr_installed", (), {"what": "tunnel"}),
+        ((1, AgentEvent.SR_REMOVED, 5, 0, 2), "sr_removed", (), {"what": "vpn"}),
+        ((1, AgentEvent.SR_REMOVED, 5, 0, 3), "sr_removed", (), {"what": 3}),
+        ((1, PfcEvent.IGNORED, 9, 0b100, Ignored.NOT_ENABLED), "ignored", (2,), {"reason": "not_enabled"}),
     ],
 )
 def test_a_logged_record_is_put_into_words(
@@ -160,7 +160,7 @@ def test_a_logged_record_is_put_into_words(
 RECORDS = st.builds(
     lambda time_ns, kind, slot, mask, value: (time_ns, kind, slot, mask, value),
     st.integers(10**9, 2**63),
-    st.sampled_from([*Kind, *Own]),
+    st.sampled_from([*PfcEvent, *AgentEvent]),
     st.sampled_from([5, 9, 11]),
     st.sampled_from([0, 0b1000, 0xFF]),
     st.integers(0, 10) | st.integers(0, 3 << 32 | 9216),
@@ -181,10 +181,10 @@ def test_lines_of_the_event_log_say_the_same_as_words(records: list[log.Record])
 
 def test_a_log_outlives_a_record_cut_short() -> None:
     file = log.new()
-    whole = log.RECORD.pack(7, Kind.XON_SENT, 5, 8, 0)
+    whole = log.RECORD.pack(7, PfcEvent.XON_SENT, 5, 8, 0)
     with open(file, "r+b", buffering=0) as memory:
         memory.write(whole + whole[:5])
-        assert list(log.read(file)) == [(7, Kind.XON_SENT, 5, 8, 0)]
+        assert list(log.read(file)) == [(7, PfcEvent.XON_SENT, 5, 8, 0)]
 
 
 @pytest.mark.packages("clang-14", "llvm-14", "libbpf-dev")

@@ -23,10 +23,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from testbed.errors import UsageError
 from testbed.frames import Mac
-from testbed.frames.mac_control import FrameError, PauseFrame, PfcFrame, Reason, parse
+from testbed.frames.mac_control import MacControlError, MacControlReason, PauseFrame, PfcFrame, parse
 from testbed.pfc import NEVER, PRIORITIES_IN, mask_of
 from testbed.pfc.port import TIMERS, Change, PfcPort
-from testbed.pfc.record import Ignored, Kind
+from testbed.pfc.record import Ignored, PfcEvent
 from testbed.pfc.settings import PfcError, PfcSettings, WatchdogSettings
 from testbed.pfc.wire import MOST_READINGS, Readings
 from testbed.units import Duration, Rate
@@ -121,7 +121,7 @@ def test_enable_bit_0_leaves_a_pause_as_it_is_whatever_the_time_says() -> None:
     for vector, times in ((0, (7,) * 8), (0, (0,) * 8), (1 << 4, (9, 9, 9, 9, 500, 9, 9, 9))):
         assert one.receive(PfcFrame(PEER, vector, times).encode(), 0) == (0, 0)
     assert one.paused_until_ns == {3: 1000 * QUANTUM, 4: 500 * QUANTUM}
-    assert one.drain() == [(0, Kind.XOFF_RECEIVED, P4, 500)]
+    assert one.drain() == [(0, PfcEvent.XOFF_RECEIVED, P4, 500)]
 
 
 def test_one_frame_can_stop_some_priorities_each_for_its_time_and_resume_others() -> None:
@@ -131,9 +131,9 @@ def test_one_frame_can_stop_some_priorities_each_for_its_time_and_resume_others(
     assert one.receive(pfc({0: 7, 1: 9, 2: 0, 3: 9, 5: 7, 6: 0}), 10) == (mask_of((0, 1, 5)), mask_of((2,)))
     assert one.paused_until_ns == {0: 7010, 1: 9010, 3: 9010, 5: 7010}
     assert one.drain() == [
-        (10, Kind.XOFF_RECEIVED, mask_of((0, 5)), 7),
-        (10, Kind.XOFF_RECEIVED, mask_of((1, 3)), 9),
-        (10, Kind.XON_RECEIVED, mask_of((2, 6)), 0),
+        (10, PfcEvent.XOFF_RECEIVED, mask_of((0, 5)), 7),
+        (10, PfcEvent.XOFF_RECEIVED, mask_of((1, 3)), 9),
+        (10, PfcEvent.XON_RECEIVED, mask_of((2, 6)), 0),
     ]
     assert one.expire(7010)[0] == mask_of((0, 5))
     assert one.expire(9010)[0] == mask_of((1, 3))
@@ -142,7 +142,7 @@ def test_one_frame_can_stop_some_priorities_each_for_its_time_and_resume_others(
 def test_xon_for_what_is_not_paused_changes_nothing_but_is_counted() -> None:
     one = port()
     assert one.receive(pfc({3: 0}), 0) == (0, 0)
-    assert one.counters.count(Kind.XON_RECEIVED, 3) == 1
+    assert one.counters.count(PfcEvent.XON_RECEIVED, 3) == 1
 
 
 @pytest.mark.parametrize("quanta", [0, 1000])
@@ -153,8 +153,8 @@ def test_a_priority_without_pfc_is_never_touched_but_counted(quanta: int) -> Non
     assert one.paused_mask == P3
     assert [one.counters.ignored(Ignored.NOT_ENABLED, priority) for priority in range(8)] == [2, 0, 0, 0, 0, 0, 0, 1]
     assert one.drain()[1:] == [
-        (5, Kind.IGNORED, 0b10000001, Ignored.NOT_ENABLED),
-        (6, Kind.IGNORED, 1, Ignored.NOT_ENABLED),
+        (5, PfcEvent.IGNORED, 0b10000001, Ignored.NOT_ENABLED),
+        (6, PfcEvent.IGNORED, 1, Ignored.NOT_ENABLED),
     ]
 
 
@@ -176,7 +176,7 @@ def test_xon_at_the_very_end_of_a_pause_resumes_once() -> None:
     one.receive(pfc({3: 100}), 0)
     assert one.receive(pfc({3: 0}), 100 * QUANTUM) == (0, P3)
     assert one.expire(100 * QUANTUM) == (0, 0, 0)
-    assert one.counters.count(Kind.PAUSE_EXPIRED, 3) == 0
+    assert one.counters.count(PfcEvent.PAUSE_EXPIRED, 3) == 0
 
 
 def test_a_late_wake_up_ends_the_pause_late_and_says_by_how_much() -> None:
@@ -185,8 +185,8 @@ def test_a_late_wake_up_ends_the_pause_late_and_says_by_how_much() -> None:
     one.drain()
     assert one.expire(150 * QUANTUM) == (P3 | P4, 0, 0)
     assert one.drain() == [
-        (150_000, Kind.PAUSE_EXPIRED, P3, 50_000),
-        (150_000, Kind.PAUSE_EXPIRED, P4, 20_000),
+        (150_000, PfcEvent.PAUSE_EXPIRED, P3, 50_000),
+        (150_000, PfcEvent.PAUSE_EXPIRED, P4, 20_000),
     ]
     assert [one.counters.paused_ns(priority, 10**9) for priority in (3, 4)] == [150_000, 150_000]
 
@@ -223,10 +223,10 @@ def test_saying_it_twice_sends_and_counts_nothing_more() -> None:
     one.relieved(P3, 30)
     assert one.relieved(P3, 40) is None
     assert one.drain() == [
-        (10, Kind.CONGESTED, P3, 0),
-        (10, Kind.XOFF_SENT, P3, 65535),
-        (30, Kind.RELIEVED, P3, 0),
-        (30, Kind.XON_SENT, P3, 0),
+        (10, PfcEvent.CONGESTED, P3, 0),
+        (10, PfcEvent.XOFF_SENT, P3, 65535),
+        (30, PfcEvent.RELIEVED, P3, 0),
+        (30, PfcEvent.XON_SENT, P3, 0),
     ]
 
 
@@ -243,7 +243,7 @@ def test_congestion_of_a_priority_without_pfc_sends_nothing() -> None:
     assert one.congested(P4, 0) is None
     assert said(one.congested(P3 | P5, 1)) == {3: 65535}
     assert said(one.relieved(P3 | P4 | P5, 2)) == {3: 0}
-    assert one.counters.count(Kind.CONGESTED, 4) == one.counters.count(Kind.RELIEVED, 4) == 1
+    assert one.counters.count(PfcEvent.CONGESTED, 4) == one.counters.count(PfcEvent.RELIEVED, 4) == 1
 
 
 def test_without_xon_the_far_end_is_left_to_wait() -> None:
@@ -252,7 +252,7 @@ def test_without_xon_the_far_end_is_left_to_wait() -> None:
     assert one.relieved(P3, 10) is None
     assert one.deadline_ns is None
     assert said(one.congested(P3, 20)) == {3: 65535}
-    assert one.counters.count(Kind.XON_SENT, 3) == 0
+    assert one.counters.count(PfcEvent.XON_SENT, 3) == 0
 
 
 @pytest.mark.parametrize("part", [Fraction(1, 2), Fraction(1, 3), Fraction(1, 65535)])
@@ -265,8 +265,8 @@ def test_while_congestion_lasts_xoff_is_repeated_after_a_part_of_its_time(part: 
         assert one.expire(turn * period - 1) == (0, 0, 0)
         assert one.expire(turn * period) == (0, P3, 0)
         assert said(one.refreshed(P3, turn * period)) == {3: 65535}
-    assert one.counters.count(Kind.XOFF_SENT, 3) == 1
-    assert one.counters.count(Kind.XOFF_REFRESHED, 3) == 3
+    assert one.counters.count(PfcEvent.XOFF_SENT, 3) == 1
+    assert one.counters.count(PfcEvent.XOFF_REFRESHED, 3) == 3
 
 
 def test_one_frame_refreshes_all_that_are_congested() -> None:
@@ -337,7 +337,7 @@ ODD = {
 
 
 def test_each_reason_of_the_codec_has_a_counter() -> None:
-    assert {reason.name for reason in Reason} <= {reason.name for reason in Ignored}
+    assert {reason.name for reason in MacControlReason} <= {reason.name for reason in Ignored}
 
 
 @pytest.mark.parametrize(("frame", "reason"), ODD.values(), ids=ODD)
@@ -352,7 +352,7 @@ def test_what_is_no_pfc_frame_changes_a_counter_and_nothing_else(frame: bytes, r
     assert state(one) == before
     assert one.counters.ignored(reason) == 2
     assert sum(one.snapshot(0)["ignored_frames"].values()) == 2
-    assert one.drain() == [(1, Kind.IGNORED, 0, reason), (2, Kind.IGNORED, 0, reason)]
+    assert one.drain() == [(1, PfcEvent.IGNORED, 0, reason), (2, PfcEvent.IGNORED, 0, reason)]
 
 
 def state(one: PfcPort) -> tuple[Any, ...]:
@@ -390,7 +390,7 @@ def test_a_hundred_thousand_damaged_frames_change_nothing_but_counters() -> None
             if isinstance(parse(data), PfcFrame):
                 continue
             expected["global_pause"] += 1
-        except FrameError as error:
+        except MacControlError as error:
             expected[error.reason.value] += 1
         frames += 1
         assert one.receive(data, frames) == (0, 0)
@@ -409,12 +409,12 @@ def test_any_octets_stop_what_they_say_or_are_counted_as_ignored(frames: list[by
         stop, resume = one.receive(data, 0)
         try:
             frame = parse(data)
-        except FrameError:
+        except MacControlError:
             frame = None
         changes = dict(frame.changes()) if isinstance(frame, PfcFrame) else {}
         assert stop == mask_of(priority for priority, quanta in changes.items() if quanta) & ~before
         assert resume == mask_of(priority for priority, quanta in changes.items() if not quanta) & before
-        ignored = [event for event in one.drain() if event[1] == Kind.IGNORED]
+        ignored = [event for event in one.drain() if event[1] == PfcEvent.IGNORED]
         assert len(ignored) == (not isinstance(frame, PfcFrame))
 
 
@@ -440,7 +440,7 @@ def test_switching_off_resumes_what_was_paused_and_sends_xon_for_what_was_conges
     assert (said(change.frame), change.stop, change.resume) == ({4: 0, 5: 0}, 0, P4)
     assert one.paused_until_ns == {3: 1000 * QUANTUM}
     assert one.deadline_ns == 1000 * QUANTUM
-    assert one.drain() == [(500, Kind.PAUSE_CANCELLED, P4, 0), (500, Kind.XON_SENT, P4 | P5, 0)]
+    assert one.drain() == [(500, PfcEvent.PAUSE_CANCELLED, P4, 0), (500, PfcEvent.XON_SENT, P4 | P5, 0)]
     assert one.receive(pfc({4: 9}), 600) == (0, 0)
     assert one.counters.paused_ns(4, 10**6) == 500
 
@@ -664,7 +664,7 @@ def test_a_snapshot_is_plain_data_and_has_the_whole_story() -> None:
         "unknown_opcode": 0,
         "global_pause": 1,
     }
-    nothing = {kind.name.lower(): 0 for kind in Kind if kind is not Kind.IGNORED}
+    nothing = {kind.name.lower(): 0 for kind in PfcEvent if kind is not PfcEvent.IGNORED}
     quiet = {"enabled": False, "paused_until_ns": None, "is_congested": False, "stormed": False, "paused_ns": 0}
     not_ignored = {"ignored": {"not_enabled": 0, "storm": 0}}
     assert snapshot["priorities"] == [
@@ -689,14 +689,14 @@ def test_a_snapshot_tells_congestion_now_from_congestion_ever() -> None:
 def test_events_are_handed_out_once_and_counted_once() -> None:
     one = port()
     one.congested(P3, 0)
-    assert one.counters.count(Kind.CONGESTED, 3) == 1
+    assert one.counters.count(PfcEvent.CONGESTED, 3) == 1
     one.relieved(P3, 1)
     one.congested(P3, 2)
     assert len(one.drain()) == 6
     one.relieved(P3, 3)
     assert len(one.drain()) == 2
     assert one.drain() == []
-    assert one.counters.count(Kind.CONGESTED, 3) == one.counters.count(Kind.RELIEVED, 3) == 2
+    assert one.counters.count(PfcEvent.CONGESTED, 3) == one.counters.count(PfcEvent.RELIEVED, 3) == 2
 
 
 # What a hot path costs
@@ -786,14 +786,14 @@ class Naive:
         self.refresh_at: int | None = None
         self.far_end: dict[int, int] = {}
         self.paused_ns = dict.fromkeys(range(8), 0)
-        self.tally: dict[tuple[Kind, int], int] = {}
+        self.tally: dict[tuple[PfcEvent, int], int] = {}
 
     def later(self, now_ns: int) -> None:
         for priority in self.paused:
             self.paused_ns[priority] += now_ns - self.now
         self.now = now_ns
 
-    def count(self, kind: Kind, priorities: set[int]) -> None:
+    def count(self, kind: PfcEvent, priorities: set[int]) -> None:
         for priority in priorities:
             self.tally[kind, priority] = self.tally.get((kind, priority), 0) + 1
 
@@ -810,22 +810,22 @@ class Naive:
         """What the next frame has to say; the far end hears it."""
         if not self.settings.send_xon:
             xon = set()
-        self.count(Kind.XOFF_SENT, xoff)
-        self.count(Kind.XOFF_REFRESHED, again)
-        self.count(Kind.XON_SENT, xon)
+        self.count(PfcEvent.XOFF_SENT, xoff)
+        self.count(PfcEvent.XOFF_REFRESHED, again)
+        self.count(PfcEvent.XON_SENT, xon)
         frame = dict.fromkeys(xoff | again, self.settings.pause_quanta) | dict.fromkeys(xon, 0)
         for priority, quanta in frame.items():
             self.far_end[priority] = self.now + quanta * QUANTUM
         return frame or None
 
     def congest(self, priorities: set[int]) -> dict[int, int] | None:
-        self.count(Kind.CONGESTED, priorities - self.congested)
+        self.count(PfcEvent.CONGESTED, priorities - self.congested)
         xoff = (priorities - self.congested) & self.settings.enabled
         self.congested |= priorities
         return self.tell(xoff, set())
 
     def relieve(self, priorities: set[int]) -> dict[int, int] | None:
-        self.count(Kind.RELIEVED, priorities & self.congested)
+        self.count(PfcEvent.RELIEVED, priorities & self.congested)
         self.congested -= priorities
         return self.tell(set(), self.told & priorities)
 
@@ -843,18 +843,18 @@ class Naive:
             if priority not in self.settings.enabled:
                 continue
             if quanta:
-                self.count(Kind.XOFF_RECEIVED, {priority})
+                self.count(PfcEvent.XOFF_RECEIVED, {priority})
                 stop |= {priority} - self.paused.keys()
                 self.paused[priority] = self.now + quanta * QUANTUM
             else:
-                self.count(Kind.XON_RECEIVED, {priority})
+                self.count(PfcEvent.XON_RECEIVED, {priority})
                 resume |= {priority} & self.paused.keys()
                 self.paused.pop(priority, None)
         return stop, resume
 
     def expire(self) -> tuple[set[int], set[int]]:
         resume = {priority for priority, until in self.paused.items() if until <= self.now}
-        self.count(Kind.PAUSE_EXPIRED, resume)
+        self.count(PfcEvent.PAUSE_EXPIRED, resume)
         for priority in resume:
             del self.paused[priority]
         if self.refresh_at is None or self.refresh_at > self.now:
@@ -864,7 +864,7 @@ class Naive:
 
     def configure(self, settings: PfcSettings) -> tuple[dict[int, int] | None, set[int]]:
         resume = self.paused.keys() - settings.enabled
-        self.count(Kind.PAUSE_CANCELLED, resume)
+        self.count(PfcEvent.PAUSE_CANCELLED, resume)
         for priority in resume:
             del self.paused[priority]
         self.settings = settings
@@ -924,7 +924,7 @@ class TwoEnds(RuleBasedStateMachine):
         data = noise(random.Random(seed))
         try:
             damaged = not isinstance(parse(data), PfcFrame)
-        except FrameError:
+        except MacControlError:
             damaged = True
         if damaged:
             assert self.port.receive(data, self.now) == (0, 0)
@@ -971,7 +971,7 @@ class TwoEnds(RuleBasedStateMachine):
         counters = self.port.counters
         for priority in range(8):
             assert counters.paused_ns(priority, self.now) == self.naive.paused_ns[priority]
-            for kind in set(Kind) - {Kind.IGNORED}:
+            for kind in set(PfcEvent) - {PfcEvent.IGNORED}:
                 assert counters.count(kind, priority) == self.naive.tally.get((kind, priority), 0)
 
     @invariant()

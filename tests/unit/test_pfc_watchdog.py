@@ -16,7 +16,7 @@ from testbed.frames import Mac
 from testbed.frames.mac_control import PfcFrame, parse
 from testbed.pfc import PRIORITIES_IN, mask_of
 from testbed.pfc.port import Change, PfcPort
-from testbed.pfc.record import Ignored, Kind
+from testbed.pfc.record import Ignored, PfcEvent
 from testbed.pfc.settings import Action, PfcSettings, WatchdogSettings
 from testbed.units import Duration, Rate
 
@@ -67,7 +67,7 @@ def test_a_pause_is_a_storm_at_the_first_poll_at_or_after_the_detection_time(sin
     assert one.stormed_mask == 0
     assert one.expire(found) == (0, 0, P3)
     assert one.stormed_mask == P3
-    assert one.drain()[-1] == (found, Kind.STORM_DETECTED, P3, found - since)
+    assert one.drain()[-1] == (found, PfcEvent.STORM_DETECTED, P3, found - since)
 
 
 @pytest.mark.parametrize(("short_of", "drop"), [(1, 0), (0, P3)])
@@ -222,7 +222,7 @@ def test_it_is_over_at_the_first_poll_after_a_restoration_time_without_xoff(last
     assert one.expire(over) == (P3, 0, 0)
     assert one.stormed_mask == 0
     assert one.deadline_ns is None
-    assert one.drain()[-1] == (over, Kind.STORM_ENDED, P3, over - 200 * MS)
+    assert one.drain()[-1] == (over, PfcEvent.STORM_ENDED, P3, over - 200 * MS)
 
 
 def test_neither_xon_nor_another_priority_s_xoff_prolongs_it() -> None:
@@ -235,7 +235,7 @@ def test_neither_xon_nor_another_priority_s_xoff_prolongs_it() -> None:
 def test_a_queue_that_was_sending_all_along_is_not_resumed() -> None:
     one = stormed(FORWARD)
     assert one.expire(500 * MS) == (0, 0, 0)
-    assert one.counters.count(Kind.STORM_ENDED, 3) == 1
+    assert one.counters.count(PfcEvent.STORM_ENDED, 3) == 1
 
 
 def test_what_is_still_congested_is_told_so_after_it() -> None:
@@ -243,7 +243,7 @@ def test_what_is_still_congested_is_told_so_after_it() -> None:
     assert one.congested(P3, 300 * MS) is None
     assert one.expire(500 * MS) == (P3, P3, 0)
     assert said(one.refreshed(P3, 500 * MS)) == {3: 65535}
-    assert one.drain()[-1] == (500 * MS, Kind.XOFF_SENT, P3, 65535)
+    assert one.drain()[-1] == (500 * MS, PfcEvent.XOFF_SENT, P3, 65535)
     assert one.deadline_ns == 500 * MS + 65535 * 51200 // 2
     assert said(one.relieved(P3, 510 * MS)) == {3: 0}
 
@@ -263,8 +263,8 @@ def test_one_frame_refreshes_some_and_tells_another_anew_after_its_storm() -> No
     assert one.expire(500 * MS) == (P3, P3, 0)
     assert said(one.refreshed(P3 | P4, 500 * MS)) == {3: 65535, 4: 65535}
     assert one.drain()[1:] == [
-        (500 * MS, Kind.XOFF_REFRESHED, P4, 65535),
-        (500 * MS, Kind.XOFF_SENT, P3, 65535),
+        (500 * MS, PfcEvent.XOFF_REFRESHED, P4, 65535),
+        (500 * MS, PfcEvent.XOFF_SENT, P3, 65535),
     ]
 
 
@@ -273,7 +273,7 @@ def test_a_storm_can_come_back() -> None:
     one.expire(500 * MS)
     one.receive(XOFF, 500 * MS)
     assert one.expire(700 * MS) == (0, 0, P3)
-    assert one.counters.count(Kind.STORM_DETECTED, 3) == 2
+    assert one.counters.count(PfcEvent.STORM_DETECTED, 3) == 2
 
 
 # New settings
@@ -285,7 +285,7 @@ def test_switching_pfc_off_for_the_priority_ends_its_storm(watchdog: WatchdogSet
     one.congested(P3, 210 * MS)
     one.drain()
     assert one.configure(PfcSettings(frozenset({4}), watchdog=watchdog), 220 * MS) == Change(None, 0, resume)
-    assert one.drain() == [(220 * MS, Kind.STORM_ENDED, P3, 20 * MS)]
+    assert one.drain() == [(220 * MS, PfcEvent.STORM_ENDED, P3, 20 * MS)]
     change = one.configure(PfcSettings(frozenset({3, 4}), watchdog=watchdog), 230 * MS)
     assert said(change.frame) == {3: 65535}
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.priority import path as module
 from testbed.priority.classify import classify
-from testbed.priority.path import Disagreement, Kind, PathPort, check_path, check_paths
+from testbed.priority.path import Disagreement, DisagreementKind, PathPort, check_path, check_paths
 from testbed.priority.settings import PriorityError, PriorityMap, Trust
 
 NAMES = ("h1-eth0", "s1-eth1", "s1-eth2", "s2-eth2", "s2-eth1", "h2-eth0")
@@ -85,7 +85,7 @@ def test_a_difference_that_touches_two_priorities_names_both() -> None:
     second = PathPort("s1-eth1", PriorityMap("dscp", dscp_to_dot1p={26: 4}), {3, 4})
     (found,) = check_path([first, second])
     assert found == Disagreement(
-        Kind.DSCP_TO_DOT1P,
+        DisagreementKind.DSCP_TO_DOT1P,
         "s1-eth1",
         "h1-eth0",
         (3, 4),

@@ -297,7 +297,7 @@ def test_the_type_of_the_slice_option_is_a_setting() -> None:
 
 
 def test_a_slice_that_cannot_be_told_pauses_nobody() -> None:
-    assert process(changed(AT_R1_FOR_SLICE_7, 45, 1), LOCAL) == Drop(ipv6.Reason.BAD_SLICE_OPTION)
+    assert process(changed(AT_R1_FOR_SLICE_7, 45, 1), LOCAL) == Drop(ipv6.PacketReason.BAD_SLICE_OPTION)
 
 
 @pytest.mark.parametrize(
@@ -365,10 +365,10 @@ def test_where_no_error_may_be_sent_the_packet_is_dropped_with_the_same_reason()
     ("header", "options", "result"),
     [
         (ipv6.HOP_BY_HOP, "3b 00 05 02 0000 01 00", None),  # 00: skipped
-        (ipv6.HOP_BY_HOP, "3b 00 45 02 0000 01 00", Drop(ipv6.Reason.OPTION_NOT_KNOWN)),
+        (ipv6.HOP_BY_HOP, "3b 00 45 02 0000 01 00", Drop(ipv6.PacketReason.OPTION_NOT_KNOWN)),
         (ipv6.HOP_BY_HOP, "3b 00 85 02 0000 01 00", 42),
         (ipv6.DESTINATION_OPTIONS, "3b 00 c5 02 0000 01 00", 42),
-        (ipv6.DESTINATION_OPTIONS, "3b 00 05 07 0000 01 00", Drop(ipv6.Reason.OPTION_TOO_LONG)),
+        (ipv6.DESTINATION_OPTIONS, "3b 00 05 07 0000 01 00", Drop(ipv6.PacketReason.OPTION_TOO_LONG)),
     ],
 )
 def test_options_are_obeyed_as_rfc_8200_says(header: int, options: str, result: Drop | int | None) -> None:
@@ -413,8 +413,8 @@ def test_a_ping_comes_back_in_its_traffic_class() -> None:
 
 def test_a_damaged_ping_is_dropped() -> None:
     request = Echo(EchoType.REQUEST, 1, 1, b"abcd").encode(R3, R1_PFC.address)
-    assert process(to_r1(ipv6.ICMPV6, request[:-1] + b"x"), LOCAL) == Drop(ipv6.Reason.BAD_CHECKSUM)
-    assert process(to_r1(ipv6.ICMPV6, request[:7]), LOCAL) == Drop(ipv6.Reason.TOO_SHORT)
+    assert process(to_r1(ipv6.ICMPV6, request[:-1] + b"x"), LOCAL) == Drop(ipv6.PacketReason.BAD_CHECKSUM)
+    assert process(to_r1(ipv6.ICMPV6, request[:7]), LOCAL) == Drop(ipv6.PacketReason.TOO_SHORT)
 
 
 def test_a_trace_that_ends_at_the_sid_gets_port_unreachable() -> None:

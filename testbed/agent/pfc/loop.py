@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from testbed.agent import query_socket
-from testbed.agent.log import RECORD, Own
-from testbed.agent.orders import CAME, DONE, LARGEST_ORDER, Came, Order, What
+from testbed.agent.log import RECORD, AgentEvent
+from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order, OrderType
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import AgentPlan
 from testbed.frames.headroom import EXTENSION_OPCODE
@@ -37,7 +37,7 @@ _FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
 
 
 @dataclass(frozen=True)
-class Equipment:
+class AgentResources:
     """What an agent inherits: made before it was forked, and shared with its successor."""
 
     program: PortProgram
@@ -56,20 +56,20 @@ class Equipment:
 class Loop:
     """One agent."""
 
-    def __init__(self, plan: AgentPlan, equipment: Equipment) -> None:
+    def __init__(self, plan: AgentPlan, resources: AgentResources) -> None:
         self._plan = plan
-        self._program = equipment.program
-        self._ring = equipment.ring
-        self._log_file = equipment.log
-        self._control = socket.socket(fileno=os.dup(equipment.control))
+        self._program = resources.program
+        self._ring = resources.ring
+        self._log_file = resources.log
+        self._control = socket.socket(fileno=os.dup(resources.control))
         self._records: list[bytes] = []
         self._worst_lateness_ns = 0
         self._sent = False
         kernel.enter_network_of(plan.pid)
         self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
         self._netlink.bind((0, 0))
-        self._orders = socket.socket(fileno=os.dup(equipment.orders))
-        self._news = socket.socket(fileno=os.dup(equipment.news))
+        self._orders = socket.socket(fileno=os.dup(resources.orders))
+        self._news = socket.socket(fileno=os.dup(resources.news))
         self._news.setblocking(False)
         self._stop_ns = 0
         """What it takes from the decision to stop a queue until it is stopped; the longest so far."""
@@ -81,8 +81,8 @@ class Loop:
         self._ports = {
             port.slot: AgentPort(
                 port,
-                equipment.timers[port.slot * TIMERS : (port.slot + 1) * TIMERS],
-                equipment.shared[port.slot * SHARED : (port.slot + 1) * SHARED],
+                resources.timers[port.slot * TIMERS : (port.slot + 1) * TIMERS],
+                resources.shared[port.slot * SHARED : (port.slot + 1) * SHARED],
             )
             for port in plan.ports
         }
@@ -139,7 +139,7 @@ class Loop:
             self._warm_up()
         now_ns = time.monotonic_ns()
         for slot, port in self._ports.items():
-            self._records.append(RECORD.pack(now_ns, Own.AGENT_STARTED, slot, 0, os.getpid()))
+            self._records.append(RECORD.pack(now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid()))
             congested = 0
             if port.plan.charged:
                 for priority in range(PRIORITIES):
@@ -153,8 +153,8 @@ class Loop:
                     self._send(port, frame)
                 if port.plan.tells and port.left_behind:  # what changed meanwhile the speaker has not heard
                     for priority in range(PRIORITIES):
-                        came = Came.XOFF if congested >> priority & 1 else Came.XON
-                        self._tell(CAME.pack(came, priority, slot, now_ns, 0), slot)
+                        came = NoticeType.XOFF if congested >> priority & 1 else NoticeType.XON
+                        self._tell(NOTICE.pack(came, priority, slot, now_ns, 0), slot)
         self._write_log()
 
     def _read_ring(self) -> None:
@@ -182,9 +182,9 @@ class Loop:
                     self._congested(port, priority, time_ns)
                 if not self._program.is_congested(slot, priority):
                     self._relieved(port, priority, time_ns)
-                self._records.append(RECORD.pack(time_ns, Own.THRESHOLD, slot, 1 << priority, shared_cells))
+                self._records.append(RECORD.pack(time_ns, AgentEvent.THRESHOLD, slot, 1 << priority, shared_cells))
             elif kind == _DROP:
-                self._records.append(RECORD.pack(time_ns, Own.DROP, slot, 1 << priority, reason << 32 | length))
+                self._records.append(RECORD.pack(time_ns, AgentEvent.DROP, slot, 1 << priority, reason << 32 | length))
 
     def _congested(self, port: AgentPort, priority: int, since_ns: int) -> None:
         frame, slot = port.pfc.congested(1 << priority, since_ns), port.plan.slot
@@ -193,9 +193,9 @@ class Loop:
                 _wait_until(since_ns + port.plan.sends_after_ns)
             self._send(port, frame)
             now_ns = time.monotonic_ns()
-            self._records.append(RECORD.pack(now_ns, Own.FRAME_SENT, slot, 1 << priority, now_ns - since_ns))
+            self._records.append(RECORD.pack(now_ns, AgentEvent.FRAME_SENT, slot, 1 << priority, now_ns - since_ns))
         if port.plan.tells:
-            self._tell(CAME.pack(Came.XOFF, priority, slot, since_ns, 0), slot)
+            self._tell(NOTICE.pack(NoticeType.XOFF, priority, slot, since_ns, 0), slot)
 
     def _relieved(self, port: AgentPort, priority: int, since_ns: int) -> None:
         frame, slot = port.pfc.relieved(1 << priority, since_ns), port.plan.slot
@@ -204,7 +204,7 @@ class Loop:
                 _wait_until(since_ns + port.plan.sends_after_ns)
             self._send(port, frame)
         if port.plan.tells:
-            self._tell(CAME.pack(Came.XON, priority, slot, since_ns, 0), slot)
+            self._tell(NOTICE.pack(NoticeType.XON, priority, slot, since_ns, 0), slot)
 
     def _take_in(self, slot: int, frame: bytes, arrived_ns: int) -> None:
         """Do what a PFC frame says."""
@@ -217,21 +217,23 @@ class Loop:
             self._netlink_send(port.stopping(stop))
             now_ns = time.monotonic_ns()
             self._stop_ns = max(self._stop_ns, now_ns - before_ns)
-            self._records.append(RECORD.pack(now_ns, Own.QUEUE_STOPPED, slot, stop, now_ns - arrived_ns))
+            self._records.append(RECORD.pack(now_ns, AgentEvent.QUEUE_STOPPED, slot, stop, now_ns - arrived_ns))
         if resume:
             self._netlink_send(port.resuming(resume))
 
     def _hand_on(self, slot: int, frame: bytes, arrived_ns: int) -> None:
         """Give the speaker a measurement frame, with the moment at which a PFC frame would have taken effect."""
         effective_ns = max(time.monotonic_ns(), arrived_ns + self._ports[slot].plan.stops_after_ns) + self._stop_ns
-        self._tell(CAME.pack(Came.MEASUREMENT, 0, slot, arrived_ns, effective_ns) + frame, slot)
+        self._tell(NOTICE.pack(NoticeType.MEASUREMENT, 0, slot, arrived_ns, effective_ns) + frame, slot)
 
     def _tell(self, what: bytes, slot: int) -> None:
         """Have the speaker hear of something."""
         try:
             self._news.send(what)
         except OSError as error:  # it has no time for so many
-            self._records.append(RECORD.pack(time.monotonic_ns(), Own.SEND_FAILED, slot, 0, error.errno or errno.EIO))
+            self._records.append(
+                RECORD.pack(time.monotonic_ns(), AgentEvent.SEND_FAILED, slot, 0, error.errno or errno.EIO)
+            )
 
     def _warm_up(self) -> None:
         """Stop a queue and let it go while nobody sends yet, to know how long it takes; the first time is longest."""
@@ -275,7 +277,7 @@ class Loop:
             self._program.set_blocked(slot, port.locals_of(port.blocked))
             for request in port.emptying(drop):
                 self._netlink_send(request)
-            self._records.append(RECORD.pack(now_ns, Own.QUEUE_EMPTIED, slot, drop, 0))
+            self._records.append(RECORD.pack(now_ns, AgentEvent.QUEUE_EMPTIED, slot, drop, 0))
 
     def _follow(self, links: Iterable[Link], now_ns: int) -> None:
         """A port that has lost its link forgets all pauses, and starts afresh when it has one."""
@@ -296,23 +298,23 @@ class Loop:
         """Do what the speaker orders; the same once more does no harm."""
         port, slot = self._ports[order.slot], order.slot
         self._touched[slot] = port
-        if order.what is What.PFC and order.mask != port.pfc.settings.mask:
+        if order.type is OrderType.PFC and order.mask != port.pfc.settings.mask:
             change = port.enable(order.mask, now_ns)
             self._resume(port, change.resume)
             if change.frame:
                 self._send(port, change.frame)
-            self._records.append(RECORD.pack(now_ns, Own.PFC_SET, slot, order.mask, 0))
-        elif order.what is What.QUEUES:
+            self._records.append(RECORD.pack(now_ns, AgentEvent.PFC_SET, slot, order.mask, 0))
+        elif order.type is OrderType.QUEUES:
             port.arrange(order.queue_of)
             self._netlink_send(port.stopping(port.pfc.paused_mask))
             self._program.set_queues(slot, order.sockets)
-        elif order.what is What.DRAINED:
+        elif order.type is OrderType.DRAINED:
             port.drained()
-        elif order.what is What.OBEY:
+        elif order.type is OrderType.OBEY:
             self._take_in(slot, order.frame, now_ns)
-        elif order.what is What.SEND:
+        elif order.type is OrderType.SEND:
             self._send(port, order.frame)
-        elif order.what is What.RELIEVED:
+        elif order.type is OrderType.RELIEVED:
             frame = port.pfc.relieved(order.mask, now_ns)
             if frame:
                 self._send(port, frame)
@@ -330,7 +332,7 @@ class Loop:
             try:
                 self._netlink.send(request)
             except OSError as error:
-                self._records.append(RECORD.pack(time.monotonic_ns(), Own.SEND_FAILED, 0, 0, error.errno or 0))
+                self._records.append(RECORD.pack(time.monotonic_ns(), AgentEvent.SEND_FAILED, 0, 0, error.errno or 0))
 
     def _send(self, port: AgentPort, frame: bytes) -> None:
         self._sent = True
@@ -338,7 +340,7 @@ class Loop:
             port.send(frame)
         except OSError as error:  # the port is down, or gone
             self._records.append(
-                RECORD.pack(time.monotonic_ns(), Own.SEND_FAILED, port.plan.slot, 0, error.errno or errno.EIO)
+                RECORD.pack(time.monotonic_ns(), AgentEvent.SEND_FAILED, port.plan.slot, 0, error.errno or errno.EIO)
             )
 
     def _write_log(self) -> None:
@@ -377,8 +379,8 @@ def _wait_until(moment_ns: int) -> None:
         time.sleep(early_ns / 1e9)
 
 
-def main(plan: AgentPlan, equipment: Equipment) -> None:
+def main(plan: AgentPlan, resources: AgentResources) -> None:
     """The body of an agent's process. It outlives its parent: nobody would resume the queues that it has stopped."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the user's command; agents end when they are told
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Loop(plan, equipment).run()
+    Loop(plan, resources).run()

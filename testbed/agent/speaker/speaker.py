@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.agent import query_socket
-from testbed.agent.log import RECORD, Own
-from testbed.agent.notes import Notes
-from testbed.agent.orders import CAME, DONE, LARGEST_CAME, Came, Order, What
+from testbed.agent.handover import Handover
+from testbed.agent.log import RECORD, AgentEvent
+from testbed.agent.orders import DONE, LARGEST_NOTICE, NOTICE, NoticeType, Order, OrderType
 from testbed.agent.plan import AgentPlan, BufferLayout
 from testbed.agent.timed_send import at_its_moment
 from testbed.agent.wan.sr_notes import SrNotes
@@ -66,11 +66,11 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class SpeakerEquipment:
+class SpeakerResources:
     """What a speaker inherits: made before it was forked, and shared with its successor."""
 
     program: PortProgram
-    notes: Notes
+    notes: Handover
     log: int
     dcbx_log: int
     control: int
@@ -81,7 +81,7 @@ class SpeakerEquipment:
 
 
 @dataclass
-class Kept:
+class SpeakerPortState:
     """What a successor needs of one port."""
 
     settings: DcbxSettings
@@ -91,25 +91,25 @@ class Kept:
 
 
 @dataclass
-class Left:
+class SpeakerState:
     """What a successor needs."""
 
-    ports: Mapping[int, Kept]
+    ports: Mapping[int, SpeakerPortState]
     wan: SrNotes | None
 
 
 class Speaker:
     """DCBX of one node."""
 
-    def __init__(self, plan: AgentPlan, equipment: SpeakerEquipment) -> None:
-        self._plan, self._program = plan, equipment.program
-        self._notes, self._log, self._dcbx_log = equipment.notes, equipment.log, equipment.dcbx_log
-        self._control = socket.socket(fileno=os.dup(equipment.control))
-        self._orders = socket.socket(fileno=os.dup(equipment.orders))
+    def __init__(self, plan: AgentPlan, resources: SpeakerResources) -> None:
+        self._plan, self._program = plan, resources.program
+        self._notes, self._log, self._dcbx_log = resources.notes, resources.log, resources.dcbx_log
+        self._control = socket.socket(fileno=os.dup(resources.control))
+        self._orders = socket.socket(fileno=os.dup(resources.orders))
         self._orders.settimeout(_PATIENCE_S)
         self._unanswered = True
         """Is there an order whose answer did not come in time, perhaps a predecessor's?"""
-        self._news = socket.socket(fileno=os.dup(equipment.news))
+        self._news = socket.socket(fileno=os.dup(resources.news))
         self._news.setblocking(False)
         kernel.enter_network_of(plan.pid)
         self._netlink = netlink.Socket()
@@ -167,7 +167,7 @@ class Speaker:
 
     def _start(self, now_ns: int) -> None:
         """Begin, or go on where the predecessor stopped."""
-        notes: Left = self._notes.read() or Left({}, None)
+        notes: SpeakerState = self._notes.read() or SpeakerState({}, None)
         left, self._wan_left = notes.ports, notes.wan
         up = {link.index: link.can_talk for link in self._watch.all()}
         for slot in self._sockets:
@@ -224,7 +224,7 @@ class Speaker:
         for slot, due_ns in list(self._draining.items()):
             if due_ns <= now_ns:
                 del self._draining[slot]
-                self._order(Order(What.DRAINED, slot))
+                self._order(Order(OrderType.DRAINED, slot))
         if self._retry_ns <= now_ns:
             self._divide(now_ns)
         for slot in self._measurers:
@@ -324,7 +324,7 @@ class Speaker:
             try:
                 self._sockets[slot].send(frame)
             except OSError as error:
-                self._record(now_ns, Own.SEND_FAILED, slot, 0, error.errno or errno.EIO)
+                self._record(now_ns, AgentEvent.SEND_FAILED, slot, 0, error.errno or errno.EIO)
         events = machine.take_events()
         for event in events:
             self._note(slot, show.record(event))
@@ -350,7 +350,7 @@ class Speaker:
             found = {(int(about), protocol): priority for (about, protocol), priority in new.items()}
             self._program.set_applications(slot, applied.applications, found)
             applied.applications = found
-            self._record(event.at_ns, Own.APPLICATIONS_SET, slot, 0, len(found))
+            self._record(event.at_ns, AgentEvent.APPLICATIONS_SET, slot, 0, len(found))
 
     def _put_pfc(self, slot: int, enabled: int, defended: int, now_ns: int) -> None:
         applied = self._applied[slot]
@@ -359,7 +359,7 @@ class Speaker:
             self._wanted[slot] = applied.enabled | enabled
             if added:
                 self._divide(now_ns)
-            self._order(Order(What.PFC, slot, enabled))
+            self._order(Order(OrderType.PFC, slot, enabled))
             self._wanted[slot] = enabled
             if applied.enabled & ~enabled:
                 self._divide(now_ns)
@@ -381,17 +381,17 @@ class Speaker:
     def _take_news(self) -> None:
         while True:
             try:
-                data = self._news.recv(LARGEST_CAME)
+                data = self._news.recv(LARGEST_NOTICE)
             except BlockingIOError:
                 return
-            what, priority, slot, arrived_ns, effective_ns = CAME.unpack_from(data)
-            if what != Came.MEASUREMENT:
+            what, priority, slot, arrived_ns, effective_ns = NOTICE.unpack_from(data)
+            if what != NoticeType.MEASUREMENT:
                 if self._wan:
-                    self._wan.congested(slot, priority, what == Came.XOFF, arrived_ns, time.monotonic_ns())
+                    self._wan.congested(slot, priority, what == NoticeType.XOFF, arrived_ns, time.monotonic_ns())
             elif measurer := self._measurers.get(slot):
                 if measurer.status.phase is Phase.OFF_THERE:  # what the peer announced may have come just before
                     self._hear(slot, time.monotonic_ns())
-                measurer.receive(data[CAME.size :], time.monotonic_ns(), arrived_ns, effective_ns)
+                measurer.receive(data[NOTICE.size :], time.monotonic_ns(), arrived_ns, effective_ns)
                 self._measure(slot)
 
     def _measure(self, slot: int) -> None:
@@ -410,7 +410,7 @@ class Speaker:
                 (self._sockets[slot].send, frame) for frame in output.answers
             ]
             if output.request:
-                frames.append((self._order_now, Order(What.SEND, slot, frame=output.request).encode()))
+                frames.append((self._order_now, Order(OrderType.SEND, slot, frame=output.request).encode()))
             return output, frames
 
         _, frames = at_its_moment(write, lambda written: measurer.take_back(written[0]))
@@ -418,7 +418,7 @@ class Speaker:
             try:
                 send(frame)
             except OSError as error:
-                self._record(time.monotonic_ns(), Own.SEND_FAILED, slot, 0, error.errno or errno.EIO)
+                self._record(time.monotonic_ns(), AgentEvent.SEND_FAILED, slot, 0, error.errno or errno.EIO)
         if news:
             self._tell_status(slot, news[-1], time.monotonic_ns())
 
@@ -430,11 +430,11 @@ class Speaker:
             return
         if cells is None:
             del self._headroom[slot]
-            self._record(now_ns, Own.HEADROOM_DEFAULT, slot, 0, 0)
+            self._record(now_ns, AgentEvent.HEADROOM_DEFAULT, slot, 0, 0)
         else:
             assert found is not None
             self._headroom[slot] = cells
-            self._record(now_ns, Own.HEADROOM_MEASURED, slot, 0, found.needed.ns)
+            self._record(now_ns, AgentEvent.HEADROOM_MEASURED, slot, 0, found.needed.ns)
         self._divide(now_ns)
 
     def _reserve(self, slot: int, round_trip: Duration) -> None:
@@ -445,7 +445,7 @@ class Speaker:
         if cells != self._headroom.get(slot):
             now_ns = time.monotonic_ns()
             self._headroom[slot] = cells
-            self._record(now_ns, Own.HEADROOM_MEASURED, slot, 0, round_trip.ns)
+            self._record(now_ns, AgentEvent.HEADROOM_MEASURED, slot, 0, round_trip.ns)
             self._divide(now_ns)
 
     # The rest
@@ -455,7 +455,7 @@ class Speaker:
         mask = applied.defended_pfc | applied.defended_cn
         if mask != self._program.defended(slot):
             self._program.set_defended(slot, mask)
-            self._record(now_ns, Own.DEFENSE_SET, slot, mask, 0)
+            self._record(now_ns, AgentEvent.DEFENSE_SET, slot, mask, 0)
 
     def _put_ets(self, slot: int, ets: Ets | None, now_ns: int) -> None:
         port, applied = self._ports[slot], self._applied[slot]
@@ -464,9 +464,9 @@ class Speaker:
         arrangement = port.arrange(ets)
         if arrangement.requests:
             self._netlink.send(arrangement.requests)
-            self._order(Order(What.QUEUES, slot, 0, arrangement.queue_of, arrangement.sockets))
+            self._order(Order(OrderType.QUEUES, slot, 0, arrangement.queue_of, arrangement.sockets))
             self._draining[slot] = now_ns + pause_ns(port.rate, LONGEST_PAUSE)
-            self._record(now_ns, Own.ETS_SET, slot, 0, 0)
+            self._record(now_ns, AgentEvent.ETS_SET, slot, 0, 0)
         applied.ets = ets
 
     def _divide(self, now_ns: int) -> None:
@@ -484,7 +484,7 @@ class Speaker:
         else:
             resumed = self._program.configure(number, sizes, limits)
         for slot, priority in resumed:
-            self._order(Order(What.RELIEVED, slot, 1 << priority))
+            self._order(Order(OrderType.RELIEVED, slot, 1 << priority))
 
     def _possible(
         self, divide: Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout], now_ns: int
@@ -518,7 +518,7 @@ class Speaker:
             if slot not in self._refused:
                 missing = self._wanted[slot] & ~granted[slot]
                 self._note(slot, {"t_ns": now_ns, "what": "not_lossless", "why": why})
-                self._record(now_ns, Own.NOT_LOSSLESS, slot, missing, 0)
+                self._record(now_ns, AgentEvent.NOT_LOSSLESS, slot, missing, 0)
         self._refused, self._granted = refused, granted
         return found
 
@@ -531,7 +531,7 @@ class Speaker:
             self._order_now(order)
         except TimeoutError:  # it will be done when there is an agent again
             refused = Order.parse(order)
-            self._record(time.monotonic_ns(), Own.SEND_FAILED, refused.slot, refused.mask, errno.ETIMEDOUT)
+            self._record(time.monotonic_ns(), AgentEvent.SEND_FAILED, refused.slot, refused.mask, errno.ETIMEDOUT)
 
     def _order_now(self, order: bytes) -> None:
         if self._unanswered:  # an answer that came too late is none to this order
@@ -547,7 +547,7 @@ class Speaker:
 
     def _keep(self) -> None:
         kept = {
-            slot: Kept(
+            slot: SpeakerPortState(
                 machine.settings,
                 machine.is_running,
                 tuple(neighbour.octets for neighbour in machine.neighbours),
@@ -555,18 +555,18 @@ class Speaker:
             )
             for slot, machine in self._dcbx.items()
         }
-        self._notes.write(Left(kept, self._wan.notes if self._wan else self._wan_left))
+        self._notes.write(SpeakerState(kept, self._wan.notes if self._wan else self._wan_left))
 
     def _note(self, slot: int, line: dict[str, Any]) -> None:
         port = self._ports[slot].name
         os.write(self._dcbx_log, (json.dumps({"port": port} | line, separators=(",", ":")) + "\n").encode())
 
-    def _record(self, now_ns: int, kind: Own, slot: int, mask: int, value: int) -> None:
+    def _record(self, now_ns: int, kind: AgentEvent, slot: int, mask: int, value: int) -> None:
         os.write(self._log, RECORD.pack(now_ns, kind, slot, mask, value))
 
 
-def main(plan: AgentPlan, equipment: SpeakerEquipment) -> None:
+def main(plan: AgentPlan, resources: SpeakerResources) -> None:
     """The body of a speaker's process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Speaker(plan, equipment).run()
+    Speaker(plan, resources).run()

@@ -24,12 +24,13 @@ from pathlib import Path
 from testbed.agent.standalone.config_sources import Source, sources_of
 from testbed.agent.standalone.control_socket import FORGET, Access, Answer, Claim
 from testbed.agent.standalone.log_file import LogFile
-from testbed.agent.standalone.port import NEVER, Report, StandalonePort, open_socket
+from testbed.agent.standalone.port import Report, StandalonePort, open_socket
 from testbed.agent.standalone.saved_settings import SavedSettingsFile
 from testbed.errors import UsageError, XoffError
 from testbed.linux import kernel, netlink, privileges
 from testbed.linux.file_watch import FileWatch
 from testbed.linux.link_state import Link, LinkWatch
+from testbed.pfc import NEVER
 
 _KEPT = (privileges.Capability.NET_RAW, privileges.Capability.NET_ADMIN)
 """What is needed later: sockets of interfaces that come back, and settings of cards."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.dcbx import words
+from testbed.dcbx import value_text
 
 
 def sentence(record: Mapping[str, Any]) -> str | None:
     """One of `show.record`'s; None: not worth a line."""
     match record["what"]:
         case "pfc_changed":
-            return f"PFC {words.priorities(record['enabled'])}{_defended(record)}: {record['why']}"
+            return f"PFC {value_text.priorities(record['enabled'])}{_defended(record)}: {record['why']}"
         case "cn_changed":
-            return f"CN {words.priorities(record['enabled'])}{_defended(record)}: {record['why']}"
+            return f"CN {value_text.priorities(record['enabled'])}{_defended(record)}: {record['why']}"
         case "ets_changed":
-            return f"ETS {words.value('ets', record['ets'])}: {record['why']}"
+            return f"ETS {value_text.value('ets', record['ets'])}: {record['why']}"
         case "applications_changed":
-            return f"applications {words.applications(record['entries'])}: {record['why']}"
+            return f"applications {value_text.applications(record['entries'])}: {record['why']}"
         case "neighbour_found":
             return f"neighbour {record['chassis_id']} port {record['port_id']} is there"
         case "neighbour_lost":
@@ -34,4 +34,4 @@ def sentence(record: Mapping[str, Any]) -> str | None:
 
 
 def _defended(record: Mapping[str, Any]) -> str:
-    return f", defended {words.priorities(record['defended'])}" if record["defended"] else ""
+    return f", defended {value_text.priorities(record['defended'])}" if record["defended"] else ""

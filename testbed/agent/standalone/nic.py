@@ -1,7 +1,7 @@
 """What DCBX negotiates, given to a network card; and what of it is only shown, because the card cannot do it.
 
-The card is left as it was found. What that was is kept outside of the process (`Keeper`), so that it is also known to
-the agent that comes after one that was killed.
+The NIC is left as it was found. Its settings are saved outside of the process (`SettingsStore`), so that the agent
+after one that was killed can restore them.
 """
 
 from __future__ import annotations
@@ -13,36 +13,41 @@ from typing import Protocol
 from testbed.dcbx.negotiation import PortState
 from testbed.errors import XoffError
 from testbed.frames.dcbx.values import Selector
-from testbed.linux.dcb import Ask, DcbCard, DcbError, Found, NoDcb, in_classes
+from testbed.linux.dcb import Ask, DcbError, DcbNic, NoDcb, SavedSettings, in_classes
 from testbed.linux.netlink import NetlinkError
 
 _STILL = "what is negotiated is shown, and nobody carries it out"
 
 
-class Keeper(Protocol):
+class SettingsStore(Protocol):
     """Keeps what a card was set to; `index` is the interface's. XoffError for what cannot be done."""
 
-    def read(self, index: int) -> Found | None: ...
-    def write(self, index: int, found: Found) -> None: ...
+    def read(self, index: int) -> SavedSettings | None: ...
+    def write(self, index: int, found: SavedSettings) -> None: ...
     def clear(self) -> None: ...
 
 
-class Card:
+class Nic:
     """The card of one interface, or none. `report` is called once for each thing that cannot be done."""
 
     def __init__(
-        self, interface: str, ask: Ask, report: Callable[[str], None], keeper: Keeper | None = None, index: int = 0
+        self,
+        interface: str,
+        ask: Ask,
+        report: Callable[[str], None],
+        keeper: SettingsStore | None = None,
+        index: int = 0,
     ) -> None:
         self._report = report
         self._keeper, self._index = keeper, index
         self._told: set[str] = set()
-        self._card: DcbCard | None = None
+        self._card: DcbNic | None = None
         self._was_run = (False, False, False)
         self.refusals = 0
         self.summary = "carries out what is negotiated"
         found = self._left()
         try:
-            self._card = DcbCard(interface, ask, found, self._keep)
+            self._card = DcbNic(interface, ask, found, self._keep)
         except NoDcb as error:
             self.summary = f"{error}: {_STILL}"
             self._forget()
@@ -91,7 +96,7 @@ class Card:
             self._forget()
         return restored
 
-    def _left(self) -> Found | None:
+    def _left(self) -> SavedSettings | None:
         """What an agent that was killed had found."""
         if self._keeper is None:
             return None
@@ -101,7 +106,7 @@ class Card:
             self._say(f"what an agent that was killed had found on the card is not known: {error}")
             return None
 
-    def _keep(self, found: Found) -> None:
+    def _keep(self, found: SavedSettings) -> None:
         if self._keeper is None:
             return
         try:

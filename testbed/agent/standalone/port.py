@@ -14,10 +14,10 @@ from typing import Any
 import testbed
 from testbed.agent.standalone.event_text import sentence
 from testbed.agent.standalone.log_file import LogFile
-from testbed.agent.standalone.nic import Card, Keeper
+from testbed.agent.standalone.nic import Nic, SettingsStore
 from testbed.dcbx import show
-from testbed.dcbx.cautions import cautions
 from testbed.dcbx.config import Config
+from testbed.dcbx.config_warnings import warnings
 from testbed.dcbx.damping import Bucket
 from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, PfcChanged
 from testbed.dcbx.port import DcbxPort
@@ -29,9 +29,9 @@ from testbed.frames.lldp_tlvs import Capabilities, Capability, Text, TextKind
 from testbed.linux import netlink
 from testbed.linux.link_state import Link
 from testbed.linux.lldp_socket import LldpSocket
+from testbed.pfc import NEVER
 
 Report = Callable[[str], None]
-NEVER = 1 << 62
 _SECOND = 10**9
 _FOR_THE_CARD = (PfcChanged, EtsChanged, ApplicationsChanged, CnChanged)
 _VALUES = frozenset({"card", "pfc_changed", "ets_changed", "applications_changed", "cn_changed"})
@@ -56,7 +56,7 @@ class StandalonePort:
         report: Report,
         log: LogFile | None,
         *,
-        keeper: Keeper | None = None,
+        keeper: SettingsStore | None = None,
     ) -> None:
         self.name = link.name
         self._config = config
@@ -71,7 +71,7 @@ class StandalonePort:
         self._now_ns = 0
         self._said: dict[str, str] = {}
         self._cautions: list[str] = []
-        self._card: Card | None = None
+        self._card: Nic | None = None
         self._appear(link)
         if not link.is_up:
             self._report(f"it is down, and waited for; `ip link set {self.name} up` sets it up")
@@ -87,7 +87,7 @@ class StandalonePort:
         self._link = link
         if self._card is None:
             say = partial(self._say_once, "card")
-            self._card = Card(link.name, self._netlink.ask, say, self._keeper, link.index)
+            self._card = Nic(link.name, self._netlink.ask, say, self._keeper, link.index)
         self._dcbx = DcbxPort(_identity(link.mac, link.name), self._config.settings, self._config.timers)
 
     @property
@@ -230,7 +230,7 @@ class StandalonePort:
             self._look_for_oddities(tell)
 
     def _look_for_oddities(self, tell: bool = True) -> None:
-        before, self._cautions = self._cautions, cautions(self._dcbx.settings, self._dcbx.state)
+        before, self._cautions = self._cautions, warnings(self._dcbx.settings, self._dcbx.state)
         for text in self._cautions:
             if tell and text not in before:
                 self._report(f"warning: {text}")

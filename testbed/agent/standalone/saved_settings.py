@@ -16,7 +16,7 @@ from typing import Any
 from testbed.errors import XoffError
 from testbed.frames.dcbx.published import SELECTORS
 from testbed.frames.dcbx.values import AppEntry
-from testbed.linux.dcb import ETS_OCTETS, PFC_OCTETS, CardState, Found
+from testbed.linux.dcb import ETS_OCTETS, PFC_OCTETS, NicSettings, SavedSettings
 
 _ONLY_OWN = 0o600
 _LONGEST = 1 << 16
@@ -42,7 +42,7 @@ class SavedSettingsFile:
         self._path: Path | None = None
         self._file: int | None = None
 
-    def read(self, index: int) -> Found | None:
+    def read(self, index: int) -> SavedSettings | None:
         """What an agent that was killed has left; None: nothing, or it is about another interface."""
         for folder in folders():
             with contextlib.suppress(OSError):
@@ -53,7 +53,7 @@ class SavedSettingsFile:
         octets = os.pread(self._file, _LONGEST, 0)
         return decode(octets, index) if octets else None
 
-    def write(self, index: int, found: Found) -> None:
+    def write(self, index: int, found: SavedSettings) -> None:
         if self._file is None:
             self._create()
         assert self._file is not None
@@ -98,7 +98,7 @@ class SavedSettingsFile:
             self._file, self._path = file, path
 
 
-def encode(found: Found, index: int) -> bytes:
+def encode(found: SavedSettings, index: int) -> bytes:
     state = found.state
     return json.dumps(
         {
@@ -111,7 +111,7 @@ def encode(found: Found, index: int) -> bytes:
     ).encode()
 
 
-def decode(octets: bytes, index: int) -> Found | None:
+def decode(octets: bytes, index: int) -> SavedSettings | None:
     """None: it is about another interface. SavedSettingsError for what was cut short or changed."""
     try:
         content = json.loads(octets)
@@ -122,10 +122,10 @@ def decode(octets: bytes, index: int) -> Found | None:
             for selector, protocol, priority in content["applications"]
         )
         mode = None if content["mode"] is None else _number(content["mode"], 256)
-        state = CardState(_struct(content["ets"], ETS_OCTETS), _struct(content["pfc"], PFC_OCTETS), entries)
+        state = NicSettings(_struct(content["ets"], ETS_OCTETS), _struct(content["pfc"], PFC_OCTETS), entries)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise SavedSettingsError("it is not what an agent writes") from None
-    return Found(mode, state)
+    return SavedSettings(mode, state)
 
 
 def _number(value: Any, end: int) -> int:

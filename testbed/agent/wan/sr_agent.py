@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from testbed.agent.log import SR_ITEMS, Own
+from testbed.agent.log import SR_ITEMS, AgentEvent
 from testbed.agent.plan import ControlPlan
 from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.agent.wan.sr_notes import Noted, SrNotes
@@ -46,7 +46,7 @@ class SrServices:
     add_tunnel: Callable[[ReverseTunnel, int], None]
     remove_tunnel: Callable[[ReverseTunnel, int], None]
     count: Callable[[], Mapping[str, int]]
-    record: Callable[[int, Own, int], None]
+    record: Callable[[int, AgentEvent, int], None]
     changed: Callable[[], None]
     """What a successor needs is another than before."""
 
@@ -170,7 +170,7 @@ class SrAgent:
             else:
                 self._noted.drop(item.identity)
             kind = SR_ITEMS.index(item.identity[0])
-            self._means.record(now_ns, Own.SR_INSTALLED if installs else Own.SR_REMOVED, kind)
+            self._means.record(now_ns, AgentEvent.SR_INSTALLED if installs else AgentEvent.SR_REMOVED, kind)
             changed.append(item)
         if changed:
             self._means.changed()

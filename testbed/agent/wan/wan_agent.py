@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
 
-from testbed.agent.log import Own
-from testbed.agent.orders import Order, What
+from testbed.agent.log import AgentEvent
+from testbed.agent.orders import Order, OrderType
 from testbed.agent.plan import AgentPlan, PortPlan
 from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.agent.wan.sr_agent import SrAgent, SrServices
@@ -78,7 +78,7 @@ class Services:
     program: PortProgram
     order: Callable[[bytes], None]
     """Have the agent do something, and wait until it has."""
-    record: Callable[[int, Own, int, int, int], None]
+    record: Callable[[int, AgentEvent, int, int, int], None]
     send: Callable[[Iterable[Message]], None]
     """Of netlink requests."""
     changed: Callable[[], None]
@@ -211,7 +211,7 @@ class WanAgent:
             if name == port.name and until_ns > now_ns and local is not None:
                 quanta = min(LONGEST_PAUSE, -(-(until_ns - now_ns) * LONGEST_PAUSE // longest_ns))
                 frame = PfcFrame.of(self._mac, {local: quanta}).encode()
-                self._obey(Order(What.OBEY, port.slot, frame=frame).encode())
+                self._obey(Order(OrderType.OBEY, port.slot, frame=frame).encode())
 
     def expire(self, now_ns: int) -> None:
         """Say again what has to be said again, and learn anew."""
@@ -227,7 +227,7 @@ class WanAgent:
                     if self._means.program.has_room(congested, local):
                         self.congested(congested, local, False, now_ns, now_ns)
             if frame := one.sender.due(now_ns):
-                self._send(one, frame, slot, Own.TUNNEL_REFRESH, 0)
+                self._send(one, frame, slot, AgentEvent.TUNNEL_REFRESH, 0)
         for what in [what for what, until_ns in self._pausing.items() if until_ns <= now_ns]:
             del self._pausing[what]
             self._say(Pause(*what, stopped=False), now_ns)
@@ -305,7 +305,7 @@ class WanAgent:
         slot = self._slot(one)
         for priority in sorted(one.sender.stopped - said):
             if frame := one.sender.xon(priority):
-                self._send(one, frame, slot, Own.TUNNEL_XON, 0)
+                self._send(one, frame, slot, AgentEvent.TUNNEL_XON, 0)
 
     def _forget(self, tunnel: ReverseTunnel, why: str, now_ns: int) -> None:
         """A learned tunnel is no longer."""
@@ -318,7 +318,7 @@ class WanAgent:
         _, priority = self._inside.get(local, (None, local))
         frame = one.sender.xoff(priority, now_ns) if is_congested else one.sender.xon(priority)
         if frame:
-            kind = Own.TUNNEL_XOFF if is_congested else Own.TUNNEL_XON
+            kind = AgentEvent.TUNNEL_XOFF if is_congested else AgentEvent.TUNNEL_XON
             self._send(one, frame, slot, kind, (now_ns - came_ns) // 1000)
             if self._headroom is not None:
                 self._headroom.reaction_ns = max(self._headroom.reaction_ns, time.monotonic_ns() - came_ns)
@@ -405,14 +405,14 @@ class WanAgent:
             return _Pause(sid, result, (), 0, ())
         ports = [self._ports[one.interface] for one in result.adjacencies if one.interface in self._ports]
         frame = PfcFrame.of(self._mac, {local: quanta for local, (_, quanta) in here.items()}).encode()
-        orders = [(port, Order(What.OBEY, port.slot, frame=frame).encode()) for port in ports]
+        orders = [(port, Order(OrderType.OBEY, port.slot, frame=frame).encode()) for port in ports]
         return _Pause(sid, result, tuple(orders), sum(1 << local for local in here), tuple(here.values()))
 
     def _pause(self, pause: _Pause, came_ns: int, now_ns: int) -> None:
         for port, order in pause.orders:
             self._obey(order)
             obeyed_ns = time.monotonic_ns()
-            self._means.record(obeyed_ns, Own.TUNNEL_RECEIVED, port.slot, pause.mask, obeyed_ns - came_ns)
+            self._means.record(obeyed_ns, AgentEvent.TUNNEL_RECEIVED, port.slot, pause.mask, obeyed_ns - came_ns)
             for priority, quanta in pause.changes:
                 what = (pause.sid, port.name, priority, pause.result.slice_id)
                 if (quanta > 0) != (what in self._pausing):
@@ -483,7 +483,7 @@ class WanAgent:
             if isinstance(found, Learned) and found.new and self._plan.learned_refresh:
                 if found.evicted:
                     self._forget(found.evicted, "another one needed its place", now_ns)
-                self._means.record(now_ns, Own.TUNNEL_LEARNED, next(iter(self._ports.values())).slot, 0, 0)
+                self._means.record(now_ns, AgentEvent.TUNNEL_LEARNED, next(iter(self._ports.values())).slot, 0, 0)
                 self._add(found.tunnel, self._plan.learned_refresh, now_ns, learned=True)
                 self._say(OwnTunnel(found.tunnel, True, "a data packet has come by it"), now_ns)
 
@@ -491,10 +491,10 @@ class WanAgent:
         if self._control is not None:
             self._control.say(message, now_ns)
 
-    def _record_sr(self, now_ns: int, kind: Own, value: int) -> None:
+    def _record_sr(self, now_ns: int, kind: AgentEvent, value: int) -> None:
         self._means.record(now_ns, kind, next(iter(self._ports.values())).slot, 0, value)
 
-    def _send(self, one: _Tunnel, frame: PfcFrame, slot: int, kind: Own, value: int) -> None:
+    def _send(self, one: _Tunnel, frame: PfcFrame, slot: int, kind: AgentEvent, value: int) -> None:
         mask = sum(1 << priority for priority, _ in frame.changes())
         self._means.record(time.monotonic_ns(), kind, slot, mask, value)
         self._send_packet(one.packets.packet(frame))

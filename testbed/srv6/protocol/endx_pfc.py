@@ -36,7 +36,7 @@ from testbed.frames import headroom, icmpv6, ipv6, ipv6_options, mac_control, sr
 from testbed.frames.icmpv6 import Echo, EchoType, Error, ErrorType
 from testbed.frames.ipv6 import Header, Packet, PacketError
 from testbed.frames.ipv6_options import Option
-from testbed.frames.mac_control import FrameError, PfcFrame
+from testbed.frames.mac_control import MacControlError, PfcFrame
 from testbed.srv6.protocol.domain import SrDomain, Srv6Error
 from testbed.srv6.protocol.sid import Adjacency, Flavours, Kind, Sid
 
@@ -54,7 +54,7 @@ class Cause(enum.StrEnum):
 
 
 class DropReason(enum.StrEnum):
-    """Why a packet ends here without an answer, beside what is malformed (`ipv6.Reason`)."""
+    """Why a packet ends here without an answer, beside what is malformed (`ipv6.PacketReason`)."""
 
     NOT_THIS_SID = "not_this_sid"
     OUTSIDE_DOMAIN = "outside_domain"
@@ -69,10 +69,10 @@ class DropReason(enum.StrEnum):
 _MAC_OCTETS = 6
 
 _INNER = {
-    mac_control.Reason.TOO_SHORT: DropReason.INNER_TOO_SHORT,
-    mac_control.Reason.WRONG_DESTINATION: DropReason.INNER_OTHER_MAC,
-    mac_control.Reason.NOT_MAC_CONTROL: DropReason.INNER_NOT_MAC_CONTROL,
-    mac_control.Reason.UNKNOWN_OPCODE: DropReason.INNER_OTHER_OPCODE,
+    mac_control.MacControlReason.TOO_SHORT: DropReason.INNER_TOO_SHORT,
+    mac_control.MacControlReason.WRONG_DESTINATION: DropReason.INNER_OTHER_MAC,
+    mac_control.MacControlReason.NOT_MAC_CONTROL: DropReason.INNER_NOT_MAC_CONTROL,
+    mac_control.MacControlReason.UNKNOWN_OPCODE: DropReason.INNER_OTHER_OPCODE,
 }
 
 
@@ -123,7 +123,7 @@ class Deliver:
 class Drop:
     """The packet ends here, for a reason that is the name of a counter."""
 
-    reason: DropReason | ipv6.Reason | Cause
+    reason: DropReason | ipv6.PacketReason | Cause
 
 
 Result = Forward | PauseJ | Measure | SendIcmp | Deliver | Drop
@@ -242,7 +242,7 @@ def _ethernet(inner: bytes, hop_by_hop: list[Option], local: LocalSid) -> PauseJ
         return Drop(DropReason.INNER_OTHER_MAC)
     try:
         frame = mac_control.parse(inner)
-    except FrameError as error:
+    except MacControlError as error:
         return Drop(_INNER[error.reason])
     if not isinstance(frame, PfcFrame):
         return Drop(DropReason.INNER_PAUSE)

@@ -33,7 +33,7 @@ from testbed.srv6.protocol.sid import Kind, Sid
 
 
 class Refusal(enum.StrEnum):
-    """Why a packet teaches nothing, beside what is malformed (`ipv6.Reason`)."""
+    """Why a packet teaches nothing, beside what is malformed (`ipv6.PacketReason`)."""
 
     NOT_OUR_SID = "not_our_sid"
     FROM_OUTSIDE = "from_outside"  # the interface
@@ -57,7 +57,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class Refused:
-    reason: Refusal | ipv6.Reason
+    reason: Refusal | ipv6.PacketReason
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Learner:
 
     def data_packet(self, data: bytes, now_ns: int, from_outside: bool = False) -> Learned | Refused:
         """Learn from an IPv6 packet that has come to this router."""
-        found: ReverseTunnel | Refusal | ipv6.Reason
+        found: ReverseTunnel | Refusal | ipv6.PacketReason
         try:
             found = self._read(data, from_outside)
         except PacketError as error:

@@ -16,7 +16,7 @@ from experiments import (
     storm,
     watchdog,
 )
-from testbed.agent.orders import CAME, Came
+from testbed.agent.orders import NOTICE, NoticeType
 from testbed.ecn.curve import EcnCurve
 from testbed.lab import Run, experiment
 from testbed.net.port import Port
@@ -114,7 +114,7 @@ def a_response_that_is_not_measured(run: Run) -> None:
     from testbed.agent.pfc.loop import Loop
 
     def hand_on(self: Loop, slot: int, frame: bytes, arrived_ns: int) -> None:
-        self._news.send(CAME.pack(Came.MEASUREMENT, 0, slot, arrived_ns, arrived_ns) + frame)
+        self._news.send(NOTICE.pack(NoticeType.MEASUREMENT, 0, slot, arrived_ns, arrived_ns) + frame)
 
     Loop._hand_on = hand_on  # type: ignore[method-assign]
     headroom_response.headroom_response.body(run)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.dcbx.cautions import cautions
 from testbed.dcbx.config import WILLING
+from testbed.dcbx.config_warnings import warnings
 from testbed.dcbx.negotiation import Peer, negotiate
 from testbed.dcbx.settings import DcbxSettings, EtsAdmin, PfcAdmin, Recommend, Shares
 from testbed.frames import Mac
@@ -17,7 +17,7 @@ ALL_ETS = (2,) * 8
 
 
 def about(settings: DcbxSettings, peer: DcbxTlvs | None = None) -> list[str]:
-    return cautions(settings, negotiate(settings, OWN, None if peer is None else Peer(PEER, peer)))
+    return warnings(settings, negotiate(settings, OWN, None if peer is None else Peer(PEER, peer)))
 
 
 def ets(assignment: tuple[int, ...], bandwidth: tuple[int, ...], tsa: tuple[int, ...] | None, **more: bool) -> EtsAdmin:

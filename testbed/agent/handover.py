@@ -17,11 +17,11 @@ OF_A_PORT = 1 << 15
 _HEADER = struct.Struct("=QII")  # number, octets, checksum
 
 
-class NotesError(Exception):
+class HandoverError(Exception):
     """More than there is room for: an error of ours."""
 
 
-class Notes:
+class Handover:
     """Of one agent, which has so many ports."""
 
     def __init__(self, ports: int) -> None:
@@ -31,7 +31,7 @@ class Notes:
     def write(self, what: Any) -> None:
         data = pickle.dumps(what, pickle.HIGHEST_PROTOCOL)
         if _HEADER.size + len(data) > self._page_octets:
-            raise NotesError(f"notes of {len(data)} octets do not fit")
+            raise HandoverError(f"notes of {len(data)} octets do not fit")
         number = 1 + max((found[0] for found in map(self._page, range(2)) if found), default=0)
         start = number % 2 * self._page_octets
         self._memory[start + _HEADER.size : start + _HEADER.size + len(data)] = data

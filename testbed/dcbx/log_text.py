@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from testbed.dcbx import words
+from testbed.dcbx import value_text
 from testbed.frames.dcbx.values import DcbxVersion
 
 Record = Mapping[str, Any]
@@ -29,7 +29,7 @@ def frame(line: Record, before: Record | None) -> list[str]:
         before = None
     tlvs, old = line["tlvs"], _tlvs(before)
     said = [_TLVS[name](tlvs[name], line) for name in _TLVS if name in tlvs and tlvs[name] != old.get(name)]
-    said += [f"no {words.NAMES[name]} any more" for name in _TLVS if name in old and name not in tlvs]
+    said += [f"no {value_text.NAMES[name]} any more" for name in _TLVS if name in old and name not in tlvs]
     if before is not None and before["ttl"] != line["ttl"]:
         said.append(f"TTL {line['ttl']}")
     return said or ["as before" if old else "no DCBX"]
@@ -45,7 +45,7 @@ def pending(lines: list[Record]) -> list[str]:
     """Several changes of Pending at one moment."""
     said = []
     for truth, head in ((True, "pending"), (False, "no longer pending")):
-        names = [words.NAMES[line["feature"]] for line in lines if line["pending"] is truth]
+        names = [value_text.NAMES[line["feature"]] for line in lines if line["pending"] is truth]
         if names:
             said.append(f"{head}: {', '.join(names)}")
     return said
@@ -59,26 +59,27 @@ def _tlvs(line: Record | None) -> Record:
 
 
 def _ets(tlv: Record, _: Record) -> str:
-    return f"ETS {words.ets(tlv)}{_willing(tlv)}{', CBS' * tlv['cbs']}"
+    return f"ETS {value_text.ets(tlv)}{_willing(tlv)}{', CBS' * tlv['cbs']}"
 
 
 def _recommendation(tlv: Record, _: Record) -> str:
     if not tlv["valid"]:
         return "recommends nothing yet (RV 0)"
-    return f"recommends ETS {words.recommendation(tlv)}{' (RV 1)' * (tlv['tsa'] is None)}"
+    return f"recommends ETS {value_text.recommendation(tlv)}{' (RV 1)' * (tlv['tsa'] is None)}"
 
 
 def _pfc(tlv: Record, _: Record) -> str:
     most = "" if tlv["cap"] == 8 else f", on {tlv['cap']} at most"
-    return f"PFC {words.priorities(tlv['enabled'])}{most}{_willing(tlv)}{_defends(tlv)}{', headroom' * tlv['headroom']}"
+    enabled = value_text.priorities(tlv["enabled"])
+    return f"PFC {enabled}{most}{_willing(tlv)}{_defends(tlv)}{', headroom' * tlv['headroom']}"
 
 
 def _applications(tlv: Record, line: Record) -> str:
-    return f"APP {words.applications(tlv['entries'])}{_willing_in_draft(tlv, line)}"
+    return f"APP {value_text.applications(tlv['entries'])}{_willing_in_draft(tlv, line)}"
 
 
 def _cn(tlv: Record, line: Record) -> str:
-    return f"CN {words.priorities(tlv['enabled'])}{_willing_in_draft(tlv, line)}{_defends(tlv)}"
+    return f"CN {value_text.priorities(tlv['enabled'])}{_willing_in_draft(tlv, line)}{_defends(tlv)}"
 
 
 def _willing(tlv: Record) -> str:
@@ -91,7 +92,7 @@ def _willing_in_draft(tlv: Record, line: Record) -> str:
 
 
 def _defends(tlv: Record) -> str:
-    return "" if tlv["defended"] is None else f", defends {words.priorities(tlv['defended'])}"
+    return "" if tlv["defended"] is None else f", defends {value_text.priorities(tlv['defended'])}"
 
 
 _TLVS: dict[str, Callable[[Any, Record], str]] = {
@@ -111,9 +112,9 @@ def _masks(name: str) -> Callable[[Record, Record], list[str]]:
     def say(line: Record, before: Record) -> list[str]:
         said = []
         if line["enabled"] != before.get("enabled"):
-            said.append(f"{name} {words.priorities(line['enabled'])}, {line['why']}")
+            said.append(f"{name} {value_text.priorities(line['enabled'])}, {line['why']}")
         if line["defended"] != before.get("defended", []):
-            said.append(f"{name} defends {words.priorities(line['defended'])}")
+            said.append(f"{name} defends {value_text.priorities(line['defended'])}")
         return said
 
     return say
@@ -122,13 +123,13 @@ def _masks(name: str) -> Callable[[Record, Record], list[str]]:
 def _ets_changed(line: Record, before: Record) -> list[str]:
     if before and before["ets"] == line["ets"]:
         return []
-    return [f"ETS {'off' if line['ets'] is None else words.ets(line['ets'])}, {line['why']}"]
+    return [f"ETS {'off' if line['ets'] is None else value_text.ets(line['ets'])}, {line['why']}"]
 
 
 def _applications_changed(line: Record, before: Record) -> list[str]:
     if before.get("entries") == line["entries"]:
         return []
-    return [f"APP {words.applications(line['entries'])}, {line['why']}"]
+    return [f"APP {value_text.applications(line['entries'])}, {line['why']}"]
 
 
 def _traffic_classes_changed(line: Record, before: Record) -> list[str]:

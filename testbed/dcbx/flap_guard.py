@@ -35,7 +35,7 @@ class _Doubt:
     end_ns: int
 
 
-class Doubts:
+class FlapGuard:
     """One port's, by the name of the feature."""
 
     def __init__(self, mac: Mac, scale: Scale) -> None:

@@ -15,7 +15,7 @@ from testbed.frames.dcbx.values import Table, Tsa, priorities
 _CLASSES = range(8)
 
 
-def cautions(settings: DcbxSettings, state: PortState) -> list[str]:
+def warnings(settings: DcbxSettings, state: PortState) -> list[str]:
     """About what is operational, and about what this port recommends."""
     found = list(_pfc(settings, state))
     ets = state.ets.oper

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.agent.notes import Notes, NotesError
-from testbed.agent.speaker.speaker import Applied, Kept
+from testbed.agent.handover import Handover, HandoverError
+from testbed.agent.speaker.speaker import Applied, SpeakerPortState
 from testbed.dcbx.neighbours import MOST
 from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, PfcAdmin
 from testbed.frames.dcbx.values import MOST_ENTRIES, AppEntry, Selector
@@ -13,7 +13,7 @@ from testbed.frames.lldp import LONGEST_PDU
 
 
 def test_what_was_written_last_is_read() -> None:
-    notes = Notes(1)
+    notes = Handover(1)
     assert notes.read() is None
     for number in range(3):
         notes.write({"number": number})
@@ -21,7 +21,7 @@ def test_what_was_written_last_is_read() -> None:
 
 
 def test_a_page_that_was_not_finished_leaves_the_one_before() -> None:
-    notes = Notes(1)
+    notes = Handover(1)
     notes.write("the first")
     notes.write("the second")
     notes._memory[20] ^= 1  # in the page that the second one is in
@@ -32,7 +32,7 @@ def test_every_port_may_have_as_many_neighbours_as_are_kept_and_full_tables() ->
     entries = tuple(AppEntry(number % 8, Selector.UDP, number) for number in range(MOST_ENTRIES))
     for ports in (1, 64):
         kept = {
-            slot: Kept(
+            slot: SpeakerPortState(
                 DcbxSettings(pfc=PfcAdmin(8), applications=ApplicationAdmin(entries)),
                 True,
                 tuple(bytes([slot, number]) * (LONGEST_PDU // 2 + 7) for number in range(MOST)),
@@ -40,11 +40,11 @@ def test_every_port_may_have_as_many_neighbours_as_are_kept_and_full_tables() ->
             )
             for slot in range(ports)
         }
-        notes = Notes(ports)
+        notes = Handover(ports)
         notes.write(kept)
         assert notes.read() == kept
 
 
 def test_more_than_there_is_room_for_is_said() -> None:
-    with pytest.raises(NotesError, match=r"notes of \d+ octets do not fit"):
-        Notes(1).write(bytes(1 << 16))
+    with pytest.raises(HandoverError, match=r"notes of \d+ octets do not fit"):
+        Handover(1).write(bytes(1 << 16))

@@ -22,6 +22,7 @@ _RINGBUF = 27
 TCX_INGRESS, TCX_EGRESS = 46, 47
 _SYSCALL = 321  # bpf() on x86-64
 _PAGE = mmap.PAGESIZE
+_LONGEST_LOG = 1 << 20
 _BUSY, _DISCARDED = 1 << 31, 1 << 30
 _PRINTER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 
@@ -61,11 +62,12 @@ class Map:
         request = bytearray(struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(key), ctypes.addressof(data), 0))
         _bpf(_MAP_UPDATE, request, f"map {self.name}, entry {index!r}")
 
-    def __getitem__(self, index: int) -> bytes:
-        key = ctypes.create_string_buffer(struct.pack("=I", index), 4)
+    def __getitem__(self, index: int | bytes) -> bytes:
+        octets = struct.pack("=I", index) if isinstance(index, int) else index
+        key = ctypes.create_string_buffer(octets, len(octets))
         data = ctypes.create_string_buffer(self.value_size)
         request = bytearray(struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(key), ctypes.addressof(data), 0))
-        _bpf(_MAP_LOOKUP, request, f"map {self.name}, entry {index}")
+        _bpf(_MAP_LOOKUP, request, f"map {self.name}, entry {index!r}")
         return data.raw
 
     def __delitem__(self, index: bytes) -> None:
@@ -97,9 +99,9 @@ class Object:
         collected: list[str] = []
 
         def collect(level: int, text: bytes, arguments: int) -> int:
-            line = ctypes.create_string_buffer(4096)
-            _libc.vsnprintf(line, ctypes.c_size_t(4096), text, ctypes.c_void_p(arguments))
             if level == 0:
+                line = ctypes.create_string_buffer(_LONGEST_LOG)  # what the verifier refuses is at its end
+                _libc.vsnprintf(line, ctypes.c_size_t(_LONGEST_LOG), text, ctypes.c_void_p(arguments))
                 collected.append(line.value.decode(errors="replace"))
             return 0
 

@@ -60,7 +60,7 @@ def mark(frame: bytes, socket_priority: int, settings: PriorityMap, applications
     sent = frame
     if not _link_local(frame):
         if settings.trust is Trust.DOT1P and len(frame) >= _HEADER:
-            sent = with_pcp(frame, wanted) if found.pcp is not None else _tagged(frame, wanted)
+            sent = with_pcp(frame, wanted) if found.pcp is not None else tagged(frame, wanted)
         elif settings.trust is Trust.DSCP and takes_dscp(frame, found):
             assert found.dscp is not None
             carrier = settings.carrier(wanted)
@@ -70,7 +70,8 @@ def mark(frame: bytes, socket_priority: int, settings: PriorityMap, applications
     return Marked(sent, wanted, result.dot1p, result.local)
 
 
-def _tagged(frame: bytes, priority: int) -> bytes:
+def tagged(frame: bytes, priority: int) -> bytes:
+    """An untagged frame with a priority tag."""
     return frame[:ETHERTYPE] + TAG_TYPES[0] + bytes([priority << 5, 0]) + frame[ETHERTYPE:]
 
 

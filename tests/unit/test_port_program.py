@@ -141,7 +141,7 @@ def test_a_ports_settings_are_written_where_the_program_reads_them(program: Any)
     assert (written["node"], written["buffer"], written["control"]) == (5, 6, 7)
     assert written["queue"] == queues
     assert (written["charged"], written["switched"]) == (1, 2)
-    assert (written["blocked"], written["defended"], written["applications"]) == (0, 0, 0)
+    assert (written["blocked"], written["defended"], written["applications"], written["lanes"]) == (0, 0, 0, 0)
     names = ("trust", "port_priority", "dscp_to_dot1p", "dot1p_to_local", "rewrite_dot1p", "rewrite_dscp", "mark_dscp")
     flat = b"".join(bytes([found] if isinstance(found, int) else found) for found in map(written.get, names))
     assert flat == tables, "in the order of PriorityMap.tables()"
@@ -159,6 +159,14 @@ def test_what_is_set_at_a_port_by_itself_is_where_the_program_reads_it(program: 
     program._applications = {}
     program.set_applications(0, {}, {(3, 7): 1})
     assert value(bytes(program.port_memory), members, "applications") == 1 << 3
+    program._lanes = {}
+    program.set_lanes(0, {}, {7: tuple(range(16))})
+    assert value(bytes(program.port_memory), members, "lanes") == 1
+    assert program.lanes(0, 7) == tuple(range(16))
+    assert list(program._lanes) == [(7 << 16).to_bytes(4, "little")], "input and output slot, as `lane_of` joins them"
+    program.set_lanes(0, {7: tuple(range(16))}, {})
+    assert (value(bytes(program.port_memory), members, "lanes"), program.lanes(0, 7)) == (0, None)
+    assert program._lanes == {}
 
 
 def test_a_ports_counters_are_read_where_the_program_writes_them(program: Any) -> None:

@@ -26,11 +26,11 @@ MOST_CELLS_OF_A_FRAME = 0x7FFF
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
 _TABLES = 98
-_PORT = struct.Struct(f"=III8IBBBBB{_TABLES}s5x8Q8Q8Q8Q8QQQ")
-_PORT_SETTINGS = struct.Struct(f"=III8IBBBBB{_TABLES}s")
+_PORT = struct.Struct(f"=III8IBBBBBB{_TABLES}s4x8Q8Q8Q8Q8Q16QQQ")
+_PORT_SETTINGS = struct.Struct(f"=III8IBBBBBB{_TABLES}s")
 _QUEUES = struct.Struct("=8I")
 _QUEUES_AT = struct.Struct("=III").size
-_BLOCKED, _DEFENDED, _APPLICATIONS = (struct.Struct("=III8IBB").size + number for number in range(3))
+_BLOCKED, _DEFENDED, _APPLICATIONS, _LANES = (struct.Struct("=III8IBB").size + number for number in range(4))
 """Where things are in a port's entry."""
 _GROUP = struct.Struct("=6I3I3III2Q2Q2Q4Q4QQ")
 _GROUP_SETTINGS = struct.Struct("=6I")
@@ -43,6 +43,10 @@ _REQUEST = struct.Struct("=5I")
 _SIZES = struct.Struct("=4I")
 _APPLICATION = struct.Struct("=Q")
 _STATION = struct.Struct("=6sH")
+_CROSSING = struct.Struct("=HH")
+SLS = 16
+OWN_FRAMES = 0xFFFF
+"""In place of an input port's slot: frames of the node itself."""
 
 
 class EventKind(enum.IntEnum):
@@ -84,6 +88,7 @@ class PortTables:
             *self.queues,
             has_buffer,
             3 if self.steered else 2 if self.routed else self.switched,
+            0,
             0,
             0,
             0,
@@ -137,13 +142,15 @@ class BufferCounters:
 @dataclass(frozen=True)
 class PortCounters:
     """By local priority, of frames put into this port's queues, and of frames that the watchdog kept out; by priority,
-    of frames that came in and were discarded by defense, and of those sent whose priority a controller chose."""
+    of frames that came in and were discarded by defense, and of those sent whose priority a controller chose. By SL, of
+    frames that were to leave by this port and have no VL there."""
 
     sent_frames: tuple[int, ...]
     sent_bytes: tuple[int, ...]
     blocked_frames: tuple[int, ...]
     defended_frames: tuple[int, ...]
     steered_frames: tuple[int, ...]
+    vl15_frames: tuple[int, ...]
     lost_events: int
     seen_frames: int
 
@@ -159,6 +166,7 @@ class PortProgram:
         self._ports, self._groups = self._object.map("ports"), self._object.map("groups")
         self._buffers, self._rings = self._object.map("buffers"), self._object.map("rings")
         self._stations, self._applications = self._object.map("stations"), self._object.map("applications")
+        self._lanes = self._object.map("lanes")
         for found, expected in (
             (self._ports, _PORT),
             (self._groups, _GROUP),
@@ -237,6 +245,25 @@ class PortProgram:
             self._applications[_APPLICATION.pack(slot << 32 | about << 16 | protocol)] = bytes([priority])
         kinds = {about for about, _ in new}
         self.port_memory[slot * _PORT.size + _APPLICATIONS] = sum(1 << about for about in kinds)
+
+    def set_lanes(self, slot: int, old: Mapping[int, tuple[int, ...]], new: Mapping[int, tuple[int, ...]]) -> None:
+        """The VL of each SL for frames that leave by the port `slot`, by the slot of the port that they came in by, or
+        OWN_FRAMES. Each table changes at once; `old` are those to take away.
+        """
+        for source, table in new.items():
+            self._lanes[_CROSSING.pack(slot, source)] = bytes(table)
+        self.port_memory[slot * _PORT.size + _LANES] = bool(new)
+        for source in old.keys() - new.keys():
+            del self._lanes[_CROSSING.pack(slot, source)]
+
+    def lanes(self, slot: int, source: int) -> tuple[int, ...] | None:
+        """The table in force; None: frames of this way have the priority that their own marks give."""
+        if not self.port_memory[slot * _PORT.size + _LANES]:
+            return None
+        try:
+            return tuple(self._lanes[_CROSSING.pack(slot, source)])
+        except bpf.BpfError:
+            return None
 
     def configure(
         self, buffer: int, sizes: tuple[int, int, int], limits: Mapping[tuple[int, int], GroupLimits]
@@ -341,9 +368,9 @@ class PortProgram:
         return BufferCounters(fields[2:5], fields[5:8], fields[8:11], fields[11])
 
     def port(self, slot: int) -> PortCounters:
-        fields = _PORT.unpack_from(self.port_memory, slot * _PORT.size)[-42:]
+        fields = _PORT.unpack_from(self.port_memory, slot * _PORT.size)[-58:]
         sent, octets, blocked, defended, steered = (fields[start : start + 8] for start in range(0, 40, 8))
-        return PortCounters(sent, octets, blocked, defended, steered, fields[40], fields[41])
+        return PortCounters(sent, octets, blocked, defended, steered, fields[40:56], fields[56], fields[57])
 
     def close(self) -> None:
         for fd in (*self.attached.values(), *self._links):

@@ -10,7 +10,8 @@
  * left, freed              give the cells back when the frame leaves its queue, or dies in it.
  *
  * The buffer rules A1-A4 and D1-D2 are those of testbed/buffer/model.py, and a test drives both with the same frames.
- * How a priority is found is decision 0136; testbed/priority is its reference. The structures are mirrored by
+ * How a priority is found is decision 0136; testbed/priority is its reference, and of the VLs of a QoS policy too
+ * (lanes.py). The structures are mirrored by
  * testbed/linux/port_program/__init__.py, which checks their sizes when it loads the object.
  *
  * A port is known by its slot: interface indices are given out by us, FIRST_INTERFACE + slot, so that they are unique
@@ -27,6 +28,7 @@
 #define SLOTS 1024
 #define FIRST_INTERFACE 4096
 #define PRIORITIES 8
+#define SLS 16
 #define NODES 512
 
 #define ETHERTYPE_MAC_CONTROL 0x8808
@@ -74,6 +76,7 @@ struct port {
 	__u8 blocked;			/* priorities whose frames the watchdog drops instead of queueing them here */
 	__u8 defended;			/* priorities whose frames are discarded as they come in: DCBX's defense */
 	__u8 applications;		/* which kinds of entry `applications` has for frames of this node's own */
+	__u8 lanes;			/* has `lanes` tables for frames that leave here? */
 	/* From here on as PriorityMap.tables() of testbed/priority has it. */
 	__u8 trust;
 	__u8 port_priority;
@@ -87,6 +90,7 @@ struct port {
 	__u64 blocked_frames[PRIORITIES];
 	__u64 defended_frames[PRIORITIES];
 	__u64 steered_frames[PRIORITIES]; /* of those sent, by the priority that a controller chose for them */
+	__u64 vl15_frames[SLS];		/* that were to leave here, by SL, which is mapped to a VL that no port has */
 	__u64 lost_events;
 	__u64 seen_frames;		/* MAC control frames handed to the agent */
 };
@@ -178,6 +182,22 @@ struct {
 	__type(key, application);
 	__type(value, __u8);
 } applications SEC(".maps");
+
+/* The VL of each SL for one way through a node: the slots of input and output port, 16 bits each. */
+typedef __u32 crossing;
+#define OWN_FRAMES 0xFFFFu /* in place of the input port's slot */
+
+struct lanes {
+	__u8 vl[SLS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, crossing);
+	__type(value, struct lanes);
+} lanes SEC(".maps");
 
 /* Not mapped into memory: a value with a lock cannot be. */
 struct {
@@ -716,13 +736,22 @@ static __always_inline void keep_priority(struct __sk_buff *skb, const struct po
 		write_dscp(skb, found, out->mark_dscp[dot1p & 7]);
 }
 
+/* Rules L1 and L2 of testbed/priority/lanes.py. NO_ENTRY: the frame has no SL, or there is no table for its way. */
+static __noinline __u8 lane_of(__u32 input, __u32 output, __u32 sl)
+{
+	crossing way = input << 16 | (output & 0xFFFF);
+	struct lanes *table = bpf_map_lookup_elem(&lanes, &way);
+
+	return table ? table->vl[sl & (SLS - 1)] : NO_ENTRY;
+}
+
 SEC("tc")
 int port_out(struct __sk_buff *skb)
 {
 	struct port *out = port_of(skb->ifindex), *in;
 	struct found found = {};
 	__u32 length, mark = skb->mark, slot = skb->ingress_ifindex - FIRST_INTERFACE;
-	__u8 dot1p, local, steered = 0;
+	__u8 dot1p, local, steered = 0, vl = NO_ENTRY;
 
 	if (!out)
 		return NEXT;
@@ -751,6 +780,18 @@ int port_out(struct __sk_buff *skb)
 	} else {
 		dot1p = mark_own(skb, out, &found);
 		local = out->dot1p_to_local[dot1p & 7] & 7;
+	}
+	if (out->lanes && found.version && (in || !is_link_local(skb))) {
+		__u32 sl = found.dscp >> 3 | (found.dscp >> 2 & 1) << 3;
+
+		vl = lane_of(in ? slot : OWN_FRAMES, skb->ifindex - FIRST_INTERFACE, sl);
+		if (vl != NO_ENTRY && vl >= PRIORITIES) {
+			out->vl15_frames[sl & (SLS - 1)]++;
+			return DROP;
+		}
+		if (vl != NO_ENTRY)
+			local = vl;
+		asm volatile("" : "+r"(local)); /* the compiler knows that it is below 8, the verifier does not */
 	}
 	if (out->blocked >> local & 1) {
 		out->blocked_frames[local & 7]++;
@@ -784,9 +825,11 @@ int port_out(struct __sk_buff *skb)
 
 		if (dscp != UNCHANGED)
 			write_dscp(skb, &found, dscp);
-		if (pcp != UNCHANGED && found.tagged)
+		if (pcp != UNCHANGED && found.tagged && vl == NO_ENTRY)
 			write_pcp(skb, &found, pcp);
 	}
+	if (vl != NO_ENTRY) /* the next port finds the VL of this link in the tag, and the SL in the DSCP */
+		write_pcp(skb, &found, vl);
 	skb->priority = out->queue[local & 7];
 	out->sent_frames[local & 7]++;
 	out->sent_bytes[local & 7] += length;

@@ -8,13 +8,15 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
-from testbed.linux.port_program import PortTables
+from testbed.linux.port_program import OWN_FRAMES, PortTables
 from testbed.priority.applications import About
-from testbed.priority.classify import TAG_TYPES, classify, rewrite
+from testbed.priority.classify import TAG_TYPES, classify, read, rewrite
+from testbed.priority.lanes import LANES, SLS, lane, sl_of
 from testbed.priority.marking import mark
 from testbed.priority.settings import PriorityMap, Trust
 
@@ -297,6 +299,70 @@ def marks_as_the_reference(run: Run, maps: int = 120, batch: int = 25) -> None:
         raw.close()
         tap.close()
         report(run, net.fabric, kinds, differences)
+
+
+@experiment(timeout="300s")
+def chooses_lanes_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -> None:
+    """Frames of all kinds with a table of VLs on their way, from the host or through the switch: what comes out, from
+    which queue, and what is dropped."""
+    from testbed.net.wire import RawPort
+
+    chance = random.Random(run.seed)
+    differences: list[str] = []
+    kinds: Counter[str] = Counter()
+    with network_of_two() as net:
+        pair, program = Pair(net), net.fabric.program
+        for own in (False, True):
+            node, out, source = (pair.host, pair.out, OWN_FRAMES) if own else (net["s1"], pair.leaving, pair.into.slot)
+            tap = Tap(*((net["s1"], pair.into.name) if own else (pair.peer, pair.arriving.name)))
+            raw = RawPort(pair.host, pair.out.name, past_queues=not own)
+            old: dict[int, tuple[int, ...]] = {}
+            for number in range(maps):
+                settings = random_map(chance, rewriting=False)
+                pair.configure(pair.out if own else pair.into, settings)
+                lanes = tuple(chance.randrange(16 if chance.random() < 0.2 else LANES) for _ in SLS)
+                new = {source: lanes} if chance.random() < 0.9 else {source + 2: lanes} if not own else {}
+                program.set_lanes(out.slot, old, new)
+                old = new
+                queued, dropped = pair.queued(out), net.fabric.sent(out.name).vl15_frames
+                wanted, gone = [], [0] * len(SLS)
+                for _ in range(batch):
+                    frame = random_frame(chance, pair.arriving.mac.octets, pair.out.mac.octets, own)
+                    with suppress(OSError):  # what the kernel answers where a host's own frame is dropped
+                        raw.send(frame)
+                    if own:
+                        marked = mark(frame, 0, settings)
+                        frame, local = marked.frame, marked.local
+                    else:
+                        local = classify(frame, settings).local
+                    chosen = lane(frame, new.get(source))
+                    kinds[f"{'own' if own else 'forwarded'}: {shown(chosen.frame, frame)}"] += 1
+                    if chosen.frame is None:
+                        gone[sl_of(read(frame).dscp or 0)] += 1
+                    else:
+                        wanted.append((local if chosen.vl is None else chosen.vl, chosen.frame, len(frame)))
+                wait_for(lambda: pair.fabric.buffer("s1").used == (0, 0, 0))
+                time.sleep(0.005)
+                for what, due, counted in (
+                    ("queues", tally([(queue, size) for queue, _, size in wanted]), grown(queued, pair.queued(out))),
+                    (
+                        "drops",
+                        gone,
+                        [n - o for n, o in zip(net.fabric.sent(out.name).vl15_frames, dropped, strict=True)],
+                    ),
+                ):
+                    if due != counted:
+                        differences.append(f"{node.name}, {what} of {number}: wanted {due}, counted {counted}")
+                due_frames = [(queue, frame) for queue, frame, _ in wanted]
+                differences += unlike(f"{node.name}, {number}, {settings}", due_frames, list(tap.frames()))
+            program.set_lanes(out.slot, old, {})
+            raw.close()
+            tap.close()
+        report(run, net.fabric, kinds, differences)
+
+
+def shown(after: bytes | None, before: bytes) -> str:
+    return "dropped" if after is None else ", ".join(changed(before, after)) or "unchanged"
 
 
 def changed(before: bytes, after: bytes) -> list[str]:

@@ -15,8 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from testbed.agent.event_log import RECORD
+from testbed.agent.events import AgentEvent
 from testbed.agent.handover import Handover
-from testbed.agent.log import RECORD, AgentEvent
 from testbed.agent.pfc import loop
 from testbed.agent.pfc.pause_failsafe import PauseFailsafe
 from testbed.agent.plan import AgentPlan, PortPlan

@@ -18,7 +18,7 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from testbed.agent import log, query_socket
+from testbed.agent import event_log, query_socket
 from testbed.agent.agent_supervisor import AgentSupervisor, NodeResources, SharedResources
 from testbed.agent.handover import Handover
 from testbed.agent.pfc.port import SHARED
@@ -52,8 +52,8 @@ class Agents:
         self._rings: list[bpf.Ring] = []
         self._shared = memoryview(mmap.mmap(-1, SLOTS * SHARED))
         self._notes = [Handover(len(plan.ports) + (_WAN if plan.wan else 0)) for plan in plans]
-        self._logs = [log.new() for _ in plans]
-        self._stories = [log.new() for _ in plans]
+        self._logs = [event_log.new() for _ in plans]
+        self._stories = [event_log.new() for _ in plans]
         self._controls = [_ends() for _ in plans]
         self._speakers = [_ends() if plan.wan or any(port.dcbx for port in plan.ports) else None for plan in plans]
         self._orders = [_ends() for _ in plans]
@@ -132,7 +132,7 @@ class Agents:
 
     def dcbx_log(self) -> list[dict[str, Any]]:
         """What was noted of DCBX so far, in the order of time."""
-        lines = [json.loads(line) for one in self._stories for line in log.content(one).splitlines()]
+        lines = [json.loads(line) for one in self._stories for line in event_log.content(one).splitlines()]
         return sorted(lines, key=lambda line: int(line["t_ns"]))
 
     def _have_done(self, node: str, port: str, verb: str, argument: Any) -> None:
@@ -155,9 +155,9 @@ class Agents:
                 raise AgentError(f"the agent of {node} does not answer: {error}") from None
         raise AgentError(f"the agent of {node} does not answer")
 
-    def records(self) -> list[log.Record]:
+    def records(self) -> list[event_log.Record]:
         """What all agents logged so far, in the order of time."""
-        return sorted(record for one in self._logs for record in log.read(one))
+        return sorted(record for one in self._logs for record in event_log.read(one))
 
     def stop(self) -> None:
         """End all agents, and wait for it; the logs stay readable."""

@@ -20,9 +20,10 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-from testbed.agent import log
+from testbed.agent import event_log
 from testbed.agent.agents import Agents
-from testbed.agent.log import LoggedEvent
+from testbed.agent.event_log import LoggedEvent
+from testbed.agent.events import AgentEvent
 from testbed.agent.plan import AgentError, AgentPlan, BufferLayout, DcbxPlan, HeadroomPlan, PortPlan
 from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static
 from testbed.dcbx.settings import DcbxSettings, PortIdentity
@@ -146,7 +147,7 @@ class Fabric:
         self._next_slot = 0
         self._pending: dict[int, tuple[Mac, Cable]] = {}
         self._dcbx_log: list[dict[str, Any]] = []
-        self._records: list[log.Record] = []
+        self._records: list[event_log.Record] = []
         self._names: dict[int, str] = {}
         self.lost = 0
         """Datagrams that flows have lost so far."""
@@ -334,13 +335,13 @@ class Fabric:
 
     def events(self) -> list[LoggedEvent]:
         """What agents logged so far: pauses sent and obeyed, thresholds, drops, storms."""
-        return [log.in_words(record, self._names) for record in self._logged()]
+        return [event_log.decoded(record, self._names) for record in self._logged()]
 
     def history(self, since_ns: int) -> Iterator[str]:
         """The same as lines for a run's event log, with times counted from `since_ns`."""
-        return log.lines(self._logged(), self._names, since_ns)
+        return event_log.lines(self._logged(), self._names, since_ns)
 
-    def _logged(self) -> list[log.Record]:
+    def _logged(self) -> list[event_log.Record]:
         return self.agents.records() if self.agents else self._records
 
     def dcbx(self, port: str) -> dict[str, Any]:
@@ -425,7 +426,7 @@ class Fabric:
         """Where frames have been dropped so far, of any kind, or wait still: their numbers by reason, as counted. None:
         some were lost that nobody counts, by a lost link, a watchdog that emptied a queue, or a new ovs-vswitchd.
         """
-        if self._destroyed or any(kind == log.AgentEvent.QUEUE_EMPTIED for _, kind, *_ in self._logged()):
+        if self._destroyed or any(kind == AgentEvent.QUEUE_EMPTIED for _, kind, *_ in self._logged()):
             return None
         if any(vswitch.restarts for vswitch in self._vswitches.values()):
             return None

@@ -20,8 +20,8 @@ from srv6_control import FIGURE_3, MS, SHARED_KEY, S, World, report
 from srv6_kernel import Encap, Kernel, wanted
 
 from testbed.agent import agents
+from testbed.agent.events import SR_ITEMS, AgentEvent
 from testbed.agent.handover import Handover
-from testbed.agent.log import SR_ITEMS, AgentEvent
 from testbed.agent.plan import ControlPlan
 from testbed.agent.wan import sr_agent, sr_notes
 from testbed.agent.wan.kernel_sr import KernelSr

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from testbed.agent.log import AgentEvent
+from testbed.agent.events import AgentEvent
 from testbed.agent.orders import Order, OrderType
 from testbed.agent.plan import AgentPlan, Arrangement, ControlPlan, PortPlan, SliceQueues, WanPlan
 from testbed.agent.wan.sr_notes import Noted, SrNotes

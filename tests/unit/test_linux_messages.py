@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from testbed.agent import log
-from testbed.agent.log import AgentEvent
 from testbed.ecn.curve import EcnCurve
 from testbed.frames import Mac
 from testbed.linux import links, qdiscs
@@ -20,7 +15,6 @@ from testbed.linux.netlink import attribute, attributes, text, u32
 from testbed.linux.port_program import build
 from testbed.net.port import Port
 from testbed.net.queues import CONTROL_QUEUE, Queues
-from testbed.pfc.record import Ignored, PfcEvent
 from testbed.units import Rate
 
 
@@ -121,70 +115,6 @@ def test_a_queue_is_emptied_by_two_new_pause_points_one_after_the_other() -> Non
             places.append((own, parent))
         assert places[0][0] != places[1][0] and places[0][1] == places[1][1]
         assert priority != 3 or places[1][0] == usual
-
-
-PORTS = {5: "s1-eth1"}
-
-
-@pytest.mark.parametrize(
-    ("record", "kind", "priorities", "detail"),
-    [
-        ((1, AgentEvent.DROP, 5, 0b1000, 2 << 32 | 1514), "drop", (3,), {"reason": "threshold", "octets": 1514}),
-        ((1, AgentEvent.QUEUE_STOPPED, 5, 0b1000, 36_000), "queue_stopped", (3,), {"reaction_ns": 36_000}),
-        ((1, AgentEvent.SEND_FAILED, 5, 0, 19), "send_failed", (), {"error": "No such device"}),
-        ((1, AgentEvent.FRAME_SENT, 5, 0b1000, 27_000), "frame_sent", (3,), {"reaction_ns": 27_000}),
-        ((1, AgentEvent.THRESHOLD, 5, 0b1000, 80), "threshold", (3,), {"shared_cells": 80}),
-        ((1, AgentEvent.AGENT_DIED, 5, 0, 9), "agent_died", (), {"status": 9}),
-        ((1, AgentEvent.QUEUE_EMPTIED, 5, 0b1000, 0), "queue_emptied", (3,), {}),
-        ((1, PfcEvent.XOFF_SENT, 5, 0b11000, 65535), "xoff_sent", (3, 4), {"quanta": 65535}),
-        ((1, PfcEvent.PAUSE_EXPIRED, 5, 0b1000, 17_000), "pause_expired", (3,), {"late_ns": 17_000}),
-        ((1, PfcEvent.PAUSE_RESTORED, 5, 0b1000, 10**9), "pause_restored", (3,), {"left_ns": 10**9}),
-        ((1, PfcEvent.STORM_DETECTED, 5, 0b1000, 10**8), "storm_detected", (3,), {"paused_ns": 10**8}),
-        ((1, PfcEvent.STORM_ENDED, 5, 0b1000, 10**8), "storm_ended", (3,), {"lasted_ns": 10**8}),
-        ((1, PfcEvent.RELIEVED, 5, 0b1000, 0), "relieved", (3,), {}),
-        ((1, PfcEvent.IGNORED, 5, 0, Ignored.GLOBAL_PAUSE), "ignored", (), {"reason": "global_pause"}),
-        ((1, AgentEvent.SR_INSTALLED, 5, 0, 1), "sr_installed", (), {"what": "tunnel"}),
-        ((1, AgentEvent.SR_REMOVED, 5, 0, 2), "sr_removed", (), {"what": "vpn"}),
-        ((1, AgentEvent.SR_REMOVED, 5, 0, 3), "sr_removed", (), {"what": 3}),
-        ((1, PfcEvent.IGNORED, 9, 0b100, Ignored.NOT_ENABLED), "ignored", (2,), {"reason": "not_enabled"}),
-    ],
-)
-def test_a_logged_record_is_put_into_words(
-    record: tuple[int, int, int, int, int], kind: str, priorities: tuple[int, ...], detail: dict[str, object]
-) -> None:
-    event = log.in_words(record, PORTS)
-    port = PORTS.get(record[2], "")  # one that is gone has no name
-    assert (event.kind, event.port, event.priorities, event.detail) == (kind, port, priorities, detail)
-
-
-RECORDS = st.builds(
-    lambda time_ns, kind, slot, mask, value: (time_ns, kind, slot, mask, value),
-    st.integers(10**9, 2**63),
-    st.sampled_from([*PfcEvent, *AgentEvent]),
-    st.sampled_from([5, 9, 11]),
-    st.sampled_from([0, 0b1000, 0xFF]),
-    st.integers(0, 10) | st.integers(0, 3 << 32 | 9216),
-)
-
-
-@given(st.lists(RECORDS, max_size=30))
-def test_lines_of_the_event_log_say_the_same_as_words(records: list[log.Record]) -> None:
-    ports = PORTS | {11: 'h%d-"eth"%'}
-    told = [json.loads(line) for line in log.lines(records, ports, 10**9)]
-    expected = [log.in_words(record, ports) for record in records]
-    assert told == [
-        {"t": event.t_ns - 10**9, "event": event.kind, "port": event.port, "priorities": list(event.priorities)}
-        | event.detail
-        for event in expected
-    ]
-
-
-def test_a_log_outlives_a_record_cut_short() -> None:
-    file = log.new()
-    whole = log.RECORD.pack(7, PfcEvent.XON_SENT, 5, 8, 0)
-    with open(file, "r+b", buffering=0) as memory:
-        memory.write(whole + whole[:5])
-        assert list(log.read(file)) == [(7, PfcEvent.XON_SENT, 5, 8, 0)]
 
 
 @pytest.mark.packages("clang-14", "llvm-14", "libbpf-dev")

@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from testbed.agent import query_socket
-from testbed.agent.log import RECORD, AgentEvent
+from testbed.agent.event_log import RECORD
+from testbed.agent.events import AgentEvent
 from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order, OrderType
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import AgentPlan

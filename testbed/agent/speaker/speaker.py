@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.agent import query_socket
+from testbed.agent.event_log import RECORD
+from testbed.agent.events import AgentEvent
 from testbed.agent.handover import Handover
-from testbed.agent.log import RECORD, AgentEvent
 from testbed.agent.orders import DONE, LARGEST_NOTICE, NOTICE, NoticeType, Order, OrderType
 from testbed.agent.plan import AgentPlan, BufferLayout
 from testbed.agent.timed_send import at_its_moment

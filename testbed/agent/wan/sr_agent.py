@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from testbed.agent.log import SR_ITEMS, AgentEvent
+from testbed.agent.events import SR_ITEMS, AgentEvent
 from testbed.agent.plan import ControlPlan
 from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.agent.wan.sr_notes import Noted, SrNotes

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
 
-from testbed.agent.log import AgentEvent
+from testbed.agent.events import AgentEvent
 from testbed.agent.orders import Order, OrderType
 from testbed.agent.plan import AgentPlan, PortPlan
 from testbed.agent.wan.kernel_sr import KernelSr

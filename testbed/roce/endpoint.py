@@ -1,0 +1,303 @@
+"""A host's RoCE endpoint: queue pairs, registered memory, connection management, and what is refused. Sans-I/O.
+
+Datagrams of UDP port 4791 go in with the ECN field that they came with; `outgoing` gives what has to be sent, and
+`deadline_ns` when to call again. Each queue pair sends from a UDP port that follows from its number, so that the
+networks between can spread flows, and the peer knows which one to expect.
+
+Connections are made by the connection manager's REQ, REP and RTU. The request's private data, 56 octets, are the
+user's; `listen` has a function that answers them, and can refuse. A request that gets no reply is sent again.
+
+Everything that a peer sends and that is not understood, not intact or for nobody is counted in `refused` by its reason.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from testbed.errors import XoffError
+from testbed.frames import roce, roce_cm
+from testbed.frames.roce import Opcode, Packet
+from testbed.roce import rates
+from testbed.roce.memory import Region
+from testbed.roce.queue_pair import QueuePair, State
+from testbed.roce.rates.base import NEVER, Line, Maker
+from testbed.roce.sequence import psn
+from testbed.roce.settings import RoceError, Settings, Timing
+
+_CE = 3
+_FIRST_QP = 0x100
+_FIRST_PORT = 0xC000
+_PORTS = 0x3FFF
+MOST_QUEUE_PAIRS = 4096
+_MOST_REQUESTS = 5
+"""How often a connection is asked for."""
+
+
+class Kind(enum.Enum):
+    """What a datagram is, which decides on its priority and DSCP."""
+
+    DATA = "data"  # of a queue pair: requests, read responses, acknowledgements
+    NOTIFICATION = "notification"
+    MANAGEMENT = "management"
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A datagram for port 4791 of `to`, from the UDP port `source_port`."""
+
+    kind: Kind
+    to: str
+    source_port: int
+    datagram: bytes
+
+
+Answer = Callable[[roce_cm.Request, QueuePair], bytes | None]
+"""What to do with a request for a connection: private data for the reply, or None to refuse."""
+
+
+@dataclass
+class _Asking:
+    """A connection that has been asked for."""
+
+    queue_pair: QueuePair
+    request: roce_cm.Request
+    tries: int
+    due_ns: int
+    answered: roce_cm.Reply | None = None
+
+
+def source_port(queue_pair: int) -> int:
+    """The UDP port that a queue pair sends from."""
+    return _FIRST_PORT | queue_pair & _PORTS
+
+
+class Endpoint:
+    """All that a host has of RoCE."""
+
+    def __init__(self, address: str, line: Line, settings: Settings | None = None) -> None:
+        self.address = address
+        self.settings = settings or Settings()
+        self.queue_pairs: dict[int, QueuePair] = {}
+        self.refused: Counter[str] = Counter()
+        self._line = line
+        self._timing = Timing.of(self.settings, line.scale)
+        self._memory: dict[int, Region] = {}
+        self._services: dict[int, tuple[Answer, Maker]] = {}
+        self._asking: dict[int, _Asking] = {}
+        self._accepted: dict[tuple[str, int], tuple[QueuePair, roce_cm.Reply, int]] = {}
+        """By the peer's address and communication ID."""
+        self._management: list[Outgoing] = []
+        self._transaction = 0
+
+    def register(self, region: Region) -> int:
+        """Let peers use memory; the key that they need."""
+        key = 0x1000 + len(self._memory)
+        self._memory[key] = region
+        return key
+
+    def listen(self, port: int, answer: Answer, rate_control: str | Maker = "fixed") -> None:
+        """Take connections to a service."""
+        self._services[roce_cm.service_id(port)] = answer, rates.maker_of(rate_control)
+
+    def connect(
+        self,
+        address: str,
+        port: int,
+        now_ns: int,
+        *,
+        rate_control: str | Maker = "fixed",
+        private: bytes = b"",
+        traffic_class: int = 0,
+    ) -> QueuePair:
+        """Ask for a connection; the queue pair that it will be, for which works may be posted at once."""
+        if len(self.queue_pairs) >= MOST_QUEUE_PAIRS:
+            raise RoceError(f"{self.address} has {MOST_QUEUE_PAIRS} queue pairs; that is the most")
+        made = self._make(address, rates.control(rate_control, self._line))
+        request = roce_cm.Request(
+            made.number,
+            roce_cm.service_id(port),
+            made.number,
+            psn(made.first),
+            self.settings.mtu,
+            ip_address(self.address),
+            ip_address(address),
+            source_port(made.number),
+            private,
+            traffic_class=traffic_class,
+            retries=self.settings.retries,
+        )
+        self._asking[made.number] = _Asking(made, request, 1, now_ns + self._timing.connect_ns)
+        self._manage(address, request)
+        return made
+
+    def _make(self, far_address: str, rate: rates.RateControl) -> QueuePair:
+        number = _FIRST_QP + len(self.queue_pairs)
+        path = roce.Path(self.address, far_address, source_port(number))
+        # Each queue pair begins with another PSN; the last ones wrap soon, so that wrapping is nothing special.
+        first = (number * 0x9E3779) & 0xFFFFFF
+        made = QueuePair(
+            number,
+            far_address,
+            path,
+            first=first,
+            settings=self.settings,
+            timing=self._timing,
+            memory=self._memory,
+            rate=rate,
+        )
+        self.queue_pairs[number] = made
+        return made
+
+    # What comes in
+
+    def receive(self, datagram: bytes, ds_field: int, now_ns: int) -> QueuePair | None:
+        """A datagram of port 4791; the queue pair that took it."""
+        try:
+            packet = roce.parse(datagram)
+            if packet.opcode == Opcode.DATAGRAM:
+                self._on_management(packet, datagram, now_ns)
+                return None
+        except (roce.PacketError, roce_cm.CmError) as error:
+            self.refused[error.reason] += 1
+            return None
+        found = self.queue_pairs.get(packet.destination_qp)
+        if found is None:
+            self._refuse("queue_pair_not_known")
+            return None
+        if found.far_path is None or found.state is State.FAILED:
+            self._refuse("queue_pair_not_ready")
+            return None
+        if not found.far_path.intact(datagram):
+            self._refuse(roce.Reason.BAD_ICRC)
+            return None
+        found.receive(packet, ds_field & 3 == _CE, now_ns)
+        return found
+
+    def _refuse(self, reason: str) -> None:
+        self.refused[reason] += 1
+
+    def _on_management(self, packet: Packet, datagram: bytes, now_ns: int) -> None:
+        if packet.destination_qp != roce_cm.CM_QP or packet.deth is None or packet.deth.q_key != roce_cm.Q_KEY:
+            self._refuse("management_key")
+            return
+        message, _ = roce_cm.parse(packet.payload)
+        if isinstance(message, roce_cm.Request):
+            if self._intact(datagram, str(message.source)):
+                self._on_request(message)
+            return
+        pair = self.queue_pairs.get(message.remote_communication_id)
+        if pair is None:
+            self._refuse("connection_not_known")
+        elif self._intact(datagram, pair.far_address) and not isinstance(message, roce_cm.Ready):
+            # Nothing waits for an RTU: data may come before it.
+            self._on_reply(pair, message)
+
+    def _intact(self, datagram: bytes, source: str) -> bool:
+        try:
+            intact = roce.Path(source, self.address, source_port(roce_cm.CM_QP)).intact(datagram)
+        except XoffError:  # addresses of two versions
+            intact = False
+        if not intact:
+            self._refuse(roce.Reason.BAD_ICRC)
+        return intact
+
+    def _on_request(self, request: roce_cm.Request) -> None:
+        source = str(request.source)
+        known = self._accepted.get((source, request.communication_id))
+        if known is not None:
+            self._manage(source, known[1])
+            return
+        service = self._services.get(request.service_id)
+        reason, private = roce_cm.RejectReason.INVALID_SERVICE_ID, None
+        if service is not None and len(self.queue_pairs) < MOST_QUEUE_PAIRS and request.mtu == self.settings.mtu:
+            answer, maker = service
+            reason = roce_cm.RejectReason.CONSUMER_REJECT
+            made = self._make(source, maker(self._line))
+            private = answer(request, made)
+            if private is None:
+                made.fail("refused")
+        if private is None:
+            self._refuse("connection_refused")
+            self._manage(source, roce_cm.Reject(0, request.communication_id, reason))
+            return
+        reply = roce_cm.Reply(made.number, request.communication_id, made.number, psn(made.first), private)
+        self._accepted[source, request.communication_id] = made, reply, request.qp
+        made.established(request.qp, request.psn, roce.Path(source, self.address, source_port(request.qp)))
+        self._manage(source, reply)
+
+    def _on_reply(self, pair: QueuePair, message: roce_cm.Reply | roce_cm.Reject) -> None:
+        asking = self._asking.get(pair.number)
+        if asking is None:
+            self._refuse("connection_not_known")
+            return
+        if isinstance(message, roce_cm.Reject):
+            if asking.answered is None:
+                pair.fail(f"{pair.far_address} refuses the connection, reason {message.reason}")
+                asking.due_ns = NEVER
+            return
+        if asking.answered is None:
+            asking.answered, asking.due_ns = message, NEVER
+            pair.reply = message.private
+            far = roce.Path(pair.far_address, self.address, source_port(message.qp))
+            pair.established(message.qp, message.psn, far)
+        self._manage(pair.far_address, roce_cm.Ready(pair.number, message.communication_id))
+
+    def _manage(self, to: str, message: roce_cm.Message) -> None:
+        self._transaction += 1
+        port = source_port(roce_cm.CM_QP)
+        packet = roce_cm.packet(message, self._transaction, psn(self._transaction))
+        sealed = roce.Path(self.address, to, port).seal(roce.encode(packet))
+        self._management.append(Outgoing(Kind.MANAGEMENT, to, port, sealed))
+
+    # What goes out
+
+    def management(self, now_ns: int) -> Iterator[Outgoing]:
+        """Messages of the connection manager that have to be sent."""
+        for asking in self._asking.values():
+            if asking.due_ns <= now_ns:
+                self._ask_again(asking, now_ns)
+        found, self._management = self._management, []
+        return iter(found)
+
+    def _ask_again(self, asking: _Asking, now_ns: int) -> None:
+        if asking.tries >= _MOST_REQUESTS:
+            asking.due_ns = NEVER
+            asking.queue_pair.fail(f"{asking.queue_pair.far_address} does not answer {asking.tries} requests")
+            return
+        asking.tries += 1
+        asking.due_ns = now_ns + self._timing.connect_ns
+        self._manage(asking.queue_pair.far_address, asking.request)
+
+    def outgoing(self, now_ns: int, most: int = 64) -> list[Outgoing]:
+        """All that has to be sent now, up to `most` datagrams of each queue pair."""
+        found = list(self.management(now_ns))
+        for pair in self.queue_pairs.values():
+            if pair.deadline_ns <= now_ns:
+                found += self.outgoing_of(pair, now_ns, most)
+        return found
+
+    @staticmethod
+    def outgoing_of(pair: QueuePair, now_ns: int, most: int) -> list[Outgoing]:
+        """What one queue pair has to send now."""
+        found, port = [], source_port(pair.number)
+        if (notification := pair.notification()) is not None:
+            found.append(Outgoing(Kind.NOTIFICATION, pair.far_address, port, notification))
+        found += [Outgoing(Kind.DATA, pair.far_address, port, one) for one in pair.transmit(now_ns, most)]
+        return found
+
+    @property
+    def management_deadline_ns(self) -> int:
+        """When `management` has something to do; 0 if now."""
+        if self._management:
+            return 0
+        return min((asking.due_ns for asking in self._asking.values()), default=NEVER)
+
+    @property
+    def deadline_ns(self) -> int:
+        """When `outgoing` has something to do; 0 if now."""
+        pairs = min((pair.deadline_ns for pair in self.queue_pairs.values()), default=NEVER)
+        return min(self.management_deadline_ns, pairs)

@@ -1,0 +1,201 @@
+"""A queue pair of a reliable connection (RC): requester, responder, pacing, congestion notification. Sans-I/O.
+
+Data, that is requests and read responses, are paced by the rate control: one packet after the other, with the time
+between two that the first takes on the wire at the present rate. A sender that was late may catch up a few packets.
+Acknowledgements and CNPs are not paced.
+
+Notification point: data that arrive with CE are answered by a CNP, at most one in each `cnp_interval`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from testbed.frames import roce
+from testbed.frames.roce import READ_RESPONSES, REQUESTS, Opcode, Packet
+from testbed.roce.memory import Region
+from testbed.roce.rates.base import NEVER, RateControl
+from testbed.roce.requester import Requester, Work
+from testbed.roce.responder import Responder
+from testbed.roce.settings import Settings, Timing
+
+_IPV4_WIRE_OCTETS = 66
+"""Around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12."""
+_IPV6_WIRE_OCTETS = 86
+_CATCH_UP = 4
+"""Packets that a late sender may send at once."""
+_NEVER_NS = -(1 << 62)
+
+
+class State(enum.StrEnum):
+    CONNECTING = "connecting"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class QueuePair:
+    """One end of a connection."""
+
+    def __init__(
+        self,
+        number: int,
+        far_address: str,
+        path: roce.Path,
+        *,
+        first: int,
+        settings: Settings,
+        timing: Timing,
+        memory: Mapping[int, Region],
+        rate: RateControl,
+    ) -> None:
+        self.number = number
+        self.far_address = far_address
+        self.path = path
+        """Of what is sent. `far_path` is that of what comes, once the peer's queue pair is known."""
+        self.far_path: roce.Path | None = None
+        self.first = first
+        self.settings = settings
+        self.rate = rate
+        self.state = State.CONNECTING
+        self.failure = ""
+        self.reply = b""
+        """Private data of the reply, on the side that asked for the connection."""
+        self.requester = Requester(0, first, settings, timing)
+        self.responder = Responder(0, 0, settings, memory)
+        self._timing = timing
+        self._wire_octets = _IPV6_WIRE_OCTETS if ":" in far_address else _IPV4_WIRE_OCTETS
+        self._next_ns = _NEVER_NS
+        self._was_idle = True
+        self._last_cnp_ns = _NEVER_NS
+        self._cnp_is_due = False
+        self.sent_packets = self.sent_octets = self.received_packets = self.received_octets = 0
+        """Data alone; octets of payload."""
+        self.marked = self.cnps_sent = self.cnps_received = 0
+
+    def established(self, far_qp: int, far_first: int, far_path: roce.Path) -> None:
+        """The peer is known; data may come from now on."""
+        self.requester.far_qp = self.responder.far_qp = far_qp
+        self.responder.expect(far_first)
+        self.far_path = far_path
+        self.state = State.READY
+
+    def post(self, work: Work) -> int:
+        """Take a work on; it is sent once the connection is ready."""
+        return self.requester.post(work)
+
+    def fail(self, why: str) -> None:
+        if self.state is not State.FAILED:
+            self.state, self.failure = State.FAILED, why
+            self.requester.fail(why)
+
+    # What comes in
+
+    def receive(self, packet: Packet, is_marked: bool, now_ns: int) -> None:
+        """A packet for this queue pair, whose ICRC is right."""
+        opcode = packet.opcode
+        if opcode in REQUESTS or opcode in READ_RESPONSES:
+            self.received_packets += 1
+            self.received_octets += len(packet.payload)
+            if is_marked:
+                self._notify(now_ns)
+        if opcode in REQUESTS:
+            self.responder.on_request(packet)
+        elif opcode in READ_RESPONSES:
+            self.requester.on_read_response(packet, now_ns)
+        elif opcode == Opcode.CNP:
+            self.cnps_received += 1
+            self.rate.on_cnp(now_ns)
+        elif packet.aeth is not None:
+            if packet.aeth.nak is None:
+                self.requester.on_ack(packet.psn, now_ns)
+            else:
+                self.requester.on_nak(packet.psn, packet.aeth.nak, now_ns)
+        self._tell_rate(now_ns)
+        if self.requester.failure:
+            self.fail(self.requester.failure)
+
+    def _notify(self, now_ns: int) -> None:
+        self.marked += 1
+        if now_ns - self._last_cnp_ns >= self._timing.cnp_ns:
+            self._last_cnp_ns = now_ns
+            self._cnp_is_due = True
+
+    def _tell_rate(self, now_ns: int) -> None:
+        requester = self.requester
+        if requester.round_trips:
+            for round_trip_ns in requester.round_trips:
+                self.rate.on_round_trip(now_ns, round_trip_ns)
+            requester.round_trips.clear()
+
+    # What goes out
+
+    def notification(self) -> bytes | None:
+        """The CNP that is due, if one is. It goes with a priority and DSCP of its own."""
+        if not self._cnp_is_due:
+            return None
+        self._cnp_is_due = False
+        self.cnps_sent += 1
+        return self.path.seal(roce.encode(Packet.cnp(self.requester.far_qp)))
+
+    def transmit(self, now_ns: int, most: int) -> list[bytes]:
+        """Datagrams to be sent now, with their ICRC: an acknowledgement, and data as far as the pace allows."""
+        self._on_deadline(now_ns)
+        made: list[bytes] = []
+        if self.state is not State.READY:
+            return made
+        requester, responder = self.requester, self.responder
+        if (answer := responder.answer()) is not None:
+            made.append(self._sealed(answer))
+        while len(made) < most and self._next_ns <= now_ns:
+            if responder.has_response:
+                packet = responder.response()
+            elif requester.has_packet:
+                packet = requester.packet(now_ns)
+            else:
+                self._was_idle = True
+                break
+            datagram = self._sealed(packet)
+            octets = len(datagram) + self._wire_octets
+            gap_ns = int(octets * 8_000_000_000 / self.rate.rate_bps)
+            earliest_ns = now_ns if self._was_idle else now_ns - _CATCH_UP * gap_ns
+            self._next_ns = max(self._next_ns, earliest_ns) + gap_ns
+            self._was_idle = False
+            self.sent_packets += 1
+            self.sent_octets += len(packet.payload)
+            self.rate.on_sent(now_ns, octets)
+            made.append(datagram)
+        if not responder.has_response and responder.has_answer and (answer := responder.answer()) is not None:
+            made.append(self._sealed(answer))
+        if responder.failure:
+            self.fail(responder.failure)
+        return made
+
+    def _sealed(self, packet: Packet) -> bytes:
+        return self.path.seal(roce.encode(packet))
+
+    def _on_deadline(self, now_ns: int) -> None:
+        went_back = self.requester.went_back
+        self.requester.on_timer(now_ns)
+        if self.requester.failure:
+            self.fail(self.requester.failure)
+        if self.requester.went_back != went_back:
+            self.rate.on_loss(now_ns)
+        while self.rate.deadline_ns <= now_ns:
+            self.rate.on_deadline(now_ns)
+
+    @property
+    def deadline_ns(self) -> int:
+        """When `transmit` or `notification` has something to do, at the latest; 0 if now."""
+        if self.state is State.FAILED:
+            return NEVER
+        if self._cnp_is_due:
+            return 0
+        if self.state is State.CONNECTING:
+            return NEVER
+        if self.responder.has_answer:
+            return 0
+        deadline_ns = min(self.requester.timer_ns, self.rate.deadline_ns)
+        if self.responder.has_response or self.requester.has_packet:
+            deadline_ns = min(deadline_ns, self._next_ns)
+        return deadline_ns

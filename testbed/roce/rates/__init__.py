@@ -1,0 +1,41 @@
+"""Rate controls: how fast a queue pair sends. A new one is one module, or one class in an experiment's file.
+
+`control` makes one from a name of the registry, from a class, or from a function. What is registered:
+
+    fixed            the line rate, or the rate that a flow asks for
+    dcqcn            DCQCN with the parameters of its paper
+    dcqcn-mlx        DCQCN with separate timers for alpha and decrease, as simulators and cards commonly have it
+    timely           TIMELY: by the gradient of the round trip
+"""
+
+from __future__ import annotations
+
+from testbed.roce.rates.base import (
+    Line,
+    Maker,
+    RateControl,
+    RateControlError,
+    control,
+    maker_of,
+    names,
+    register,
+)
+from testbed.roce.rates.dcqcn import Dcqcn, DcqcnParameters
+from testbed.roce.rates.fixed import Fixed
+from testbed.roce.rates.timely import Timely, TimelyParameters
+
+__all__ = [
+    "Dcqcn",
+    "DcqcnParameters",
+    "Fixed",
+    "Line",
+    "Maker",
+    "RateControl",
+    "RateControlError",
+    "Timely",
+    "TimelyParameters",
+    "control",
+    "maker_of",
+    "names",
+    "register",
+]

@@ -1,0 +1,94 @@
+"""What a rate control is, and the registry of those that have a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from testbed.errors import UsageError, nearest
+from testbed.units import Rate, Scale
+
+NEVER = 1 << 62
+"""A deadline that does not come."""
+
+
+class RateControlError(UsageError):
+    """A rate control that does not exist, or parameters that it cannot have."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a rate control has to know of where it runs."""
+
+    rate: Rate
+    """Of the sender's port, in the lab: what a rate can be at most."""
+    scale: Scale
+    """Parameters are those of hardware: times are multiplied by the scale, and rates divided by it."""
+
+
+class RateControl:
+    """The rate of one queue pair. It is called when something happens; `now_ns` never goes backwards.
+
+    A subclass sets `rate_bps`, and has those of the methods that it needs.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.rate_bps: float = line.rate.bps
+        """Bits on the wire per second."""
+
+    def on_sent(self, now_ns: int, octets: int) -> None:
+        """A packet of the queue pair was sent, with so many octets on the wire."""
+
+    def on_cnp(self, now_ns: int) -> None:
+        """A congestion notification packet came."""
+
+    def on_round_trip(self, now_ns: int, round_trip_ns: int) -> None:
+        """A packet was acknowledged so long after it was sent."""
+
+    def on_loss(self, now_ns: int) -> None:
+        """The queue pair goes back to a packet that was sent before."""
+
+    @property
+    def deadline_ns(self) -> int:
+        """When `on_deadline` has to be called, by the same clock."""
+        return NEVER
+
+    def on_deadline(self, now_ns: int) -> None:
+        """The deadline has come."""
+
+    def state(self) -> dict[str, float]:
+        """What a recorder shows, by name."""
+        return {"rate_bps": self.rate_bps}
+
+
+Maker = Callable[[Line], RateControl]
+_MAKERS: dict[str, Maker] = {}
+
+
+def register(name: str, maker: Maker) -> None:
+    """Give a rate control a name; the class itself is a maker, if its constructor takes the line alone."""
+    if name in _MAKERS:
+        raise RateControlError(f"there is a rate control {name} already; choose another name")
+    _MAKERS[name] = maker
+
+
+def names() -> list[str]:
+    return sorted(_MAKERS)
+
+
+def maker_of(choice: str | Maker) -> Maker:
+    """What makes the rate control that is meant: a name, a subclass of RateControl, or a function of the line."""
+    if callable(choice):
+        return choice
+    if choice not in _MAKERS:
+        raise RateControlError(f"there is no rate control {choice!r}; {nearest(choice, names())}")
+    return _MAKERS[choice]
+
+
+def control(choice: str | Maker, line: Line) -> RateControl:
+    """A new rate control."""
+    made = maker_of(choice)(line)
+    if not isinstance(made, RateControl):
+        raise RateControlError(f"{choice!r} makes {made!r}; a rate control is a subclass of RateControl")
+    return made

@@ -1,0 +1,195 @@
+"""DCQCN's reaction point: how a sender answers congestion notifications.
+
+Source: Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 3. A flow starts at
+line rate. On a CNP
+
+    Rt = Rc,   Rc = Rc (1 - alpha / 2),   alpha = (1 - g) alpha + g
+
+and without one alpha = (1 - g) alpha at every `alpha_interval`. A timer and a byte counter count events since the last
+decrease, T and B. At each event: while max(T, B) < F, fast recovery Rc = (Rt + Rc) / 2; once min(T, B) > F, hyper
+increase; else additive increase. Both raise Rt first, and then Rc = (Rt + Rc) / 2.
+
+`PAPER` has the paper's parameters. The paper leaves the rate of hyper increase open; it is that of the simulator that
+its authors published (ns3-rdma). The minimum has no source: a rate must not reach 0. `MLX` is the variant of the
+simulator of HPCC (Li et al., SIGCOMM 2019), which many others took from it, with the parameters of its configuration
+file. It differs in three ways:
+
+- Alpha is updated by a timer of its own, up if a CNP came since the last time, else down. It starts with the first
+  CNP.
+- The rate is decreased at most once in each `decrease_interval`, if a CNP came. Rt follows only if Rc has been
+  increased since the last decrease.
+- There is no byte counter, and the rate timer counts alone: T < F fast recovery, T == F additive, T > F hyper
+  increase.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from testbed.roce.rates.base import NEVER, Line, RateControl, RateControlError, register
+from testbed.units import Duration, Rate, Size
+
+
+@dataclass(frozen=True)
+class DcqcnParameters:
+    """Of hardware; `Line.scale` brings them to the lab."""
+
+    gain: float = 1 / 256
+    """g"""
+    initial_alpha: float = 1.0
+    alpha_interval: Duration = Duration("55us")
+    increase_interval: Duration = Duration("55us")
+    byte_counter: Size | None = Size("10MB")
+    fast_recovery: int = 5
+    """F"""
+    additive_increase: Rate = Rate("40Mb/s")
+    hyper_increase: Rate = Rate("200Mb/s")
+    minimum: Rate = Rate("40Mb/s")
+    decrease_interval: Duration | None = None
+    """None: each CNP decreases the rate at once. Else the variant with separate timers."""
+
+    def __post_init__(self) -> None:
+        for name, value, holds, meaning in (
+            ("gain", self.gain, 0 < self.gain < 1, "between 0 and 1"),
+            ("initial_alpha", self.initial_alpha, 0 < self.initial_alpha <= 1, "above 0 and at most 1"),
+            ("fast_recovery", self.fast_recovery, self.fast_recovery >= 1, "1 or more"),
+            ("alpha_interval", self.alpha_interval, self.alpha_interval.ns > 0, "1 ns or more"),
+            ("increase_interval", self.increase_interval, self.increase_interval.ns > 0, "1 ns or more"),
+            ("minimum", self.minimum, self.minimum.bps > 0, "above 0"),
+            ("byte_counter", self.byte_counter, self.byte_counter is None or self.byte_counter.bytes > 0, "above 0"),
+        ):
+            if not holds:
+                raise RateControlError(f"DCQCN's {name} is {value}; it is {meaning}")
+
+
+PAPER = DcqcnParameters()
+MLX = replace(
+    PAPER,
+    alpha_interval=Duration("1us"),
+    increase_interval=Duration("900us"),
+    byte_counter=None,
+    fast_recovery=1,
+    additive_increase=Rate("50Mb/s"),
+    hyper_increase=Rate("100Mb/s"),
+    minimum=Rate("100Mb/s"),
+    decrease_interval=Duration("4us"),
+)
+
+
+class Dcqcn(RateControl):
+    """One flow's Rc, Rt and alpha."""
+
+    def __init__(self, line: Line, parameters: DcqcnParameters = PAPER) -> None:
+        super().__init__(line)
+        self.parameters = parameters
+        scale, k = line.scale, parameters
+        self._line_bps = float(line.rate.bps)
+        self._alpha_ns = scale.lab(k.alpha_interval).ns
+        self._increase_ns = scale.lab(k.increase_interval).ns
+        self._decrease_ns = 0 if k.decrease_interval is None else scale.lab(k.decrease_interval).ns
+        self._bytes = k.byte_counter.bytes if k.byte_counter else 0
+        self._additive_bps = scale.lab(k.additive_increase).bps
+        self._hyper_bps = scale.lab(k.hyper_increase).bps
+        self._minimum_bps = min(float(scale.lab(k.minimum).bps), self._line_bps)
+        self.target_bps = self._line_bps
+        """Rt"""
+        self.alpha = k.initial_alpha
+        self.timer_events = self.byte_events = 0
+        """T and B"""
+        self._sent_octets = 0
+        self._alpha_due_ns = self._increase_due_ns = self._decrease_due_ns = NEVER
+        self._has_cnp = False  # since alpha was updated
+        self._wants_decrease = False
+
+    @property
+    def deadline_ns(self) -> int:
+        # Alpha has no deadline: nothing but a decrease reads it, and that brings it up to date first.
+        return min(self._increase_due_ns, self._decrease_due_ns if self._wants_decrease else NEVER)
+
+    def on_cnp(self, now_ns: int) -> None:
+        self.on_deadline(now_ns)
+        if not self._decrease_ns:
+            self._decrease(now_ns)
+            self.alpha = (1 - self.parameters.gain) * self.alpha + self.parameters.gain
+            self._alpha_due_ns = now_ns + self._alpha_ns
+            return
+        if self._alpha_due_ns == NEVER:  # the first CNP
+            self._alpha_due_ns = now_ns + self._alpha_ns
+            self._decrease_due_ns = now_ns
+        else:
+            self._has_cnp = True
+            late_ns = now_ns - self._decrease_due_ns  # the timer runs on while no CNP comes
+            self._decrease_due_ns += max(0, -(-late_ns // self._decrease_ns)) * self._decrease_ns
+        self._wants_decrease = True
+        self.on_deadline(now_ns)
+
+    def on_sent(self, now_ns: int, octets: int) -> None:
+        if not self._bytes or self._increase_due_ns == NEVER:
+            return  # before the first CNP the rate is the line's
+        self._sent_octets += octets
+        if self._sent_octets >= self._bytes:
+            self._sent_octets -= self._bytes
+            self.byte_events += 1
+            self._increase()
+
+    def on_deadline(self, now_ns: int) -> None:
+        while True:
+            due_ns = min(self.deadline_ns, self._alpha_due_ns)
+            if due_ns > now_ns:
+                return
+            if due_ns == self._alpha_due_ns:
+                self._update_alpha(now_ns)
+            elif self._wants_decrease and due_ns == self._decrease_due_ns:
+                self._decrease(due_ns)
+                self._decrease_due_ns += self._decrease_ns
+            else:
+                self._increase_due_ns += self._increase_ns
+                self.timer_events += 1
+                self._increase()
+
+    def state(self) -> dict[str, float]:
+        return {"rate_bps": self.rate_bps, "target_bps": self.target_bps, "alpha": self.alpha}
+
+    def _update_alpha(self, now_ns: int) -> None:
+        """Each update that is due until now, or until the next thing that is due; all but the first are decays."""
+        gain, until_ns = self.parameters.gain, min(now_ns, self.deadline_ns)
+        times = max(1, (until_ns - self._alpha_due_ns) // self._alpha_ns + 1)
+        self.alpha *= (1 - gain) ** times
+        if self._has_cnp:
+            self.alpha += gain * (1 - gain) ** (times - 1)
+            self._has_cnp = False
+        self._alpha_due_ns += times * self._alpha_ns
+
+    def _decrease(self, now_ns: int) -> None:
+        if not self._decrease_ns or self.timer_events:
+            self.target_bps = self.rate_bps
+        self.rate_bps = max(self._minimum_bps, self.rate_bps * (1 - self.alpha / 2))
+        self.timer_events = self.byte_events = self._sent_octets = 0
+        self._increase_due_ns = now_ns + self._increase_ns
+        self._wants_decrease = False
+
+    def _increase(self) -> None:
+        recovery = self.parameters.fast_recovery
+        if self._decrease_ns:  # the count before this event decides
+            stage = self.timer_events - 1
+            least = most = stage
+        else:
+            least, most = sorted((self.timer_events, self.byte_events))
+        if least > recovery:
+            self.target_bps += self._hyper_bps
+        elif most >= recovery:
+            self.target_bps += self._additive_bps
+        self.target_bps = min(self.target_bps, self._line_bps)
+        self.rate_bps = min((self.target_bps + self.rate_bps) / 2, self._line_bps)
+
+
+def _paper(line: Line) -> Dcqcn:
+    return Dcqcn(line, PAPER)
+
+
+def _mlx(line: Line) -> Dcqcn:
+    return Dcqcn(line, MLX)
+
+
+register("dcqcn", _paper)
+register("dcqcn-mlx", _mlx)

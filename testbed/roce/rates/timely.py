@@ -1,0 +1,86 @@
+"""TIMELY: a rate by the gradient of the round trip.
+
+Source: Mittal et al., "TIMELY: RTT-based Congestion Control for the Datacenter", SIGCOMM 2015, section 4.3 and its
+parameters. At each completion, with rtt the round trip and d the moving average of its differences,
+
+    rtt < T_low           rate += delta
+    rtt > T_high          rate *= 1 - beta (1 - T_high / rtt)
+    d / minimum rtt <= 0  rate += N delta, N = 5 from the fifth time in a row on, else 1
+    else                  rate *= 1 - beta d / minimum rtt
+
+It needs no marks and no notifications.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.roce.rates.base import Line, RateControl, RateControlError, register
+from testbed.units import Duration, Rate
+
+
+@dataclass(frozen=True)
+class TimelyParameters:
+    """Of hardware; `Line.scale` brings them to the lab."""
+
+    low: Duration = Duration("50us")
+    high: Duration = Duration("500us")
+    minimum_round_trip: Duration = Duration("20us")
+    additive_increase: Rate = Rate("10Mb/s")
+    average: float = 0.875
+    """The weight of a new difference."""
+    decrease: float = 0.8
+    hyper_after: int = 5
+    minimum: Rate = Rate("10Mb/s")
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise RateControlError(f"TIMELY's low is {self.low} and its high {self.high}; low is below high")
+        if not self.minimum_round_trip.ns:
+            raise RateControlError("TIMELY's minimum_round_trip is 0; it is above 0")
+        for name, value in (("average", self.average), ("decrease", self.decrease)):
+            if not 0 < value <= 1:
+                raise RateControlError(f"TIMELY's {name} is {value}; it is above 0 and at most 1")
+
+
+class Timely(RateControl):
+    """One flow's rate and gradient."""
+
+    def __init__(self, line: Line, parameters: TimelyParameters | None = None) -> None:
+        super().__init__(line)
+        self.parameters = k = parameters or TimelyParameters()
+        self._low_ns, self._high_ns = line.scale.lab(k.low).ns, line.scale.lab(k.high).ns
+        self._least_ns = line.scale.lab(k.minimum_round_trip).ns
+        self._step_bps = line.scale.lab(k.additive_increase).bps
+        self._minimum_bps = min(line.scale.lab(k.minimum).bps, line.rate.bps)
+        self._previous_ns: int | None = None
+        self.gradient = 0.0
+        """The averaged difference of round trips, in minimum round trips."""
+        self._falling = 0
+
+    def on_round_trip(self, now_ns: int, round_trip_ns: int) -> None:
+        k = self.parameters
+        if self._previous_ns is not None:
+            difference = (round_trip_ns - self._previous_ns) / self._least_ns
+            self.gradient = (1 - k.average) * self.gradient + k.average * difference
+        self._previous_ns = round_trip_ns
+        rate = self.rate_bps
+        if round_trip_ns < self._low_ns:
+            self._falling = 0
+            rate += self._step_bps
+        elif round_trip_ns > self._high_ns:
+            self._falling = 0
+            rate *= 1 - k.decrease * (1 - self._high_ns / round_trip_ns)
+        elif self.gradient <= 0:
+            self._falling += 1
+            rate += self._step_bps * (5 if self._falling >= k.hyper_after else 1)
+        else:
+            self._falling = 0
+            rate *= max(0.0, 1 - k.decrease * self.gradient)
+        self.rate_bps = float(min(max(rate, self._minimum_bps), self.line.rate.bps))
+
+    def state(self) -> dict[str, float]:
+        return {"rate_bps": self.rate_bps, "gradient": self.gradient}
+
+
+register("timely", Timely)

@@ -1,0 +1,294 @@
+"""The half of a queue pair that asks: it sends writes, reads and sends, and brings each to its end.
+
+Works are sent in order. An acknowledgement completes all up to its PSN; a NAK of a sequence error, a gap in read
+responses or the retransmission timer makes the requester go back to the oldest packet that is missing and send
+everything from there again (go-back-N). Numbers are `sequence`s, which do not wrap.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from testbed.frames.roce import MAXIMUM_MESSAGE, Nak, Opcode, Packet, Reth
+from testbed.roce.memory import MemoryFault, Region
+from testbed.roce.rates.base import NEVER
+from testbed.roce.sequence import psn, sequence
+from testbed.roce.settings import RoceError, Settings, Timing
+
+
+class Operation(enum.StrEnum):
+    WRITE = "write"
+    READ = "read"
+    SEND = "send"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a user wants: `length` octets from `local` to the far memory, or the other way round for a read.
+
+    A send names no far address. `immediate` goes with the last packet of a write or a send.
+    """
+
+    operation: Operation
+    local: Region
+    length: int
+    local_address: int = 0
+    remote_address: int = 0
+    r_key: int = 0
+    immediate: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.length <= MAXIMUM_MESSAGE:
+            raise RoceError(f"{self.operation} of {self.length} octets; a message has 0 to {MAXIMUM_MESSAGE}")
+        if self.local_address < 0 or self.local_address + self.length > self.local.size:
+            raise RoceError(
+                f"{self.operation} of {self.length} octets at {self.local_address}; the local memory has "
+                f"{self.local.size}"
+            )
+        if self.immediate is not None and self.operation is Operation.READ:
+            raise RoceError("a read has no immediate data")
+
+
+@dataclass
+class _Posted:
+    """A work with its sequence numbers."""
+
+    number: int
+    work: Work
+    first: int
+    packets: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.packets
+
+
+_FIRST = {Operation.WRITE: Opcode.WRITE_FIRST, Operation.SEND: Opcode.SEND_FIRST}
+_MIDDLE, _LAST, _ONLY = 1, 2, 4
+"""What is added to the opcode of a first packet; one more for immediate data."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A work is at its end."""
+
+    number: int
+    at_ns: int
+
+
+class Requester:
+    """Works of one queue pair."""
+
+    def __init__(self, far_qp: int, first: int, settings: Settings, timing: Timing) -> None:
+        self.far_qp = far_qp
+        self._settings, self._timing = settings, timing
+        self._works: deque[_Posted] = deque()
+        self._cursor = 0
+        """The place in `_works` of the work that `_next` belongs to."""
+        self._count = 0
+        self._oldest = self._next = self._highest = self._end = first
+        """The oldest that is not acknowledged, the next to send, the first never sent, the first without a work."""
+        self._went_back_to = -1
+        self._since_ack = 0
+        self._timed: tuple[int, int] | None = None  # sequence and moment of a packet whose round trip is measured
+        self.timer_ns = NEVER
+        self._tries = 0
+        self.retransmitted = self.went_back = self.timeouts = 0
+        self.failure = ""
+        self.completed: list[Completed] = []
+        self.round_trips: list[int] = []
+
+    @property
+    def idle(self) -> bool:
+        """Is every work complete?"""
+        return not self._works
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._works)
+
+    @property
+    def has_packet(self) -> bool:
+        """May a packet be sent, as far as the window and outstanding reads go?"""
+        if self._next >= self._end or self.failure:
+            return False
+        if self._next - self._oldest >= self._settings.window:
+            return False
+        posted = self._works[self._cursor]
+        return posted.work.operation is not Operation.READ or not self._reads_before(posted)
+
+    def post(self, work: Work) -> int:
+        """Take a work on; its number is in what `completed` says of it."""
+        packets = max(1, -(-work.length // self._settings.mtu))
+        self._works.append(_Posted(self._count, work, self._end, packets))
+        self._end += packets
+        self._count += 1
+        return self._count - 1
+
+    def packet(self, now_ns: int) -> Packet:
+        """The next packet, which is then sent."""
+        posted = self._works[self._cursor]
+        number = self._next
+        made = self._read(posted) if posted.work.operation is Operation.READ else self._data(posted)
+        self._next = posted.end if posted.work.operation is Operation.READ else number + 1
+        if self._next == posted.end:
+            self._cursor += 1
+        if number < self._highest:
+            self.retransmitted += 1
+        elif made.ack_request and self._timed is None:
+            self._timed = number, now_ns
+        self._highest = max(self._highest, self._next)
+        if self.timer_ns == NEVER:
+            self.timer_ns = now_ns + self._timing.retransmit_ns
+        return made
+
+    def _data(self, posted: _Posted) -> Packet:
+        work, place, mtu = posted.work, self._next - posted.first, self._settings.mtu
+        start = place * mtu
+        is_first, is_last = place == 0, place == posted.packets - 1
+        kind = (_ONLY if is_first else _LAST) if is_last else (0 if is_first else _MIDDLE)
+        immediate = work.immediate if is_last else None
+        self._since_ack += 1
+        ack = is_last or self._since_ack >= self._settings.ack_every
+        if ack:
+            self._since_ack = 0
+        has_reth = is_first and work.operation is Operation.WRITE
+        return Packet(
+            Opcode(_FIRST[work.operation] + kind + (immediate is not None)),
+            self.far_qp,
+            psn(self._next),
+            work.local.read(work.local_address + start, min(mtu, work.length - start)),
+            reth=Reth(work.remote_address, work.r_key, work.length) if has_reth else None,
+            immediate=immediate,
+            ack_request=ack,
+        )
+
+    def _read(self, posted: _Posted) -> Packet:
+        """A request for what is left of a read."""
+        work, start = posted.work, (self._next - posted.first) * self._settings.mtu
+        reth = Reth(work.remote_address + start, work.r_key, work.length - start)
+        return Packet(Opcode.READ_REQUEST, self.far_qp, psn(self._next), reth=reth, ack_request=True)
+
+    def _reads_before(self, posted: _Posted) -> bool:
+        for one in self._works:
+            if one is posted:
+                return False
+            if one.work.operation is Operation.READ:
+                return True
+        return False
+
+    # What comes from the far end
+
+    def on_ack(self, wire_psn: int, now_ns: int) -> None:
+        """Everything up to this PSN has arrived there."""
+        last = sequence(wire_psn, self._oldest)
+        if last >= self._highest:
+            return  # what has not been sent cannot be acknowledged
+        self._advance(last + 1, now_ns)
+        if self._oldest <= last:  # a read lies before, whose response is lost
+            self._go_back(self._oldest)
+
+    def on_nak(self, wire_psn: int, code: Nak, now_ns: int) -> None:
+        """The far end misses a packet, or refuses one; all before it has arrived."""
+        wanted = sequence(wire_psn, self._oldest)
+        if not self._oldest <= wanted < self._highest:
+            return
+        self._advance(wanted, now_ns)
+        if code is Nak.SEQUENCE_ERROR:
+            self._went_back_to = -1
+            self._go_back(wanted)  # a read before it has reached the far end, which serves it
+        else:
+            self.fail(f"the far end refuses packet {wire_psn}: {code.name.lower().replace('_', ' ')}")
+
+    def on_read_response(self, packet: Packet, now_ns: int) -> bool:
+        """Part of what a read asked for; False if it is not the next part."""
+        posted = next((one for one in self._works if one.work.operation is Operation.READ), None)
+        number = sequence(packet.psn, self._oldest)
+        if posted is None or not posted.first <= number < min(posted.end, self._highest):
+            return False
+        wanted = max(self._oldest, posted.first)
+        if number > wanted:
+            self._advance(posted.first, now_ns)
+            self._go_back(wanted)
+        if number != wanted:
+            return False
+        start = (number - posted.first) * self._settings.mtu
+        if len(packet.payload) != min(self._settings.mtu, posted.work.length - start):
+            self.fail(f"read response {packet.psn} has {len(packet.payload)} octets")
+            return False
+        try:
+            posted.work.local.write(posted.work.local_address + start, packet.payload)
+        except MemoryFault as fault:
+            self.fail(f"read response {packet.psn}: {fault}")
+            return False
+        self._oldest = number  # what stands before the read is acknowledged by its response
+        self._move(number + 1, now_ns)
+        return True
+
+    def on_timer(self, now_ns: int) -> None:
+        """The retransmission timer."""
+        if now_ns < self.timer_ns or self.failure:
+            return
+        self._tries += 1
+        if self._tries > self._settings.retries:
+            self.fail(f"no acknowledgement after {self._settings.retries} retransmissions")
+            return
+        self.timeouts += 1
+        self._went_back_to = -1
+        self._go_back(self._oldest)
+        self.timer_ns = now_ns + self._timing.retransmit_ns
+
+    def fail(self, why: str) -> None:
+        """Nothing more is sent; what is not complete stays so."""
+        self.failure = self.failure or why
+        self.timer_ns = NEVER
+
+    def _advance(self, until: int, now_ns: int) -> None:
+        """All before `until` has arrived, but reads, which complete by their responses alone."""
+        for posted in self._works:
+            if posted.first >= until:
+                break
+            if posted.work.operation is Operation.READ:
+                until = max(self._oldest, posted.first)
+                break
+        if until > self._oldest:
+            self._move(until, now_ns)
+
+    def _move(self, until: int, now_ns: int) -> None:
+        self._oldest = until
+        self._next = max(self._next, until)
+        self._tries, self._went_back_to = 0, -1
+        if self._timed is not None and self._timed[0] < until:
+            self.round_trips.append(now_ns - self._timed[1])
+            self._timed = None
+        while self._works and self._works[0].end <= until:
+            self.completed.append(Completed(self._works.popleft().number, now_ns))
+            self._cursor -= 1
+        self._find_cursor()
+        self.timer_ns = now_ns + self._timing.retransmit_ns if self._oldest < self._highest else NEVER
+
+    def _go_back(self, number: int) -> None:
+        if self._went_back_to == number or self._next <= number:
+            return
+        self._went_back_to = number
+        self.went_back += 1
+        self._next = number
+        self._timed = None  # Karn: the round trip of a packet that was sent twice has no meaning
+        self._find_cursor()
+
+    def _find_cursor(self) -> None:
+        """The work of `_next`, near the cursor: after a step forward, or back by what is outstanding."""
+        cursor = max(0, min(self._cursor, len(self._works)))
+        while cursor > 0 and (cursor == len(self._works) or self._works[cursor].first > self._next):
+            cursor -= 1
+        while cursor < len(self._works) and self._works[cursor].end <= self._next:
+            cursor += 1
+        self._cursor = cursor
+
+    def take_completed(self) -> Iterator[Completed]:
+        """What has been completed since the last call."""
+        found, self.completed = self.completed, []
+        return iter(found)

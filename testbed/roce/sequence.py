@@ -1,0 +1,17 @@
+"""Packet sequence numbers: 24 bits on the wire, and whole numbers that never wrap in here."""
+
+from __future__ import annotations
+
+_BITS = 24
+_SPAN = 1 << _BITS
+
+
+def psn(sequence: int) -> int:
+    """What stands in the packet."""
+    return sequence & (_SPAN - 1)
+
+
+def sequence(wire: int, near: int) -> int:
+    """The number with this PSN that is nearest to `near`; InfiniBand's rule, half of the space on either side."""
+    ahead = (wire - near) % _SPAN
+    return near + (ahead if ahead < _SPAN // 2 else ahead - _SPAN)

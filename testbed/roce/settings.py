@@ -1,0 +1,59 @@
+"""What queue pairs of an endpoint have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.errors import UsageError
+from testbed.units import Duration, Scale
+
+MTUS = (256, 512, 1024, 2048, 4096)
+
+
+class RoceError(UsageError):
+    """Settings of RoCE that cannot be."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Times are those of hardware; an endpoint multiplies them by its scale."""
+
+    mtu: int = 1024
+    """Octets of payload in a full packet."""
+    ack_every: int = 16
+    """A packet in so many asks for an acknowledgement, and so does the last one of a message."""
+    window: int = 4096
+    """Packets that may be sent without an acknowledgement."""
+    retransmit_after: Duration = Duration("1ms")
+    """How long a sender waits for an acknowledgement before it goes back."""
+    retries: int = 7
+    """How often in a row, until the queue pair fails."""
+    cnp_interval: Duration = Duration("50us")
+    """A receiver sends at most one CNP for a queue pair in this time."""
+    connect_after: Duration = Duration("4ms")
+    """How long a connection request waits for its reply before it is sent again."""
+
+    def __post_init__(self) -> None:
+        if self.mtu not in MTUS:
+            raise RoceError(f"mtu is {self.mtu!r}; InfiniBand has {', '.join(map(str, MTUS))}")
+        for name, least, most in (("ack_every", 1, 1024), ("window", 1, 1 << 22), ("retries", 0, 7)):
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                raise RoceError(f"{name} is {value!r}; it is a whole number from {least} to {most}")
+        for name in ("retransmit_after", "connect_after"):
+            if not getattr(self, name).ns:
+                raise RoceError(f"{name} is 0; a sender that waits for no time sends for ever")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The times of the settings in nanoseconds of the lab."""
+
+    retransmit_ns: int
+    cnp_ns: int
+    connect_ns: int
+
+    @classmethod
+    def of(cls, settings: Settings, scale: Scale) -> Timing:
+        times = (settings.retransmit_after, settings.cnp_interval, settings.connect_after)
+        return cls(*(scale.lab(time).ns for time in times))

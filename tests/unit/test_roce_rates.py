@@ -1,0 +1,248 @@
+"""Rate controls by hand-computed steps: DCQCN in both variants, TIMELY, and the registry."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.roce import rates
+from testbed.roce.rates import Dcqcn, Fixed, Line, RateControl, RateControlError, Timely
+from testbed.roce.rates.base import NEVER
+from testbed.roce.rates.dcqcn import MLX, PAPER
+from testbed.units import Duration, Rate, Scale, Size
+
+LINE = Line(Rate("40Gb/s"), Scale(1))
+GAIN = 1 / 256
+US = 1000
+
+
+def reach(control: RateControl, now_ns: int) -> None:
+    """Let every deadline come until a moment."""
+    while control.deadline_ns <= now_ns:
+        control.on_deadline(control.deadline_ns)
+
+
+def test_dcqcn_sends_at_line_rate_until_the_first_notification() -> None:
+    control = Dcqcn(LINE)
+    assert control.deadline_ns == NEVER
+    control.on_sent(1, 10**9)
+    assert (control.rate_bps, control.byte_events) == (40e9, 0)
+
+
+def test_dcqcn_halves_on_the_first_cnp_and_cuts_by_half_of_alpha_later() -> None:
+    control = Dcqcn(LINE)
+    control.on_cnp(0)
+    assert (control.rate_bps, control.target_bps, control.alpha) == (20e9, 40e9, 1.0)
+    reach(control, 55 * US * 4 - 1)
+    control.alpha, before = 0.5, control.rate_bps
+    control.on_cnp(55 * US * 4 - 1)
+    assert (control.target_bps, control.rate_bps) == (before, before * (1 - 0.5 / 2))
+    assert control.alpha == pytest.approx((1 - GAIN) * 0.5 + GAIN, rel=1e-12)
+
+
+def test_dcqcn_alpha_decays_each_55_us_without_a_cnp_and_no_sooner() -> None:
+    control = Dcqcn(LINE)
+    control.on_cnp(0)
+    for count in range(1, 5):
+        control.on_deadline(count * 55 * US - 1)
+        assert control.alpha == pytest.approx((1 - GAIN) ** (count - 1), rel=1e-12)
+        control.on_deadline(count * 55 * US)
+        assert control.alpha == pytest.approx((1 - GAIN) ** count, rel=1e-12)
+
+
+def test_dcqcn_recovers_by_halves_four_times_and_then_adds_40_mbps() -> None:
+    control = Dcqcn(LINE)
+    control.on_cnp(0)
+    control.target_bps = 30e9
+    expected = 20e9
+    for event in range(1, 5):
+        reach(control, event * 55 * US)
+        expected = (30e9 + expected) / 2
+        assert control.rate_bps == expected
+        assert control.target_bps == 30e9
+    for event in range(5, 8):
+        reach(control, event * 55 * US)
+        expected = (30e9 + (event - 4) * 40e6 + expected) / 2
+        assert control.target_bps == 30e9 + (event - 4) * 40e6
+        assert control.rate_bps == pytest.approx(expected)
+
+
+def test_dcqcn_counts_bytes_beside_time_and_hyper_increases_when_both_are_past_recovery() -> None:
+    control = Dcqcn(LINE)
+    control.on_cnp(0)
+    control.target_bps = 20e9
+    for _ in range(5):
+        control.on_sent(1, 10_000_000)
+    assert (control.byte_events, control.target_bps) == (5, 20e9 + 40e6)
+    reach(control, 6 * 55 * US)
+    assert (control.timer_events, control.target_bps) == (6, 20e9 + 7 * 40e6)
+    control.on_sent(1, 9_999_999)
+    assert control.byte_events == 5
+    control.on_sent(1, 1)
+    assert (control.byte_events, control.target_bps) == (6, 20e9 + 7 * 40e6 + 200e6)
+    control.on_cnp(6 * 55 * US + 1)
+    assert (control.timer_events, control.byte_events) == (0, 0)
+    control.on_sent(1, 9_999_999)
+    assert control.byte_events == 0, "the counter began anew with the decrease"
+
+
+def test_dcqcn_comes_back_to_line_rate_and_stays_there() -> None:
+    control = Dcqcn(LINE)
+    for moment in range(20):
+        control.on_cnp(moment * 50 * US)
+    assert control.rate_bps < 1e9
+    reach(control, 10**9)
+    assert control.rate_bps == pytest.approx(40e9, rel=1e-6)
+    reach(control, 2 * 10**9)
+    assert control.rate_bps <= 40e9
+
+
+def test_dcqcn_never_falls_below_its_minimum() -> None:
+    control = Dcqcn(LINE)
+    for moment in range(10_000):
+        control.on_cnp(moment)
+    assert control.rate_bps == 40e6
+
+
+def test_times_are_multiplied_by_the_scale_rates_divided_and_bytes_kept() -> None:
+    real, lab = Dcqcn(LINE), Dcqcn(Line(Rate("40Mb/s"), Scale(1000)))
+    for control, k in ((real, 1), (lab, 1000)):
+        control.on_cnp(0)
+        reach(control, 55 * US * 7 * k)
+        control.on_sent(55 * US * 7 * k, 10_000_000)
+    assert lab.rate_bps * 1000 == pytest.approx(real.rate_bps, rel=1e-12)
+    assert lab.alpha == real.alpha
+    assert lab.byte_events == real.byte_events == 1
+
+
+def test_the_variant_cuts_once_in_4_us_and_updates_alpha_each_us() -> None:
+    control = Dcqcn(LINE, MLX)
+    control.on_cnp(10 * US)
+    assert (control.rate_bps, control.target_bps) == (20e9, 40e9)
+    control.on_cnp(10 * US + 100)
+    control.on_cnp(13 * US + 500)
+    assert control.rate_bps == 20e9, "4 us have not passed"
+    reach(control, 14 * US)
+    # Alpha at 11 us with a CNP, at 12 and 13 without, at 14 with one again.
+    alpha = ((1 - GAIN) * 1 + GAIN) * (1 - GAIN) ** 2
+    alpha = alpha * (1 - GAIN) + GAIN
+    assert control.alpha == pytest.approx(alpha, rel=1e-12)
+    assert control.rate_bps == pytest.approx(20e9 * (1 - alpha / 2), rel=1e-12)
+    assert control.target_bps == 40e9, "the rate has not been increased since the decrease before"
+
+
+def test_the_variant_waits_with_a_decrease_for_its_timer() -> None:
+    control = Dcqcn(LINE, MLX)
+    control.on_cnp(0)
+    control.on_cnp(101 * US)
+    assert control.rate_bps == 20e9
+    assert control.deadline_ns == 104 * US
+    reach(control, 104 * US)
+    assert control.rate_bps < 20e9
+
+
+def test_the_variant_recovers_once_adds_once_and_then_adds_twice_as_much() -> None:
+    control = Dcqcn(LINE, MLX)
+    control.on_cnp(0)
+    control.target_bps = 30e9
+    targets = []
+    for event in range(1, 5):
+        reach(control, event * 900 * US)
+        targets.append(control.target_bps)
+    assert targets == [30e9, 30e9 + 50e6, 30e9 + 150e6, 30e9 + 250e6]
+    control.on_cnp(4 * 900 * US + 1)
+    reach(control, 4 * 900 * US + 4 * US)
+    assert control.target_bps > control.rate_bps
+    assert control.target_bps < 30e9, "the rate was increased, so the target follows"
+
+
+@given(st.lists(st.tuples(st.integers(0, 200_000), st.sampled_from(["cnp", "sent", "time"])), max_size=60))
+def test_rates_stay_within_their_bounds_and_alpha_between_0_and_1(steps: list[tuple[int, str]]) -> None:
+    for parameters in (PAPER, MLX):
+        control, now_ns = Dcqcn(LINE, parameters), 0
+        for gap_ns, kind in steps:
+            now_ns += gap_ns
+            reach(control, now_ns)
+            if kind == "cnp":
+                control.on_cnp(now_ns)
+            elif kind == "sent":
+                control.on_sent(now_ns, 4_000_000)
+            assert parameters.minimum.bps <= control.rate_bps <= control.target_bps <= 40e9
+            assert 0 < control.alpha <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("change", [{"gain": 0}, {"fast_recovery": 0}, {"byte_counter": Size("0B")}])
+def test_parameters_that_cannot_be_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(RateControlError, match=f"DCQCN's {next(iter(change))} is"):
+        replace(PAPER, **change)  # type: ignore[arg-type]
+
+
+def test_timely_adds_below_its_low_threshold_and_cuts_above_its_high_one() -> None:
+    control = Timely(LINE)
+    control.rate_bps = 10e9
+    control.on_round_trip(0, 49_999)
+    assert control.rate_bps == 10e9 + 10e6
+    control.on_round_trip(0, 1_000_000)
+    assert control.rate_bps == pytest.approx((10e9 + 10e6) * (1 - 0.8 * 0.5))
+
+
+def test_timely_follows_the_gradient_between_its_thresholds_and_hurries_after_five_times() -> None:
+    control = Timely(LINE)
+    control.rate_bps = 10e9
+    control.on_round_trip(0, 100_000)
+    assert control.rate_bps == 10e9 + 10e6
+    control.on_round_trip(0, 104_000)
+    gradient = 0.875 * 4_000 / 20_000
+    assert control.gradient == pytest.approx(gradient)
+    assert control.rate_bps == pytest.approx((10e9 + 10e6) * (1 - 0.8 * gradient))
+    rates_seen = [control.rate_bps]
+    for _ in range(6):
+        control.on_round_trip(0, 100_000)
+        control.gradient = -1.0
+        rates_seen.append(control.rate_bps)
+    steps = [round(after - before) for before, after in itertools.pairwise(rates_seen)]
+    assert steps == [10_000_000] * 4 + [50_000_000] * 2
+
+
+def test_timely_leaves_no_rate_below_its_minimum_or_above_the_line() -> None:
+    control = Timely(LINE)
+    control.on_round_trip(0, 10)
+    assert control.rate_bps == 40e9
+    for count in range(2000):
+        control.on_round_trip(0, 10_000_000 + count)
+    assert control.rate_bps == 10e6
+
+
+def test_a_fixed_rate_is_at_most_the_line() -> None:
+    assert Fixed(LINE).rate_bps == 40e9
+    assert Fixed(LINE, Rate("1Gb/s")).rate_bps == 1e9
+    assert Fixed(LINE, Rate("100Gb/s")).rate_bps == 40e9
+
+
+def test_rate_controls_have_names_and_a_class_of_the_user_needs_none() -> None:
+    class Half(RateControl):
+        def __init__(self, line: Line) -> None:
+            super().__init__(line)
+            self.rate_bps = line.rate.bps / 2
+
+    assert rates.names() == ["dcqcn", "dcqcn-mlx", "fixed", "timely"]
+    assert rates.control(Half, LINE).rate_bps == 20e9
+    assert isinstance(rates.control("dcqcn", LINE), Dcqcn)
+    assert isinstance(rates.control(lambda line: Fixed(line, Rate("1Gb/s")), LINE), Fixed)
+    with pytest.raises(RateControlError, match=r"no rate control 'dcqnc'; did you mean dcqcn\?"):
+        rates.control("dcqnc", LINE)
+    with pytest.raises(RateControlError, match="is a subclass of RateControl"):
+        rates.control(lambda line: 5, LINE)  # type: ignore[arg-type, return-value]
+    with pytest.raises(RateControlError, match="a rate control fixed already"):
+        rates.register("fixed", Fixed)
+
+
+def test_the_parameters_are_those_of_their_sources() -> None:
+    assert (PAPER.alpha_interval, PAPER.increase_interval) == (Duration("55us"), Duration("55us"))
+    assert (MLX.alpha_interval, MLX.decrease_interval) == (Duration("1us"), Duration("4us"))
+    assert math.isclose(PAPER.gain, GAIN)

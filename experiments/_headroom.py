@@ -20,10 +20,10 @@ from testbed.frames.mac_control import PfcFrame
 from testbed.headroom.exchange import Settings
 from testbed.lab import Run
 from testbed.net.cable import Cable
-from testbed.net.flows import Flow, Flows
 from testbed.net.network import network
 from testbed.net.port import Buffer, Port
 from testbed.net.topo import LosslessTopo
+from testbed.net.traffic import Flow, Flows
 from testbed.net.wire import RawPort
 from testbed.units import Duration, Rate, Size
 

@@ -15,9 +15,9 @@ from testbed.ecn.curve import EcnCurve
 from testbed.ecn.field import Ecn
 from testbed.lab import Run
 from testbed.net.cable import Cable
-from testbed.net.flows import Flow, Flows, Report
 from testbed.net.port import Buffer, Port
 from testbed.net.topo import LosslessTopo
+from testbed.net.traffic import Flow, Flows, Report
 from testbed.units import Duration, Rate, Size
 
 FRAME = Size("1514B")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.net.flows import Flow, Flows
-from testbed.net.traffic import ping
+from testbed.net.traffic import Flow, Flows, ping
 from testbed.units import Size
 
 _CELL = 208

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from testbed.units import Duration, Rate, Size
 
 if TYPE_CHECKING:  # only the lab can import it
-    from testbed.net.flows import Report
+    from testbed.net.traffic import Report
 
 WIRE = Size("24B")
 """What a frame takes on a line beyond header and payload: preamble, FCS and gap."""

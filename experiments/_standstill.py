@@ -25,7 +25,7 @@ def passed(run: Run, wanted: Sequence[Any], load: Duration, wait: Duration, sett
     """All flows at once for as long as `load`; then a wait for what may still come."""
     import time
 
-    from testbed.net.flows import Flows
+    from testbed.net.traffic import Flows
 
     with Flows(wanted, settle=settle) as flows, run.measuring():
         time.sleep(load.ns / 2e9)

@@ -53,9 +53,9 @@ def conservation(
 
 def _run(run: Run, case: str, port: "Port", frames: int, pauses: int) -> dict[str, Any]:
     from experiments._ports import Traffic
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
     from topologies.chain import Chain
 

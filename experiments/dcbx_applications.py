@@ -107,7 +107,7 @@ def _move(run: Run, version: DcbxVersion, trust: str, entries: dict[str, AppEntr
 
 def _send(net: Any, entry: AppEntry, taps: dict[str, Tap]) -> dict[str, tuple[dict[int, int], dict[int, int]]]:
     """Both hosts send frames that the entry is about; by host, how many were of which queue and priority."""
-    from testbed.net.flows import Flow, Flows
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
 
     fabric = net.fabric

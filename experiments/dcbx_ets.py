@@ -80,10 +80,10 @@ def dcbx_ets(run: Run) -> None:
 def _share(run: Run, case: str, own: Ets, steps: tuple[Step, ...], *, willing: bool) -> None:
     from experiments._dcbx import feature, wait_for
     from testbed.net.cable import Cable
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
 
     version = own.version
     pfc = PfcAdmin(mask(PRIORITIES))

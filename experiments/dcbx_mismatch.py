@@ -39,10 +39,10 @@ def dcbx_mismatch(run: Run) -> None:
 def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
     from experiments._dcbx import feature, wait_for
     from testbed.net.cable import Cable
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
     from testbed.priority.settings import PriorityMap, Trust
 

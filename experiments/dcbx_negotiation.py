@@ -11,8 +11,8 @@ from testbed.lab import Between, Run, experiment
 from testbed.units import Duration
 
 if TYPE_CHECKING:
-    from testbed.net.flows import Report
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Report
 
 LOSSLESS = [3, 4]
 ADOPTED = 4
@@ -173,10 +173,10 @@ def _overload(
     run: Run, *, willing: bool, names: tuple[str, str, str, str], frames: int
 ) -> tuple[list[Report], list[int]]:
     from experiments._dcbx import feature, on_the_port, wait_for
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
 
     case = "adopted" if willing else "hosts not willing"
     *hosts, switch = names

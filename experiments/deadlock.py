@@ -66,8 +66,8 @@ def _ring(
 ) -> Seen:
     """All flows at once for a while; then a wait for what may still come."""
     from testbed.linux import qdiscs
-    from testbed.net.flows import Flow
     from testbed.net.network import network
+    from testbed.net.traffic import Flow
     from topologies.ring import Ring
 
     class Watched(Ring):

@@ -38,8 +38,8 @@ def _through(run: Run, port: Any, beats: list[tuple[Fraction, bool]]) -> list[tu
     """What a flow at line rate gets through in each beat, and what it loses."""
     import time
 
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
     from topologies.incast import Incast
 

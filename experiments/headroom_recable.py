@@ -50,10 +50,10 @@ def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
     from experiments._headroom import FRAME, PRIORITY, able, wait_until_measured
     from testbed.buffer.settings import Static
     from testbed.net.cable import Cable
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
 
     class Overload(LosslessTopo):
         def build(self) -> None:

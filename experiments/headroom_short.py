@@ -80,10 +80,10 @@ def _bursts(run: Run) -> list[tuple[Seen, Seen]]:
 
     from experiments._headroom import able, wait_until_measured
     from testbed.net.cable import Cable
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
 
     pairs: list[int | None] = [PLENTY, None, *(NEEDED * FRAME_CELLS - short for short in SHORT)]

@@ -31,7 +31,9 @@ def hello(
             trip = traffic.probe(first, last, delay * 12 + Duration("1s"))
             print(f"{first} -> {last}: {trip}")
             # A header of 66 bytes is on the wire with every 1448 bytes of TCP data.
-            flow = traffic.iperf3(first, last, duration)
+            with traffic.Flows([traffic.Flow(first, last, priority=0, transport="tcp", duration=duration)]) as flows:
+                flows.wait()
+        (flow,) = flows.reports
         print(f"{first} -> {last}: {flow.goodput} of TCP over {rate} for {duration}")
         run.figure("pairs that answered", sum(trip is not None for trip in answered))
         run.figure("round trip", trip)

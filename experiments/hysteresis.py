@@ -53,8 +53,8 @@ def _exactly(run: Run) -> None:
 
 def _in_traffic(run: Run, frames: int) -> None:
     from experiments._rates import together
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     pauses = {}

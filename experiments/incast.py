@@ -6,8 +6,8 @@ from testbed.lab import Between, Run, experiment
 from testbed.units import Rate, Size
 
 if TYPE_CHECKING:
-    from testbed.net.flows import Report
     from testbed.net.port import Port
+    from testbed.net.traffic import Report
 
 LINE = Rate("10Mb/s")
 FRAME = Size("1514B")
@@ -42,9 +42,9 @@ def incast(
 def _overload(run: Run, case: str, port: "Port", senders: int, frames: int) -> "list[Report]":
     from experiments._ports import Traffic
     from experiments._rates import together
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     with network(Incast(n=senders, port=port, buffer=Buffer(total=CELLS)), run, autoStaticArp=True) as net:

@@ -6,8 +6,8 @@ from testbed.lab import Run, experiment
 from testbed.units import Duration, Rate
 
 if TYPE_CHECKING:
-    from testbed.net.flows import Report
     from testbed.net.port import Port
+    from testbed.net.traffic import Report
 
 LINE = Rate("10Mb/s")
 LOSSLESS, LOSSY = 3, 0
@@ -38,9 +38,9 @@ def mixed(run: Run) -> None:
 def _overload(run: Run, case: str, port: "Port") -> dict[int, dict[str, int]]:
     """Frames sent, received and lost, by priority."""
     from experiments._rates import steady
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     priorities = [LOSSLESS, LOSSY, LOSSLESS, LOSSY]

@@ -30,8 +30,8 @@ def not_enabled(run: Run) -> None:
     """
     import time
 
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
     from topologies.incast import Incast
 

@@ -46,9 +46,9 @@ def _run(
 ) -> tuple[dict[str, Rate], int, float]:
     """Goodput by host, frames lost, and Jain's index."""
     from experiments._rates import jain, steady
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
 
     topo = topology(n=HOSTS, port=port, buffer=Buffer(total=1000, xon_offset=16))
     with network(topo, run, autoStaticArp=True) as net:

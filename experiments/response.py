@@ -58,9 +58,9 @@ def _lost_and_pauses(run: Run, buffer: Buffer, port: Port) -> list[tuple[int, in
     """Of each sender: the frames that it lost, and how often it was told to pause."""
     import time
 
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
 
     class Responses(LosslessTopo):

@@ -47,8 +47,8 @@ def _storm_of(run: Run, priorities: Iterable[int], port: Port) -> tuple[dict[str
     """Goodput of the flows during the storm and after it, and what was lost."""
     import time
 
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
     from topologies.incast import Incast
 

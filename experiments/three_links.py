@@ -83,8 +83,8 @@ def _case(run: Run, way: str) -> dict[str, Seen]:
     from experiments._headroom import wait_until_measured
     from testbed.frames.mac_control import PfcFrame
     from testbed.net.cable import Cable
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.views import headroom
     from testbed.net.wire import RawPort
     from topologies.three_links import ThreeLinks

@@ -48,9 +48,9 @@ def victim(run: Run) -> None:
 
 def _run(run: Run, priority: int, others: tuple[str, ...]) -> Outcome:
     from experiments._rates import steady
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
+    from testbed.net.traffic import Flow, Flows
     from topologies.dumbbell import Dumbbell
 
     port = Port().with_pfc(CONGESTED, APART)

@@ -98,9 +98,8 @@ def _case(
     **options: Any,
 ) -> Seen:
     """All flows at once for a while; then a wait for what may still come."""
-    from testbed.net.flows import Flow
     from testbed.net.network import network
-    from testbed.net.traffic import ping
+    from testbed.net.traffic import Flow, ping
     from topologies.srv6_ring import Srv6Ring
 
     with network(Srv6Ring(n=1, wan=wan, rate=rate, **options), run) as net:

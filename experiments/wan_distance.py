@@ -77,10 +77,9 @@ def _case(run: Run, distance: str, cable: str, headroom: int = 0) -> Seen:
 
     from testbed.buffer.settings import Static
     from testbed.frames.mac_control import PfcFrame
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
-    from testbed.net.traffic import ping
+    from testbed.net.traffic import Flow, Flows, ping
     from testbed.net.wire import RawPort
     from topologies.srv6_wan import Srv6Wan
 

@@ -16,7 +16,7 @@ from testbed.lab import Between, Run, experiment
 from testbed.units import Duration, Length, Rate, Size
 
 if TYPE_CHECKING:  # only the lab can import it
-    from testbed.net.flows import Report
+    from testbed.net.traffic import Report
 
 LOSSLESS = 3
 FRAME = Size("1400B")
@@ -98,8 +98,7 @@ def _case(run: Run, net: Any, name: str, pairs: Sequence[tuple[str, str]], secon
     """All of these as fast as they can."""
     import time
 
-    from testbed.net.flows import Flow, Flows
-    from testbed.net.traffic import ping
+    from testbed.net.traffic import Flow, Flows, ping
 
     for source, target in pairs:
         ping(net[source], net[target])  # finds the neighbours' addresses
@@ -132,7 +131,7 @@ def _nodes(events: Sequence[Any], kind: str) -> list[str]:
 
 def _least(report: Report, end_ns: int, window: Duration) -> int:
     """Frames in the window that had the fewest, from the first frame to the end of sending."""
-    from testbed.net.flows import WINDOW_NS
+    from testbed.net.traffic import WINDOW_NS
 
     each = window.ns // WINDOW_NS
     whole = (end_ns - report.first_ns) // (each * WINDOW_NS)

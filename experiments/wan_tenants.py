@@ -16,7 +16,7 @@ from testbed.units import Duration, Length, Rate, Size
 
 if TYPE_CHECKING:  # only the lab can import it
     from testbed.net.controller import SrController
-    from testbed.net.flows import Flow, Report
+    from testbed.net.traffic import Flow, Report
 
 LOSSLESS = 3
 """To both tenants; in the WAN the queue of red's slice is 3 and that of blue's is 4."""
@@ -111,7 +111,7 @@ def _queues(events: list[Any]) -> list[int]:
 
 def _blue_and(run: Run, net: Any, name: str, others: Sequence[tuple[str, str]], seconds: int) -> Seen:
     """Blue at its rate, and these as fast as they can."""
-    from testbed.net.flows import Flow
+    from testbed.net.traffic import Flow
 
     flows = [Flow(net["c1"], net["d1"], LOSSLESS, FRAME, BLUE_RATE)]
     flows += [Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in others]
@@ -128,7 +128,7 @@ def _blue_and(run: Run, net: Any, name: str, others: Sequence[tuple[str, str]], 
 
 def _division(run: Run, net: Any, name: str) -> float:
     """Red's part of what crosses the WAN if both tenants send there as fast as they can."""
-    from testbed.net.flows import Flow
+    from testbed.net.traffic import Flow
 
     flows = [Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in (("a1", "b1"), ("c1", "d1"))]
     reports, begin_ns = _sent(run, net, flows, 1)
@@ -144,8 +144,7 @@ def _sent(run: Run, net: Any, wanted: Sequence[Flow], seconds: int) -> tuple[lis
     """
     import time
 
-    from testbed.net.flows import Flows
-    from testbed.net.traffic import ping
+    from testbed.net.traffic import Flows, ping
 
     for flow in wanted:
         ping(flow.source, flow.target)

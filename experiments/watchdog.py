@@ -83,9 +83,9 @@ def _storm(run: Run, action: Action | None) -> Seen:
     """A short pause, one with breaks, and a storm, with a watchdog at the switch's port to the receiver."""
     import time
 
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
 
     class Watched(LosslessTopo):

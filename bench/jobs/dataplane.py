@@ -6,9 +6,9 @@ from testbed.lab import Run, experiment
 @experiment(timeout="300s")
 def reaction(run: Run, scale: int = 200, frames: int = 9000) -> None:
     """An incast that pauses its senders over a thousand times; how fast agents were, from their logs."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     with network(Incast(2, scale=scale, buffer=Buffer(total=1000, xon_offset=16)), run) as net:
@@ -28,9 +28,9 @@ def reaction(run: Run, scale: int = 200, frames: int = 9000) -> None:
 def cost(run: Run, frames: int = 4000, runs: int = 10) -> None:
     """One flow through a switch whose line is faster than the lab's CPU: with everything, and with queues only."""
     from testbed.net.fabric import Fabric
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     for name, queues_only in (("queues only", True), ("everything", False)):
@@ -77,8 +77,8 @@ def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2, queue
     from pathlib import Path
 
     from testbed.net.fabric import Fabric
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     def counted() -> tuple[int, int]:
@@ -107,7 +107,7 @@ def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False, queu
     """One TCP flow over two hops. `joined`: hosts hand their ports segments joined, as on lines without PFC (GSO)."""
     from testbed.net.fabric import Fabric
     from testbed.net.network import network
-    from testbed.net.traffic import iperf3
+    from testbed.net.traffic import Flow, Flows
     from testbed.units import Duration
     from topologies.incast import Incast
 
@@ -116,7 +116,9 @@ def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False, queu
         if joined:
             for host in net.hosts:
                 host.cmd("ip", "link", "set", host.defaultIntf().name, "gso_max_segs", "64")
-        flow = iperf3(*net.hosts, Duration("1s") * seconds)
+        with Flows([Flow(*net.hosts, priority=0, transport="tcp", duration=Duration("1s") * seconds)]) as flows:
+            flows.wait()
+        (flow,) = flows.reports
         # What goes into a queue: data and acknowledgements, each at its host's port and at the switch's.
         sent = [net.fabric.sent(port) for port in net.fabric.names()]
         queued = [(sum(port.sent_frames), sum(port.sent_bytes)) for port in sent]

@@ -26,15 +26,17 @@ import testbed
 from testbed.errors import UsageError, XoffError, nearest
 from testbed.net import traffic, wire
 from testbed.net.fabric import Fabric
-from testbed.net.flows import Flow, Flows, Report
 from testbed.net.readings import COUNTED, READINGS, Reading, since
 from testbed.net.shell import with_our_file
+from testbed.net.traffic import Flow, Flows, Report
+from testbed.net.traffic.tcp import TcpReport
 from testbed.net.views import VIEWS, table
 from testbed.units import Duration
 
 _CLEAR_SCREEN = "\033[H\033[2J"
 _FLOW_WORDS = {"rate": "rate", "for": "duration", "count": "count", "priority": "priority", "frame": "frame",
-               "dscp": "dscp", "ecn": "ecn"}  # fmt: skip
+               "dscp": "dscp", "ecn": "ecn", "size": "size", "transport": "transport", "control": "rate_control",
+               }  # fmt: skip
 _AS_LONG_AS = "1s"
 _MN = Path(testbed.__path__[0]) / "mn.py"
 
@@ -233,7 +235,10 @@ def _iperf(cli: CLI, words: list[str]) -> None:
     duration = Duration(rest[0] if rest else _AS_LONG_AS)
     one, other = fabric.node(source), fabric.node(target)
     traffic.ping(one, other)  # fails if there is no answer; a connection would be waited for much longer
-    found = traffic.iperf3(one, other, duration)
+    with Flows([Flow(one, other, priority=0, transport="tcp", duration=duration)]) as running:
+        running.wait()
+    (found,) = running.reports
+    assert isinstance(found, TcpReport)
     print(f"{source} -> {target}: {found.goodput} of TCP over {duration}, {found.retransmits} retransmitted")
 
 

@@ -9,9 +9,9 @@ from mininet.node import Host, NullController
 
 from testbed.net import shell
 from testbed.net.fabric import Fabric
-from testbed.net.flows import Flow, Flows
 from testbed.net.link import LosslessLink
 from testbed.net.nodes import LosslessSwitch
+from testbed.net.traffic import Flow, Flows
 from testbed.net.views import buffers, pfc
 
 SWITCHES = {"lossless": LosslessSwitch}

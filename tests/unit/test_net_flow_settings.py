@@ -9,7 +9,7 @@ import pytest
 from testbed.ecn.field import Ecn
 from testbed.errors import UsageError
 from testbed.net.fabric import Fabric, FabricError
-from testbed.net.flows import Flow, Flows
+from testbed.net.traffic import Flow, Flows
 from testbed.units import Duration, Rate, Size
 
 

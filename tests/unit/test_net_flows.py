@@ -11,8 +11,8 @@ import pytest
 from testbed.frames import Mac
 from testbed.net.cable import Cable
 from testbed.net.fabric import _CABLES, Fabric, PortState
-from testbed.net.flows import WINDOW_NS, Report
 from testbed.net.port import Buffer, Port
+from testbed.net.traffic import WINDOW_NS, Report
 from testbed.units import Duration, Rate, Size
 
 FRAME = Size("1226B")  # 10 kbit on the wire

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testbed.net.losses import account
-from testbed.net.traffic import TrafficError, ping, probe
+from testbed.net.traffic import PingError, ping, probe
 from testbed.units import Duration
 
 ANSWER = "PING 10.0.0.2\n64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=1503 ms\n"
@@ -36,7 +36,7 @@ class Host:
 
 def test_a_ping_without_an_answer_is_an_error_that_names_both_ends_and_what_was_said() -> None:
     message = "a1 gets no answer from b1 (10.0.0.2) within 20ms: From 10.0.0.1 icmp_seq=1 Destination Host Unreachable"
-    with pytest.raises(TrafficError) as raised:
+    with pytest.raises(PingError) as raised:
         ping(Host("a1", NONE), Host("b1", NONE), Duration("20ms"))
     assert str(raised.value) == message
 

@@ -55,8 +55,8 @@ def die_while_paused(run: Run) -> None:
     """A host's agent is killed at several moments of a pause, of the same length each time. Its successor keeps the
     pause, and ends it in time. A pause that would end while there is no agent lasts until there is one.
     """
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import capture
     from topologies.incast import Incast
 
@@ -101,9 +101,9 @@ def die_while_paused(run: Run) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def die_while_congested(run: Run) -> None:
     """Two senders overload a port. The agents of switch and hosts are killed by turns, and nothing is lost."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16, headroom=200)
@@ -144,8 +144,8 @@ def die_at_random(run: Run, kills: int = 24) -> None:
     has learned of a death: no time where work of the CPU takes none, and else `NOTICED_NS` at most.
     """
     from testbed.linux import kernel
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     with network(Incast(n=2), run) as net:
@@ -179,10 +179,10 @@ def die_in_a_storm(run: Run) -> None:
     """The watchdog throws a queue's frames away when its agent is killed: the successor begins with an open queue, and
     its own watchdog works as the first one did.
     """
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
     from testbed.pfc.settings import PfcSettings, WatchdogSettings
 
     watchdog = WatchdogSettings(Duration("60ms"), Duration("100ms"), Duration("10ms"))
@@ -223,8 +223,8 @@ def die_in_a_storm(run: Run) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def die_too_often(run: Run) -> None:
     """An agent that is killed again and again is given up: its queues are opened, and the network goes on."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     with network(Incast(n=1), run) as net:
@@ -249,8 +249,8 @@ def die_too_often(run: Run) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def parent_dies(run: Run) -> None:
     """Without the agents' parent the agents go on: a pause ends in time. At the end of the network all of them end."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     before = everything()
@@ -286,9 +286,9 @@ def nothing_is_left(run: Run, when: str, before: dict[str, object]) -> None:
 
 def busy_network(ready: Callable[[], None]) -> None:
     """A network with congested ports and paused queues, until somebody ends it."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16)
@@ -341,10 +341,10 @@ def network_ends(run: Run) -> None:
 def networks_in_turn(run: Run) -> None:
     """In one process: a network, some that cannot be, one whose user fails, and a good one again."""
     from testbed.errors import XoffError
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
     from testbed.priority.settings import PriorityMap
     from topologies.incast import Incast
 

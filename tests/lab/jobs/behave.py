@@ -87,7 +87,9 @@ def mixes(run: Run) -> None:
         )
         time.sleep(0.2)
         run.figure("round trip", traffic.ping(first, last))
-        run.figure("goodput", traffic.iperf3(first, last, Duration("1s")).goodput)
+        with traffic.Flows([traffic.Flow(first, last, priority=0, transport="tcp", duration="1s")]) as flows:
+            flows.wait()
+        run.figure("goodput", flows.reports[0].goodput)
         capture.terminate()
         capture.wait()
     late = []

@@ -10,8 +10,8 @@ LOSSLESS = frozenset({1, 2, 3})
 @experiment(timeout="60s")
 def pause_frames(run: Run) -> None:
     """What agents send, as an analyser on the senders' cables sees it: XOFF, refreshes, XON, several classes."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import capture
     from topologies.incast import Incast
 

@@ -66,11 +66,10 @@ def pause(fabric: Any, port: Any, priority: int, quanta: int) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def switch_port(run: Run) -> None:
     """Three senders keep three classes of a port backlogged, with PFC and frames of all sizes."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Port
     from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import ping
+    from testbed.net.traffic import Flow, Flows, ping
     from testbed.net.wire import capture
     from testbed.pfc.settings import PfcSettings
 
@@ -150,10 +149,10 @@ def switch_port(run: Run) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def host_port(run: Run) -> None:
     """A host's classes have a queue each, all at line rate: one that is paused leaves the other where it was."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import capture
 
     class Fork(LosslessTopo):
@@ -198,10 +197,10 @@ def marks_in_a_pause(run: Run) -> None:
     """Linux does not look at a queue that is paused: what comes then is marked by the length at which it was stopped.
     Decision 0139 says so; here the kernel does.
     """
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
 
     frame = Size("1514B")
     step = EcnCurve.step(frame * 20)
@@ -237,10 +236,10 @@ def in_and_out(run: Run) -> None:
     by the port they leave by: one sender's two flows are both paused, and only one of them is marked.
     """
     from testbed.buffer.settings import Static
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
 
     frame = Size("1514B")
 

@@ -65,10 +65,10 @@ def die_while_queues_drain(run: Run) -> None:
     """Priority 3 leaves the class that it had with 1, and the speaker is killed before the old queue counts as empty:
     until then a pause of 3 stops that queue too, and later it does not.
     """
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
 
     port = Port().with_pfc(1, 3).with_dcbx(ets=True)

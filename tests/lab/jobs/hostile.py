@@ -169,9 +169,9 @@ def whole_state(net: Any, ports: list[Port]) -> dict[str, Any]:
 @experiment(timeout="600s")
 def hostile(run: Run, frames: int = 100_000, different: int = 20_000) -> None:
     """A port of a switch and one of a host are sent 100 000 frames; nothing changes but counters."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Port as Settings
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     source = hostile_frames(random.Random(run.seed))
@@ -211,10 +211,10 @@ def deaf(run: Run, frames: int = 3000) -> None:
     """An agent does not look while it is flooded, and its port becomes congested meanwhile. What it is not told of
     frames is counted; of the congestion it is told in any case.
     """
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer
     from testbed.net.port import Port as Settings
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     source = hostile_frames(random.Random(run.seed))

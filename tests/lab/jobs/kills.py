@@ -101,7 +101,7 @@ def under(run: Run, which: str = "incast", kills: int = 8, parent: bool = False)
     """An experiment of `PROMISES`, in each load of which so many processes are killed; `parent`: the last of them is
     the agents' parent.
     """
-    from testbed.net import flows
+    from testbed.net import traffic
     from testbed.net.controller import SrController
     from testbed.net.fabric import Fabric
 
@@ -110,10 +110,10 @@ def under(run: Run, which: str = "incast", kills: int = 8, parent: bool = False)
     frozen: list[str] = []
     controllers: list[Any] = []
 
-    class Loads(flows.Flows):
+    class Loads(traffic.Flows):
         """A load with a killer beside it."""
 
-        def __enter__(self) -> flows.Flows:
+        def __enter__(self) -> traffic.Flows:
             fabric = Fabric.running()
             assert fabric is not None
             super().__enter__()
@@ -147,7 +147,7 @@ def under(run: Run, which: str = "incast", kills: int = 8, parent: bool = False)
 
     killed_parents = set[int]()
     promises = Promises(run, PROMISES[which])
-    flows.Flows = Loads  # type: ignore[misc]
+    traffic.Flows = Loads  # type: ignore[misc]
     importlib.import_module("testbed.net.controller").SrController = Controller  # type: ignore[attr-defined]
     getattr(importlib.import_module(f"experiments.{which}"), which).perform(promises, {})
     run.claim("claims that promise something", promises.made, at_least=1)

@@ -66,9 +66,8 @@ def alone(run: Run) -> None:
 @experiment(timeout="120s")
 def wan(run: Run) -> None:
     """The WAN's data centres with leaves that learn by themselves: a pause crosses it, and nothing is lost."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
-    from testbed.net.traffic import ping
+    from testbed.net.traffic import Flow, Flows, ping
     from topologies.srv6_wan import Srv6Wan
 
     with network(Srv6Wan(wan="10km", leaves="openflow"), run) as net:
@@ -94,8 +93,8 @@ def faults(run: Run, library: str = "os-ken") -> None:
     from mininet.net import Mininet
 
     from testbed.net.controller import SrController
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
 
     def overload(net: Mininet, seconds: float, fault: Callable[[], None] | None = None) -> int:
         """h1 and h4 send as much as they can; how many frames were lost."""
@@ -208,8 +207,7 @@ def seen_by(run: Run, controller: Any, name: str) -> None:
 
 def incast(run: Run, net: Any, name: str) -> int:
     """Three hosts send to one; how many frames were lost."""
-    from testbed.net.flows import Flow, Flows
-    from testbed.net.traffic import ping
+    from testbed.net.traffic import Flow, Flows, ping
 
     for sender in SENDERS:
         ping(net[sender], net[TARGET])

@@ -29,8 +29,8 @@ def down_and_up(run: Run, delay: Duration = Duration("0s")) -> None:
     back, and traffic goes on without a loss.
     """
     from testbed.frames.mac_control import PfcFrame
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
     from topologies.incast import Incast
 
@@ -70,8 +70,8 @@ def flap(run: Run, delay: Duration = Duration("0s")) -> None:
     a link comes back is paused afresh: the sender overloads the switch beside another one, and nothing is lost.
     """
     from testbed.frames.mac_control import PfcFrame
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import RawPort
     from topologies.incast import Incast
 
@@ -122,8 +122,8 @@ def flap(run: Run, delay: Duration = Duration("0s")) -> None:
 @experiment(timeout="60s", files=("looking.py",))
 def vanish(run: Run) -> None:
     """Frames for a station that is not there: the switch sends them on, and nobody takes or counts them."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     with network(Incast(n=1), run, autoStaticArp=True) as net:
@@ -137,25 +137,26 @@ def vanish(run: Run) -> None:
 @experiment(timeout="60s", files=("looking.py",))
 def mixed_traffic(run: Run) -> None:
     """TCP, pings and a flood of broadcasts beside lossless datagrams: what is counted adds up."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
-    from testbed.net.traffic import iperf3, ping
+    from testbed.net.traffic import Flow, Flows, ping
     from testbed.net.wire import RawPort
     from topologies.incast import Incast
 
     with network(Incast(n=3, scale=100), run) as net:
         fabric = net.fabric
         lossless = Flow(net["h2"], net["r"], LOSSLESS, rate=Rate("20Mb/s"), duration=Duration("1500ms"))
-        with Flows([lossless]) as flows:
-            tcp = iperf3(net["h1"], net["r"], Duration("1s"))
+        tcp = Flow(net["h1"], net["r"], priority=0, transport="tcp", duration="1s")
+        with Flows([lossless, tcp]) as flows:
             with RawPort(net["h3"], "h3-eth0") as raw:
                 source = fabric.port("h3-eth0").mac.octets
                 raw.send_all([b"\xff" * 6 + source + b"\x88\xb5" + bytes(500)] * 200)
             answered = sum(ping(net["h3"], net[name]) is not None for name in ("h1", "h2", "r"))
             flows.wait()
         wait_for(lambda: not any(fabric.buffer("s1").used))
-        run.figure("goodput of TCP", tcp.goodput)
-        run.claim("goodput of TCP, beside 20 Mb/s", tcp.goodput, at_least=Rate("70Mb/s"), at_most=Rate("80Mb/s"))
+        run.figure("goodput of TCP", flows.reports[1].goodput)
+        run.claim(
+            "goodput of TCP, beside 20 Mb/s", flows.reports[1].goodput, at_least=Rate("70Mb/s"), at_most=Rate("80Mb/s")
+        )
         run.claim("pings that were answered", answered, equals=3)
         run.claim("lossless datagrams lost", flows.reports[0].lost, equals=0)
         copies = fabric.group("s1-eth3", 0).admitted_frames

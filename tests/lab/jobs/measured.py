@@ -86,8 +86,8 @@ def exactness(run: Run) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def application(run: Run) -> None:
     """What is measured becomes headroom and thresholds; another cable while two senders overload a port, too."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
 
     buffer = Buffer(total=1500, xoff=None, headroom=300, shortest=1500)
     with star(run, ("10us", "10us", "10us"), buffer) as net:

@@ -49,8 +49,8 @@ def mistakes(run: Run) -> None:
 @experiment
 def cable(run: Run) -> None:
     """Mininet's words, on a scale of 1000: about a tenth is lost, and the rest is late."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
 
     with network(_own()(link={"bw": 10_000, "delay": "5us", "loss": 10}), autoStaticArp=True) as net:
         run.figure("cable", str(net.fabric.port("h1-eth0").cable))

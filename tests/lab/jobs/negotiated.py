@@ -49,8 +49,8 @@ def changes_under_load(run: Run) -> None:
     """PFC of other priorities and the shares change again and again, at one port after the other, while two senders
     overload a port. Nothing of what is lossless all the time is lost.
     """
-    from testbed.net.flows import Flow, Flows
     from testbed.net.port import Buffer, Port
+    from testbed.net.traffic import Flow, Flows
 
     buffer = Buffer(total=3000, xoff=Static(60), xon_offset=16, headroom=200)
     tables = [Port(shares=shares).with_dcbx(ets=True).dcbx for shares in ({3: 60, 5: 20}, {3: 10, 5: 70}, {})]
@@ -87,8 +87,8 @@ def changes_under_load(run: Run) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def deaths(run: Run) -> None:
     """Speakers and agents are killed: what was negotiated stays, nothing is lost, and the next change is made."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.port import Buffer, Port
+    from testbed.net.traffic import Flow, Flows
 
     buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16, headroom=200)
     tell, follow = Port().with_pfc(4).with_dcbx(), Port().with_pfc().with_dcbx(willing=True)
@@ -147,8 +147,8 @@ def comes_and_goes(run: Run) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def too_small(run: Run) -> None:
     """A buffer that has cells for one lossless priority at each port, and is asked for two: what it has it keeps."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.port import Buffer, Port
+    from testbed.net.traffic import Flow, Flows
 
     buffer = Buffer(total=900, xoff=Static(60), xon_offset=16, headroom=200)
     settings = Port().with_dcbx().dcbx

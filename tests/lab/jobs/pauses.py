@@ -64,8 +64,8 @@ def next_after(frames: list[Seen], priority: int, moment_ns: int) -> int:
 @experiment(timeout="120s", files=("looking.py",))
 def lasts(run: Run, rate: Rate = Rate("10Gb/s")) -> None:
     """A host's queue sends again when the quanta of its port's speed are over, and frames show it."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import capture
     from topologies.incast import Incast
 
@@ -109,9 +109,9 @@ def lasts(run: Run, rate: Rate = Rate("10Gb/s")) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def obeys(run: Run, victim: str = "h1-eth0") -> None:
     """What each field of a PFC frame does to a port that sends three classes: two with PFC, one without."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Port
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import capture
     from topologies.incast import Incast
 
@@ -221,10 +221,10 @@ def cascades(run: Run, switches: int = 5) -> None:
     to the sender. Then all of it drains, and nothing is missing.
     """
     from testbed.buffer.settings import Static
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
     from testbed.pfc.settings import PfcSettings
 
     class Chain(LosslessTopo):
@@ -294,9 +294,9 @@ def cascades(run: Run, switches: int = 5) -> None:
 @experiment(timeout="120s", files=("looking.py",))
 def storms(run: Run, action: str = "drop") -> None:
     """A port of a switch is paused for just less, and for more, than its watchdog lets pass."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Port
+    from testbed.net.traffic import Flow, Flows
     from testbed.net.wire import capture
     from testbed.pfc.settings import Action, PfcSettings, WatchdogSettings
     from topologies.incast import Incast
@@ -380,10 +380,10 @@ def storms(run: Run, action: str = "drop") -> None:
 def storms_silence(run: Run) -> None:
     """While a port is in a storm it asks for no pause either; when the storm is over, congestion is told anew."""
     from testbed.buffer.settings import Static
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
     from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
     from testbed.pfc.settings import PfcSettings, WatchdogSettings
 
     watchdog = WatchdogSettings(Duration("100ms"), Duration("100ms"), Duration("10ms"))

@@ -39,7 +39,7 @@ def rests(run: Run, wanted: str = "incast,8") -> None:
 
 
 def works(run: Run, net: Any, name: str) -> None:
-    from testbed.net.flows import Flow, flowing
+    from testbed.net.traffic import Flow, flowing
 
     hosts = [host for host in net.hosts if not getattr(host, "forwards", False)]
     silent = [
@@ -123,7 +123,7 @@ def ways(run: Run, wanted: str = "ring,4;h2;h1") -> None:
 
 
 def way(net: Any, source: str, target: str) -> Iterator[str]:
-    from testbed.net.flows import Flow, flowing
+    from testbed.net.traffic import Flow, flowing
 
     before = {port: frames(net, port) for port in net.fabric.names()}
     with flowing(Flow(net[source], net[target], count=_ROUND, rate=Rate("1Mb/s"))) as running:

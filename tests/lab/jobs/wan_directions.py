@@ -55,8 +55,7 @@ def _case(
     pressed: list[str],
     seconds: int,
 ) -> None:
-    from testbed.net.flows import Flow, Flows
-    from testbed.net.traffic import ping
+    from testbed.net.traffic import Flow, Flows, ping
 
     for source, target in pairs:
         ping(net[source], net[target])

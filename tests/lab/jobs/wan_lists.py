@@ -75,7 +75,7 @@ def _tunnels(fabric: Any) -> list[list[str]]:
 
 def _flows(run: Run, net: Any, seconds: int) -> None:
     """a1 and b2 want all of the port to b1."""
-    from testbed.net.flows import Flow, Flows
+    from testbed.net.traffic import Flow, Flows
 
     fabric = net.fabric
     with Flows([Flow(net[source], net["b1"], LOSSLESS, FRAME) for source in ("a1", "b2")]) as flows:

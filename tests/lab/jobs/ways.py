@@ -6,8 +6,8 @@ from testbed.lab import Run, experiment
 @experiment
 def spines(run: Run) -> None:
     """Ten frames to each host of the far leaf, and what each spine passed on to it."""
-    from testbed.net.flows import Flow, Flows
     from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
     from topologies.leaf_spine import LeafSpine
 
     with network(LeafSpine(2, 2, 2), autoStaticArp=True) as net:

@@ -1,0 +1,235 @@
+"""Runs flows: starts the endpoints of their transports in the hosts' namespaces, all at one moment, and collects what
+they counted. Only the lab can import this.
+"""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing import connection
+from typing import Any, Literal
+
+from testbed.errors import XoffError
+from testbed.linux import kernel
+from testbed.net.fabric import Fabric
+from testbed.net.traffic.flow import Flow, FlowError
+from testbed.net.traffic.report import Report
+from testbed.net.traffic.transport import Endpoint, Outcome, Transport
+from testbed.units import Duration
+
+_POLL_S = 0.02
+_READY_POLL_S = 0.001
+_LEAD_NS = 20_000_000
+_MAY_SEND, _MUST_REPORT, _BEGIN_NS, _COUNTERS = range(4)
+"""Words of the memory that all processes of a `Flows` share; from `_COUNTERS` on are one of each endpoint, not 0 when
+it is ready, and two of each flow, what it has sent and received.
+"""
+
+End = Literal["sent", "received"]
+
+
+class _Shared:
+    """The shared memory of one `Flows`."""
+
+    def __init__(self, endpoints: int, flows: int) -> None:
+        self._memory = mmap.mmap(-1, 8 * (_COUNTERS + endpoints + 2 * flows))
+        self.words = memoryview(self._memory).cast("q")
+        self.sent = self.words[_COUNTERS + endpoints :]
+        self.received = self.sent[flows:]
+        self.ready = self.words[_COUNTERS : _COUNTERS + endpoints]
+
+
+class _Session:
+    """`transport.Session` of one endpoint, in its own process."""
+
+    def __init__(self, shared: _Shared, place: int, writer: Any) -> None:
+        self._shared, self._words, self._place, self._writer = shared, shared.words, place, writer
+        self._sent, self._received = shared.sent, shared.received
+
+    def ready(self) -> None:
+        self._shared.ready[self._place] = 1
+
+    def begin_ns(self) -> int:
+        while not self._words[_BEGIN_NS]:
+            time.sleep(_READY_POLL_S)
+        return self._words[_BEGIN_NS]
+
+    @property
+    def sending(self) -> bool:
+        return bool(self._words[_MAY_SEND])
+
+    @property
+    def receiving(self) -> bool:
+        return not self._words[_MUST_REPORT]
+
+    def count_sent(self, index: int, units: int) -> None:
+        self._sent[index] = units
+
+    def count_received(self, index: int, units: int) -> None:
+        self._received[index] = units
+
+    def sent(self, index: int, outcome: Any = None) -> None:
+        self._writer.send(("sent", index, outcome))
+
+    def received(self, index: int, outcome: Any) -> None:
+        self._writer.send(("received", index, outcome))
+
+
+class _Process:
+    """A started endpoint, and what it has reported so far."""
+
+    def __init__(self, endpoint: Endpoint, place: int, shared: _Shared) -> None:
+        context = multiprocessing.get_context("fork")
+        self.endpoint = endpoint
+        self.reports: dict[tuple[End, int], Any] = {}
+        self.reader, writer = context.Pipe(duplex=False)
+        self._process = context.Process(target=self._body, args=(shared, place, writer), daemon=True)
+        self._process.start()
+        writer.close()
+
+    def _body(self, shared: _Shared, place: int, writer: Any) -> None:
+        node = self.endpoint.node
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then collects the reports
+            kernel.die_with_parent()
+            kernel.enter_network_of(node.pid)
+            self.endpoint.run(_Session(shared, place, writer))
+        except (OSError, XoffError) as error:
+            writer.send(f"flow at {node.name}: {error}")
+        except Exception as error:
+            writer.send(f"flow at {node.name}: {type(error).__name__}: {error}")
+        # To end a process takes milliseconds of the lab's only CPU, while others are to send on time.
+        signal.pause()
+
+    def take(self) -> None:
+        """One report, which is there or is waited for; a failure of the endpoint is an error here."""
+        try:
+            message = self.reader.recv()
+        except EOFError:
+            raise FlowError("a flow's process was killed, so what it counted is not known") from None
+        if isinstance(message, str):
+            raise FlowError(message)
+        end, index, outcome = message
+        self.reports[end, index] = outcome
+
+    def has_sent(self) -> bool:
+        """Have all flows that the endpoint sends finished?"""
+        return all(("sent", index) in self.reports for index in self.endpoint.sends)
+
+    def has_received(self) -> bool:
+        """Has the endpoint reported all flows that it receives?"""
+        return all(("received", index) in self.reports for index in self.endpoint.receives)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self.reader.close()
+
+
+class Flows:
+    """Running flows; `with Flows(...) as flows` starts them, and the end of the block stops and counts them."""
+
+    def __init__(self, flows: Sequence[Flow], settle: Duration | str | None = None) -> None:
+        """`settle`: how long to wait at the end for what is still on its way, at most."""
+        fabric = Fabric.current()
+        self._flows = [
+            replace(flow, source=fabric.node(flow.source), target=fabric.node(flow.target)) for flow in flows
+        ]
+        self._settle = Duration("20s") if settle is None else Duration(settle)
+        by_transport: dict[type[Transport], dict[int, Flow]] = {}
+        for index, flow in enumerate(self._flows):
+            by_transport.setdefault(type(flow.transport), {})[index] = flow
+        self._endpoints = [one for kind, chosen in by_transport.items() for one in kind.endpoints(chosen)]
+        self._shared = _Shared(len(self._endpoints), len(self._flows))
+        self._processes: list[_Process] = []
+        self.reports: list[Report] = []
+
+    def __enter__(self) -> Flows:
+        words = self._shared.words
+        words[_MAY_SEND] = 1
+        for place, endpoint in enumerate(self._endpoints):
+            self._processes.append(_Process(endpoint, place, self._shared))
+        while not all(
+            self._shared.ready[place] or process.reader.poll() for place, process in enumerate(self._processes)
+        ):
+            time.sleep(_READY_POLL_S)
+        words[_BEGIN_NS] = time.monotonic_ns() + _LEAD_NS
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        try:
+            if failure[0] is None:
+                self.reports = self._finish()
+                if fabric := Fabric.running():
+                    fabric.lost += sum(report.lost for report in self.reports)
+        finally:
+            for process in self._processes:
+                process.end()
+
+    def wait(self) -> None:
+        """Until every flow has sent all that it has to."""
+        self._take_until_sent(None)
+
+    def sent(self, index: int = 0) -> int:
+        """Datagrams sent so far, or what else the transport counts."""
+        return self._shared.sent[index]
+
+    def received(self, index: int = 0) -> int:
+        """Datagrams received so far, or what else the transport counts; UDP's receivers look every 20 ms."""
+        return self._shared.received[index]
+
+    def stop_sending(self) -> None:
+        self._shared.words[_MAY_SEND] = 0
+
+    def _take_until_sent(self, deadline: float | None) -> None:
+        """Take reports until all senders have finished, or a moment of the monotonic clock."""
+        while waiting := {process.reader: process for process in self._processes if not process.has_sent()}:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            readable = connection.wait(list(waiting), left)
+            if not readable:
+                return  # a sender that was stopped in the middle: its queue does not move
+            for reader in readable:
+                waiting[reader].take()  # type: ignore[index]
+
+    def _finish(self) -> list[Report]:
+        self.stop_sending()
+        deadline = time.monotonic() + self._settle.ns / 1e9
+        self._take_until_sent(deadline)
+        indices = range(len(self._flows))
+        sent = sum(map(self.sent, indices))
+        quiet_since, before = time.monotonic(), -1
+        while time.monotonic() < deadline:
+            arrived = sum(map(self.received, indices))
+            if arrived >= sent:
+                break
+            if arrived != before:
+                before, quiet_since = arrived, time.monotonic()
+            elif time.monotonic() - quiet_since > self._settle.ns / 2e9:
+                break
+            time.sleep(_POLL_S)
+        sent_by = [self.sent(index) for index in indices]
+        self._shared.words[_MUST_REPORT] = 1
+        for process in self._processes:
+            while not process.has_received():
+                process.take()
+        found = {key: outcome for process in self._processes for key, outcome in process.reports.items()}
+        begin_ns = self._shared.words[_BEGIN_NS]
+        return [
+            flow.transport.report(
+                flow,
+                Outcome(sent_by[index], found.get(("sent", index)), found["received", index], begin_ns + flow.start.ns),
+            )
+            for index, flow in enumerate(self._flows)
+        ]
+
+
+@contextmanager
+def flowing(*flows: Flow) -> Iterator[Flows]:
+    """Run flows for as long as the block lasts."""
+    with Flows(flows) as running:
+        yield running

@@ -1,0 +1,53 @@
+"""The round trip between two hosts. Only the lab can run it."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from testbed.errors import XoffError
+from testbed.net.fabric import Fabric
+from testbed.units import Duration
+
+_ONE_PING = Duration("1s")
+
+
+class PingError(XoffError):
+    """A host that does not answer."""
+
+
+def ping(source: Any, target: Any, wait: Duration | None = None) -> Duration:
+    """The round trip of one ping; from then on both know the way, and all between them. PingError: no answer.
+
+    By default it waits as long as the lossless cables of the network need if each is crossed a dozen times: hop by hop,
+    the kernels look for their neighbours' addresses first, and give up sooner than a long cable has an answer.
+    """
+    patience = wait or _ONE_PING + _ways(Fabric.running()) * 12
+    deadline = time.monotonic() + patience.ns / 1e9
+    said = "none"
+    while (left := deadline - time.monotonic()) > 0:
+        found, said = _ping(source, target, left)
+        if found is not None:
+            return found
+    address = Fabric.current().node(target).IP()
+    raise PingError(f"{source} gets no answer from {target} ({address}) within {patience}: {said}")
+
+
+def probe(source: Any, target: Any, wait: Duration | None = None) -> Duration | None:
+    """The round trip of one ping; None if there was no answer within a second, or `wait`."""
+    return _ping(source, target, (wait or _ONE_PING).ns / 1e9)[0]
+
+
+def _ping(source: Any, target: Any, seconds: float) -> tuple[Duration | None, str]:
+    source, target = Fabric.current().node(source), Fabric.current().node(target)
+    answer = source.cmd("ping", "-c", "1", "-W", f"{max(seconds, 0.001):.3f}", target.IP())
+    found = re.search(r"time=([0-9.]+) ms", answer)
+    said = " ".join(line for line in answer.split("\n")[1:] if line.strip()).strip()
+    return Duration(f"{found[1]}ms") if found else None, said
+
+
+def _ways(fabric: Fabric | None) -> Duration:
+    """The delay of all cables together: no way in the network is longer."""
+    ports = fabric.ports.values() if fabric else ()
+    return sum((port.cable.delay for port in ports if not port.slot & 1), Duration("0s"))

@@ -1,0 +1,69 @@
+"""What became of a flow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.ecn.field import Ecn
+from testbed.units import Duration, Rate
+
+WINDOW_NS = 10_000_000
+WIRE_OCTETS = 24
+"""What a frame takes on the wire beside its octets without FCS: preamble, FCS and gap."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What both ends of a flow counted; a transport adds fields in a subclass."""
+
+    sent: int
+    """Datagrams, or another unit of the transport."""
+    received: int
+    """Distinct ones."""
+    lost: int
+    doubled: int
+    out_of_order: int
+    ecn: tuple[int, ...]
+    """Datagrams by the ECN field that they arrived with, 0 to 3, if the flow has one."""
+    octets: int
+    """Received, as frames without FCS."""
+    first_ns: int
+    last_ns: int
+    worst_delay_ns: int
+    windows: tuple[int, ...]
+    """Frames received in each 10 ms from `first_ns` on."""
+    begin_ns: int = 0
+    """When the flow was to begin."""
+
+    @property
+    def marked(self) -> int:
+        """Datagrams that arrived with ECN's congestion mark."""
+        return self.ecn[Ecn.CE]
+
+    @property
+    def completion(self) -> Duration:
+        """From when the flow was to begin to the arrival of its last datagram."""
+        return Duration.from_ns(max(0, self.last_ns - self.begin_ns))
+
+    @property
+    def goodput(self) -> Rate:
+        """Received bits on the wire over the time from the first to the last datagram."""
+        if self.received < 2:
+            return Rate.from_bps(0)
+        return Rate.from_bps((self.received - 1) * self._wire_bits * 10**9 // (self.last_ns - self.first_ns))
+
+    def goodput_over(self, begin_ns: int, duration: Duration) -> Rate:
+        """Received bits on the wire in whole windows of 10 ms: so many as `duration` has, none before `begin_ns`.
+
+        A window before the flow's first frame counts as one without frames.
+        """
+        many = duration.ns // WINDOW_NS
+        if not many or not self.received:
+            return Rate.from_bps(0)
+        first = -(-(begin_ns - self.first_ns) // WINDOW_NS)
+        frames = sum(self.windows[max(0, first) : max(0, first + many)])
+        return Rate.from_bps(frames * self._wire_bits * 10**9 // (many * WINDOW_NS))
+
+    @property
+    def _wire_bits(self) -> int:
+        return (self.octets // self.received + WIRE_OCTETS) * 8

@@ -1,0 +1,153 @@
+"""Transport `tcp`: a TCP connection by iperf3's library, with its client at the source. Only the lab can run it.
+
+Both ends of the data connection have the flow's DSCP, and with it its priority. Beside it is iperf3's control
+connection, which has DSCP 0. A flow lasts whole seconds or transfers a size; it cannot be stopped before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from ctypes import c_int, c_uint64, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.net.traffic.flow import Flow, FlowError
+from testbed.net.traffic.report import WIRE_OCTETS, Report
+from testbed.net.traffic.transport import Endpoint, Outcome, Session, Transport, register
+from testbed.units import Duration, Rate
+
+CONGESTION_CONTROLS = ("cubic", "dctcp", "reno")
+_FIRST_PORT = 5201
+_SECOND = Duration("1s")
+_SEGMENT = 1448
+"""Octets of data in a full frame of 1514: IPv4, and TCP with time stamps."""
+_CONNECT_TRIES, _CONNECT_PAUSE_S = 100, 0.01
+
+
+@dataclass(frozen=True)
+class TcpReport(Report):
+    """What iperf3 measured. `sent` and `received` are octets of data, and nothing is lost.
+
+    From `first_ns` to `last_ns` is all of iperf3's run, its control messages included.
+    """
+
+    retransmits: int = 0
+    data_rate: Rate = Rate.from_bps(0)
+
+    @property
+    def goodput(self) -> Rate:
+        """Received data, without headers, over the time of the transfer."""
+        return self.data_rate
+
+
+@dataclass(frozen=True)
+class Tcp(Transport):
+    """A TCP connection; `Flow.rate_control` is the kernel's congestion control, by default cubic."""
+
+    name = "tcp"
+
+    def check(self, flow: Flow) -> None:
+        if flow.count is not None or (flow.duration is None) == (flow.size is None):
+            raise UsageError("transport tcp needs a duration or a size, one of them, and has no count")
+        if flow.duration is not None and (not flow.duration.ps or flow.duration.ps % _SECOND.ps):
+            raise UsageError(f"iperf3 measures whole seconds, not {flow.duration}")
+        if flow.frame.bytes != 1514:
+            raise UsageError(f"frame is {flow.frame}; frames of transport tcp are 1514B")
+        if flow.ecn is not None:
+            raise UsageError("transport tcp has no ecn; its congestion control decides, and dctcp uses it")
+        if flow.dscp == -1 and flow.priority:
+            raise UsageError("transport tcp has its priority from its DSCP; dscp=-1 leaves none")
+        if flow.rate_control not in (None, *CONGESTION_CONTROLS):
+            expected = ", ".join(CONGESTION_CONTROLS)
+            raise UsageError(f"rate_control is {flow.rate_control!r}; transport tcp has {expected}")
+
+    @classmethod
+    def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
+        """A server and a client for each flow."""
+        servers = [_Server(flow.target, flows, (), [index]) for index, flow in flows.items()]
+        return [*servers, *(_Client(flow.source, flows, [index], ()) for index, flow in flows.items())]
+
+    def report(self, flow: Flow, outcome: Outcome) -> TcpReport:
+        if outcome.sender is None:
+            raise FlowError(f"tcp from {flow.source} to {flow.target} did not end; give Flows a longer settle")
+        first_ns, last_ns, end = outcome.sender
+        octets = int(end["sum_received"]["bytes"])
+        return TcpReport(
+            sent=octets,
+            received=octets,
+            lost=0,
+            doubled=0,
+            out_of_order=0,
+            ecn=(0,) * 4,
+            octets=octets,
+            first_ns=first_ns,
+            last_ns=last_ns,
+            worst_delay_ns=0,
+            windows=(),
+            begin_ns=outcome.begin_ns,
+            retransmits=int(end["sum_sent"]["retransmits"]),
+            data_rate=Rate.from_bps(int(end["sum_received"]["bits_per_second"])),
+        )
+
+
+class _Server(Endpoint):
+    def run(self, session: Session) -> None:
+        import iperf3
+
+        (index,) = self.receives
+        server = iperf3.Server()
+        server.port = _FIRST_PORT + index
+        server.json_output = True
+        session.ready()
+        session.received(index, None)  # the client has the server's figures too
+        server.run()
+
+
+class _Client(Endpoint):
+    def run(self, session: Session) -> None:
+        (index,) = self.sends
+        flow = self.flows[index]
+        session.ready()
+        begin_ns = session.begin_ns() + flow.start.ns
+        time.sleep(max(0, begin_ns - time.monotonic_ns()) / 1e9)
+        first_ns = time.monotonic_ns()
+        report: dict[str, Any] = {}
+        for _ in range(_CONNECT_TRIES):  # the server needs a moment until it listens
+            report = dict(_client(flow, _FIRST_PORT + index).run().json)
+            if "unable to connect" not in report.get("error", ""):
+                break
+            time.sleep(_CONNECT_PAUSE_S)
+        if "error" in report:
+            raise FlowError(f"iperf3 to {flow.target.name}: {report['error']}")
+        octets = int(report["end"]["sum_received"]["bytes"])
+        session.count_sent(index, octets)
+        session.count_received(index, octets)
+        session.sent(index, (first_ns, time.monotonic_ns(), report["end"]))
+
+
+def _client(flow: Flow, port: int) -> Any:
+    """An iperf3 client for a flow; where the wrapper has no word for an option, by the library's own functions."""
+    import iperf3
+
+    client = iperf3.Client()
+    client.server_hostname, client.port = flow.target.IP(), port
+    client.duration = (flow.duration or Duration("0s")) // _SECOND
+    _set(client, "tos", c_int, flow.ds_field)
+    if flow.size is not None:
+        _set(client, "bytes", c_uint64, flow.size.bytes)
+    if flow.rate is not None:
+        client.bandwidth = flow.rate.bps * _SEGMENT // (flow.frame.bytes + WIRE_OCTETS)
+    if flow.buffer is not None:
+        _set(client, "socket_bufsize", c_int, flow.buffer.bytes)
+    if flow.rate_control is not None:
+        client.lib.iperf_set_test_congestion_control(c_void_p(client._test), flow.rate_control.encode())
+    return client
+
+
+def _set(client: Any, option: str, kind: Any, value: int) -> None:
+    getattr(client.lib, f"iperf_set_test_{option}")(c_void_p(client._test), kind(value))
+
+
+register(Tcp())

@@ -1,0 +1,130 @@
+"""Transports of flows, and their registry.
+
+A transport is one module: a subclass of `Transport`, a subclass of `Endpoint`, and a call of `register`. A name in
+`Flow(transport=...)` gives the default settings of a transport; an object of its class gives others.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from testbed.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from testbed.net.traffic.flow import Flow
+    from testbed.net.traffic.report import Report
+
+
+class Session(Protocol):
+    """What a running endpoint shares with the process that started the flows."""
+
+    def ready(self) -> None:
+        """State that the endpoint can send and receive from now on."""
+
+    def begin_ns(self) -> int:
+        """Wait until all endpoints are ready; when the flows begin, of the monotonic clock. Their `start` is later."""
+
+    @property
+    def sending(self) -> bool:
+        """False from when senders have to stop."""
+
+    @property
+    def receiving(self) -> bool:
+        """False from when receivers have to report what they have."""
+
+    def count_sent(self, index: int, units: int) -> None:
+        """How much of a flow has been sent so far, in the transport's unit, without retransmissions."""
+
+    def count_received(self, index: int, units: int) -> None:
+        """How much of a flow has been received so far, in the transport's unit, without duplicates."""
+
+    def sent(self, index: int, outcome: Any = None) -> None:
+        """The sender of a flow has finished; `outcome` is for `Transport.report`."""
+
+    def received(self, index: int, outcome: Any) -> None:
+        """What the receiver of a flow found; after `receiving` has become False."""
+
+
+class Endpoint(ABC):
+    """A process in the network namespace of a host that sends some flows, receives some, or both."""
+
+    def __init__(self, node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int]) -> None:
+        """`flows` are all flows of the transport; `sends` and `receives` name those of this endpoint."""
+        self.node = node
+        self.flows = flows
+        self.sends = tuple(sends)
+        self.receives = tuple(receives)
+
+    @abstractmethod
+    def run(self, session: Session) -> None:
+        """The process. It calls `session.ready`, and then `sent` and `received` for each flow; it may then return."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What both ends of a flow reported."""
+
+    sent: int
+    """The last `Session.count_sent`."""
+    sender: Any
+    """What the sender gave to `Session.sent`; None also if it had to be stopped."""
+    receiver: Any
+    """What the receiver gave to `Session.received`."""
+    begin_ns: int
+    """When the flow was to begin, of the monotonic clock."""
+
+
+class Transport(ABC):
+    """How flows travel. An object is the settings of one flow; it is frozen."""
+
+    name: ClassVar[str]
+    frame: ClassVar[str] = "1514B"
+    """The default of `Flow.frame`."""
+
+    @abstractmethod
+    def check(self, flow: Flow) -> None:
+        """Raise UsageError where the transport cannot carry a flow as it is described."""
+
+    @classmethod
+    @abstractmethod
+    def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
+        """The processes for all flows of this transport, which have Mininet's objects for source and target.
+
+        A flow's index is its place among all flows, those of other transports included; port numbers can depend on it.
+        """
+
+    @abstractmethod
+    def report(self, flow: Flow, outcome: Outcome) -> Report:
+        """What became of a flow."""
+
+
+_TRANSPORTS: dict[str, Transport | str] = {
+    "udp": "testbed.net.traffic.udp",
+    "tcp": "testbed.net.traffic.tcp",
+}
+"""Transports by name: the default settings, or the module that registers them when it is imported."""
+
+
+def register(transport: Transport) -> None:
+    """Let `Flow(transport=NAME)` mean these settings."""
+    _TRANSPORTS[transport.name] = transport
+
+
+def transport_named(wanted: Transport | str) -> Transport:
+    """A transport by its name; an object passes through."""
+    if isinstance(wanted, Transport):
+        return wanted
+    if not isinstance(wanted, str):
+        raise UsageError(f"transport is {wanted!r}; a name or an object of a transport is expected")
+    if wanted not in _TRANSPORTS:
+        raise UsageError(f"there is no transport {wanted}; {nearest(wanted, _TRANSPORTS)}")
+    found = _TRANSPORTS[wanted]
+    if isinstance(found, str):
+        importlib.import_module(found)
+        found = _TRANSPORTS[wanted]
+    assert isinstance(found, Transport), f"module {found} does not register transport {wanted}"
+    return found

@@ -1,0 +1,231 @@
+"""Transport `udp`: numbered datagrams, counted one by one at both ends. Only the lab can run it.
+
+A flow sends as fast as its port takes frames, or at its rate. Each datagram has a number, so the receiver knows which
+are missing, doubled or out of order. What the ends count is independent of the port program.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from operator import sub
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.linux import mmsg
+from testbed.net.traffic.flow import Flow
+from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
+from testbed.net.traffic.transport import Endpoint, Outcome, Session, Transport, register
+from testbed.units import Size
+
+_NUMBER, _SENT_NS = 0, 1
+"""Words of a datagram: its number, and when it was sent."""
+_HEADERS = 42
+"""Octets of Ethernet, IPv4 and UDP headers in a frame."""
+_SHORTEST, _LONGEST = Size("60B"), Size("1514B")
+_FIRST_PORT = 20_000
+_SO_PRIORITY, _SO_SNDTIMEO, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 12, 21, 32, 33
+_SEND_BUFFER = Size("256kB")
+_RECEIVE_BUFFER = 256 << 20
+_POLL_S = 0.02
+_BATCH = 32
+
+
+@dataclass(frozen=True)
+class Udp(Transport):
+    """Numbered datagrams; the sender has a fixed rate or that of its port."""
+
+    name = "udp"
+
+    def check(self, flow: Flow) -> None:
+        if not _SHORTEST <= flow.frame <= _LONGEST:
+            raise UsageError(
+                f"its frames are {flow.frame} long; without FCS {_SHORTEST} to {_LONGEST} are possible: the shortest "
+                "that has a number and a time, and the longest without fragments"
+            )
+        if flow.rate_control not in (None, "fixed"):
+            raise UsageError(f"rate_control is {flow.rate_control!r}; transport udp has 'fixed' only")
+
+    @classmethod
+    def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
+        """One that receives for each target, and one for each sender."""
+        targets: dict[str, list[int]] = {}
+        for index, flow in flows.items():
+            targets.setdefault(flow.target.name, []).append(index)
+        receivers = [_Receiver(flows[indices[0]].target, flows, (), indices) for indices in targets.values()]
+        return [*receivers, *(_Sender(flow.source, flows, [index], ()) for index, flow in flows.items())]
+
+    def report(self, flow: Flow, outcome: Outcome) -> Report:
+        counted = outcome.receiver
+        distinct = counted["received"] - counted["doubled"]
+        return Report(
+            sent=outcome.sent,
+            received=distinct,
+            lost=outcome.sent - distinct,
+            doubled=counted["doubled"],
+            out_of_order=counted["out_of_order"],
+            ecn=tuple(counted["ecn"]),
+            octets=distinct * flow.frame.bytes,
+            first_ns=counted["first_ns"],
+            last_ns=counted["last_ns"],
+            worst_delay_ns=counted["worst_delay_ns"],
+            windows=tuple(counted["windows"]),
+            begin_ns=outcome.begin_ns,
+        )
+
+
+def datagrams(flow: Flow) -> int:
+    """How many datagrams a flow sends at most."""
+    most = 2**62 if flow.count is None else flow.count
+    if flow.size is not None:
+        most = min(most, -(-flow.size.bytes // _payload(flow)))
+    return most
+
+
+def _payload(flow: Flow) -> int:
+    return flow.frame.bytes - _HEADERS
+
+
+class _Sender(Endpoint):
+    def run(self, session: Session) -> None:
+        (index,) = self.sends
+        flow = self.flows[index]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            udp.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, flow.ds_field)
+            udp.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, flow.priority)
+            udp.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, (flow.buffer or _SEND_BUFFER).bytes // 2)
+            udp.connect((flow.target.IP(), _FIRST_PORT + index))
+            batch = mmsg.Sender(udp, _payload(flow), 1 if flow.rate else _BATCH)
+            most = datagrams(flow)
+            gap_ps = flow.rate.time_for(flow.frame + Size.from_bytes(WIRE_OCTETS)).ps if flow.rate else 0
+            number, clock = 0, time.monotonic_ns
+            _number(batch, 0, 1, clock())
+            batch.send(0)  # what runs for the first time takes long: the first datagram would be late
+            session.ready()
+            begin_ns = session.begin_ns() + flow.start.ns
+            end_ns = begin_ns + flow.duration.ns if flow.duration else 2**62
+            time.sleep(max(0, begin_ns - time.monotonic_ns()) / 1e9)
+            # A blocked sender looks now and then whether it is over.
+            udp.setsockopt(socket.SOL_SOCKET, _SO_SNDTIMEO, struct.pack("=qq", 0, 50_000))
+            while number < most and session.sending:
+                now_ns = clock()
+                if now_ns >= end_ns:
+                    break
+                if gap_ps:
+                    due_ns = begin_ns + number * gap_ps // 1000
+                    if due_ns > now_ns:
+                        if due_ns >= end_ns:
+                            break
+                        time.sleep((due_ns - now_ns) / 1e9)
+                        now_ns = clock()
+                many = min(batch.most, most - number)
+                _number(batch, number, many, now_ns)
+                number += batch.send(many)
+                session.count_sent(index, number)
+            session.sent(index)
+
+
+def _number(batch: mmsg.Sender, first: int, many: int, now_ns: int) -> None:
+    batch.write(_NUMBER, range(first, first + many), many)
+    batch.write(_SENT_NS, repeat(now_ns, many), many)
+
+
+class _Receiver(Endpoint):
+    def run(self, session: Session) -> None:
+        sockets = {index: _listener(self.flows[index], _FIRST_PORT + index) for index in self.receives}
+        batches = {index: mmsg.Receiver(udp, _BATCH) for index, udp in sockets.items()}
+        counts = {index: _Count(self.flows[index].ecn is not None) for index in self.receives}
+        files = list(sockets.values())
+        session.ready()
+        while True:
+            last = not session.receiving
+            readable = select.select(files, (), (), 0)[0]
+            for index, udp in sockets.items():
+                if udp in readable:
+                    counts[index].drain(batches[index])
+                    session.count_received(index, counts[index].received)
+            if last:
+                break
+            time.sleep(_POLL_S)
+        for index, count in counts.items():
+            session.received(index, count.plain())
+
+
+class _Count:
+    """What arrived of one flow."""
+
+    def __init__(self, wants_ecn: bool) -> None:
+        self._wants_ecn = wants_ecn
+        self.received = self.doubled = self.out_of_order = 0
+        self.ecn = [0] * 4
+        self.first_ns = self.last_ns = self.worst_delay_ns = 0
+        self._highest = -1
+        self._missing: set[int] = set()
+        self._window_end_ns = 0
+        self._offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps datagrams with the time of day
+        self.windows: list[int] = []
+
+    def drain(self, batch: mmsg.Receiver) -> None:
+        """Read and count everything that waits; datagrams in order, which most are, are looked at together."""
+        while many := batch.receive():
+            self.received += many
+            numbers, first = batch.words(_NUMBER, many), self._highest + 1
+            if numbers == list(range(first, first + many)):
+                self._highest += many
+            else:
+                for number in numbers:
+                    self._count(number)
+            arrivals = list(map(sub, batch.arrivals(many), repeat(self._offset_ns)))
+            self.worst_delay_ns = max(self.worst_delay_ns, *map(sub, arrivals, batch.words(_SENT_NS, many)))
+            self.last_ns = arrivals[-1]
+            if self.last_ns < self._window_end_ns:
+                self.windows[-1] += many
+            else:
+                for arrived_ns in arrivals:
+                    if arrived_ns >= self._window_end_ns:
+                        self._next_window(arrived_ns)
+                    self.windows[-1] += 1
+            if self._wants_ecn:
+                for octet in batch.ds_fields(many):
+                    self.ecn[octet & 3] += 1
+
+    def _count(self, number: int) -> None:
+        """One datagram: the next one, ahead of missing ones, late, or here already."""
+        if number > self._highest:
+            self._missing.update(range(self._highest + 1, number))
+            self._highest = number
+        elif number in self._missing:
+            self._missing.discard(number)
+            self.out_of_order += 1
+        else:
+            self.doubled += 1
+
+    def _next_window(self, arrived_ns: int) -> None:
+        if not self.first_ns:
+            self.first_ns = self._window_end_ns = arrived_ns
+        while arrived_ns >= self._window_end_ns:
+            self._window_end_ns += WINDOW_NS
+            self.windows.append(0)
+
+    def plain(self) -> dict[str, Any]:
+        names = ("received", "doubled", "out_of_order", "ecn", "first_ns", "last_ns", "worst_delay_ns", "windows")
+        return {name: getattr(self, name) for name in names}
+
+
+def _listener(flow: Flow, port: int) -> socket.socket:
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+    udp.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
+    if flow.ecn is not None:
+        udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+    udp.bind(("", port))
+    udp.setblocking(False)
+    return udp
+
+
+register(Udp())

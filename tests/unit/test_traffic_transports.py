@@ -1,0 +1,100 @@
+"""The registry of transports, and what each transport refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from testbed.errors import UsageError
+from testbed.net.traffic import Endpoint, Flow, FlowError, Outcome, Report, Transport, register, transport
+from testbed.net.traffic.tcp import Tcp, TcpReport
+from testbed.net.traffic.udp import Udp, datagrams
+from testbed.units import Rate, Size
+
+
+@dataclass(frozen=True)
+class Pigeon(Transport):
+    """A transport of somebody's own."""
+
+    name = "pigeon"
+    frame = "100B"
+    birds: int = 1
+
+    def check(self, flow: Flow) -> None:
+        if flow.rate_control:
+            raise UsageError("pigeons have no rate control")
+
+    @classmethod
+    def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
+        return []
+
+    def report(self, flow: Flow, outcome: Outcome) -> Report:
+        raise NotImplementedError
+
+
+def test_a_registered_transport_is_found_by_its_name_and_gives_the_default_frame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "_TRANSPORTS", dict(transport._TRANSPORTS))
+    register(Pigeon())
+    flow = Flow("h1", "h2", transport="pigeon")
+    assert flow.transport == Pigeon()
+    assert flow.frame == Size("100B")
+    with pytest.raises(UsageError, match="flow from h1 to h2: pigeons have no rate control"):
+        Flow("h1", "h2", transport="pigeon", rate_control="fixed")
+
+
+def test_an_object_of_a_transport_needs_no_registration() -> None:
+    assert Flow("h1", "h2", transport=Pigeon(birds=7)).transport == Pigeon(birds=7)
+
+
+def test_transports_of_xoff_are_found_by_name() -> None:
+    assert Flow("h1", "h2").transport == Udp()
+    assert Flow("h1", "h2", transport="tcp", duration="1s").transport == Tcp()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"transport": "tpc"}, r"there is no transport tpc; did you mean tcp\?"),
+        ({"transport": 7}, "transport is 7; a name or an object"),
+        ({"rate_control": "dcqcn"}, "rate_control is 'dcqcn'; transport udp has 'fixed' only"),
+        ({"size": "0B"}, "a size of 0B sends nothing"),
+        ({"transport": "tcp"}, "transport tcp needs a duration or a size"),
+        ({"transport": "tcp", "duration": "1s", "size": "1MB"}, "transport tcp needs a duration or a size"),
+        ({"transport": "tcp", "duration": "1500ms"}, "iperf3 measures whole seconds, not 1.5s"),
+        ({"transport": "tcp", "duration": "1s", "ecn": 1}, "transport tcp has no ecn"),
+        ({"transport": "tcp", "duration": "1s", "frame": "100B"}, "frame is 100B"),
+        ({"transport": "tcp", "duration": "1s", "dscp": -1}, "transport tcp has its priority from its DSCP"),
+        ({"transport": "tcp", "duration": "1s", "rate_control": "bbr"}, "transport tcp has cubic, dctcp, reno"),
+    ],
+)
+def test_what_a_transport_cannot_carry_is_refused_in_one_line(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        Flow("h1", "h2", **given)
+    assert str(caught.value).startswith("flow from h1 to h2: ")
+
+
+def test_a_size_is_sent_in_whole_datagrams_and_a_smaller_count_ends_the_flow_first() -> None:
+    assert datagrams(Flow("h1", "h2", frame="142B", size="1000B")) == 10
+    assert datagrams(Flow("h1", "h2", frame="142B", size="1001B")) == 11
+    assert datagrams(Flow("h1", "h2", frame="142B", size="1001B", count=3)) == 3
+
+
+def test_the_report_of_tcp_has_what_iperf3_measured() -> None:
+    flow = Flow("h1", "h2", transport="tcp", size="1MB")
+    end = {"sum_received": {"bytes": 10**6, "bits_per_second": 8e6}, "sum_sent": {"retransmits": 3}}
+    report = Tcp().report(flow, Outcome(10**6, (5, 10**9, end), None, begin_ns=1))
+    assert isinstance(report, TcpReport)
+    assert (report.received, report.lost, report.retransmits) == (10**6, 0, 3)
+    assert report.goodput == Rate("8Mb/s")
+    assert report.completion.ns == 10**9 - 1
+
+
+def test_a_tcp_flow_that_did_not_end_is_an_error() -> None:
+    flow = Flow("h1", "h2", transport="tcp", size="1MB")
+    with pytest.raises(FlowError, match="did not end"):
+        Tcp().report(flow, Outcome(0, None, None, 0))

@@ -27,6 +27,8 @@ class Kind(enum.StrEnum):
     NO_SUCH_PORT = "no-such-port"
     UNSUPPORTED_VL = "unsupported-vl"
     TABLE_TOO_LONG = "table-too-long"
+    UNSERVED_VL = "unserved-vl"
+    WEIGHTS_NOT_KEPT = "weights-not-kept"
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,11 @@ class Tables:
         return self.sl2vl.get(crossing) or default_sl2vl(port.vls if port else len(SLS))
 
 
+def inputs(node: Node) -> list[int]:
+    """The input ports of a node's tables; 0 is for packets of its own, and an adapter has no other."""
+    return [0, *node.ports] if node.is_switch else [0]
+
+
 def default_sl2vl(vls: int) -> tuple[int, ...]:
     """A port without a setting: SLs are spread over the VLs that there are, and nothing is dropped (decision 0176)."""
     return tuple(sl % min(vls, DROP_VL) for sl in SLS)
@@ -114,7 +121,7 @@ class _Setup:
 
     def _sl2vl(self, scope: Sl2VlScope) -> None:
         crossings = sorted(set(self._crossings(scope)))
-        failed = self._check_numbers(scope, "from", scope.from_ports, {c.node for c in crossings}, self._inputs)
+        failed = self._check_numbers(scope, "from", scope.from_ports, {c.node for c in crossings}, inputs)
         failed |= self._check_numbers(scope, "to", scope.to_ports, {c.node for c in crossings}, self._outputs)
         chosen = [c for c in crossings if _among(c.input, scope.from_ports) and _among(c.output, scope.to_ports)]
         if not chosen and not failed:
@@ -138,12 +145,10 @@ class _Setup:
         for key in self._members(scope.groups):
             node = self._fabric.nodes[key.node]
             for output in self._own(key):
-                yield from (Crossing(node.name, number, output) for number in self._inputs(node) if number != output)
+                yield from (Crossing(node.name, number, output) for number in inputs(node) if number != output)
         for key in self._peers(scope.across_to):
             node = self._fabric.nodes[key.node]
-            yield from (
-                Crossing(node.name, number, key.number) for number in self._inputs(node) if number != key.number
-            )
+            yield from (Crossing(node.name, number, key.number) for number in inputs(node) if number != key.number)
         for key in self._peers(scope.across_from):
             node = self._fabric.nodes[key.node]
             if node.is_switch:  # an adapter forwards nothing from its ports
@@ -202,9 +207,6 @@ class _Setup:
             for number in self._own(key):
                 if (far := self._fabric.links.get(PortKey(key.node, number))) is not None:
                     yield far
-
-    def _inputs(self, node: Node) -> list[int]:
-        return [0, *node.ports] if node.is_switch else [0]
 
     def _outputs(self, node: Node) -> list[int]:
         return list(node.ports)

@@ -27,6 +27,10 @@ class Shares:
     unserved: tuple[int, ...]  # in no entry with a weight: nothing of them is sent
     warning: str = ""
 
+    def __str__(self) -> str:
+        strict = [f"VL {vl} strict" for vl in self.strict]
+        return ", ".join([*strict, *(f"VL {vl} {float(part):.2%}" for vl, part in sorted(self.weighted.items()))])
+
 
 def shares(arbitration: Arbitration, mtu: int, vls: int = DROP_VL) -> Shares:
     """The shares of a port with so many VLs, where packets have up to `mtu` bytes."""
@@ -46,6 +50,12 @@ def shares(arbitration: Arbitration, mtu: int, vls: int = DROP_VL) -> Shares:
     of_high = Fraction(in_turn, in_turn + mtu)
     both = {vl: high.get(vl, 0) * of_high + low.get(vl, 0) * (1 - of_high) for vl in sorted({*high, *low})}
     return Shares((), both, unserved)
+
+
+def equal_shares(vls: int) -> Shares:
+    """A port without arbitration tables (decision 0176)."""
+    vls = min(vls, DROP_VL)
+    return Shares((), {vl: Fraction(1, vls) for vl in range(vls)}, ())
 
 
 def _parts(table: Iterable[VlWeight] | None, vls: int) -> dict[int, Fraction]:

@@ -1,0 +1,158 @@
+"""What every output port of a fabric has under a policy, complete: a VL for each input port and SL, and the shares of
+the line. Two plans are compared for what a change of policy or topology changes, and a plan with what ports report
+for what has drifted.
+
+`setup` gives what the policy names; here the rest is filled in (decision 0176). A VL that no arbitration table serves
+never leaves its port, so packets of an SL that is mapped to it are dropped: it becomes VL 15 (decision 0182).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from testbed.policy.fabric import Fabric, Node, Port, PortKey
+from testbed.policy.model import DROP_VL, SLS, Policy
+from testbed.policy.problems import Severity
+from testbed.policy.setup import Arbitration, Crossing, Finding, Kind, Tables, inputs, setup
+from testbed.policy.shares import Shares, equal_shares, shares
+
+CLOSE = Fraction(1, 200)
+"""Shares that differ by no more than this are the same: a port has them as whole numbers of bytes."""
+
+
+@dataclass(frozen=True)
+class PortSetup:
+    """One output port. `sl2vl` has a table of 16 VLs for each input port; 0 is for packets of the node itself."""
+
+    sl2vl: Mapping[int, tuple[int, ...]]
+    shares: Shares
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "sl2vl": {str(number): list(table) for number, table in sorted(self.sl2vl.items())},
+            "strict": list(self.shares.strict),
+            "weighted": {str(vl): round(float(part), 4) for vl, part in sorted(self.shares.weighted.items())},
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All output ports that have a cable."""
+
+    ports: Mapping[PortKey, PortSetup] = field(default_factory=dict)
+    tables: Tables = field(default_factory=Tables)
+    """The SL2VL tables in force where they differ from the default: what path records go by."""
+    findings: tuple[Finding, ...] = ()
+
+
+class What(enum.StrEnum):
+    """What is different."""
+
+    PORT = "port"
+    SL2VL = "sl2vl"
+    ARBITRATION = "arbitration"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One port that has something else than it had, or than it has to have."""
+
+    port: PortKey
+    what: What
+    message: str
+    input: int | None = None  # of an SL2VL table
+
+    def __str__(self) -> str:
+        way = f", from port {self.input}" if self.input is not None else ""
+        return f"{self.port.node}/{self.port.number}{way}: {self.message}"
+
+    def as_json(self) -> dict[str, Any]:
+        port = f"{self.port.node}/{self.port.number}"
+        return {"port": port, "what": self.what, "input": self.input, "message": self.message}
+
+
+def plan(policy: Policy, fabric: Fabric) -> Plan:
+    """The plan for a policy, with all that is wrong with it on this fabric."""
+    tables = setup(policy, fabric)
+    findings, ports, in_force = list(tables.findings), dict[PortKey, PortSetup](), dict(tables.sl2vl)
+    for key in sorted(fabric.links):
+        node = fabric.nodes[key.node]
+        port = node.ports[key.number]
+        line = _shares(key, port, tables.vlarb.get(key), findings)
+        sl2vl, unserved = {}, set[int]()
+        for number in inputs(node):
+            if number == key.number:
+                continue
+            crossing = Crossing(key.node, number, key.number)
+            table = tables.vls(crossing, fabric)
+            unserved |= set(table) & set(line.unserved)
+            sl2vl[number] = tuple(DROP_VL if vl in line.unserved else vl for vl in table)
+            if sl2vl[number] != table:
+                in_force[crossing] = sl2vl[number]
+        if unserved:
+            findings.append(_unserved(key, node, unserved))
+        ports[key] = PortSetup(sl2vl, line)
+    return Plan(ports, replace(tables, sl2vl=in_force, findings=findings), tuple(findings))
+
+
+def _shares(key: PortKey, port: Port, arbitration: Arbitration | None, findings: list[Finding]) -> Shares:
+    if arbitration is None or not (arbitration.high or arbitration.low):
+        return equal_shares(port.vls)
+    line = shares(arbitration, port.mtu, port.vls)
+    if line.warning:
+        message = f"port {key.number} of {key.node}: {line.warning}"
+        findings.append(Finding(Kind.WEIGHTS_NOT_KEPT, Severity.WARNING, message, None, key.node))
+    return line
+
+
+def _unserved(key: PortKey, node: Node, vls: set[int]) -> Finding:
+    listed = ", ".join(map(str, sorted(vls)))
+    message = (
+        f"VL {listed} of port {key.number} of {node.name} has SLs mapped to it and no weight in either arbitration "
+        "table; VL 15 is set instead, so packets of these SLs are dropped"
+    )
+    return Finding(Kind.UNSERVED_VL, Severity.WARNING, message, None, node.name)
+
+
+def differences(before: Mapping[PortKey, PortSetup], after: Mapping[PortKey, PortSetup]) -> list[Difference]:
+    """What is different in `after`: a later plan, or what ports report beside the plan."""
+    return list(_differences(before, after))
+
+
+def _differences(before: Mapping[PortKey, PortSetup], after: Mapping[PortKey, PortSetup]) -> Iterator[Difference]:
+    for key in sorted(before.keys() | after.keys()):
+        if key not in after:
+            yield Difference(key, What.PORT, "the port has no cable any more")
+        elif key not in before:
+            yield Difference(key, What.PORT, "the port is new")
+        else:
+            yield from _of_port(key, before[key], after[key])
+
+
+def _of_port(key: PortKey, before: PortSetup, after: PortSetup) -> Iterator[Difference]:
+    for number in sorted(before.sl2vl.keys() | after.sl2vl.keys()):
+        old, new = before.sl2vl.get(number), after.sl2vl.get(number)
+        if old == new:
+            continue
+        if old is None or new is None:
+            yield Difference(key, What.SL2VL, "there is no table" if new is None else "the table is new", number)
+            continue
+        changed = ", ".join(f"SL {sl}: VL {old[sl]}, now {new[sl]}" for sl in SLS if old[sl] != new[sl])
+        yield Difference(key, What.SL2VL, changed, number)
+    if not _same_shares(before.shares, after.shares):
+        message = f"shares were {before.shares}, now {after.shares}"
+        yield Difference(key, What.ARBITRATION, message)
+
+
+def _same_shares(one: Shares, other: Shares) -> bool:
+    """Only the VLs that `one` serves count; what the others get does not matter, for nothing is mapped to them."""
+    if one.strict != other.strict:
+        return False
+    total = sum((other.weighted.get(vl, Fraction(0)) for vl in one.weighted), Fraction(0))
+    return all(
+        abs(part * total - other.weighted.get(vl, 0)) <= CLOSE * total for vl, part in one.weighted.items()
+    ) and (total > 0 or not one.weighted)

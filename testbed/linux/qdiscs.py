@@ -17,7 +17,9 @@ WIRE_OVERHEAD = 24
 CONTROL_PRIORITY = 8
 """Socket priority that mqprio sends to the queue beside the eight."""
 
-_NEW_QDISC, _GET_QDISC, _NEW_CLASS = 36, 38, 40
+_NEW_QDISC, _GET_QDISC, _NEW_CLASS, _GET_CLASS = 36, 38, 40, 42
+_HTB_TAIL = 24
+"""Where in the parameters of a class of htb the two rates end."""
 _STATISTICS, _QUEUE_STATISTICS, _OWN_STATISTICS = 7, 3, 4
 _REQUEST, _REPLACE, _CREATE = 0x1, 0x100, 0x400
 _ETHERNET = 1
@@ -117,6 +119,19 @@ def listed(netlink: Socket) -> list[tuple[int, int, int, bytes]]:
         statistics = attributes(inside.get(_STATISTICS, b""))
         queue = statistics.get(_QUEUE_STATISTICS, b"").ljust(8, b"\0")
         found.append((interface, own, struct.unpack_from("=II", queue)[1], statistics.get(_OWN_STATISTICS, b"")))
+    return found
+
+
+def htb_classes(netlink: Socket, interface: int) -> dict[int, tuple[int, int]]:
+    """(level, quantum in octets) of each class of htb at an interface, by its handle."""
+    found = {}
+    for _, body in netlink.dump(_GET_CLASS, struct.pack("=BxxxiIII", 0, interface, 0, 0, 0)):
+        (own,) = struct.unpack_from("=I", body, 8)
+        inside = attributes(body, 20)
+        parameters = attributes(inside.get(2, b"")).get(1, b"")
+        if inside.get(1, b"").rstrip(b"\0") == b"htb" and len(parameters) >= _HTB_TAIL + 20:
+            _, _, quantum, _, level = struct.unpack_from("=IIIII", parameters, _HTB_TAIL)
+            found[own] = level, quantum
     return found
 
 

@@ -77,6 +77,9 @@ class Port:
     obeys_after: Duration = Duration("0s")
     """How long after a PFC frame came in the port obeys it, beside what the agent takes; in the lab's time. It stands
     for the interface and higher-layer delays of a device."""
+    vls: int | None = None
+    """Under a QoS policy: how many virtual lanes the port has, which are its first priorities. `with_vls` makes such
+    settings. None: no policy is for this port."""
     reaction: Reaction | None = None
     """What the agent takes. None: what its work takes on the lab's CPU, or `AGENT_REACTION` where that is free."""
 
@@ -88,6 +91,7 @@ class Port:
             raise PortError(
                 "this port runs ETS by DCBX: put its shares into dcbx.ets.table and leave shares and strict out"
             )
+        self._check_vls()
         object.__setattr__(self, "strict", frozenset(self.strict))
         for name in ("shares", "ecn"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
@@ -106,6 +110,21 @@ class Port:
                 f"1 % each; lower the shares, or name them"
             )
 
+    def _check_vls(self) -> None:
+        if self.vls is None:
+            return
+        if type(self.vls) is not int or not 1 <= self.vls <= 8:
+            raise PortError(f"vls is {self.vls!r}; a port has 1 to 8 virtual lanes")
+        if self.priorities.trust is not Trust.DOT1P:
+            raise PortError(
+                f"a port with virtual lanes finds the lane of a frame in its tag, and this one trusts "
+                f"{self.priorities.trust}; set its trust to dot1p, or write Port().with_vls({self.vls})"
+            )
+        if self.dcbx or self.shares or self.strict:
+            raise PortError(
+                "the shares of a port with virtual lanes are its policy's; leave dcbx, shares and strict out"
+            )
+
     @property
     def measures(self) -> bool:
         """Does the port measure its headroom, if its peer does too?"""
@@ -114,6 +133,12 @@ class Port:
     def with_pfc(self, *priorities: int) -> Port:
         """The same port with these priorities lossless; none: PFC is off."""
         return replace(self, pfc=replace(self.pfc, enabled=frozenset(priorities)))
+
+    def with_vls(self, vls: int = 8) -> Port:
+        """The same port with so many virtual lanes for a QoS policy, all of them lossless."""
+        priorities = PriorityMap(Trust.DOT1P, dot1p_to_local=self.priorities.dot1p_to_local)
+        pfc = replace(self.pfc, enabled=frozenset(range(vls)))
+        return replace(self, pfc=pfc, priorities=priorities, vls=vls)
 
     def with_dcbx(
         self,

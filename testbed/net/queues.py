@@ -11,6 +11,7 @@ n, all of it, and a pause of one of its priorities stops it (decision 0160).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from testbed.agent.plan import Arrangement
@@ -65,11 +66,14 @@ class Queues:
     def shares_line(self) -> bool:
         """Has the port one scheduler for all its queues?"""
         dcbx = self.settings.dcbx
-        return not self.is_host or bool(dcbx and dcbx.ets)
+        return not self.is_host or bool(dcbx and dcbx.ets) or self.settings.vls is not None
 
     def arrange(self, ets: Ets | None = None) -> Arrangement:
         """The queue of each local priority, and what gives queues their shares; None: as the settings have it."""
-        scheduling = self._scheduling(ets)
+        return self.arranged(self._scheduling(ets))
+
+    def arranged(self, scheduling: Scheduling) -> Arrangement:
+        """The same by any scheduling."""
         if not self.shares_line:
             return Arrangement(tuple(PRIORITIES), tuple(PRIORITIES), ())
         return Arrangement(
@@ -77,6 +81,16 @@ class Queues:
             tuple(qdiscs.handle(_ROOT, _CLASS + self._place(queue, scheduling)) for queue in scheduling.queue_of),
             tuple(replace(message, create=False) for message in self._classes(scheduling)),
         )
+
+    def served(self, classes: Mapping[int, tuple[int, int]], scheduling: Scheduling) -> dict[int, tuple[int, int]]:
+        """(level, quantum) of each queue as the kernel has it: of the class that such a scheduling uses, out of all
+        classes of the interface."""
+        found = {}
+        for queue in PRIORITIES:
+            own = qdiscs.handle(_ROOT, _CLASS + self._place(queue, scheduling))
+            if own in classes:
+                found[queue] = classes[own]
+        return found
 
     @property
     def control(self) -> int:
@@ -112,7 +126,8 @@ class Queues:
     @property
     def _places(self) -> range:
         """Where frames wait: a queue's place is its number, and among strict classes eight more."""
-        return range(2 * 8) if self.shares_line and self.settings.dcbx else PRIORITIES
+        rescheduled = self.settings.dcbx or self.settings.vls is not None
+        return range(2 * 8) if self.shares_line and rescheduled else PRIORITIES
 
     def _places_of(self, queue: int) -> range:
         return self._places[queue::8]

@@ -6,7 +6,9 @@ each local priority, and for each queue a level (0 is served first) and a weight
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from testbed.frames.dcbx.values import STRICT, Ets, Tsa
 from testbed.net.port import Port
@@ -14,6 +16,7 @@ from testbed.net.port import Port
 SHARED = 6
 """The level of classes that share, where strict ones come and go."""
 _QUEUES = range(8)
+_WHOLE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,16 @@ class Scheduling:
     def of_port(cls, port: Port) -> Scheduling:
         """Every priority has its own queue. Of several strict ones the highest goes first."""
         strict = sorted(port.strict, reverse=True)
-        shared = SHARED if port.dcbx else min(len(strict), 7)  # with DCBX there may be a table of ETS later
+        # With DCBX there may be a table of ETS later, and with virtual lanes a policy.
+        shared = SHARED if port.dcbx or port.vls else min(len(strict), 7)
         return cls._made(tuple(_QUEUES), strict, port.weights(), shared)
+
+    @classmethod
+    def of_lanes(cls, strict: Sequence[int], weighted: Mapping[int, Fraction]) -> Scheduling:
+        """Virtual lane n is queue n. Strict ones are served in their order; one that is in neither has what the others
+        leave."""
+        weights = {vl: max(1, round(part * _WHOLE)) for vl, part in weighted.items()}
+        return cls._made(tuple(_QUEUES), list(strict), weights, SHARED)
 
     @classmethod
     def of_ets(cls, ets: Ets) -> Scheduling:

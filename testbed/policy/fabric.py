@@ -7,8 +7,9 @@ forwarding tables are given here by shortest paths, or can be set; nothing is di
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from testbed.errors import UsageError
@@ -112,8 +113,9 @@ class Fabric:
         description: str = "",
         lids: Iterable[int] = (),
         lmc: int = 0,
+        guids: Mapping[int, int] = MappingProxyType({}),
     ) -> Node:
-        """A node. Its end ports get GUIDs after its own and, if none are given, the next LIDs."""
+        """A node. Where none are given its end ports get GUIDs after its own, and the next LIDs."""
         if name in self.nodes:
             raise FabricError(f"there are two nodes {name}")
         node = Node(name, kind, guid, description or name)
@@ -125,7 +127,7 @@ class Fabric:
         numbers = [0] if node.is_switch else sorted(node.ports)
         given: list[int | None] = list(lids) or [None] * len(numbers)
         for number, lid in zip(numbers, given, strict=True):
-            own = guid if node.is_switch else guid + number
+            own = guid if node.is_switch else guids.get(number, guid + number)
             self._add_end_port(PortKey(name, number), own, lid, 0 if node.is_switch else lmc)
         return node
 

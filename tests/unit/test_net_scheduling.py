@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import struct
+from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from testbed.ecn.curve import EcnCurve
 from testbed.frames.dcbx.values import STRICT, Ets, Tsa
 from testbed.linux.netlink import Message, attributes
-from testbed.net.port import Port
+from testbed.net.port import Port, PortError
 from testbed.net.queues import Queues
 from testbed.net.scheduling import SHARED, Scheduling
+from testbed.priority.settings import PriorityMap, Trust
 from testbed.units import Rate
 
 IDENTITY = tuple(range(8))
@@ -139,3 +142,49 @@ def test_where_no_table_can_come_a_queue_has_one_place(port: Port, is_host: bool
     plain = Queues(4097, Rate("10Mb/s"), port, is_host)
     request = plain.pausing(3, stop=True)
     assert struct.unpack_from("=I", request) == (len(request),)
+
+
+# Virtual lanes
+
+
+def test_shares_of_virtual_lanes_are_weights_and_strict_lanes_keep_their_order() -> None:
+    scheduling = Scheduling.of_lanes((2, 0), {1: Fraction(3, 4), 5: Fraction(1, 4)})
+    assert scheduling.queue_of == IDENTITY
+    assert ordered(scheduling) == [2, 0]
+    assert scheduling.weights[1] == 3 * scheduling.weights[5]
+    assert {scheduling.levels[queue] for queue in (1, 5)} == {SHARED}
+    assert {scheduling.levels[queue] for queue in (3, 4, 6, 7)} == {SHARED + 1}, "they have what the others leave"
+
+
+def test_small_weights_are_kept_beside_large_ones() -> None:
+    scheduling = Scheduling.of_lanes((), {0: Fraction(255, 256), 1: Fraction(1, 256)})
+    assert scheduling.weights[0] / scheduling.weights[1] == pytest.approx(255, rel=0.001)
+
+
+def test_a_port_with_lanes_has_classes_for_strict_and_for_shared_ones_also_at_a_host() -> None:
+    queues = Queues(4096, Rate("10Mb/s"), Port().with_vls(), is_host=True)
+    scheduling = Scheduling.of_lanes((1,), {0: Fraction(1)})
+    arrangement = queues.arranged(scheduling)
+    assert arrangement.queue_of == IDENTITY
+    assert len(set(arrangement.sockets)) == 8 and len(arrangement.requests) == 16
+    handles = dict(enumerate(arrangement.sockets))
+    classes = {handle: (1, 100 + queue) for queue, handle in handles.items()}
+    assert queues.served(classes, scheduling) == {queue: (1, 100 + queue) for queue in range(8)}
+
+
+def test_a_port_with_lanes_is_lossless_on_all_of_them_and_trusts_tags() -> None:
+    port = Port().with_vls(4)
+    assert (port.vls, port.pfc.enabled, port.priorities.trust) == (4, frozenset(range(4)), Trust.DOT1P)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"vls": 9, "priorities": PriorityMap("dot1p")}, "vls is 9; a port has 1 to 8 virtual lanes"),
+        ({"vls": 8}, r"set its trust to dot1p, or write Port\(\).with_vls\(8\)"),
+        ({"vls": 8, "priorities": PriorityMap("dot1p"), "shares": {1: 50}}, "leave dcbx, shares and strict out"),
+    ],
+)
+def test_lanes_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(PortError, match=message):
+        Port(**settings)

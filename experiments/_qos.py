@@ -1,0 +1,54 @@
+"""Policies and flows of the QoS experiments. Not an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from testbed.policy.language import load
+from testbed.policy.model import Policy
+from testbed.priority.lanes import SLS, dscp_of
+from testbed.units import Duration, Rate
+
+if TYPE_CHECKING:  # only the lab can import it
+    from testbed.net.flows import Flow
+
+LINE = Rate("10Mb/s")
+"""10 Gb/s on the lab's scale."""
+SETTLED, STEADY = Duration("200ms"), Duration("800ms")
+"""What counts of a flow: from so long after the first frame of all, for so long."""
+
+
+def setup_of(sl2vl: Mapping[int, int], high: str = "", low: str = "", limit: int | None = None) -> str:
+    """The setup of all ports: the VL of each SL, 15 where none is given, and the arbitration tables."""
+    table = ",".join(str(sl2vl.get(sl, 15)) for sl in SLS)
+    tables = f"<vlarb-high>{high}</vlarb-high>" if high else ""
+    tables += f"<vlarb-low>{low}</vlarb-low>" if low else ""
+    tables += f"<vl-high-limit>{limit}</vl-high-limit>" if limit is not None else ""
+    arbitration = f"<vlarb-tables><vlarb-scope><group>all</group>{tables}</vlarb-scope></vlarb-tables>"
+    return (
+        "<qos-setup><sl2vl-tables><sl2vl-scope><group>all</group><from>*</from><to>*</to>"
+        f"<sl2vl-table>{table}</sl2vl-table></sl2vl-scope></sl2vl-tables>{arbitration if tables else ''}</qos-setup>"
+    )
+
+
+def policy(setup: str, levels: str = "", rules: str = "", groups: str = "") -> Policy:
+    """A policy of these parts, in XML; the group `all` has every port."""
+    text = (
+        "<qos-policy><port-groups><port-group><name>all</name><node-type>ALL</node-type></port-group>"
+        f"{groups}</port-groups>{setup}{levels}{rules}</qos-policy>"
+    )
+    return load(text.encode(), "the experiment's policy")
+
+
+def flow(source: Any, target: Any, sl: int, **others: Any) -> Flow:
+    """Datagrams of a service level, as fast as the port lets them."""
+    from testbed.net.flows import Flow
+
+    return Flow(source, target, 0, dscp=dscp_of(sl), **({"duration": SETTLED + STEADY} | others))
+
+
+def shares(rates: Sequence[Rate]) -> list[float]:
+    """The part that each rate is of all, in percent."""
+    total = sum(rate.bps for rate in rates)
+    return [round(100 * rate.bps / total, 2) if total else 0.0 for rate in rates]

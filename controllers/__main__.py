@@ -61,13 +61,13 @@ def main() -> int:
     )
     parser.add_argument("--router-key", metavar="NAME", help="print the key of this router, for its key file, and end")
     parser.add_argument("--make-secrets", type=Path, metavar="FOLDER", help="make a key and a token, and end")
-    parser.add_argument("--openapi", action="store_true", help="print the description of REST, and end")
+    parser.add_argument("--openapi", action="store_true", help="print the OpenAPI document of REST, and end")
     options = parser.parse_args()
     try:
         if options.openapi:
-            from testbed.srv6.rest.openapi import document
+            from controllers.services import description
 
-            print(json.dumps(document(), indent=1))
+            print(json.dumps(description(), indent=1))
             return 0
         if options.make_secrets:
             for path in settings.make_secrets(options.make_secrets):

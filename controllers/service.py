@@ -25,13 +25,15 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from controllers.lines import AT_ONCE, Line, TlsLine, bound, close_door, listen
+from controllers.services import services
 from controllers.settings import Settings
 from testbed.errors import UsageError
 from testbed.rest.http import BadRequest, HttpConnection, NotAdmitted, Request, Response
+from testbed.rest.problems import problem
+from testbed.rest.server import RestServer
 from testbed.srv6.controller.manager import Manager, ManagerSettings
 from testbed.srv6.controller.southbound import Southbound
-from testbed.srv6.rest.northbound import Northbound, problem
-from testbed.srv6.session.session import NONCE_OCTETS
+from testbed.srv6.session.hello import NONCE_OCTETS
 
 LOG = logging.getLogger("xoff")
 
@@ -93,7 +95,9 @@ class Service:
         self.settings = settings
         self.manager = Manager(manager_settings)
         self.south = Southbound(self.manager, settings.name, self._key_of, lambda: secrets.token_bytes(NONCE_OCTETS))
-        self.north = Northbound(self.manager, settings.token, names=settings.rest_names, remove=self.south.remove)
+        self.north = RestServer(
+            services(self.manager, self.south), settings.token, self.manager.history, names=settings.rest_names
+        )
         self.counters: Counter[str] = Counter()
         self.defect: Exception | None = None  # what ended the loop, if it was not `stop`
         self._routers = settings.routers
@@ -381,17 +385,18 @@ class Service:
         if strangers:
             self._drop_client(min(strangers, key=lambda client: client.heard_ns))
 
-    def _admit(self, client: _Client, request: Request) -> Response | None:
-        """The refusal of a request whose head has come; None if its body may come too."""
-        if (refusal := self.north.admit(request)) is not None:
-            return refusal
-        if not client.has_token and self.north.shows_token(request):
+    def _admit(self, client: _Client, request: Request) -> Response | int:
+        """The refusal of a request whose head has been received, or the longest body that it may have."""
+        admitted = self.north.admit(request)
+        if isinstance(admitted, Response):
+            return admitted
+        if not client.has_token and self.north.has_token(request):
             known = [other for other in self._clients if other.has_token and other.told is None]
             followers = sum(other.told is not None for other in self._clients)
             if len(known) + followers >= MOST_CLIENTS:
                 self._drop_client(min(known, key=lambda other: other.heard_ns))
             client.has_token = True
-        return None
+        return admitted
 
     def _may_go_on(self, client: _Client) -> bool:
         """Whether the client may have another request in what has come, and has taken its last response."""

@@ -18,13 +18,15 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv6Network, ip_address
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated
 
 from testbed.errors import UsageError
-from testbed.srv6.rest.northbound import SHORTEST_TOKEN
-from testbed.srv6.session.intents import PREFIX
-from testbed.srv6.session.session import NAME as ROUTER_NAME
-from testbed.srv6.session.session import SHORTEST_KEY, router_key
-from testbed.typed_json.validation import InvalidError, Schema, check
+from testbed.rest.server import SHORTEST_TOKEN
+from testbed.srv6.protocol.fields import RouterName
+from testbed.srv6.session.hello import SHORTEST_KEY, router_key
+from testbed.typed_json.codec import CODEC
+from testbed.typed_json.meta import Meta
+from testbed.typed_json.text import InvalidError
 
 KEY_FILE, TOKEN_FILE = "XOFF_SR_KEY_FILE", "XOFF_SR_TOKEN_FILE"
 AGENTS, REST, NAME = "XOFF_SR_AGENTS", "XOFF_SR_REST", "XOFF_SR_NAME"
@@ -89,6 +91,14 @@ class Address:
 
 
 @dataclass(frozen=True)
+class RouterEntry:
+    """A table of the list of routers."""
+
+    locators: Annotated[tuple[Annotated[IPv6Network, Meta(examples=("fd00:a:1::/48",))], ...], Meta(max_length=64)]
+    issue: Annotated[int, Meta(ge=1, le=1 << 31)] = 1
+
+
+@dataclass(frozen=True)
 class Routers:
     """The routers that there may be. In TOML, a table for each: its locators, and `issue`, the number of its key."""
 
@@ -105,13 +115,13 @@ class Routers:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UsageError(f"{name}, with the list of routers, is no TOML: {error}") from None
         try:
-            check(tables, _ROUTERS)
-            found = cls(
-                {router: tuple(map(IPv6Network, table["locators"])) for router, table in tables.items()},
-                {router: table.get("issue", 1) for router, table in tables.items()},
-            )
-        except (InvalidError, ValueError) as error:
+            entries: Mapping[str, RouterEntry] = CODEC.decode(Mapping[RouterName, RouterEntry], tables)
+        except InvalidError as error:
             raise UsageError(f"{name}, with the list of routers: {error}") from None
+        found = cls(
+            {router: entry.locators for router, entry in entries.items()},
+            {router: entry.issue for router, entry in entries.items()},
+        )
         taken = sorted((prefix, router) for router, prefixes in found.locators.items() for prefix in prefixes)
         for (one, owner), (other, rival) in pairwise(taken):
             if one.overlaps(other):
@@ -127,21 +137,6 @@ class Routers:
             for router in self.locators
             if (self.locators[router], self.issues[router]) != (after.locators.get(router), after.issues.get(router))
         ]
-
-
-_ROUTERS: Schema = {
-    "type": "object",
-    "propertyNames": ROUTER_NAME,
-    "additionalProperties": {
-        "type": "object",
-        "properties": {
-            "locators": {"type": "array", "items": {**PREFIX, "examples": ["fd00:a:1::/48"]}, "maxItems": 64},
-            "issue": {"type": "integer", "minimum": 1, "maximum": 1 << 31},
-        },
-        "required": ["locators"],
-        "additionalProperties": False,
-    },
-}
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,22 @@ from ipaddress import IPv6Network
 from typing import Any
 
 from controllers.leaf import NEIGHBOURS, Leaves, Send
+from controllers.services import services
 from testbed.errors import XoffError
 from testbed.frames import Mac
 from testbed.rest.http import BadRequest, HttpConnection, NotAdmitted, Request
+from testbed.rest.problems import problem
+from testbed.rest.server import RestServer
+from testbed.rest.service import register
 from testbed.srv6.controller.manager import Manager
 from testbed.srv6.controller.southbound import Southbound
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.rest import openapi, views
-from testbed.srv6.rest.northbound import Northbound, problem
+from testbed.srv6.rest import views
+from testbed.srv6.session.hello import router_key
 from testbed.srv6.session.messages import Ack, Counters, FromAgent, Nack, OwnTunnel, Pause, Report, as_json
 from testbed.srv6.session.router_side import Router
-from testbed.srv6.session.session import SessionError, router_key
-from testbed.typed_json.validation import check
+from testbed.srv6.session.session import SessionError
+from testbed.typed_json.codec import CODEC
 from tests.lab.jobs.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, report, sid
 
 KEY, TOKEN = b"a key for damaged input only", "a-token-for-damaged-input-only"
@@ -253,7 +257,7 @@ class RestDoor:
         self.now_ns = 0
         self._behind = SessionDoor(seed)
         self.manager, self.south = self._behind.manager, self._behind.south
-        self.north = Northbound(self.manager, TOKEN, remove=self.south.remove)
+        self.north = RestServer(services(self.manager, self.south), TOKEN, self.manager.history)
         tunnels = {"headend": "R3", "colour": 100, "endpoint": "R1", "vpn": "red", "binding_sid": "fd00:a:3:b::"}
         explicit = {
             "type": "explicit",
@@ -269,7 +273,7 @@ class RestDoor:
             tunnels,
             POLICY | {"candidates": [explicit, dynamic]},
         ]
-        self._paths = [operation.path for operation in openapi.OPERATIONS]
+        self._paths = [path for path, methods in register(self.north.services).items() for _ in methods]
 
     def input(self) -> Callable[[], None]:
         self.now_ns += MS
@@ -372,7 +376,7 @@ class SwitchDoor:
         self.leaves.port(number, port, state)
         self._facts(number)
         # The names that a switch gives are in REST's answers.
-        check(views.topology(self.manager), openapi.SCHEMAS["Topology"], openapi.SCHEMAS)
+        CODEC.decode(views.TopologyView, CODEC.encode(views.topology(self.manager)))
 
     def _frame(self, number: int, port: int, frame: bytes) -> None:
         before = sum(self.leaves.counters.values())

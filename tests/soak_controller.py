@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from controllers.settings import make_secrets
-from testbed.srv6.session.session import router_key
+from testbed.srv6.session.hello import router_key
 from tests.lab.jobs.fake_routers import FakeRouter, Fleet, report
 
 ROOT = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from testbed.errors import UsageError, plain
 from testbed.lab.result import Exit
 from testbed.rest.client import DEFAULT_URL, Client, ControllerError
-from testbed.typed_json.validation import InvalidError, read
+from testbed.typed_json.text import InvalidError, read
 from testbed.units import Duration
 
 URL, TOKEN, TOKEN_FILE = "XOFF_SR_URL", "XOFF_SR_TOKEN", "XOFF_SR_TOKEN_FILE"

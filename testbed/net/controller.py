@@ -23,7 +23,7 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.rest.client import Client
-from testbed.srv6.session.session import router_key
+from testbed.srv6.session.hello import router_key
 
 _PATIENCE_S = 30
 _REST = "127.0.0.1:8181"

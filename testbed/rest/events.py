@@ -1,58 +1,109 @@
-"""What has happened, in order, for whoever follows: each event has a number, and none is told twice.
+"""The event history that all services share, and the operation that shows it.
 
-The newest ones are kept. A follower says which one it had last; if those after it are no longer all here, it is told so
-by a `gap`, and has to look at the whole again.
+Events have numbers and are kept up to a limit. A follower names the last event that it has. If later ones are no longer
+kept, the first event that it gets is a `gap`, after which it has to read the whole state again.
 """
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from testbed.rest.http import Response
+from testbed.rest.service import Answer, Call, Operation
+from testbed.typed_json.codec import CODEC
+from testbed.typed_json.meta import Meta
+
+Count = Annotated[int, Meta(ge=0)]
 
 
 @dataclass(frozen=True)
-class Happening:
+class Event:
     """One event."""
 
-    sequence: int  # from 1
-    time_ns: int
+    sequence: Count  # from 1
+    time_ns: Count
     kind: str
-    subject: str  # what it is about: a router, a link, the id of a policy
-    text: str  # for people
+    subject: Annotated[str, Meta(description="A router, a link, the id of a policy, ...")]
+    text: Annotated[str, Meta(description="For people")]
     data: Mapping[str, Any]
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "sequence": self.sequence,
-            "time_ns": self.time_ns,
-            "kind": self.kind,
-            "subject": self.subject,
-            "text": self.text,
-            "data": dict(self.data),
-        }
+
+@dataclass(frozen=True)
+class Events:
+    """Events after one, and the number of the last."""
+
+    events: tuple[Event, ...]
+    last: Count
 
 
 class History:
-    """The last events."""
+    """The newest events."""
 
     def __init__(self, size: int = 4096) -> None:
-        self._kept: deque[Happening] = deque(maxlen=size)
+        self._kept: deque[Event] = deque(maxlen=size)
         self.last = 0
 
     def add(self, now_ns: int, kind: str, subject: str, text: str, **data: Any) -> None:
         self.last += 1
-        self._kept.append(Happening(self.last, now_ns, kind, subject, text, data))
+        self._kept.append(Event(self.last, now_ns, kind, subject, text, data))
 
-    def after(self, sequence: int) -> list[Happening]:
-        """The events after this one, in order; the first of them is a `gap` if some are lost, or numbers began anew."""
+    def after(self, sequence: int) -> list[Event]:
+        """The events after this one; the first is a `gap` if some are not kept, or this one is not of this history."""
         first = self._kept[0].sequence if self._kept else self.last + 1
         if sequence > self.last:
-            text = f"event {sequence} is not of this controller, which has come to {self.last}; look at the whole again"
-            return [Happening(0, 0, "gap", "controller", text, {}), *self._kept]
+            text = f"event {sequence} is not of this controller, whose last event is {self.last}; read the state again"
+            return [Event(0, 0, "gap", "controller", text, {}), *self._kept]
         if sequence + 1 < first and sequence != 0:
-            text = f"events {sequence + 1} to {first - 1} are forgotten; look at the whole again"
-            return [Happening(first - 1, self._kept[0].time_ns, "gap", "controller", text, {}), *self._kept]
+            text = f"events {sequence + 1} to {first - 1} are no longer kept; read the state again"
+            return [Event(first - 1, self._kept[0].time_ns, "gap", "controller", text, {}), *self._kept]
         return list(islice(self._kept, max(sequence + 1 - first, 0), None))
+
+
+def as_stream(events: list[Event]) -> bytes:
+    """Server-sent events."""
+    text = []
+    for event in events:
+        number = f"id: {event.sequence}\n" if event.sequence else ""
+        text.append(f"{number}event: {event.kind}\ndata: {json.dumps(CODEC.encode(event))}\n\n")
+    return "".join(text).encode()
+
+
+@dataclass(frozen=True)
+class EventsQuery:
+    """Which events."""
+
+    after: Annotated[str, Meta(pattern="^[0-9]{1,15}$", description="Events after this one; default: all kept")] = "0"
+    follow: Annotated[Literal["true", "false"], Meta(description="false: the events there are, as JSON")] = "true"
+
+
+@dataclass
+class EventService:
+    """The event stream as a service."""
+
+    history: History
+    name: str = "events"
+    event_kinds: Mapping[str, str] = field(
+        default_factory=lambda: {"gap": "Events before this one are no longer kept; read the state again"}
+    )
+    codec = CODEC
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        summary = "Events as they occur (server-sent events), or those there are"
+        answers = {200: Events, 503: None}
+        return (Operation("GET", "/events", summary, self._get, answers, query=EventsQuery),)
+
+    def _get(self, call: Call) -> Answer | Response:
+        after = int(call.query.after)
+        resumed = call.headers.get("last-event-id", "")
+        if resumed.isascii() and resumed.isdigit() and len(resumed) <= 15:
+            after = int(resumed)
+        if call.query.follow == "true":
+            return Response(HTTPStatus.OK, content_type="text/event-stream", events_after=after)
+        return Answer(Events(tuple(self.history.after(after)), self.history.last))

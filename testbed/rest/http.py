@@ -1,14 +1,14 @@
 """HTTP/1.1 for a small REST service (RFC 9112), parsed by h11: octets in, requests out.
 
 Sans-I/O: one object per connection. A request has a head and, if Content-Length is there, a body. Head, header fields
-and body are bounded, and so is the time until a request is complete. What h11 takes and this service does not need is
+and body are bounded, and so is the time until a request is complete. What h11 accepts and this service does not need is
 refused with its status, and the connection ends: bodies without a length, folded header fields, and long runs of
 blanks, for which h11 takes time that grows with their square.
 
-`admit` gets the head of a request before its body is read. What it answers is the response, and ends the connection: so
-a client without the token makes the controller hold a head at most.
+`admit` gets the head of a request before its body is read, and returns a refusal, after which the connection ends, or
+the longest body that the request may have. So a client without the token makes the controller hold one head at most.
 
-A response may be a stream without an end, for events; then the connection is for it alone.
+A response may be an endless stream, for events; then no other response follows in this connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import h11
 
 LONGEST_HEAD = 8192
 LONGEST_BODY = 1 << 18
-"""A policy has a few hundred octets, a VPN with 256 sites and ten prefixes at each some 80 000."""
+"""By default. A policy has a few hundred octets, a VPN with 256 sites and ten prefixes at each some 80 000."""
 MOST_FIELDS = 64
 REQUEST_NS = 10_000_000_000
 """How long a client has for one request, and for the next one on the same connection."""
@@ -52,7 +52,7 @@ class Response:
 
 
 class BadRequest(Exception):
-    """What came is no request; `status` says what is wrong."""
+    """The octets are not a valid request."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
@@ -61,7 +61,7 @@ class BadRequest(Exception):
 
 
 class NotAdmitted(Exception):
-    """The head of a request was enough to refuse it."""
+    """A request is refused because of its head."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.status)
@@ -71,9 +71,9 @@ class NotAdmitted(Exception):
 class HttpConnection:
     """One connection of a client."""
 
-    def __init__(self, now_ns: int, admit: Callable[[Request], Response | None] = lambda request: None) -> None:
+    def __init__(self, now_ns: int, admit: Callable[[Request], Response | int] = lambda request: LONGEST_BODY) -> None:
         self.deadline_ns: int | None = now_ns + REQUEST_NS
-        self.is_over = False  # nothing more is read, and it is to be closed when all is sent
+        self.is_over = False  # nothing more is read; to be closed when all is sent
         self._admit = admit
         self._inbox = bytearray()
         self._outbox = bytearray()
@@ -84,9 +84,9 @@ class HttpConnection:
         self._is_asked = False  # a request waits for its response
 
     def receive(self, data: bytes) -> Request | None:
-        """Octets have come, or none, to look for a next request in what is there.
+        """Process received octets. Without octets: look for the next request in those received before.
 
-        BadRequest or NotAdmitted if there will be none; `refuse` has to follow.
+        BadRequest or NotAdmitted if the request is refused; `refuse` has to follow.
         """
         if self.is_over:
             return None
@@ -136,19 +136,19 @@ class HttpConnection:
         self.deadline_ns = now_ns + REQUEST_NS
 
     def refuse(self, response: Response, now_ns: int) -> None:
-        """Answer what is no request, or is not admitted, and end."""
+        """Answer an invalid or refused request, and end."""
         headers = {**response.headers, "Connection": "close"}
         self.respond(replace(response, headers=headers, events_after=None), now_ns)
         self.is_over = True
         self._inbox.clear()
 
     def stream(self, octets: bytes) -> None:
-        """More of a response without an end."""
+        """More of an endless response."""
         self._send(h11.Data(data=octets))
 
     @property
     def may_go_on(self) -> bool:
-        """Whether there is a whole request, or the beginning of one, that `receive` has not looked at."""
+        """Whether there are octets, of the next request, that `receive` has not processed."""
         return len(self._inbox) > self._searched and not self.is_over and self._request is None and not self._is_asked
 
     @property
@@ -162,13 +162,15 @@ class HttpConnection:
         return data
 
     def put_back(self, data: bytes) -> None:
-        """Octets of the last `data_to_send` that the line did not take."""
+        """Octets of the last `data_to_send` that the socket did not take."""
         self._outbox[:0] = data
 
     def _take_head(self) -> bool:
         end = _END_OF_HEAD.search(self._inbox, max(self._searched - 2, 0))
         if (end.end() if end else len(self._inbox)) > LONGEST_HEAD:
-            raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head may have {LONGEST_HEAD} octets")
+            raise BadRequest(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head is too long; at most {LONGEST_HEAD} octets"
+            )
         self._searched = 0 if end else len(self._inbox)
         if end is None:
             return False
@@ -177,21 +179,21 @@ class HttpConnection:
         if _SLOW.search(head):
             raise BadRequest(HTTPStatus.BAD_REQUEST, "a header field is folded, or has more than 32 blanks in a row")
         if head.count(b"\n") > MOST_FIELDS + 2:
-            text = f"a head may have {MOST_FIELDS} header fields"
+            text = f"too many header fields; at most {MOST_FIELDS}"
             raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
         try:
             self._h11.receive_data(head)
             event = self._h11.next_event()
         except h11.RemoteProtocolError as error:
-            text = f"this is no request of HTTP/1.1: {str(error)[:120]}; write 'GET /topology HTTP/1.1'"
+            text = f"not a request of HTTP/1.1: {str(error)[:120]}; write 'GET /topology HTTP/1.1'"
             raise BadRequest(HTTPStatus(error.error_status_hint), text) from None
         assert isinstance(event, h11.Request)
         if event.http_version not in (b"1.1", b"1.0"):
-            raise BadRequest(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here")
+            raise BadRequest(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "the version must be HTTP/1.1 or HTTP/1.0")
         headers: dict[str, str] = {}
         for name, value in event.headers:
             if name in (b"authorization", b"host") and name.decode() in headers:
-                raise BadRequest(HTTPStatus.BAD_REQUEST, f"header {name.decode()} comes twice")
+                raise BadRequest(HTTPStatus.BAD_REQUEST, f"header {name.decode()} is repeated")
             headers[name.decode()] = value.decode("latin-1")
         length = self._body_length(headers)
         path, _, query = event.target.decode().partition("?")
@@ -200,20 +202,23 @@ class HttpConnection:
             request = Request(event.method.decode(), unquote(path, errors="strict"), tuple(pairs), headers)
         except ValueError:
             target = event.target.decode()
-            raise BadRequest(HTTPStatus.BAD_REQUEST, f"{target[:60]!a} is no path with a query") from None
-        if (refusal := self._admit(request)) is not None:
-            raise NotAdmitted(refusal)
-        if length > LONGEST_BODY:
-            raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {LONGEST_BODY} octets")
+            raise BadRequest(HTTPStatus.BAD_REQUEST, f"{target[:60]!a} is not a path with a query") from None
+        admitted = self._admit(request)
+        if isinstance(admitted, Response):
+            raise NotAdmitted(admitted)
+        if length > admitted:
+            raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too long; at most {admitted} octets")
         self._request, self._length = request, length
         return True
 
     def _body_length(self, headers: Mapping[str, str]) -> int:
         if "transfer-encoding" in headers:
-            raise BadRequest(HTTPStatus.LENGTH_REQUIRED, "a body needs Content-Length; Transfer-Encoding is not read")
+            raise BadRequest(
+                HTTPStatus.LENGTH_REQUIRED, "a body needs Content-Length; Transfer-Encoding is not supported"
+            )
         text = headers.get("content-length", "0").encode("latin-1")
         if not _LENGTH.fullmatch(text):  # h11 takes more digits
-            raise BadRequest(HTTPStatus.BAD_REQUEST, f"Content-Length {text[:30]!a} is no number")
+            raise BadRequest(HTTPStatus.BAD_REQUEST, f"Content-Length {text[:30]!a} is not a number")
         return int(text)
 
     def _send(self, event: h11.Event) -> None:

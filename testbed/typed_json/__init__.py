@@ -1,1 +1,1 @@
-"""JSON from other parties: bounded reading and strict validation."""
+"""JSON from and to other parties: bounded reading (`text`), and one description for each message (`codec`)."""

@@ -24,7 +24,7 @@ import pytest
 
 from controllers.settings import make_secrets
 from testbed.cli import main
-from testbed.srv6.session.session import router_key
+from testbed.srv6.session.hello import router_key
 
 from .conftest import Runner
 from .jobs.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, Fleet, ask, report

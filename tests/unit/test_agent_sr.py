@@ -37,6 +37,7 @@ from testbed.srv6.session.messages import Install, OwnTunnel, Pause
 from testbed.srv6.session.policy import Candidate, Dynamic, Explicit, Key
 from testbed.srv6.session.router_side import RECONNECT_NS
 from testbed.srv6.session.session import SessionSettings
+from testbed.typed_json.codec import CODEC
 
 INTERFACES = {"red0": 11, "blue0": 12, "to2": 13}
 R1_TO_R3 = Key("R1", 100, "R3")
@@ -362,10 +363,10 @@ def test_a_tunnel_that_cannot_be_is_refused(r1: R1) -> None:
 
 def test_a_link_between_routers_does_not_become_a_tenants(r1: R1) -> None:
     intent = r1.controller.vpn()
-    moved = intent.as_json()
+    moved = CODEC.encode(intent)
     moved["sites"][0]["interfaces"] = ["red0", "to2"]
     before = r1.kernel.state()
-    r1.controller.manager.put_vpn(type(intent).from_json(moved), r1.controller.now_ns)
+    r1.controller.manager.put_vpn(CODEC.decode(type(intent), moved), r1.controller.now_ns)
     r1.controller.run()
     assert r1.kernel.state() == before
     (said,) = r1.controller.events("vpn_refused")

@@ -17,8 +17,10 @@ from controllers.settings import Address, Settings, make_secrets
 from testbed.cli import main, sr
 from testbed.errors import UsageError
 from testbed.rest.http import Request
-from testbed.srv6.rest.northbound import Northbound
+from testbed.rest.server import RestServer
+from testbed.srv6.rest.service import SrPolicyService
 from testbed.srv6.session.messages import SliceInfo
+from testbed.typed_json.codec import CODEC
 
 TOKEN = "a-token-for-tests-only"
 
@@ -28,7 +30,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """A controller in memory that the command talks to."""
     made = World(slices=frozenset({7}))
     made.connect()
-    north = Northbound(made.manager, TOKEN)
+    north = RestServer([SrPolicyService(made.manager)], TOKEN, made.manager.history)
 
     def ask(client: sr.Client, method: str, path: str, body: Any = None) -> Any:
         path, _, query = path.partition("?")
@@ -56,7 +58,7 @@ def test_options_of_a_policy_become_its_intent(world: World, capsys: pytest.Capt
     assert main(["sr", "policy", "add", "R1", "R3", *options]) == 0
     (intent,) = world.manager.policies.values()
     said = json.loads(capsys.readouterr().out)
-    assert said["intent"] == intent.as_json()
+    assert said["intent"] == CODEC.encode(intent)
     assert said["intent"]["candidates"] == [
         {
             "type": "dynamic", "name": "dynamic", "preference": 7, "discriminator": 0, "pfc_ends": True,
@@ -129,7 +131,7 @@ def test_a_file_that_is_no_intent_is_named(world: World, tmp_path: Path, capsys:
     file = tmp_path / "vpn.json"
     file.write_text('{"name": "red", "name": "blue"}')
     assert main(["sr", "vpn", "add", str(file)]) == 2
-    assert "'name' comes twice in one object" in " ".join(capsys.readouterr().err.split())
+    assert "member 'name' is repeated in one object" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

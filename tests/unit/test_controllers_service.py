@@ -18,8 +18,8 @@ from srv6_control import FIGURE_3, report
 from controllers import service as services
 from controllers.service import Service
 from controllers.settings import Address, Routers, Settings
+from testbed.srv6.session.hello import router_key
 from testbed.srv6.session.router_side import Router
-from testbed.srv6.session.session import router_key
 
 KEY, TOKEN = b"a key for tests, and for nothing else", "a-token-for-tests-only"
 

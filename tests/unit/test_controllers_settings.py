@@ -41,12 +41,12 @@ def test_tls_needs_both_of_its_files_and_they_are_read_at_the_start(tmp_path: Pa
     ("text", "message"),
     [
         ("[R1", "is no TOML"),
-        ("R1 = 1", "R1 is 1; it has to be an object"),
+        ("R1 = 1", "R1 is 1; must be an object"),
         ("[R1]", "R1.locators is missing; add it"),
-        ('[R1]\nlocators = ["fd00:a::1/48"]', "it has to be an IPv4 or IPv6 prefix without host bits"),
+        ('[R1]\nlocators = ["fd00:a::1/48"]', "must be an IPv6 prefix without host bits"),
         ('[R1]\nlocators = ["10.0.0.0/8"]', "10.0.0.0"),
-        ("[R1]\nlocators = []\nissu = 2", "R1.issu is 2; leave it out; there are locators, issue"),
-        ('["R 1"]\nlocators = []', "a name in the whole is 'R 1'"),
+        ("[R1]\nlocators = []\nissu = 2", "R1.issu is 2; unknown member; known are locators, issue"),
+        ('["R 1"]\nlocators = []', "the member name 'R 1' must match"),
         ('[R1]\nlocators = ["fd00:a::/32"]\n[R2]\nlocators = ["fd00:a:2::/48"]', "fd00:a::/32 of R1 and fd00:a:2::/48"),
     ],
 )

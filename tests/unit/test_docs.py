@@ -21,6 +21,7 @@ from testbed.lab import definition
 from testbed.net import shell
 from testbed.net.routes import Graph
 from testbed.srv6.session.intents import VpnIntent
+from testbed.typed_json.codec import CODEC
 from tests import pages
 from tests.pages import ROOT, Block
 
@@ -62,7 +63,7 @@ def test_experiments_of_pages_pass_mypy_strict(tmp_path: Path) -> None:
 
 def test_the_controllers_page_has_a_vpn_and_a_client_that_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert tomllib.loads(BLOCKS["docs/controller.md:0"].text)
-    vpn = VpnIntent.from_json(json.loads(BLOCKS["docs/controller.md:1"].text))
+    vpn = CODEC.decode(VpnIntent, json.loads(BLOCKS["docs/controller.md:1"].text))
     assert [site.router for site in vpn.sites] == ["R1", "R3"]
     exec(BLOCKS["docs/controller.md:2"].text, {})
     assert capsys.readouterr().out.startswith("b'")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from srv6_control import FIGURE_2, MS, S, World, sid
 
-from testbed.srv6.controller.admission import ConflictError, MissingError
+from testbed.rest.problems import ConflictError, MissingError
 from testbed.srv6.controller.manager import Leaf, Manager, ManagerSettings
 from testbed.srv6.protocol.domain import SrDomain, Srv6Error
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
@@ -23,7 +23,7 @@ from testbed.srv6.session.items import PolicyItem, TunnelItem
 from testbed.srv6.session.messages import LinkEnd, OwnTunnel, Pause, Report, RouterPort
 from testbed.srv6.session.policy import Dynamic, Explicit, Key
 from testbed.srv6.session.router_side import Router
-from testbed.typed_json.validation import InvalidError
+from testbed.typed_json.text import InvalidError
 
 R1_TO_R3 = Key("R1", 100, "R3")
 BACK = "tunnel R3 to R1 (fd00:a:3:1::, fd00:a:2:1::, fd00:a:1:f02::)"
@@ -754,7 +754,7 @@ def test_an_agent_refuses_what_is_for_another_router_and_ends_on_nonsense() -> N
     session.send({"type": "install", "transaction": 100, "item": tunnel | {"segments": ["fd00::1"]}}, 0)
     world.run()
     ended = world.routers["R2"].router.ended
-    assert ended is not None and "item.segments is ['fd00::1']; it has 1 members" in ended.text
+    assert ended is not None and "item.segments is ['fd00::1']; must have 2 to 127 members, not 1" in ended.text
 
 
 # Size

@@ -34,7 +34,8 @@ from testbed.srv6.session.messages import (
     from_controller,
 )
 from testbed.srv6.session.policy import Dynamic, Explicit, Key
-from testbed.typed_json.validation import InvalidError, brief, check, read
+from testbed.typed_json.codec import CODEC
+from testbed.typed_json.text import InvalidError, read
 
 
 def address(text: str) -> IPv6Address:
@@ -91,12 +92,12 @@ def again(data: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("message", AGENT, ids=lambda message: type(message).__name__)
-def test_what_an_agent_says_is_what_is_heard(message: FromAgent) -> None:
+def test_what_an_agent_says_is_what_arrives(message: FromAgent) -> None:
     assert from_agent(again(as_json(message))) == message
 
 
 @pytest.mark.parametrize("message", CONTROLLER, ids=lambda message: type(message).__name__)
-def test_what_a_controller_says_is_what_is_heard(message: FromController) -> None:
+def test_what_a_controller_says_is_what_arrives(message: FromController) -> None:
     assert from_controller(again(as_json(message))) == message
 
 
@@ -104,7 +105,7 @@ def test_other_code_points_of_end_x_pfc_are_understood_by_who_has_the_same() -> 
     code_points = CodePoints((40000, 40001, 40002, 40003))
     data = again(as_json(WHOLE, code_points))
     assert from_agent(data, code_points) == WHOLE
-    with pytest.raises(InvalidError, match=r"endpoint_behavior\.code_point is 40000, which is no behaviour"):
+    with pytest.raises(InvalidError, match=r"endpoint_behavior\.code_point is 40000, which is not a known behaviour"):
         from_agent(data)
 
 
@@ -114,27 +115,27 @@ REPORT = as_json(WHOLE)
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (["type"], "hallo", "type is 'hallo'; there are report, counters, pause, tunnel, ack, nack"),
-        (["node"], "R 1", "node is 'R 1'; it has to look like"),
-        (["more"], 1, "more is 1; leave it out; there are type, node, sids, links, slices, installed"),
-        (["sids", 0, "nlri", "type"], 7, "sids[0] is {"),
+        (["type"], "hallo", "type is 'hallo'; must be one of report, counters, pause, tunnel, ack, nack"),
+        (["node"], "R 1", "node is 'R 1'; must match"),
+        (["more"], 1, "more is 1; unknown member; known are type, node, sids, links, slices, installed"),
+        (["sids", 0, "nlri", "type"], 7, "sids[0].nlri.type is 7; must be 6 to 6"),
         (["sids", 0, "nlri", "local_node", "name"], "R2", "sids[0] is 'R2'; R1 can report its own SIDs only"),
-        (["links", 0, "delay_ns"], -1, "links[0].delay_ns is -1; it has to be 0 to 1000000000000"),
-        (["links", 0, "delay_ns"], True, "links[0].delay_ns is True; it has to be a whole number"),
-        (["links", 0, "up"], 1, "links[0].up is 1; it has to be true or false"),
-        (["links", 0, "neighbour", "router"], "", "links[0].neighbour.router is ''; it has to look like"),
-        (["links", 0, "interface"], "x" * 16, "links[0].interface is 'xxxxxxxxxxxxxxxx'; it has to look like"),
-        (["slices", 0, "priorities"], [8], "slices[0].priorities[0] is 8; it has to be 0 to 7"),
-        (["slices", 1, "id"], 7, "slices[1] is {'id': 7, 'name': 'silver'"),
-        (["counters", "a"], 2**64, "counters.a is 18446744073709551616; it has to be 0 to 18446744073709551615"),
-        (["counters", "\n"], 1, "a name in counters is '\\n'; it has to look like"),
-        (["installed", 0, "kind"], "bridge", "installed[0].kind is 'bridge'; there are policy, tunnel, vpn"),
-        (["installed", 2, "router"], "R2", "R1 can report what is on itself only"),
-        (["installed", 2, "segments"], ["fd00::1", "fd00::%1"], "segments[1] is 'fd00::%1'; it has to be an IPv6"),
-        (["installed", 2, "segments"], ["fd00::1"], "segments is ['fd00::1']; it has 1 members and has to have 2"),
-        (["installed", 0, "intent", "candidates", 0, "type"], "magic", "type is 'magic'; there are dynamic, explicit"),
+        (["links", 0, "delay_ns"], -1, "links[0].delay_ns is -1; must be 0 to 1000000000000"),
+        (["links", 0, "delay_ns"], True, "links[0].delay_ns is True; must be an integer"),
+        (["links", 0, "up"], 1, "links[0].up is 1; must be true or false"),
+        (["links", 0, "neighbour", "router"], "", "links[0].neighbour.router is ''; must match"),
+        (["links", 0, "interface"], "x" * 16, "links[0].interface is 'xxxxxxxxxxxxxxxx'; must match"),
+        (["slices", 0, "priorities"], [8], "slices[0].priorities[0] is 8; must be 0 to 7"),
+        (["slices", 1, "id"], 7, "slices[1] is '7'; repeated; report it once"),
+        (["counters", "a"], 2**64, "counters.a is 18446744073709551616; must be 0 to 18446744073709551615"),
+        (["counters", "\n"], 1, "the member name '\\n' must match"),
+        (["installed", 0, "kind"], "bridge", "installed[0].kind is 'bridge'; must be one of policy, tunnel, vpn"),
+        (["installed", 2, "router"], "R2", "R1 can report its own items only"),
+        (["installed", 2, "segments"], ["fd00::1", "fd00::%1"], "segments[1] is 'fd00::%1'; must be an IPv6"),
+        (["installed", 2, "segments"], ["fd00::1"], "segments is ['fd00::1']; must have 2 to 127 members, not 1"),
+        (["installed", 0, "intent", "candidates", 0, "type"], "magic", "'magic'; must be one of dynamic, explicit"),
         (["installed", 0, "intent", "endpoint"], "R1", "policy R1 to R1, colour 100 ends where it starts"),
-        (["installed", 4, "intent", "sites", 0, "prefixes", 0], "10.1.2.3/16", "it has to be an IPv4 or IPv6 prefix"),
+        (["installed", 4, "intent", "sites", 0, "prefixes", 0], "10.1.2.3/16", "must be an IPv4 or IPv6 prefix"),
         (["installed", 4, "router"], "R9", "VPN red has no site at R9"),
     ],
 )  # fmt: skip
@@ -187,43 +188,6 @@ def test_anything_is_read_or_refused(value: Any) -> None:
             reader(value)
 
 
-@given(st.binary(max_size=60))
-def test_octets_are_json_or_refused(octets: bytes) -> None:
-    try:
-        read(octets)
-    except InvalidError as error:
-        assert len(str(error)) < 300
-
-
-@pytest.mark.parametrize(
-    ("octets", "message"),
-    [
-        (b'{"a":1,"a":2}', "'a' comes twice in one object; it may come once"),
-        (b"[1.5]", "numbers are whole here, without fraction or exponent"),
-        (b"[1e3]", "numbers are whole here"),
-        (b"[NaN]", "numbers are whole here"),
-        (b"[-Infinity]", "numbers are whole here"),
-        (b"1" * 5000, "no number here has so many digits"),
-        (b"[" * 100_000, "it is no JSON, and nested too deep besides"),
-        (b"[" * 33 + b"]" * 33, "it is nested too deep; 32 levels may be"),
-        (b'{"a":[' * 17 + b"1" + b"]}" * 17, "it is nested too deep; 32 levels may be"),
-        (b"[" + b"{}," * 600_000 + b"{}]", "it has too many values; 524288 may be"),
-        (b'"\\ud800"', "it has to be JSON in UTF-8"),
-        (b"\xff", "it has to be JSON in UTF-8"),
-        (b"{", "it has to be JSON: Expecting property name enclosed in double quotes at character 1"),
-    ],
-)
-def test_json_that_leaves_a_choice_is_refused(octets: bytes, message: str) -> None:
-    with pytest.raises(InvalidError) as caught:
-        read(octets)
-    assert message in str(caught.value) and len(str(caught.value)) < 300
-
-
-def test_a_schema_that_nobody_would_check_is_a_defect() -> None:
-    with pytest.raises(AssertionError, match="a schema says anyOf, which nobody would check"):
-        check(1, {"anyOf": []})
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -245,30 +209,10 @@ def test_a_schema_that_nobody_would_check_is_a_defect() -> None:
 )
 def test_a_vpn_that_contradicts_itself_is_refused(data: dict[str, Any], message: str) -> None:
     with pytest.raises(Exception) as caught:
-        VpnIntent.from_json({"name": "red", "colour": 1} | data)
+        CODEC.decode(VpnIntent, {"name": "red", "colour": 1} | data)
     assert message in str(caught.value)
 
 
 def test_a_site_reaches_what_is_behind_the_others() -> None:
     assert VPN.routes("R3") == ((ip_network("10.1.0.0/16"), "R1"), (ip_network("fd00:1::/64"), "R1"))
     assert sid("R1", "1").node == "R1"
-
-
-def test_brackets_inside_texts_are_no_levels() -> None:
-    text = "[" * 50 + '"' + "{" * 50 + "\\"
-    assert read(json.dumps([text, [text]]).encode()) == [text, [text]]
-    assert read(b"[" * 32 + b"]" * 32)
-
-
-def test_any_value_may_stand_where_a_schema_allows_anything() -> None:
-    check({"a": 1, "b": [None]}, {"type": "object", "additionalProperties": True})
-    with pytest.raises(InvalidError, match="a is 1; leave it out; there are"):
-        check({"a": 1}, {"type": "object", "additionalProperties": False})
-
-
-def test_a_long_or_deep_value_is_shown_by_its_beginning() -> None:
-    deep: object = 1
-    for _ in range(5000):
-        deep = [deep]
-    assert brief(deep) == "[[[[...]]]]"
-    assert brief({"a": list(range(9)), "b": "x" * 100}) == "{'a': [0, 1, 2, 3, 4, 5, ...], 'b': '" + "x" * 60 + "'}"

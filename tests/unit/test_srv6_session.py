@@ -10,19 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.session.hello import Role, router_key
 from testbed.srv6.session.session import (
     End,
     Ended,
     Event,
     Opened,
     Received,
-    Role,
     Session,
     SessionError,
     SessionSettings,
-    router_key,
 )
-from testbed.typed_json.validation import InvalidError
+from testbed.typed_json.text import InvalidError
 
 S = 10**9
 KEY = b"the key that both of them have"
@@ -56,7 +55,7 @@ def frame(octets: bytes) -> bytes:
 
 
 def hello(**changes: object) -> bytes:
-    said = {"protocol": "xoff-srv6", "versions": [1], "role": "agent", "name": "R1", "nonce": "ab" * 32}
+    said = {"protocol": "xoff-srv6", "versions": [2], "role": "agent", "name": "R1", "nonce": "ab" * 32}
     return frame(json.dumps(said | changes).encode())
 
 
@@ -68,7 +67,7 @@ def reason(events: list[Event]) -> End:
 
 def test_two_ends_with_one_key_open_and_know_each_other() -> None:
     agent, controller = end_of(Role.AGENT), end_of(Role.CONTROLLER)
-    assert exchange(agent, controller) == ([Opened("controller", 1)], [Opened("R1", 1)])
+    assert exchange(agent, controller) == ([Opened("controller", 2)], [Opened("R1", 2)])
     agent.send({"type": "report", "n": 1}, 0)
     controller.send({"type": "install"}, 0)
     assert exchange(agent, controller) == (
@@ -175,21 +174,21 @@ def test_a_hello_that_comes_back_is_recognised() -> None:
 @pytest.mark.parametrize(
     ("octets", "expected", "text"),
     [
-        (frame(b"{"), End.BAD_HELLO, "the hello cannot be read: the whole is b'{'; it has to be JSON: "),
-        (frame(b"\xff"), End.BAD_HELLO, "it has to be JSON in UTF-8"),
-        (frame(b"[" * 900), End.BAD_HELLO, "the hello cannot be read: "),
-        (frame(b"[]"), End.BAD_HELLO, "the whole is []; it has to be an object"),
-        (frame(b"GET / HTTP/1.1\r\n\r\n"), End.BAD_HELLO, "it has to be JSON"),
-        (b"GET / HTTP/1.1\r\n", End.TOO_LONG, "a frame of 1195725856 octets is announced; 1024 may be"),
-        (hello(protocol="bgp"), End.BAD_HELLO, "protocol is 'bgp'; it has to be 'xoff-srv6'"),
-        (hello(nonce="ab"), End.BAD_HELLO, "nonce is 'ab'; it has to look like [0-9a-f]{64}"),
-        (hello(name="R 1"), End.BAD_HELLO, "name is 'R 1'; it has to look like "),
-        (hello(versions=[]), End.BAD_HELLO, "versions is []; it has 0 members and has to have 1 to 16"),
-        (hello(versions=[7, 9]), End.NO_VERSION, "R1 speaks version 7, 9 and we 1; update the older side"),
-        (hello(role="controller", name="other"), End.WRONG_ROLE, "other is controller like us"),
+        (frame(b"{"), End.BAD_HELLO, "invalid hello: the value is b'{'; must be JSON: "),
+        (frame(b"\xff"), End.BAD_HELLO, "must be JSON in UTF-8"),
+        (frame(b"[" * 900), End.BAD_HELLO, "invalid hello: "),
+        (frame(b"[]"), End.BAD_HELLO, "the value is []; must be an object"),
+        (frame(b"GET / HTTP/1.1\r\n\r\n"), End.BAD_HELLO, "must be JSON"),
+        (b"GET / HTTP/1.1\r\n", End.TOO_LONG, "a frame of 1195725856 octets is too long; at most 1024"),
+        (hello(protocol="bgp"), End.BAD_HELLO, "protocol is 'bgp'; must be one of xoff-srv6"),
+        (hello(nonce="ab"), End.BAD_HELLO, "nonce is 'ab'; must match [0-9a-f]{64}"),
+        (hello(name="R 1"), End.BAD_HELLO, "name is 'R 1'; must match "),
+        (hello(versions=[]), End.BAD_HELLO, "versions is []; must have 1 to 16 members, not 0"),
+        (hello(versions=[7, 9]), End.NO_VERSION, "R1 has version 7, 9, this side 2; update the older side"),
+        (hello(role="controller", name="other"), End.WRONG_ROLE, "other has the role controller, as this side has"),
         (hello() + frame(b"x"), End.TOO_SHORT, "a frame of 1 octets has no room for its MAC"),
-        (hello() + frame(bytes(60)), End.NOT_AUTHENTIC, "does not fit the key; use the same key"),
-        (hello() + struct.pack("!I", 1 << 31), End.TOO_LONG, "a frame of 2147483648 octets is announced; "),
+        (hello() + frame(bytes(60)), End.NOT_AUTHENTIC, "does not authenticate; use the same key"),
+        (hello() + struct.pack("!I", 1 << 31), End.TOO_LONG, "a frame of 2147483648 octets is too long; "),
     ],
 )
 def test_a_stranger_ends_the_session_with_a_counted_reason_and_is_told(octets: bytes, expected: End, text: str) -> None:
@@ -210,7 +209,7 @@ def test_a_message_that_is_none_ends_an_open_session_and_the_peer_learns_why(mes
     assert reason(controller.receive(agent.data_to_send(), 0)) is End.MALFORMED
     (ended,) = agent.receive(controller.data_to_send(), 0)
     assert isinstance(ended, Ended) and ended.reason is End.BYE
-    assert ended.text.startswith("controller ends the session: R1 sent what is no message: ")
+    assert ended.text.startswith("controller ends the session: R1 sent an invalid message: ")
 
 
 def test_the_highest_version_of_both_is_spoken() -> None:
@@ -266,25 +265,25 @@ def test_a_close_in_order_is_told_and_only_once() -> None:
 
 def test_nothing_can_be_sent_before_the_peer_is_known_or_beyond_the_limit() -> None:
     agent = end_of(Role.AGENT)
-    with pytest.raises(SessionError, match="the session of R1 with nobody yet is not open"):
+    with pytest.raises(SessionError, match="the session of R1 with an unknown peer is not open"):
         agent.send({"type": "report"}, 0)
     agent, controller = opened(settings=SessionSettings(longest_message=100))
-    with pytest.raises(SessionError, match="a message of 122 octets to controller is too long; 100 may be"):
+    with pytest.raises(SessionError, match="a message of 122 octets to controller is too long; at most 100"):
         agent.send({"type": "x", "text": "y" * 100}, 0)
     agent.send({"type": "x"}, 0)
     assert exchange(agent, controller)[1] == [Received({"type": "x"})]
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
-    with pytest.raises(Srv6Error, match="the shared key has 3 octets; give it at least 16"):
+    with pytest.raises(Srv6Error, match="the shared key has 3 octets; it needs at least 16"):
         Session(Role.AGENT, "R1", b"key", bytes(32), 0)
-    with pytest.raises(Srv6Error, match="the nonce has 3 octets; it has 32, fresh ones for each session"):
+    with pytest.raises(Srv6Error, match="the nonce has 3 octets; it must be 32 fresh ones for each session"):
         Session(Role.AGENT, "R1", KEY, bytes(3), 0)
-    with pytest.raises(InvalidError, match="name is ''; it has to look like"):
+    with pytest.raises(InvalidError, match="name is ''; must match"):
         Session(Role.AGENT, "", KEY, bytes(32), 0)
     with pytest.raises(Srv6Error, match="make it at least twice that"):
         SessionSettings(timeout_ns=S)
-    with pytest.raises(Srv6Error, match="hello_ns is 0; it is a whole number above 0"):
+    with pytest.raises(Srv6Error, match="hello_ns is 0; it must be an integer above 0"):
         SessionSettings(hello_ns=0)
 
 

@@ -15,9 +15,10 @@ from srv6_world import R1_END, R1_PFC, R1_VPN, R2_END, R3_END_X, TO_R2, address
 
 from testbed.errors import UsageError
 from testbed.srv6.protocol import advertisement
-from testbed.srv6.protocol.advertisement import Announcement, AnnouncementError, JsonError, NodeId, Reason
+from testbed.srv6.protocol.advertisement import Announcement, AnnouncementError, NodeId, Reason
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.sid import FLAVOURS, Adjacency, CodePoints, Flavours, Kind, Sid, Structure
+from testbed.typed_json.codec import CODEC
 
 POINTS = CodePoints()
 BOTH = Flavours.PSP | Flavours.USP
@@ -173,7 +174,7 @@ def test_the_parts_of_a_sid_are_those_it_was_made_of(
         ),
         (
             lambda: Structure(64, 40, 20, 10),
-            "a SID of 64+40+20+10 bits cannot be; the four parts have 128 together",
+            "a SID of 64+40+20+10 bits is too long; the parts have 128 at most",
         ),
         (
             lambda: Structure().sid(IPv6Network("fd00:a::/32"), 1),
@@ -292,7 +293,7 @@ def test_tlvs_that_are_not_known_are_skipped_wherever_they_stand() -> None:
             NLRI,
             ATTRIBUTE[:8] + bytes.fromhex("04e4 0004 60 20 01 00"),
             Reason.CANNOT_BE,
-            "a SID of 96+32+1+0 bits cannot be; the four parts have 128 together",
+            "a SID of 96+32+1+0 bits is too long; the parts have 128 at most",
         ),
     ],
 )
@@ -332,6 +333,7 @@ def test_any_octets_are_an_announcement_or_refused(data: bytes, damage: list[tup
 
 # JSON
 
+JSON_SIDS = advertisement.codec(POINTS)
 JSON = {
     "nlri": {
         "type": 6,
@@ -348,50 +350,55 @@ JSON = {
 
 def test_json_has_the_same_shape_and_what_octets_have_no_place_for() -> None:
     sid = replace(R1_PFC, flavours=Flavours.PSP, slice_id=7)
-    assert advertisement.to_json(sid, POINTS, R1) == JSON
-    assert advertisement.from_json(JSON, POINTS) == sid
+    assert CODEC.encode(advertisement.advertised(sid, POINTS, R1)) == JSON
+    assert JSON_SIDS.decode(Sid, JSON) == sid
 
 
 def test_json_of_a_plain_sid_is_short() -> None:
-    described = advertisement.to_json(R2_END, POINTS)
+    described = CODEC.encode(advertisement.advertised(R2_END, POINTS))
     assert set(described) == {"nlri", "endpoint_behavior", "sid_structure"}
     assert described["nlri"]["local_node"] == {"name": "R2"}
 
 
 @given(sids)
 def test_a_sid_survives_json(sid: Sid) -> None:
-    assert advertisement.from_json(json.loads(json.dumps(advertisement.to_json(sid, POINTS))), POINTS) == sid
+    assert JSON_SIDS.decode(Sid, json.loads(json.dumps(JSON_SIDS.encode(sid)))) == sid
 
 
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("", None, "a SID is None; it has to be an object"),
-        ("nlri", [], "nlri is []; it has to be an object"),
-        ("nlri.type", 2, "nlri.type is 2; a SID's is 6"),
-        ("nlri.type", True, "nlri.type is True; it has to be a whole number"),
-        ("nlri.sid", "fd00::g", "nlri.sid is 'fd00::g', which is no IPv6 address"),
-        ("nlri.sid", 7, "nlri.sid is 7; it has to be text"),
-        ("nlri.local_node.name", "", "nlri.local_node.name is ''; it has to be text"),
+        ("", None, "the value is None; must be an object"),
+        ("nlri", [], "nlri is []; must be an object"),
+        ("nlri.type", 2, "nlri.type is 2; must be 6 to 6"),
+        ("nlri.type", True, "nlri.type is True; must be an integer"),
+        ("nlri.sid", "fd00::g", "nlri.sid is 'fd00::g'; must be an IPv6 address, for example 'fd00:a:1:f::'"),
+        ("nlri.sid", 7, "nlri.sid is 7; must be text, for example 'fd00:a:1:f::'"),
+        (
+            "nlri.local_node.name",
+            "",
+            "nlri.local_node.name is ''; must match [A-Za-z][A-Za-z0-9_.-]{0,62}, for example 'R1'",
+        ),
         (
             "endpoint_behavior.code_point",
             43,
-            "endpoint_behavior.code_point is 43, which is no behaviour that is known here",
+            "endpoint_behavior.code_point is 43, which is not a known behaviour",
         ),
         (
             "sid_structure.block_bits",
             200,
-            "a SID of 200+16+16+0 bits cannot be; the four parts have 128 together",
+            "sid_structure is {'block_bits': 200, 'node_bits': 16, 'function_bits': 16,...; "
+            "a SID of 200+16+16+0 bits is too long; the parts have 128 at most",
         ),
-        ("end_x.adjacencies", {}, "end_x.adjacencies is {}; it has to be a list"),
-        ("end_x.adjacencies", [7], "end_x.adjacencies[0] is 7; it has to be an object"),
-        ("end_x.adjacencies", [{}], "end_x.adjacencies[0].interface is missing"),
+        ("end_x.adjacencies", {}, "end_x.adjacencies is {}; must be a list"),
+        ("end_x.adjacencies", [7], "end_x.adjacencies[0] is 7; must be an object"),
+        ("end_x.adjacencies", [{}], "end_x.adjacencies[0].interface is missing; add it, for example 'r1-eth1'"),
         (
             "end_x.adjacencies",
             [],
-            "R1's End.X.PFC fd00:a:1:f:: has no adjacency; give it at least one, with interface and next hop",
+            "end_x.adjacencies is []; must have 1 to 256 members, not 0",
         ),
-        ("slice_id", -1, "R1's End.X.PFC fd00:a:1:f:: has slice -1; an id is a number from 0 to 4294967295"),
+        ("slice_id", -1, "slice_id is -1; must be 0 to 4294967295"),
     ],
 )
 def test_json_that_describes_no_sid_is_refused_and_says_where(path: str, value: object, message: str) -> None:
@@ -404,9 +411,8 @@ def test_json_that_describes_no_sid_is_refused_and_says_where(path: str, value: 
         place[last] = value  # type: ignore[index]
     else:
         described = value
-    with pytest.raises(JsonError, match=f"^{re.escape(message)}$") as caught:
-        advertisement.from_json(described, POINTS)
-    assert isinstance(caught.value, UsageError)
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        JSON_SIDS.decode(Sid, described)
 
 
 json_values = st.recursive(
@@ -419,6 +425,6 @@ json_values = st.recursive(
 @given(json_values)
 def test_any_json_is_a_sid_or_refused(data: object) -> None:
     try:
-        advertisement.from_json(data, POINTS)
-    except JsonError as error:
+        JSON_SIDS.decode(Sid, data)
+    except UsageError as error:
         assert str(error)

@@ -23,10 +23,11 @@ from testbed.errors import UsageError, XoffError
 from testbed.pfc import NEVER
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import Kind, Sid
+from testbed.srv6.session.hello import NONCE_OCTETS
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.session.messages import Command, Install, OwnTunnel, Pause
 from testbed.srv6.session.router_side import RECONNECT_NS, Router
-from testbed.srv6.session.session import NONCE_OCTETS, SessionSettings
+from testbed.srv6.session.session import SessionSettings
 
 _COUNTING_NS = 5_000_000_000
 _AGAIN_NS = 5_000_000

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
-from testbed.srv6.session.items import Item, ItemKey, item_as_json, item_from_json
+from testbed.srv6.session.items import Item, ItemKey
+from testbed.typed_json.codec import CODEC
 
 MOST_ITEMS = 2048
 """Each may have a SID, and a report has 4096 of these at most."""
@@ -28,7 +29,7 @@ class SrNotes:
 
     @property
     def items(self) -> list[Item]:
-        return [item_from_json(json.loads(octets)) for octets in self.installed]
+        return [CODEC.decode(Item, json.loads(octets)) for octets in self.installed]
 
 
 class Noted:
@@ -66,4 +67,4 @@ class Noted:
 
 
 def _octets(item: Item) -> bytes:
-    return json.dumps(item_as_json(item), separators=(",", ":")).encode()
+    return json.dumps(CODEC.encode(item), separators=(",", ":")).encode()

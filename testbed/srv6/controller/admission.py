@@ -10,24 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from ipaddress import IPv6Address
 
-from testbed.errors import UsageError
 from testbed.srv6.controller.policy import check
 from testbed.srv6.controller.topology import Topology
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.sid import Kind, Sid
 from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
 from testbed.srv6.session.policy import Policy
-from testbed.typed_json.validation import InvalidError
+from testbed.typed_json.text import InvalidError
 
 FIRST_VPN_FUNCTION = 0xD000
-
-
-class MissingError(UsageError):
-    """There is nothing of this name."""
-
-
-class ConflictError(UsageError):
-    """It cannot be now, because of something else that is there."""
 
 
 def resolve(intent: PolicyIntent, vpns: Mapping[str, VpnIntent]) -> Policy:

@@ -12,12 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from testbed.srv6.session.items import Item, ItemKey
 from testbed.srv6.session.messages import Command, Install, Remove
 
 Desired = Mapping[str, Mapping[ItemKey, Item]]
 """What each router should have; `desired` has the class that makes it."""
+
+
+State = Literal["installed", "installing", "refused", "away"]
+"""Of an item that should be installed."""
 
 
 @dataclass
@@ -105,8 +110,7 @@ class Deployment:
         """Whether the router's last answer about this item was a refusal."""
         return node in self._nodes and key in self._nodes[node].refused
 
-    def state(self, item: Item) -> str:
-        """One of: installed, refused, away, installing."""
+    def state(self, item: Item) -> State:
         if self.installed(item.node, item.identity) == item:
             return "installed"
         if self.refusal(item) is not None:

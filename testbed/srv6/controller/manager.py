@@ -26,7 +26,8 @@ from functools import cache
 from ipaddress import IPv6Address, IPv6Network
 
 from testbed.rest.events import History
-from testbed.srv6.controller.admission import ConflictError, MissingError, check_policy, resolve, with_sids
+from testbed.rest.problems import ConflictError, MissingError
+from testbed.srv6.controller.admission import check_policy, resolve, with_sids
 from testbed.srv6.controller.deployment import Deployment
 from testbed.srv6.controller.desired_state import Desired, Place, User
 from testbed.srv6.controller.network import Network, build, differs, steady
@@ -35,9 +36,10 @@ from testbed.srv6.controller.policy import Outcome, compute
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.sid import Kind
 from testbed.srv6.session.intents import PolicyIntent, VpnIntent, id_of
-from testbed.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem, tunnel_as_json
+from testbed.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.session.messages import Ack, Command, Counters, FromAgent, Install, Nack, OwnTunnel, Pause, Report
 from testbed.srv6.session.policy import Key, Policy
+from testbed.typed_json.codec import CODEC
 
 _MOST_FORGOTTEN = 4096
 _MOST_REMARKS = 1024  # lasting pauses, and tunnels of its own, that one router may have
@@ -360,7 +362,7 @@ class Manager:
         else:
             self.own_tunnels.pop(said.tunnel.identity, None)
         kind = "tunnel_learned" if said.there else "tunnel_forgotten"
-        self._tell(now_ns, kind, node, f"{node}: {said.why}", tunnel=tunnel_as_json(said.tunnel))
+        self._tell(now_ns, kind, node, f"{node}: {said.why}", tunnel=CODEC.encode(said.tunnel))
 
     def _take_answer(self, node: str, answer: Ack | Nack, now_ns: int) -> None:
         refusal = answer.why if isinstance(answer, Nack) else None

@@ -19,6 +19,7 @@ from typing import Any
 from testbed.srv6.controller.manager import Manager
 from testbed.srv6.controller.topology import Topology
 from testbed.srv6.protocol.sid import CodePoints, Sid
+from testbed.srv6.session.hello import Role
 from testbed.srv6.session.messages import Directory, Report, as_json, from_agent
 from testbed.srv6.session.session import (
     End,
@@ -26,12 +27,11 @@ from testbed.srv6.session.session import (
     Event,
     Opened,
     Received,
-    Role,
     Session,
     SessionError,
     SessionSettings,
 )
-from testbed.typed_json.validation import InvalidError
+from testbed.typed_json.text import InvalidError
 
 MOST_STRANGERS = 64
 MOST_ROUTERS = 800

@@ -22,12 +22,16 @@ import enum
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
-from testbed.errors import UsageError, XoffError
+from testbed.errors import XoffError
 from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.fields import RouterName, SidAddress, SliceId
 from testbed.srv6.protocol.sid import Adjacency, CodePoints, Flavours, Kind, Sid, Structure
+from testbed.typed_json.codec import Adapter, Codec
+from testbed.typed_json.meta import Meta, message
 
 SID_NLRI = 6
 STATIC_CONFIGURATION = 5
@@ -61,10 +65,6 @@ class AnnouncementError(XoffError):
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-
-class JsonError(UsageError):
-    """JSON that describes no SID."""
 
 
 @dataclass(frozen=True)
@@ -228,124 +228,94 @@ def _refuse(reason: Reason, message: str) -> NoReturn:
 # JSON
 
 
-def to_json(sid: Sid, code_points: CodePoints, node: NodeId | None = None) -> dict[str, Any]:
-    """The same in plain data, with what octets have no place for."""
-    local_node: dict[str, Any] = {"name": sid.node}
-    if node is not None:
-        local_node |= {"as_number": node.as_number, "router_id": str(node.router_id)}
-    structure = sid.structure
-    described: dict[str, Any] = {
-        "nlri": {
-            "type": SID_NLRI,
-            "protocol_id": STATIC_CONFIGURATION,
-            "local_node": local_node,
-            "sid": str(sid.address),
-        },
-        "endpoint_behavior": {
-            "code_point": code_points.number(sid.kind, sid.flavours),
-            "name": str(sid.kind),
-            "flavours": str(sid.flavours),
-            "algorithm": sid.algorithm,
-        },
-        "sid_structure": {
-            "block_bits": structure.block,
-            "node_bits": structure.node,
-            "function_bits": structure.function,
-            "argument_bits": structure.argument,
-        },
-    }
-    if sid.adjacencies:
-        described["end_x"] = {
-            "weight": sid.weight,
-            "set": len(sid.adjacencies) > 1,
-            "adjacencies": [
-                {"interface": adjacency.interface, "next_hop": str(adjacency.next_hop)} for adjacency in sid.adjacencies
-            ],
-        }
-    if sid.slice_id is not None:
-        described["slice_id"] = sid.slice_id
-    return described
+@dataclass(frozen=True)
+@message(sparse=True)
+class LocalNode:
+    """The router of a SID."""
 
-
-def from_json(data: object, code_points: CodePoints) -> Sid:
-    """The SID that `to_json` described. The code point decides; names and the set flag are for people."""
-    described = _Object(data, "")
-    announced, behaviour = described.object("nlri"), described.object("endpoint_behavior")
-    if (kind_of_nlri := announced.number("type")) != SID_NLRI:
-        raise JsonError(f"nlri.type is {kind_of_nlri}; a SID's is {SID_NLRI}")
-    number = behaviour.number("code_point")
-    meaning = code_points.meaning(number)
-    if meaning is None:
-        raise JsonError(f"endpoint_behavior.code_point is {number}, which is no behaviour that is known here")
-    sizes = described.object("sid_structure")
-    end_x = described.object("end_x") if "end_x" in described.data else None
-    try:
-        return Sid(
-            node=announced.object("local_node").text("name"),
-            address=announced.address("sid"),
-            kind=meaning[0],
-            flavours=meaning[1],
-            adjacencies=tuple(
-                Adjacency(member.text("interface"), member.address("next_hop"))
-                for member in (end_x.objects("adjacencies") if end_x else ())
-            ),
-            slice_id=described.number("slice_id") if "slice_id" in described.data else None,
-            structure=Structure(*(sizes.number(f"{part}_bits") for part in ("block", "node", "function", "argument"))),
-            algorithm=behaviour.number("algorithm"),
-            weight=end_x.number("weight") if end_x else 0,
-        )
-    except Srv6Error as error:
-        raise JsonError(str(error)) from None
+    name: RouterName
+    as_number: Annotated[int | None, Meta(ge=0, le=(1 << 32) - 1)] = None
+    router_id: IPv4Address | None = None
 
 
 @dataclass(frozen=True)
-class _Object:
-    """A JSON object whose errors say where in the whole they are."""
+class SidNlri:
+    """The NLRI."""
 
-    data: Any
-    path: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.data, dict):
-            raise JsonError(f"{self.path or 'a SID'} is {_shown(self.data)}; it has to be an object")
-
-    def _get(self, key: str) -> Any:
-        if key not in self.data:
-            raise JsonError(f"{self._at(key)} is missing")
-        return self.data[key]
-
-    def _at(self, key: str) -> str:
-        return f"{self.path}.{key}" if self.path else key
-
-    def object(self, key: str) -> _Object:
-        return _Object(self._get(key), self._at(key))
-
-    def objects(self, key: str) -> list[_Object]:
-        value = self._get(key)
-        if not isinstance(value, list):
-            raise JsonError(f"{self._at(key)} is {_shown(value)}; it has to be a list")
-        return [_Object(member, f"{self._at(key)}[{index}]") for index, member in enumerate(value)]
-
-    def number(self, key: str) -> int:
-        value = self._get(key)
-        if type(value) is not int:
-            raise JsonError(f"{self._at(key)} is {_shown(value)}; it has to be a whole number")
-        return value
-
-    def text(self, key: str) -> str:
-        value = self._get(key)
-        if not isinstance(value, str) or not value:
-            raise JsonError(f"{self._at(key)} is {_shown(value)}; it has to be text")
-        return value
-
-    def address(self, key: str) -> IPv6Address:
-        value = self.text(key)
-        try:
-            return IPv6Address(value)
-        except ValueError:
-            raise JsonError(f"{self._at(key)} is {_shown(value)}, which is no IPv6 address") from None
+    local_node: LocalNode
+    sid: SidAddress
+    type: Annotated[int, Meta(ge=SID_NLRI, le=SID_NLRI)] = SID_NLRI
+    protocol_id: Annotated[int, Meta(ge=0, le=255)] = STATIC_CONFIGURATION
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+@dataclass(frozen=True)
+class EndpointBehavior:
+    """TLV 1250. The code point decides; name and flavours are for people."""
+
+    code_point: Annotated[int, Meta(ge=0, le=65535)]
+    algorithm: Annotated[int, Meta(ge=0, le=255)]
+    name: str = ""
+    flavours: str = ""
+
+
+@dataclass(frozen=True)
+class EndX:
+    """TLV 1106, with the interfaces of J."""
+
+    adjacencies: Annotated[tuple[Adjacency, ...], Meta(min_length=1, max_length=256)]
+    weight: Annotated[int, Meta(ge=0, le=255)] = 0
+    set: Annotated[bool, Meta(description="J has several members")] = False
+
+
+@dataclass(frozen=True)
+@message(sparse=True)
+class AdvertisedSid:
+    """A SID in the shape of RFC 9514, with what octets have no place for."""
+
+    nlri: SidNlri
+    endpoint_behavior: EndpointBehavior
+    sid_structure: Structure
+    end_x: EndX | None = None
+    slice_id: SliceId | None = None
+
+
+def advertised(sid: Sid, code_points: CodePoints, node: NodeId | None = None) -> AdvertisedSid:
+    """A SID as it is described in JSON."""
+    return AdvertisedSid(
+        SidNlri(LocalNode(sid.node, node.as_number, node.router_id) if node else LocalNode(sid.node), sid.address),
+        EndpointBehavior(code_points.number(sid.kind, sid.flavours), sid.algorithm, str(sid.kind), str(sid.flavours)),
+        sid.structure,
+        EndX(sid.adjacencies, sid.weight, len(sid.adjacencies) > 1) if sid.adjacencies else None,
+        sid.slice_id,
+    )
+
+
+def described(data: AdvertisedSid, code_points: CodePoints) -> Sid:
+    """The SID that `advertised` described."""
+    behaviour, end_x = data.endpoint_behavior, data.end_x
+    meaning = code_points.meaning(behaviour.code_point)
+    if meaning is None:
+        raise Srv6Error(f"endpoint_behavior.code_point is {behaviour.code_point}, which is not a known behaviour")
+    return Sid(
+        node=data.nlri.local_node.name,
+        address=data.nlri.sid,
+        kind=meaning[0],
+        flavours=meaning[1],
+        adjacencies=end_x.adjacencies if end_x else (),
+        slice_id=data.slice_id,
+        structure=data.sid_structure,
+        algorithm=behaviour.algorithm,
+        weight=end_x.weight if end_x else 0,
+    )
+
+
+@cache
+def codec(code_points: CodePoints) -> Codec:
+    """The codec for messages with SIDs, whose JSON is that of `AdvertisedSid`."""
+    return Codec(
+        {
+            Sid: Adapter(
+                AdvertisedSid, lambda sid: advertised(sid, code_points), lambda data: described(data, code_points)
+            )
+        }
+    )

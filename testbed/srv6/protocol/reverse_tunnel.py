@@ -13,27 +13,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv6Address
+from typing import Annotated
 
 from testbed.frames import ipv6, ipv6_options
 from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import PfcFrame
 from testbed.frames.srh import MOST_SEGMENTS, Srh
 from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.fields import DelayNs, InterfaceName, RouterName, Segments, SliceOrNone
+from testbed.typed_json.meta import Meta, message
 
 NETWORK_CONTROL = 48 << 2
 """DSCP CS6: back-pressure must not wait behind the traffic that it is to stop."""
 
 
+@message(complete=True)
 @dataclass(frozen=True)
 class ReverseTunnel:
     """Where a router sends its PFC frames."""
 
-    router: str  # which generates the frames
-    pauses: str  # the router that the last segment belongs to
-    segments: tuple[IPv6Address, ...]  # in order of travel: an own SID first, an End.X.PFC SID last
-    slice_id: int | None = None
-    interface: str | None = None  # for the first hop; None: the router's own route decides
-    delay_ns: int | None = None  # one way, if it is known
+    router: RouterName  # which generates the frames
+    pauses: Annotated[RouterName, Meta(description="The router that the last segment belongs to")]
+    segments: Annotated[Segments, Meta(min_length=2)]  # an own SID first, an End.X.PFC SID last
+    slice_id: SliceOrNone = None
+    interface: InterfaceName | None = None  # for the first hop; None: the router's own route decides
+    delay_ns: DelayNs | None = None  # one way, if it is known
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.segments) <= MOST_SEGMENTS:

@@ -14,14 +14,16 @@ import enum
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 from types import MappingProxyType
+from typing import Annotated
 
 from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.fields import LARGEST_SLICE, InterfaceName, SidAddress
+from testbed.typed_json.meta import Meta, message
 
 PRIVATE_CODE_POINTS = range(32768, 34816)
 """For private use (RFC 8986, section 10.2)."""
 
 SID_BITS = 128
-LARGEST_SLICE = (1 << 32) - 1
 
 
 class Kind(enum.StrEnum):
@@ -106,19 +108,20 @@ class CodePoints:
         return next((behaviour for behaviour, assigned in _ASSIGNED.items() if assigned == number), None)
 
 
+@message(name="SidStructure", complete=True)
 @dataclass(frozen=True)
 class Structure:
     """How many bits of a SID each part has, from the front; what is left over is zeros."""
 
-    block: int = 32
-    node: int = 16
-    function: int = 16
-    argument: int = 0
+    block: Annotated[int, Meta(name="block_bits")] = 32
+    node: Annotated[int, Meta(name="node_bits")] = 16
+    function: Annotated[int, Meta(name="function_bits")] = 16
+    argument: Annotated[int, Meta(name="argument_bits")] = 0
 
     def __post_init__(self) -> None:
         parts = (self.block, self.node, self.function, self.argument)
         if any(type(bits) is not int or bits < 0 for bits in parts) or sum(parts) > SID_BITS:
-            raise Srv6Error(f"a SID of {'+'.join(map(str, parts))} bits cannot be; the four parts have 128 together")
+            raise Srv6Error(f"a SID of {'+'.join(map(str, parts))} bits is too long; the parts have {SID_BITS} at most")
 
     @property
     def locator_bits(self) -> int:
@@ -158,8 +161,8 @@ class Structure:
 class Adjacency:
     """One member of J: an interface, and the neighbour's address on the other side."""
 
-    interface: str
-    next_hop: IPv6Address
+    interface: InterfaceName
+    next_hop: SidAddress
 
     def __post_init__(self) -> None:
         if self.next_hop.is_link_local or self.next_hop.is_multicast or self.next_hop.is_unspecified:

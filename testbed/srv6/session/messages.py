@@ -1,165 +1,168 @@
-"""What a router's agent and the controller say to each other in a session.
+"""The messages of a session between a router's agent and the controller.
 
-    agent        report     all that it knows of its router, and all that is installed; first of all, and after a change
-                 counters   how often what happened
-                 pause      a queue behind an End.X.PFC SID was stopped, or goes on
-                 tunnel     a reverse tunnel that the router made, or forgot, by itself (scenario 2)
-                 ack, nack  what became of a transaction
+    agent        report     all about its router, and all that is installed; sent first, and after a change
+                 counters   values of counters
+                 pause      a queue behind an End.X.PFC SID was stopped, or resumed
+                 tunnel     a reverse tunnel that the router learned or removed by itself (scenario 2)
+                 ack, nack  the result of a transaction
     controller   install    an item, in place of the one with the same key; with a transaction's number
                  remove     an item
-                 directory  SIDs that routers advertise, to those that learn from them (decision 0145)
+                 directory  SIDs that routers advertise, for routers that learn tunnels (decision 0145)
 
-Items are in `items`, SIDs in the form of `advertisement`. A report that cannot be is refused as a whole.
+Each is a dataclass, from which its JSON follows (`testbed.typed_json`); every member has to be there. Items are in
+`items`, SIDs in the form of `advertisement`. A report with one invalid member is refused as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
-from typing import Any
+from ipaddress import IPv4Address
+from typing import Annotated, Any
 
-from testbed.srv6.protocol import advertisement
+from testbed.srv6.protocol.advertisement import codec
 from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import LARGEST_SLICE, CodePoints, Sid
-from testbed.srv6.session import intents, items
-from testbed.srv6.session.intents import ADDRESS, INTERFACE, LABEL, LONGEST_DELAY_NS, SLICE
-from testbed.srv6.session.items import (
-    ITEM,
-    TUNNEL,
-    Item,
-    closed,
-    item_as_json,
-    item_from_json,
-    ref,
-    tunnel_as_json,
-    tunnel_from_json,
+from testbed.srv6.protocol.fields import (
+    Affinities,
+    Count,
+    DelayNs,
+    InterfaceName,
+    Label,
+    Priority,
+    Reason,
+    RouterName,
+    SidAddress,
+    SliceId,
+    SliceOrNone,
 )
-from testbed.srv6.session.session import NAME
-from testbed.typed_json.validation import InvalidError, Schema, check
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import CodePoints, Sid
+from testbed.srv6.session.items import Item
+from testbed.typed_json.meta import Meta, message
+from testbed.typed_json.text import InvalidError
 
-_COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": (1 << 64) - 1}
-_FLAG: Schema = {"type": "boolean"}
-# It ends up in terminals.
-_WHY: Schema = {
-    "type": "string",
-    "maxLength": 300,
-    "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$",
-}
-_PRIORITY: Schema = {"type": "integer", "minimum": 0, "maximum": 7}
-_SLICES: Schema = {
-    "type": "array", "items": {"type": "integer", "minimum": 0, "maximum": LARGEST_SLICE}, "maxItems": 1024
-}  # fmt: skip
-
-
-# What is said
+Transaction = Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]
+CounterName = Annotated[str, Meta(pattern="^[A-Za-z0-9_.:/ -]{1,80}$")]
+CounterValues = Annotated[tuple[tuple[CounterName, Count], ...], Meta(pairs=True)]
 
 
 @dataclass(frozen=True, order=True)
 class RouterPort:
     """An interface of a router: one end of a link."""
 
-    router: str
-    interface: str
+    router: RouterName
+    interface: InterfaceName
 
     def __str__(self) -> str:
         return f"{self.router}:{self.interface}"
 
 
+@message(complete=True)
 @dataclass(frozen=True)
 class LinkEnd:
     """A link, as one of its routers sees it."""
 
-    interface: str
+    interface: InterfaceName
     neighbour: RouterPort
-    delay_ns: int  # measured, from here to there
+    delay_ns: DelayNs  # measured, from here to there
     up: bool = True
     pfc: bool = False  # this router can pause what it sends here
-    slices: frozenset[int] = frozenset()
-    affinity: frozenset[str] = frozenset()
+    slices: Annotated[frozenset[SliceId], Meta(max_length=1024)] = frozenset()
+    affinity: Affinities = frozenset()
 
 
+@message(complete=True)
 @dataclass(frozen=True)
 class SliceInfo:
     """A slice as it is set up on a router."""
 
-    id: int
-    name: str
-    priorities: frozenset[int] = frozenset()  # with queues of their own
-    rate_bps: int = 0  # what it has of a link; 0: not said
+    id: SliceId
+    name: Label
+    priorities: Annotated[frozenset[Priority], Meta(max_length=8)] = frozenset()  # with queues of their own
+    rate_bps: Count = 0  # its share of a link; 0: not stated
 
 
+@message(tag="report", complete=True)
 @dataclass(frozen=True)
 class Report:
     """All that an agent knows of its router."""
 
-    node: str
-    sids: tuple[Sid, ...] = ()
-    links: tuple[LinkEnd, ...] = ()
-    slices: tuple[SliceInfo, ...] = ()
-    installed: tuple[Item, ...] = ()
-    counters: tuple[tuple[str, int], ...] = ()
-    router_id: IPv4Address | None = None  # by which BGP-LS would know it
+    node: RouterName
+    sids: Annotated[tuple[Sid, ...], Meta(max_length=4096)] = ()
+    links: Annotated[tuple[LinkEnd, ...], Meta(max_length=1024)] = ()
+    slices: Annotated[tuple[SliceInfo, ...], Meta(max_length=1024)] = ()
+    installed: Annotated[tuple[Item, ...], Meta(max_length=16384)] = ()
+    counters: CounterValues = ()
+    router_id: Annotated[IPv4Address | None, Meta(examples=("10.0.0.1",))] = None  # by which BGP-LS would know it
 
 
+@message(tag="counters", complete=True)
 @dataclass(frozen=True)
 class Counters:
-    counters: tuple[tuple[str, int], ...]
+    """The counters of a router."""
+
+    counters: CounterValues
 
 
+@message(tag="pause", complete=True)
 @dataclass(frozen=True)
 class Pause:
     """A queue at an interface of J."""
 
-    sid: IPv6Address
-    interface: str
-    priority: int
-    slice_id: int | None
+    sid: SidAddress
+    interface: InterfaceName
+    priority: Priority
+    slice_id: SliceOrNone
     stopped: bool
 
 
+@message(tag="tunnel", complete=True)
 @dataclass(frozen=True)
 class OwnTunnel:
     """A reverse tunnel that a router made or forgot by itself."""
 
     tunnel: ReverseTunnel
     there: bool
-    why: str
+    why: Reason
 
 
+@message(tag="ack", complete=True)
 @dataclass(frozen=True)
 class Ack:
-    transaction: int
+    transaction: Transaction
 
 
+@message(tag="nack", complete=True)
 @dataclass(frozen=True)
 class Nack:
-    transaction: int
-    why: str
+    transaction: Transaction
+    why: Reason
 
 
+@message(tag="install", complete=True)
 @dataclass(frozen=True)
 class Install:
-    transaction: int
+    transaction: Transaction
     item: Item
 
 
+@message(tag="remove", complete=True)
 @dataclass(frozen=True)
 class Remove:
-    transaction: int
+    transaction: Transaction
     item: Item
 
 
 FromAgent = Report | Counters | Pause | OwnTunnel | Ack | Nack
 
 
+@message(tag="directory", complete=True)
 @dataclass(frozen=True)
 class Directory:
     """What is new of the SIDs of all routers, since the last one in this session."""
 
-    sids: tuple[Sid, ...]
-    gone: tuple[IPv6Address, ...] = ()
+    sids: Annotated[tuple[Sid, ...], Meta(max_length=1 << 16)]
+    gone: Annotated[tuple[SidAddress, ...], Meta(max_length=1 << 16)] = ()
     is_whole: bool = False  # there are these and no others
 
 
@@ -168,219 +171,49 @@ FromController = Command | Directory
 Message = FromAgent | FromController
 
 
-# Schemas
-
-
-def _message(kind: str, **properties: Any) -> Schema:
-    return closed({"type": {"type": "string", "const": kind}, **properties})
-
-
-_COUNTERS: Schema = {
-    "type": "object", "propertyNames": {"type": "string", "pattern": "^[A-Za-z0-9_.:/ -]{1,80}$"},
-    "additionalProperties": _COUNT,
-}  # fmt: skip
-_DEFINITIONS: dict[str, Schema] = items.SCHEMAS | {
-    "Link": closed(
-        {
-            "interface": INTERFACE,
-            "neighbour": closed({"router": NAME, "interface": INTERFACE}),
-            "delay_ns": {"type": "integer", "minimum": 0, "maximum": LONGEST_DELAY_NS},
-            "up": _FLAG,
-            "pfc": _FLAG,
-            "slices": _SLICES,
-            "affinity": {"type": "array", "items": LABEL, "maxItems": 32},
-        }
-    ),
-    "Slice": closed(
-        {
-            "id": {"type": "integer", "minimum": 0, "maximum": LARGEST_SLICE},
-            "name": LABEL,
-            "priorities": {"type": "array", "items": _PRIORITY, "maxItems": 8},
-            "rate_bps": _COUNT,
-        }
-    ),
-}
-
-_TRANSACTION: Schema = {"type": "integer", "minimum": 1, "maximum": (1 << 53) - 1}
-_FROM_AGENT: Schema = {
-    "discriminator": {"propertyName": "type"},
-    "oneOf": [
-        _message(
-            "report",
-            node=NAME,
-            sids={"type": "array", "items": {"type": "object"}, "maxItems": 4096},
-            links={"type": "array", "items": ref("Link"), "maxItems": 1024},
-            slices={"type": "array", "items": ref("Slice"), "maxItems": 1024},
-            installed={"type": "array", "items": ITEM, "maxItems": 16384},
-            counters=_COUNTERS,
-            router_id={"type": ["string", "null"], "format": "ipv4", "examples": ["10.0.0.1"]},
-        ),
-        _message("counters", counters=_COUNTERS),
-        _message("pause", sid=ADDRESS, interface=INTERFACE, priority=_PRIORITY, slice=SLICE, stopped=_FLAG),
-        _message("tunnel", tunnel=closed(TUNNEL), there=_FLAG, why=_WHY),
-        _message("ack", transaction=_TRANSACTION),
-        _message("nack", transaction=_TRANSACTION, why=_WHY),
-    ],
-}
-_FROM_CONTROLLER: Schema = {
-    "discriminator": {"propertyName": "type"},
-    "oneOf": [
-        _message("install", transaction=_TRANSACTION, item=ITEM),
-        _message("remove", transaction=_TRANSACTION, item=ITEM),
-        _message(
-            "directory",
-            sids={"type": "array", "items": {"type": "object"}, "maxItems": 1 << 16},
-            gone={"type": "array", "items": ADDRESS, "maxItems": 1 << 16},
-            is_whole=_FLAG,
-        ),
-    ],
-}
-
-
-# Reading
-
-
 def from_agent(data: object, code_points: CodePoints = CodePoints()) -> FromAgent:
-    """InvalidError if it is no message of an agent."""
-    check(data, _FROM_AGENT, _DEFINITIONS)
-    assert isinstance(data, dict)
-    try:
-        match data["type"]:
-            case "report":
-                return _report(data, code_points)
-            case "counters":
-                return Counters(tuple(sorted(data["counters"].items())))
-            case "pause":
-                sid = IPv6Address(data["sid"])
-                return Pause(sid, data["interface"], data["priority"], data["slice"], data["stopped"])
-            case "tunnel":
-                return OwnTunnel(tunnel_from_json(data["tunnel"]), data["there"], data["why"])
-            case "ack":
-                return Ack(data["transaction"])
-            case _:
-                return Nack(data["transaction"], data["why"])
-    except Srv6Error as error:
-        raise InvalidError(data["type"], "what cannot be", str(error)) from None
+    """A message of an agent; InvalidError if it is none."""
+    found: FromAgent = _decode(FromAgent, data, code_points)
+    if isinstance(found, Report):
+        _check_report(found)
+    return found
 
 
 def from_controller(data: object, code_points: CodePoints = CodePoints()) -> FromController:
-    """InvalidError if it is no message of a controller."""
-    check(data, _FROM_CONTROLLER, _DEFINITIONS)
-    assert isinstance(data, dict)
-    if data["type"] == "directory":
-        return Directory(_sids(data["sids"], code_points), intents.addresses(data["gone"]), data["is_whole"])
-    try:
-        item = item_from_json(data["item"])
-    except Srv6Error as error:
-        raise InvalidError("item", data["item"], str(error)) from None
-    return (Install if data["type"] == "install" else Remove)(data["transaction"], item)
-
-
-def _report(data: Mapping[str, Any], code_points: CodePoints) -> Report:
-    node = data["node"]
-    sids = _sids(data["sids"], code_points)
-    for index, sid in enumerate(sids):
-        if sid.node != node:
-            raise InvalidError(f"sids[{index}]", sid.node, f"{node} can report its own SIDs only")
-    links = tuple(_link(entry) for entry in data["links"])
-    installed = tuple(map(item_from_json, data["installed"]))
-    for index, item in enumerate(installed):
-        if item.node != node:
-            raise InvalidError(f"installed[{index}]", str(item), f"{node} can report what is on itself only")
-    slices = tuple(
-        SliceInfo(entry["id"], entry["name"], frozenset(entry["priorities"]), entry["rate_bps"])
-        for entry in data["slices"]
-    )
-    for what, keys in (
-        ("sids", [str(sid.address) for sid in sids]),
-        ("links", [link.interface for link in links]),
-        ("slices", [str(info.id) for info in slices]),
-        ("installed", [item.identity for item in installed]),
-    ):
-        seen = set[object]()
-        for index, key in enumerate(keys):
-            if key in seen:
-                raise InvalidError(f"{what}[{index}]", data[what][index], "it is there already; report it once")
-            seen.add(key)
-    counters, router_id = tuple(sorted(data["counters"].items())), data["router_id"]
-    return Report(node, sids, links, slices, installed, counters, None if router_id is None else IPv4Address(router_id))
-
-
-def _sids(data: list[Any], code_points: CodePoints) -> tuple[Sid, ...]:
-    sids = []
-    for index, entry in enumerate(data):
-        try:
-            sids.append(advertisement.from_json(entry, code_points))
-        except advertisement.JsonError as error:
-            raise InvalidError(f"sids[{index}]", entry, str(error)) from None
-        check(sids[-1].node, NAME, field=f"sids[{index}].nlri.local_node.name")
-    return tuple(sids)
-
-
-def _link(data: Mapping[str, Any]) -> LinkEnd:
-    neighbour = RouterPort(data["neighbour"]["router"], data["neighbour"]["interface"])
-    slices, affinity = frozenset(data["slices"]), frozenset(data["affinity"])
-    return LinkEnd(data["interface"], neighbour, data["delay_ns"], data["up"], data["pfc"], slices, affinity)
-
-
-# Writing
+    """A message of a controller; InvalidError if it is none."""
+    found: FromController = _decode(FromController, data, code_points)
+    return found
 
 
 def as_json(message: Message, code_points: CodePoints = CodePoints()) -> dict[str, Any]:
-    match message:
-        case Report():
-            return {
-                "type": "report",
-                "node": message.node,
-                "sids": [advertisement.to_json(sid, code_points) for sid in message.sids],
-                "links": [_link_as_json(link) for link in message.links],
-                "slices": [slice_as_json(info) for info in message.slices],
-                "installed": [item_as_json(item) for item in message.installed],
-                "counters": dict(message.counters),
-                "router_id": None if message.router_id is None else str(message.router_id),
-            }
-        case Counters():
-            return {"type": "counters", "counters": dict(message.counters)}
-        case Pause():
-            return {"type": "pause", **pause_as_json(message)}
-        case OwnTunnel():
-            tunnel = tunnel_as_json(message.tunnel)
-            return {"type": "tunnel", "tunnel": tunnel, "there": message.there, "why": message.why}
-        case Ack():
-            return {"type": "ack", "transaction": message.transaction}
-        case Nack():
-            return {"type": "nack", "transaction": message.transaction, "why": message.why}
-        case Directory():
-            sids = [advertisement.to_json(sid, code_points) for sid in message.sids]
-            gone = list(map(str, message.gone))
-            return {"type": "directory", "sids": sids, "gone": gone, "is_whole": message.is_whole}
-        case Install() | Remove():
-            kind = "install" if isinstance(message, Install) else "remove"
-            return {"type": kind, "transaction": message.transaction, "item": item_as_json(message.item)}
+    encoded: dict[str, Any] = codec(code_points).encode(message)
+    return encoded
 
 
-def pause_as_json(pause: Pause) -> dict[str, Any]:
-    return {
-        "sid": str(pause.sid),
-        "interface": pause.interface,
-        "priority": pause.priority,
-        "slice": pause.slice_id,
-        "stopped": pause.stopped,
+def _decode(hint: Any, data: object, code_points: CodePoints) -> Any:
+    try:
+        return codec(code_points).decode(hint, data)
+    except Srv6Error as error:
+        raise InvalidError("", "contradictory", str(error)) from None
+
+
+def _check_report(report: Report) -> None:
+    """InvalidError if a router reports about another one, or a thing twice."""
+    for index, sid in enumerate(report.sids):
+        if sid.node != report.node:
+            raise InvalidError(f"sids[{index}]", sid.node, f"{report.node} can report its own SIDs only")
+    for index, item in enumerate(report.installed):
+        if item.node != report.node:
+            raise InvalidError(f"installed[{index}]", str(item), f"{report.node} can report its own items only")
+    keys: dict[str, Sequence[object]] = {
+        "sids": [sid.address for sid in report.sids],
+        "links": [link.interface for link in report.links],
+        "slices": [info.id for info in report.slices],
+        "installed": [item.identity for item in report.installed],
     }
-
-
-def slice_as_json(info: SliceInfo) -> dict[str, Any]:
-    priorities = sorted(info.priorities)
-    return {"id": info.id, "name": info.name, "priorities": priorities, "rate_bps": info.rate_bps}
-
-
-def _link_as_json(link: LinkEnd) -> dict[str, Any]:
-    return {
-        "interface": link.interface,
-        "neighbour": {"router": link.neighbour.router, "interface": link.neighbour.interface},
-        "delay_ns": link.delay_ns,
-        "up": link.up,
-        "pfc": link.pfc,
-        "slices": sorted(link.slices),
-        "affinity": sorted(link.affinity),
-    }
+    for what, those in keys.items():
+        seen = set[object]()
+        for index, key in enumerate(those):
+            if key in seen:
+                raise InvalidError(f"{what}[{index}]", str(key), "repeated; report it once")
+            seen.add(key)

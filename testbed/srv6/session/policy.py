@@ -4,49 +4,58 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv6Address
+from typing import Annotated
 
 from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.fields import Affinities, Colour, DelayNs, Label, RouterName, Segments
+from testbed.typed_json.meta import Meta, message
 
 DEFAULT_PREFERENCE = 100
 """RFC 9256, section 2.7."""
+Rank = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
+Preference = Annotated[Rank, Meta(description="The valid candidate with the highest preference is used")]
 
 
+@message(name="ExplicitCandidate", tag="explicit")
 @dataclass(frozen=True)
 class Explicit:
     """A path as a list of SIDs in order of travel. The policy's service is added if the list has none."""
 
-    segments: tuple[IPv6Address, ...]
-    preference: int = DEFAULT_PREFERENCE
-    discriminator: int = 0
-    name: str = "explicit"
-    literal: bool = False  # take it even if it loses traffic or turns it back
+    segments: Annotated[Segments, Meta(min_length=1)]
+    preference: Preference = DEFAULT_PREFERENCE
+    discriminator: Rank = 0
+    name: Label = "explicit"
+    literal: Annotated[bool, Meta(description="Use it even if it loses traffic or turns it back")] = False
 
 
+@message(name="DynamicCandidate", tag="dynamic")
 @dataclass(frozen=True)
 class Dynamic:
     """The path with the least delay under constraints. The policy's slice is one of them."""
 
-    preference: int = DEFAULT_PREFERENCE
-    discriminator: int = 0
-    name: str = "dynamic"
-    pfc_ends: bool = False  # the headend can pause the first link, and the endpoint is PFC-capable
-    pfc_every_hop: bool = False  # and so can every router pause its link
-    include_any: frozenset[str] = frozenset()
-    include_all: frozenset[str] = frozenset()
-    exclude_any: frozenset[str] = frozenset()
-    max_delay_ns: int | None = None
+    preference: Preference = DEFAULT_PREFERENCE
+    discriminator: Rank = 0
+    name: Label = "dynamic"
+    pfc_ends: Annotated[
+        bool, Meta(description="The headend can pause the first link, and the endpoint is PFC-capable")
+    ] = False
+    pfc_every_hop: Annotated[bool, Meta(description="Every router on the path can pause its link too")] = False
+    include_any: Affinities = frozenset()
+    include_all: Affinities = frozenset()
+    exclude_any: Affinities = frozenset()
+    max_delay_ns: DelayNs | None = None
 
 
-Candidate = Explicit | Dynamic
+Candidate = Dynamic | Explicit
 
 
 @dataclass(frozen=True)
 class Key:
     """What makes a policy this policy (RFC 9256, section 2.1)."""
 
-    headend: str
-    colour: int
-    endpoint: str
+    headend: RouterName
+    colour: Colour
+    endpoint: RouterName
 
     def __str__(self) -> str:
         return f"{self.headend} to {self.endpoint}, colour {self.colour}"

@@ -15,6 +15,7 @@ from dataclasses import replace
 from ipaddress import IPv6Address
 
 from testbed.srv6.protocol.sid import CodePoints, Sid
+from testbed.srv6.session.hello import Role
 from testbed.srv6.session.items import Item, ItemKey
 from testbed.srv6.session.messages import (
     Ack,
@@ -30,8 +31,8 @@ from testbed.srv6.session.messages import (
     as_json,
     from_controller,
 )
-from testbed.srv6.session.session import End, Ended, Opened, Received, Role, Session, SessionSettings
-from testbed.typed_json.validation import InvalidError
+from testbed.srv6.session.session import End, Ended, Opened, Received, Session, SessionSettings
+from testbed.typed_json.text import InvalidError
 
 RECONNECT_NS = 500_000_000
 """How long an agent waits before it connects again."""

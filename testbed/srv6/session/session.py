@@ -1,34 +1,32 @@
-"""The session between a router's agent and the controller: who is there, is it really them, and are they still there.
+"""The session between a router's agent and the controller: authentication, integrity and liveness.
 
 Sans-I/O: octets and `now_ns` in; octets, events and the next deadline out. Both roles are one class. What messages mean
-is in `messages`; here they are objects that go through.
+is in `messages`; here they are JSON objects that pass through.
 
     frame      length (4 octets), then as many octets: first a hello, and from then on secured frames
     hello      JSON: protocol, versions, role, name, nonce (32 octets, as hexadecimal)
     secured    sequence (8 octets), MAC (32 octets), message (JSON)
 
 Both sides send a hello at once. The version is the highest that both have. The agent's name is that of the key: each
-router shares one of its own with the controller. Then each direction has a key of its own:
-HMAC-SHA-256, with the shared key, over the direction's name and both hellos, the agent's first. The MAC of a frame is
-HMAC-SHA-256 with that over its sequence number and message. So the shared key is never sent; a frame of another session
-or direction, or one that was changed, repeated, left out or moved, does not fit; and hellos cannot be changed either.
+router shares one of its own with the controller. Each direction has a key derived from that and both hellos (`hello`).
+The MAC of a frame is HMAC-SHA-256 with that key over its sequence number and message. The shared key is never sent; a
+frame of another session or direction, or one that was changed, repeated, left out or reordered, does not authenticate.
 The first secured frame of each side, which is sent as soon as the hellos are there, proves that it has the key; the
 session is open when the peer's has come. Messages are authentic and in order, and not secret: whoever sees the line can
 read them.
 
-A peer that sends something else ends the session, with a reason that is counted. It is told the reason if it can be: by
-a secured message, or, before that, by a refusal in the clear, which is believed only as an end. Each side sends a
-keepalive when it has been silent for a time, and gives up a peer that has been silent for longer. A hello is short, so
-a stranger cannot fill memory, and has to come in time; so is all that follows until the peer has proved that it has the
-key.
+Anything else ends the session, with a reason that is counted. The reason is sent to the peer: in a secured message, or,
+before the session is open, in a refusal in the clear, which the peer takes as the end and nothing more. Each side sends
+a keepalive when it has sent nothing for a time, and ends the session when the peer has sent nothing for a longer time.
+Hellos, and all frames until the peer has proved that it has the key, are limited in length and in time, so an
+unauthenticated peer cannot fill memory.
 
-The caller gives the nonce, since nothing here is random: fresh, unpredictable octets for every session.
+The caller supplies the nonce: fresh, unpredictable octets for every session.
 """
 
 from __future__ import annotations
 
 import enum
-import hashlib
 import hmac
 import json
 import struct
@@ -39,34 +37,21 @@ from typing import Any, NoReturn
 
 from testbed.errors import XoffError
 from testbed.srv6.protocol.domain import Srv6Error
-from testbed.typed_json.validation import InvalidError, Schema, check, read
+from testbed.srv6.protocol.fields import RouterName
+from testbed.srv6.session.hello import (
+    HASH,
+    LENGTH,
+    NONCE_OCTETS,
+    PROTOCOL,
+    SHORTEST_KEY,
+    VERSIONS,
+    Hello,
+    Role,
+    direction_keys,
+)
+from testbed.typed_json.codec import CODEC
+from testbed.typed_json.text import InvalidError, read
 
-PROTOCOL = "xoff-srv6"
-VERSIONS = (1,)
-"""Newest first."""
-NONCE_OCTETS = 32
-SHORTEST_KEY = 16
-
-NAME: Schema = {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_.-]{0,62}$", "examples": ["R1"]}
-_HELLO: Schema = {
-    "type": "object",
-    "properties": {
-        "protocol": {"type": "string", "const": PROTOCOL},
-        "versions": {
-            "type": "array",
-            "items": {"type": "integer", "minimum": 1, "maximum": 255},
-            "minItems": 1,
-            "maxItems": 16,
-        },
-        "role": {"type": "string", "enum": ["agent", "controller"]},
-        "name": NAME,
-        "nonce": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * NONCE_OCTETS}}}$"},
-    },
-    "required": ["protocol", "versions", "role", "name", "nonce"],
-    "additionalProperties": True,  # a later version may say more about itself
-}
-
-_LENGTH = struct.Struct("!I")
 _SEQUENCE = struct.Struct("!Q")
 _MAC_OCTETS = 32
 _SECURED_HEAD = _SEQUENCE.size + _MAC_OCTETS
@@ -74,18 +59,7 @@ _LONGEST_HELLO = 1024
 """Until a peer has proved that it has the key nothing longer is taken from it, whatever the frame is."""
 _LONGEST_TEXT = 300
 
-_hash = hashlib.sha256().name
-
 _KEEPALIVE, _BYE = "keepalive", "bye"
-
-
-class Role(enum.StrEnum):
-    AGENT = "agent"
-    CONTROLLER = "controller"
-
-    @property
-    def peer(self) -> Role:
-        return Role.CONTROLLER if self is Role.AGENT else Role.AGENT
 
 
 class End(enum.StrEnum):
@@ -93,7 +67,7 @@ class End(enum.StrEnum):
 
     CLOSED = "closed"  # by us
     BYE = "bye"  # by the peer, in order
-    REFUSED = "refused"  # the peer says that it does not want us
+    REFUSED = "refused"  # by the peer, before the session was open
     DISCONNECTED = "disconnected"  # the connection is gone
     TIMEOUT = "timeout"  # the peer is silent
     TOO_LONG = "too_long"
@@ -102,14 +76,14 @@ class End(enum.StrEnum):
     NO_VERSION = "no_version"  # that both have
     WRONG_ROLE = "wrong_role"
     REFLECTED = "reflected"  # our own hello comes back
-    UNKNOWN = "unknown"  # there is no key for a peer of this name
+    UNKNOWN = "unknown"  # no key is configured for a peer of this name
     NOT_AUTHENTIC = "not_authentic"
     SEQUENCE = "sequence"  # authentic, but repeated, left out or moved
-    MALFORMED = "malformed"  # authentic, and no message
+    MALFORMED = "malformed"  # authentic, and not a valid message
     REPLACED = "replaced"  # the same peer has a newer session
-    CROWDED = "crowded"  # it had not shown who it is when others came
+    CROWDED = "crowded"  # not authenticated when others connected
     REMOVED = "removed"  # an operator has removed the peer, or its key
-    DEFECT = "defect"  # of this program, met by what the peer sent
+    DEFECT = "defect"  # of this program, triggered by what the peer sent
 
 
 class SessionError(XoffError):
@@ -118,7 +92,7 @@ class SessionError(XoffError):
 
 @dataclass(frozen=True)
 class Opened:
-    """The peer is who it says."""
+    """The peer is authenticated."""
 
     peer: str
     version: int
@@ -131,7 +105,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Ended:
-    """Nothing comes after this; what `data_to_send` still has should be sent before the connection is closed."""
+    """The last event; what `data_to_send` still has should be sent before the connection is closed."""
 
     reason: End
     text: str
@@ -153,17 +127,12 @@ class SessionSettings:
         for name in ("keepalive_ns", "timeout_ns", "hello_ns", "longest_message"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
-                raise Srv6Error(f"{name} is {value!r}; it is a whole number above 0")
+                raise Srv6Error(f"{name} is {value!r}; it must be an integer above 0")
         if self.timeout_ns < 2 * self.keepalive_ns:
             raise Srv6Error(
-                f"a timeout of {self.timeout_ns} ns gives up a peer that sends every {self.keepalive_ns} ns when one "
-                "keepalive is late; make it at least twice that"
+                f"a timeout of {self.timeout_ns} ns ends a session when one keepalive is late, of one every "
+                f"{self.keepalive_ns} ns; make it at least twice that"
             )
-
-
-def router_key(key: bytes, router: str, issue: int = 1) -> bytes:
-    """A router's own key, made of the controller's; another issue is another key. It is text, for a key file."""
-    return hmac.digest(key, f"xoff-srv6 router {issue} {router}".encode(), _hash).hex().encode()
 
 
 class Session:
@@ -180,12 +149,12 @@ class Session:
         settings: SessionSettings = SessionSettings(),
         versions: tuple[int, ...] = VERSIONS,
     ) -> None:
-        """`key` is shared with the peer, or gives the key for the name that the peer states; None: there is none."""
-        check(name, NAME, field="name")
+        """`key` is shared with the peer, or returns the key for the name in the peer's hello; None: no such peer."""
+        CODEC.decode(RouterName, name, "name")
         if isinstance(key, bytes) and len(key) < SHORTEST_KEY:
-            raise Srv6Error(f"the shared key has {len(key)} octets; give it at least {SHORTEST_KEY}")
+            raise Srv6Error(f"the shared key has {len(key)} octets; it needs at least {SHORTEST_KEY}")
         if len(nonce) != NONCE_OCTETS:
-            raise Srv6Error(f"the nonce has {len(nonce)} octets; it has {NONCE_OCTETS}, fresh ones for each session")
+            raise Srv6Error(f"the nonce has {len(nonce)} octets; it must be {NONCE_OCTETS} fresh ones for each session")
         self.role = role
         self.name = name
         self.peer: str | None = None
@@ -200,18 +169,16 @@ class Session:
         self._outbox = bytearray()
         self._keys: dict[Role, bytes] | None = None  # by the sender
         self._sent, self._received = 0, 0  # secured frames
-        self._heard_ns = self._spoke_ns = self._begun_ns = now_ns
-        self._hello = json.dumps(
-            {"protocol": PROTOCOL, "versions": list(versions), "role": role, "name": name, "nonce": nonce.hex()}
-        ).encode()
+        self._received_ns = self._sent_ns = self._started_ns = now_ns
+        self._hello = Hello(PROTOCOL, versions, role, name, nonce.hex()).encode()
         self._put(self._hello)
 
-    # The caller's side
+    # For the caller
 
     def receive(self, data: bytes, now_ns: int, most_frames: int | None = None) -> list[Event]:
-        """Octets have come. After an end they are dropped.
+        """Process received octets. After the end they are dropped.
 
-        With `most_frames` the rest is left for the next call, which may be without octets; see `has_more`.
+        With `most_frames` the rest is left for the next call, which may have no octets; see `has_more`.
         """
         events: list[Event] = []
         if self.end is not None:
@@ -220,7 +187,7 @@ class Session:
         left = most_frames
         try:
             while left != 0 and (frame := self._next_frame()) is not None:
-                self._heard_ns = now_ns
+                self._received_ns = now_ns
                 self._take(frame, now_ns, events)
                 left = None if left is None else left - 1
         except _Broken as broken:
@@ -230,31 +197,32 @@ class Session:
     @property
     def has_more(self) -> bool:
         """Whether a whole frame waits to be read."""
-        there = len(self._inbox) - _LENGTH.size
-        return there >= 0 and there >= _LENGTH.unpack_from(self._inbox)[0]
+        there = len(self._inbox) - LENGTH.size
+        return there >= 0 and there >= LENGTH.unpack_from(self._inbox)[0]
 
     def send(self, message: Mapping[str, Any], now_ns: int) -> None:
-        """Put a message on its way; only in an open session."""
+        """Queue a message; only in an open session."""
         if not self.is_open:
-            raise SessionError(f"the session of {self.name} with {self.peer or 'nobody yet'} is not open")
+            raise SessionError(f"the session of {self.name} with {self.peer or 'an unknown peer'} is not open")
         octets = json.dumps(message, separators=(",", ":")).encode()
         if len(octets) > self._settings.longest_message:
             raise SessionError(
-                f"a message of {len(octets)} octets to {self.peer} is too long; {self._settings.longest_message} may be"
+                f"a message of {len(octets)} octets to {self.peer} is too long; "
+                f"at most {self._settings.longest_message}"
             )
         self._secure(octets, now_ns)
         self.counters["sent"] += 1
 
     def poll(self, now_ns: int) -> list[Event]:
-        """Do what is due by now: give up a silent peer, or send a keepalive."""
+        """Do what is due by now: end the session of a silent peer, or send a keepalive."""
         if self.end is not None:
             return []
-        if not self.is_open and now_ns >= self._begun_ns + self._settings.hello_ns:
-            return [self._finish(End.TIMEOUT, "the peer has not shown in time who it is", now_ns)]
-        if self.is_open and now_ns >= self._heard_ns + self._settings.timeout_ns:
-            silent_ms = (now_ns - self._heard_ns) // 1_000_000
+        if not self.is_open and now_ns >= self._started_ns + self._settings.hello_ns:
+            return [self._finish(End.TIMEOUT, "the peer did not authenticate in time", now_ns)]
+        if self.is_open and now_ns >= self._received_ns + self._settings.timeout_ns:
+            silent_ms = (now_ns - self._received_ns) // 1_000_000
             return [self._finish(End.TIMEOUT, f"{self.peer} has been silent for {silent_ms} ms", now_ns)]
-        if self.is_open and now_ns >= self._spoke_ns + self._settings.keepalive_ns:
+        if self.is_open and now_ns >= self._sent_ns + self._settings.keepalive_ns:
             self._secure(json.dumps({"type": _KEEPALIVE}).encode(), now_ns)
             self.counters["keepalives_sent"] += 1
         return []
@@ -265,8 +233,8 @@ class Session:
         if self.end is not None:
             return None
         if not self.is_open:
-            return self._begun_ns + self._settings.hello_ns
-        return min(self._heard_ns + self._settings.timeout_ns, self._spoke_ns + self._settings.keepalive_ns)
+            return self._started_ns + self._settings.hello_ns
+        return min(self._received_ns + self._settings.timeout_ns, self._sent_ns + self._settings.keepalive_ns)
 
     def data_to_send(self) -> bytes:
         """The octets for the connection since the last call."""
@@ -275,7 +243,7 @@ class Session:
         return data
 
     def close(self, text: str, now_ns: int, reason: End = End.CLOSED) -> list[Event]:
-        """End the session; the peer is told why. Also for messages that the caller finds malformed."""
+        """End the session and send the reason to the peer. Also for messages that the caller finds malformed."""
         return [] if self.end is not None else [self._finish(reason, text, now_ns)]
 
     def disconnected(self, now_ns: int) -> list[Event]:
@@ -285,30 +253,30 @@ class Session:
     # Frames
 
     def _next_frame(self) -> bytes | None:
-        if len(self._inbox) < _LENGTH.size:
+        if len(self._inbox) < LENGTH.size:
             return None
-        (length,) = _LENGTH.unpack_from(self._inbox)
+        (length,) = LENGTH.unpack_from(self._inbox)
         longest = _LONGEST_HELLO if not self.is_open else _SECURED_HEAD + self._settings.longest_message
         if length > longest:
-            _break(End.TOO_LONG, f"a frame of {length} octets is announced; {longest} may be")
-        if len(self._inbox) < _LENGTH.size + length:
+            _break(End.TOO_LONG, f"a frame of {length} octets is too long; at most {longest}")
+        if len(self._inbox) < LENGTH.size + length:
             return None
-        frame = bytes(self._inbox[_LENGTH.size : _LENGTH.size + length])
-        del self._inbox[: _LENGTH.size + length]
+        frame = bytes(self._inbox[LENGTH.size : LENGTH.size + length])
+        del self._inbox[: LENGTH.size + length]
         return frame
 
     def _take(self, frame: bytes, now_ns: int, events: list[Event]) -> None:
         if self._keys is None:
             self._take_hello(frame, now_ns)
             return
-        message = self._opened(frame)
+        message = self._authenticated(frame)
         if not self.is_open:
             self.is_open = True
             assert self.peer is not None and self.version is not None
             events.append(Opened(self.peer, self.version))
         kind = message.get("type")
         if kind == _BYE:
-            text = _plain(message.get("text"))
+            text = _printable(message.get("text"))
             _break(End.BYE, f"{self.peer} ends the session: {text}")
         if kind == _KEEPALIVE:
             self.counters["keepalives_received"] += 1
@@ -318,35 +286,31 @@ class Session:
 
     def _take_hello(self, frame: bytes, now_ns: int) -> None:
         try:
-            said = read(frame)
-            if isinstance(said, dict) and said.get("type") == End.REFUSED:
-                _break(End.REFUSED, f"the peer refuses: {_plain(said.get('text'))}")
-            check(said, _HELLO)
+            content = read(frame)
+            if isinstance(content, dict) and content.get("type") == End.REFUSED:
+                _break(End.REFUSED, f"the peer refuses: {_printable(content.get('text'))}")
+            hello: Hello = CODEC.decode(Hello, content)
         except InvalidError as error:
-            _break(End.BAD_HELLO, f"the hello cannot be read: {error}")
-        if said["role"] != self.role.peer:
-            same = frame == self._hello
-            _break(
-                End.REFLECTED if same else End.WRONG_ROLE,
-                "our own hello came back" if same else f"{said['name']} is {said['role']} like us",
-            )
-        common = [version for version in self._versions if version in said["versions"]]
+            _break(End.BAD_HELLO, f"invalid hello: {error}")
+        if hello.role is not self.role.peer:
+            if frame == self._hello:
+                _break(End.REFLECTED, "our own hello came back")
+            _break(End.WRONG_ROLE, f"{hello.name} has the role {hello.role}, as this side has")
+        common = [version for version in self._versions if version in hello.versions]
         if not common:
             _break(
                 End.NO_VERSION,
-                f"{said['name']} speaks version {', '.join(map(str, said['versions']))} and we "
+                f"{hello.name} has version {', '.join(map(str, hello.versions))}, this side "
                 f"{', '.join(map(str, self._versions))}; update the older side",
             )
-        key = self._key_for if isinstance(self._key_for, bytes) else self._key_for(said["name"])
+        key = self._key_for if isinstance(self._key_for, bytes) else self._key_for(hello.name)
         if key is None:
-            _break(End.UNKNOWN, f"no router {said['name']} is configured here")
-        self.peer, self.version = said["name"], max(common)
-        hellos = {self.role: self._hello, self.role.peer: frame}
-        transcript = b"".join(_LENGTH.pack(len(hellos[role])) + hellos[role] for role in Role)
-        self._keys = {role: hmac.digest(key, f"{role}:".encode() + transcript, _hash) for role in Role}
+            _break(End.UNKNOWN, f"no router {hello.name} is configured here")
+        self.peer, self.version = hello.name, max(common)
+        self._keys = direction_keys(key, {self.role: self._hello, self.role.peer: frame})
         self._secure(json.dumps({"type": _KEEPALIVE}).encode(), now_ns)
 
-    def _opened(self, frame: bytes) -> dict[str, Any]:
+    def _authenticated(self, frame: bytes) -> dict[str, Any]:
         """The message of a secured frame."""
         assert self._keys is not None
         if len(frame) < _SECURED_HEAD:
@@ -355,32 +319,35 @@ class Session:
                 _break(End.REFUSED, f"{self.peer} refuses: {refused}")
             _break(End.TOO_SHORT, f"a frame of {len(frame)} octets has no room for its MAC")
         head, mac, octets = frame[:8], frame[8:_SECURED_HEAD], frame[_SECURED_HEAD:]
-        if not hmac.compare_digest(mac, hmac.digest(self._keys[self.role.peer], head + octets, _hash)):
+        if not hmac.compare_digest(mac, hmac.digest(self._keys[self.role.peer], head + octets, HASH)):
             refused = None if self.is_open else _refusal(frame)
             if refused is not None:
                 _break(End.REFUSED, f"{self.peer} refuses: {refused}")
-            _break(End.NOT_AUTHENTIC, f"a frame that says to be of {self.peer} does not fit the key; use the same key")
+            _break(
+                End.NOT_AUTHENTIC,
+                f"a frame in the name of {self.peer} does not authenticate; use the same key on both sides",
+            )
         (number,) = _SEQUENCE.unpack(head)
         if number != self._received:
-            _break(End.SEQUENCE, f"{self.peer} sent frame {number} where frame {self._received} was due")
+            _break(End.SEQUENCE, f"{self.peer} sent frame {number}, expected {self._received}")
         self._received += 1
         try:
             message = read(octets)
-            check(message, {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]})
+            if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+                raise InvalidError("", message, "must be an object with a type")
         except InvalidError as error:
-            _break(End.MALFORMED, f"{self.peer} sent what is no message: {error}")
-        found: dict[str, Any] = message
-        return found
+            _break(End.MALFORMED, f"{self.peer} sent an invalid message: {error}")
+        return message
 
     def _secure(self, octets: bytes, now_ns: int) -> None:
         assert self._keys is not None
         head = _SEQUENCE.pack(self._sent)
         self._sent += 1
-        self._spoke_ns = now_ns
-        self._put(head + hmac.digest(self._keys[self.role], head + octets, _hash) + octets)
+        self._sent_ns = now_ns
+        self._put(head + hmac.digest(self._keys[self.role], head + octets, HASH) + octets)
 
     def _put(self, frame: bytes) -> None:
-        self._outbox += _LENGTH.pack(len(frame)) + frame
+        self._outbox += LENGTH.pack(len(frame)) + frame
 
     def _finish(self, reason: End, text: str, now_ns: int) -> Ended:
         if reason not in (End.BYE, End.REFUSED, End.DISCONNECTED):
@@ -397,17 +364,17 @@ class Session:
 
 
 def _refusal(frame: bytes) -> str | None:
-    """What a refusal in the clear says, if the frame is one."""
+    """The text of a refusal in the clear, if the frame is one."""
     try:
         said = read(frame)
     except InvalidError:
         return None
     is_one = isinstance(said, dict) and said.get("type") == End.REFUSED
-    return _plain(said.get("text")) if is_one else None
+    return _printable(said.get("text")) if is_one else None
 
 
-def _plain(text: object) -> str:
-    """What a peer says, as it may be shown in a terminal."""
+def _printable(text: object) -> str:
+    """Text of a peer, without what a terminal would interpret."""
     return "".join(c if c.isprintable() else "?" for c in str(text)[:_LONGEST_TEXT])
 
 

@@ -25,10 +25,11 @@ from testbed.net import srv6
 from testbed.net.controller import Session
 from testbed.srv6.controller.manager import Manager
 from testbed.srv6.controller.southbound import Southbound
+from testbed.srv6.session.hello import NONCE_OCTETS
 from testbed.srv6.session.intents import PolicyIntent, VpnIntent
 from testbed.srv6.session.items import PolicyItem
 from testbed.srv6.session.policy import Key
-from testbed.srv6.session.session import NONCE_OCTETS
+from testbed.typed_json.codec import CODEC
 
 BINDING = {"r1": IPv6Address("fd00:5:1:b::"), "r5": IPv6Address("fd00:5:5:b::")}
 KEY = b"a key for this job, and nothing else"
@@ -352,8 +353,8 @@ def five_hundred(run: Run, count: int = 500) -> None:
         fabric, manager = net.fabric, controller.manager
         wait_for(lambda: manager.is_settled)
         vpns, policies = topo.intents()
-        controller.request(VpnIntent.from_json(vpns[0] | {"behaviour": "End.DT46"}))
-        controller.request(*map(PolicyIntent.from_json, policies))
+        controller.request(CODEC.decode(VpnIntent, vpns[0] | {"behaviour": "End.DT46"}))
+        controller.request(*(CODEC.decode(PolicyIntent, policy) for policy in policies))
         wait_for(lambda: controller.policies("r1") and controller.policies("r3"))
         site = manager.vpns["red"].site("r3")
         assert site is not None and site.sid is not None

@@ -14,14 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from srv6_control import World
 
+from controllers.services import description, services
+from testbed.errors import UsageError
+from testbed.rest.events import History
 from testbed.rest.http import Request, Response
-from testbed.srv6.controller.manager import Leaf
-from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.rest import openapi
-from testbed.srv6.rest.northbound import _HANDLERS, Northbound
+from testbed.rest.openapi import operation_statuses
+from testbed.rest.problems import Problem
+from testbed.rest.server import RestServer
+from testbed.rest.service import register
+from testbed.srv6.controller.manager import Leaf, Manager
+from testbed.srv6.rest.service import SrPolicyService
+from testbed.srv6.rest.views import Policies
 from testbed.srv6.session.items import TunnelItem
 from testbed.srv6.session.messages import Pause
-from testbed.typed_json.validation import InvalidError, check
+from testbed.typed_json.codec import CODEC
+from testbed.typed_json.text import InvalidError
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-token-for-tests-only"
@@ -37,12 +44,25 @@ VPN = {
 POLICY: dict[str, Any] = {"headend": "R1", "colour": 100, "endpoint": "R3", "vpn": "red"}
 
 
+OPERATIONS = [
+    registered
+    for methods in register(RestServer(services(Manager()), TOKEN, History()).services).values()
+    for registered in methods.values()
+]
+DOCUMENT = description()
+
+
+def server(manager: Manager, **settings: Any) -> RestServer:
+    remove = settings.pop("remove", None)
+    return RestServer([SrPolicyService(manager, remove=remove)], TOKEN, manager.history, **settings)
+
+
 class Client:
     """Asks, and holds every answer against the description."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.north = Northbound(world.manager, TOKEN)
+        self.north = server(world.manager)
         self.checked: set[tuple[str, str, int]] = set()  # operations, and statuses that they answered with
 
     def raw(self, method: str, path: str, body: bytes = b"", **headers: str) -> Response:
@@ -62,23 +82,22 @@ class Client:
         return json.loads(response.body) if response.body else None
 
     def _check(self, method: str, path: str, response: Response) -> None:
-        for operation in openapi.OPERATIONS:
+        for registered in OPERATIONS:
+            operation = registered.operation
             parts = zip(operation.path.split("/"), path.split("/"), strict=False)
             same = operation.path.count("/") == path.count("/") and all(a == b or a[:1] == "{" for a, b in parts)
             if same and operation.method == method:
-                described = openapi.document()["paths"][operation.path][method.lower()]["responses"]
-                answer = described[str(response.status)]
+                kind = operation_statuses(operation)[int(response.status)]
                 if response.events_after is not None:
-                    assert response.content_type in answer["content"]
+                    assert response.content_type == "text/event-stream"
                 elif response.body:
-                    schema = answer["content"][response.content_type]["schema"]
-                    check(json.loads(response.body), schema, openapi.SCHEMAS)
+                    registered.codec.decode(kind, json.loads(response.body))
                 else:
-                    assert "content" not in answer
+                    assert kind is None
                 self.checked.add((method, operation.path, int(response.status)))
                 return
         assert response.status in (401, 404, 405)
-        check(json.loads(response.body), openapi.SCHEMAS["Problem"], openapi.SCHEMAS)
+        CODEC.decode(Problem, json.loads(response.body))
 
 
 @pytest.fixture
@@ -103,10 +122,10 @@ def full(client: Client) -> Client:
 
 def test_the_document_that_comes_with_xoff_is_the_one_that_is_served_and_says_what_there_is(client: Client) -> None:
     shipped = json.loads((ROOT / "controllers" / "openapi.json").read_text())
-    assert shipped == openapi.document(), "write it anew: python3 -m controllers --openapi > controllers/openapi.json"
+    assert shipped == DOCUMENT, "write it anew: python3 -m controllers --openapi > controllers/openapi.json"
     assert client.ask("GET", "/openapi.json", authorization="") == shipped
-    said = {(method.upper(), path) for path, methods in shipped["paths"].items() for method in methods}
-    assert said == set(_HANDLERS)
+    described = {(method.upper(), path) for path, methods in shipped["paths"].items() for method in methods}
+    assert described == {(one.operation.method, one.operation.path) for one in OPERATIONS}
 
 
 def test_the_page_shows_what_there_is(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,15 +138,15 @@ def test_the_page_shows_what_there_is(client: Client, capsys: pytest.CaptureFixt
     paths = {
         path for cells in re.findall(r"^\| (`/.*?`) \|", page, re.MULTILINE) for path in re.findall("`(.*?)`", cells)
     }
-    assert paths == {operation.path for operation in openapi.OPERATIONS} - {"/openapi.json"}
-    for status in openapi.SCHEMAS["PolicyStatus"]["enum"]:
+    assert paths == {one.operation.path for one in OPERATIONS} - {"/openapi.json"}
+    for status in DOCUMENT["components"]["schemas"]["Policy"]["properties"]["status"]["enum"]:
         assert f"`{status}`" in page
 
 
 def test_every_reference_and_pattern_of_the_document_is_sound() -> None:
-    text = json.dumps(openapi.document())
+    text = json.dumps(DOCUMENT)
     names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
-    assert names <= openapi.SCHEMAS.keys()
+    assert names == DOCUMENT["components"]["schemas"].keys()
 
     def walk(value: Any) -> None:
         if isinstance(value, dict):
@@ -139,15 +158,15 @@ def test_every_reference_and_pattern_of_the_document_is_sound() -> None:
             for member in value:
                 walk(member)
 
-    walk(openapi.document())
-    identifiers = [entry["operationId"] for path in openapi.document()["paths"].values() for entry in path.values()]
+    walk(DOCUMENT)
+    identifiers = [entry["operationId"] for path in DOCUMENT["paths"].values() for entry in path.values()]
     assert len(set(identifiers)) == len(identifiers)
 
 
 # What it is for
 
 
-def test_from_a_intent_to_installed_tunnels(client: Client) -> None:
+def test_from_an_intent_to_installed_tunnels(client: Client) -> None:
     vpn = client.ask("POST", "/vpns", VPN, 201)
     assert [site["sid"] for site in vpn["intent"]["sites"]] == ["fd00:a:1:d000::", "fd00:a:3:d000::"]
     response = client.raw("POST", "/policies", json.dumps(POLICY).encode())
@@ -215,13 +234,13 @@ def test_a_policy_says_why_it_is_not_active(full: Client) -> None:
     world.disconnect("R1")
     assert status() == ("away", "R1 has no session, and keeps what it had")
     world.restart()
-    full.north.manager = world.manager
+    full.north = server(world.manager)
     world.connect("R1")
     assert status() == ("waiting", "waiting for R2 to report")
     world.routers["R1"].refuses = lambda item: None if isinstance(item, TunnelItem) else "the kernel has no room"
     world.routers["R1"].router.installed.clear()
     world.restart()
-    full.north.manager = world.manager
+    full.north = server(world.manager)
     world.routers["R3"].is_slow = False
     world.connect()
     full.ask("POST", "/policies", POLICY, 201)
@@ -230,12 +249,12 @@ def test_a_policy_says_why_it_is_not_active(full: Client) -> None:
 
 def test_a_policy_whose_path_a_new_controller_cannot_see_says_so_and_stays(full: Client) -> None:
     full.world.restart()
-    full.north.manager = full.world.manager
+    full.north = server(full.world.manager)
     full.world.connect("R1", "R3")
     full.world.run(11 * 10**9)
     said = full.ask("GET", "/policies/R1:100:R3")
     assert said["status"] == "waiting"
-    assert said["why"] == "R2 has not reported, and without it no path is seen; what was installed stays"
+    assert said["why"] == "R2 has not reported, and without it there is no known path; what is installed stays"
     full.world.connect("R2")
     assert full.ask("GET", "/policies/R1:100:R3")["status"] == "active"
 
@@ -265,13 +284,13 @@ def test_the_topology_shows_routers_links_pauses_and_switches(full: Client) -> N
 
 def test_sids_come_in_the_shape_of_rfc_9514_as_json_and_as_octets(client: Client) -> None:
     from testbed.srv6.protocol import advertisement
-    from testbed.srv6.protocol.sid import CodePoints
+    from testbed.srv6.protocol.sid import CodePoints, Sid
 
     sids = client.ask("GET", "/sids?router=R1")["sids"]
     assert {sid["endpoint_behavior"]["name"] for sid in sids} == {"End", "End.X", "End.X.PFC"}
     for sid in sids:
         octets = {name: bytes.fromhex(text) for name, text in sid.pop("tlvs").items() if text}
-        known = advertisement.from_json(sid, CodePoints())
+        known = advertisement.codec(CodePoints()).decode(Sid, sid)
         node, announced = advertisement.parse(octets["nlri"], octets["attribute"], CodePoints())
         assert (announced.address, announced.kind) == (known.address, known.kind)
         assert node.router_id == IPv4Address("10.0.0.1")
@@ -306,7 +325,7 @@ def test_events_come_as_a_list_or_as_a_stream_that_can_be_resumed(full: Client) 
 # Errors
 
 
-@pytest.mark.parametrize("method, path", sorted(_HANDLERS))
+@pytest.mark.parametrize("method, path", sorted((one.operation.method, one.operation.path) for one in OPERATIONS))
 @pytest.mark.parametrize(
     ("said", "why"),
     [("", "there is no token"), ("Bearer wrong", "the token is wrong"), (f"Basic {TOKEN}", "the token is wrong")],
@@ -337,37 +356,37 @@ def test_paths_and_methods_that_are_not_there_are_named_with_those_that_are(clie
 @pytest.mark.parametrize(
     ("path", "body", "status", "said"),
     [
-        ("/policies", b"{", 400, (None, "it has to be JSON")),
-        ("/policies", b'{"colour":1,"colour":2}', 400, (None, "'colour' comes twice in one object")),
-        ("/policies", [], 400, (None, "it has to be an object")),
-        ("/policies", {}, 422, ("headend", 'headend is missing; add it, as in "R1"')),
-        ("/policies", POLICY | {"colour": "red"}, 422, ("colour", "colour is 'red'; it has to be a whole number")),
-        ("/policies", POLICY | {"colour": 0}, 422, ("colour", "colour is 0; it has to be 1 to 4294967295")),
-        ("/policies", POLICY | {"color": 7}, 422, ("color", "leave it out; there are headend, colour, endpoint")),
-        ("/policies", POLICY | {"slice": -1}, 422, ("slice", "slice is -1; it has to be 0 to 4294967295")),
+        ("/policies", b"{", 400, (None, "must be JSON")),
+        ("/policies", b'{"colour":1,"colour":2}', 400, (None, "member 'colour' is repeated in one object")),
+        ("/policies", [], 400, (None, "must be an object")),
+        ("/policies", {}, 422, ("headend", "headend is missing; add it, for example 'R1'")),
+        ("/policies", POLICY | {"colour": "red"}, 422, ("colour", "colour is 'red'; must be an integer")),
+        ("/policies", POLICY | {"colour": 0}, 422, ("colour", "colour is 0; must be 1 to 4294967295")),
+        ("/policies", POLICY | {"color": 7}, 422, ("color", "unknown member; known are headend, colour, endpoint")),
+        ("/policies", POLICY | {"slice": -1}, 422, ("slice", "slice is -1; must be 0 to 4294967295")),
         ("/policies", POLICY | {"endpoint": "R9"}, 422, ("endpoint", "there is no router 'R9'; there are R1, R2, R3")),
         ("/policies", POLICY | {"endpoint": "R1"}, 422, (None, "policy R1 to R1, colour 100 ends where it starts")),
         ("/policies", POLICY | {"vpn": "blue", "colour": 7}, 422, ("vpn", "there is no such VPN; there are red")),
         ("/policies", POLICY | {"service": "fd00::1"}, 422, (None, "leave the service out, it is the VPN's SID")),
-        ("/policies", POLICY | {"binding_sid": "10.0.0.1"}, 422, ("binding_sid", "it has to be an IPv6 address")),
-        ("/policies", POLICY | {"candidates": []}, 422, ("candidates", "it has 0 members and has to have 1 to 16")),
+        ("/policies", POLICY | {"binding_sid": "10.0.0.1"}, 422, ("binding_sid", "must be an IPv6 address")),
+        ("/policies", POLICY | {"candidates": []}, 422, ("candidates", "must have 1 to 16 members, not 0")),
         (
             "/policies",
             POLICY | {"candidates": [{"type": "dynamic", "max_delay_ns": "1ms"}]},
-            422, ("candidates[0].max_delay_ns", "max_delay_ns is '1ms'; it has to be a whole number or null"),
+            422, ("candidates[0].max_delay_ns", "max_delay_ns is '1ms'; must be an integer"),
         ),
         (
             "/policies",
             POLICY | {"candidates": [{"type": "explicit", "segments": ["fd00::1", "x"]}]},
-            422, ("candidates[0].segments[1]", "candidates[0].segments[1] is 'x'; it has to be an IPv6 address"),
+            422, ("candidates[0].segments[1]", "candidates[0].segments[1] is 'x'; must be an IPv6 address"),
         ),
         (
             "/policies",
             POLICY | {"candidates": [{"type": "dynamic"}, {"type": "dynamic", "name": "b"}]},
             422, (None, "one of the two has to differ, so that it is clear which one wins"),
         ),
-        ("/vpns", VPN | {"sites": []}, 422, ("sites", "it has 0 members and has to have 1 to 256")),
-        ("/vpns", VPN | {"behaviour": "End.DX4"}, 422, ("behaviour", "there are End.DT4, End.DT6, End.DT46")),
+        ("/vpns", VPN | {"sites": []}, 422, ("sites", "must have 1 to 256 members, not 0")),
+        ("/vpns", VPN | {"behaviour": "End.DX4"}, 422, ("behaviour", "must be one of End.DT4, End.DT6, End.DT46")),
         ("/vpns", VPN | {"name": "blue"}, 422, ("sites[0].interfaces[0]", "it belongs to VPN red; take it out there")),
     ],
 )  # fmt: skip
@@ -396,10 +415,10 @@ def test_other_mistakes_of_a_request_are_named(full: Client) -> None:
     assert full.ask("PUT", "/vpns/blue", VPN, 422)["field"] == "path.name"
     assert full.ask("GET", "/events?since=3", expect=422)["field"] == "query.since"
     said = full.ask("GET", "/events?after=-3", expect=422)
-    assert said["detail"].startswith("query.after is '-3'; it has to look like [0-9]{1,15}")
+    assert said["detail"].startswith("query.after is '-3'; must match [0-9]{1,15}")
     assert full.ask("GET", "/sids?router=R%201", expect=422)["field"] == "query.router"
     said = full.ask("GET", "/events?follow=no", expect=422)
-    assert said["detail"] == "query.follow is 'no'; there are true, false"
+    assert said["detail"] == "query.follow is 'no'; must be one of true, false"
     assert full.ask("GET", "/policies/R1:7:R3", expect=404)["detail"].endswith("there are R1:100:R3")
     assert full.ask("GET", "/policies/nothing/reverse", expect=404)["detail"].startswith("there is no policy 'nothing'")
     assert full.ask("GET", "/vpns/nothing", expect=404)["detail"] == "there is no VPN 'nothing'; there are red"
@@ -407,8 +426,8 @@ def test_other_mistakes_of_a_request_are_named(full: Client) -> None:
 
 @pytest.mark.parametrize("token", ["short", "x" * 15, "with a space in its middle", "ümlaut-ümlaut-ümlaut"])
 def test_a_token_that_anybody_could_guess_or_nobody_could_send_is_refused(token: str) -> None:
-    with pytest.raises(Srv6Error, match="give it 16 or more, printable ASCII, no spaces"):
-        Northbound(World().manager, token)
+    with pytest.raises(UsageError, match="it needs 16 or more, printable ASCII, no spaces"):
+        RestServer([], token, History())
 
 
 JSON = st.recursive(
@@ -493,7 +512,7 @@ def test_each_operation_answers_with_each_status_that_it_describes_and_with_no_o
             client.raw(method, path, octets, content_type="text/plain")
     described = {
         (method.upper(), path, int(status))
-        for path, methods in openapi.document()["paths"].items()
+        for path, methods in DOCUMENT["paths"].items()
         for method, operation in methods.items()
         for status in operation["responses"]
     }
@@ -503,7 +522,7 @@ def test_each_operation_answers_with_each_status_that_it_describes_and_with_no_o
 
 def test_the_checker_of_answers_can_fail() -> None:
     with pytest.raises(InvalidError):
-        check({"policies": [{}]}, openapi.SCHEMAS["Policies"], openapi.SCHEMAS)
+        CODEC.decode(Policies, {"policies": [{}]})
 
 
 def test_queues_paused_without_a_slice_and_in_one_are_shown_together(client: Client) -> None:
@@ -519,7 +538,7 @@ def test_queues_paused_without_a_slice_and_in_one_are_shown_together(client: Cli
     "host", ["127.0.0.1:8181", "[::1]:8181", "localhost", "LOCALHOST.:8181", "192.0.2.1", "r.test"]
 )
 def test_a_request_by_an_address_or_a_name_of_the_service_is_answered(client: Client, host: str) -> None:
-    client.north = Northbound(client.world.manager, TOKEN, names=["R.test"])
+    client.north = server(client.world.manager, names=["R.test"])
     client.ask("GET", "/topology", host=host)
 
 
@@ -528,14 +547,14 @@ def test_a_request_by_an_address_or_a_name_of_the_service_is_answered(client: Cl
 def test_a_request_by_the_name_of_another_is_refused(client: Client, host: str, path: str) -> None:
     """A web page whose name resolves to this address (DNS rebinding) gets no answer, whatever else it knows."""
     said = client.ask("GET", path, expect=421, host=host)
-    assert "is no name of this service" in said["detail"]
+    assert "is not a name of this service" in said["detail"]
 
 
 def test_a_router_is_removed_and_nobody_waits_for_it(client: Client) -> None:
     world = client.world
     client.ask("POST", "/vpns", VPN, 201)
     client.ask("POST", "/policies", POLICY, 201)
-    client.north = Northbound(world.manager, TOKEN, remove=world.south.remove)
+    client.north = server(world.manager, remove=world.south.remove)
     assert client.ask("GET", "/policies/R1:100:R3")["status"] == "active"
     client.ask("DELETE", "/routers/R2", expect=204)
     topology = client.ask("GET", "/topology")

@@ -32,7 +32,7 @@ def test_a_request_comes_out_however_its_octets_are_cut(cuts: list[int]) -> None
     ("octets", "status", "text"),
     [
         (b"hello\r\n\r\n", 400, "illegal request line: bytearray(b'hello'); write 'GET /topology HTTP/1.1'"),
-        (b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505, "HTTP/1.1 is spoken here"),
+        (b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505, "the version must be HTTP/1.1 or HTTP/1.0"),
         (b"GET  / HTTP/1.1\r\nHost: x\r\n\r\n", 400, "illegal request line"),
         (b"GET / HTTP/1.1\r\n\r\n", 400, "Missing mandatory Host"),
         (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400, "illegal header line: bytearray(b'no header')"),
@@ -42,19 +42,31 @@ def test_a_request_comes_out_however_its_octets_are_cut(cuts: list[int]) -> None
         (
             b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: y\r\nAuthorization: y\r\n\r\n",
             400,
-            "authorization comes twice",
+            "authorization is repeated",
         ),
         (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "conflicting Content-Length"),
         (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, "bad Content-Length"),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1234567890123\r\n\r\n", 400, "'1234567890123' is no number"),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1234567890123\r\n\r\n",
+            400,
+            "'1234567890123' is not a number",
+        ),
         (b"POST / HTTP/1.1\r\nContent-Length: 1 \x002\r\n\r\n", 400, "illegal header line"),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 262145\r\n\r\n", 413, "a body may have 262144 octets"),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 262145\r\n\r\n",
+            413,
+            "the body is too long; at most 262144 octets",
+        ),
         (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", 411, "a body needs Content-Length"),
-        (b"GET /%ff HTTP/1.1\r\nHost: x\r\n\r\n", 400, "is no path with a query"),
-        (b"GET /x?y HTTP/1.1\r\nHost: x\r\n\r\n", 400, "is no path with a query"),
-        (b"G" * (LONGEST_HEAD + 1), 431, "a head may have 8192 octets"),
-        (b"GET / HTTP/1.1\r\nX: " + b"y" * LONGEST_HEAD + b"\r\n\r\n", 431, "a head may have 8192 octets"),
-        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 66 + b"\r\n", 431, "a head may have 64 header fields"),
+        (b"GET /%ff HTTP/1.1\r\nHost: x\r\n\r\n", 400, "is not a path with a query"),
+        (b"GET /x?y HTTP/1.1\r\nHost: x\r\n\r\n", 400, "is not a path with a query"),
+        (b"G" * (LONGEST_HEAD + 1), 431, "the head is too long; at most 8192"),
+        (
+            b"GET / HTTP/1.1\r\nX: " + b"y" * LONGEST_HEAD + b"\r\n\r\n",
+            431,
+            "the head is too long; at most 8192 octets",
+        ),
+        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 66 + b"\r\n", 431, "too many header fields; at most 64"),
     ],
 )
 def test_what_is_no_request_says_why(octets: bytes, status: int, text: str) -> None:

@@ -1,0 +1,25 @@
+"""The services of the controller's REST interface. A new service is one line here (`testbed/rest/service.py`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.rest.openapi import document
+from testbed.rest.server import SHORTEST_TOKEN, RestServer
+from testbed.rest.service import Service
+from testbed.srv6.controller.manager import Manager
+from testbed.srv6.controller.southbound import Southbound
+from testbed.srv6.rest.service import SrPolicyService
+
+
+def services(manager: Manager, southbound: Southbound | None = None) -> list[Service]:
+    """All services; those that write events use `manager.history`."""
+    return [
+        SrPolicyService(manager, remove=southbound.remove if southbound else None),
+    ]
+
+
+def description() -> dict[str, Any]:
+    """The OpenAPI document."""
+    manager = Manager()
+    return document(RestServer(services(manager), "-" * SHORTEST_TOKEN, manager.history).services)

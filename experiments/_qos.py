@@ -11,7 +11,7 @@ from testbed.priority.lanes import SLS, dscp_of
 from testbed.units import Duration, Rate
 
 if TYPE_CHECKING:  # only the lab can import it
-    from testbed.net.flows import Flow
+    from testbed.net.traffic import Flow
 
 LINE = Rate("10Mb/s")
 """10 Gb/s on the lab's scale."""
@@ -43,7 +43,7 @@ def policy(setup: str, levels: str = "", rules: str = "", groups: str = "") -> P
 
 def flow(source: Any, target: Any, sl: int, **others: Any) -> Flow:
     """Datagrams of a service level, as fast as the port lets them."""
-    from testbed.net.flows import Flow
+    from testbed.net.traffic import Flow
 
     return Flow(source, target, 0, dscp=dscp_of(sl), **({"duration": SETTLED + STEADY} | others))
 

@@ -41,10 +41,10 @@ def _share(run: Run, case: str, policy: "Policy | None", due: dict[int, float]) 
     """Four senders, one for each SL, to one receiver."""
     from experiments._qos import LINE, SETTLED, STEADY, flow, shares
     from experiments._rates import steady
-    from testbed.net.flows import Flows
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
     from testbed.net.qos import SubnetManager
+    from testbed.net.traffic import Flows
     from topologies.incast import Incast
 
     with network(Incast(n=4, port=Port().with_vls(), buffer=Buffer(total=20_000)), run, autoStaticArp=True) as net:

@@ -16,6 +16,8 @@ from testbed.lab.definition import Experiment
 from testbed.lab.handle import plain
 from testbed.lab.packages import Packages
 
+DIGESTS = "experiments/digests.json"
+"""The digests of all experiments (`references.py`). No job has this file, or a new digest would change the next one."""
 PACKAGES = "packages"
 """Where in the code's folder further Python packages are."""
 HELD = ("testbed", "topologies", "controllers")
@@ -135,8 +137,9 @@ def read(packages: Iterable[str]) -> dict[str, bytes]:
     found = {}
     for package in packages:
         for path in sorted((_OURS / package).rglob("*")):
-            if path.is_file() and path.suffix != ".pyc":
-                found[str(path.relative_to(_OURS))] = path.read_bytes()
+            name = str(path.relative_to(_OURS))
+            if path.is_file() and path.suffix != ".pyc" and name != DIGESTS:
+                found[name] = path.read_bytes()
     return found
 
 

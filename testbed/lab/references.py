@@ -15,9 +15,10 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.lab.engine import Kind
+from testbed.lab.job import DIGESTS
 from testbed.lab.result import Provenance, Result
 
-FILE = Path("experiments") / "digests.json"
+FILE = Path(DIGESTS)
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,11 @@ def test_a_job_has_all_of_xoffs_code_and_no_compiled_files() -> None:
     assert [name for name in found if name.endswith(".pyc") or "__pycache__" in name] == []
 
 
+def test_no_job_depends_on_the_digests_of_earlier_runs() -> None:
+    assert (Path(testbed.__file__).parents[1] / job.DIGESTS).exists()
+    assert job.DIGESTS not in job.code()
+
+
 def test_a_users_job_has_its_file_and_those_it_names_and_no_others(users_own: Experiment) -> None:
     found = members(pack(prepared(users_own), users_own))
     assert {name: text for name, text in found.items() if name.startswith("code/user/")} == {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from testbed.agent.handover import Handover, HandoverError
-from testbed.agent.speaker.speaker import Applied, SpeakerPortState
+from testbed.agent.speaker.port_settings import Applied
+from testbed.agent.speaker.speaker import SpeakerPortState
 from testbed.dcbx.neighbours import MOST
 from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, PfcAdmin
 from testbed.frames.dcbx.values import MOST_ENTRIES, AppEntry, Selector

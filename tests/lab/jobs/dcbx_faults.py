@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments import dcbx_applications, dcbx_ets, dcbx_mismatch, dcbx_negotiation, dcbx_willing
-from testbed.agent.speaker.speaker import Speaker
+from testbed.agent.speaker.port_settings import PortSettings
 from testbed.dcbx import negotiation
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab import Run, experiment
@@ -13,7 +13,7 @@ from testbed.net.queues import PRIORITIES, Queues
 
 @experiment(timeout="120s")
 def pfc_that_is_not_put_on_the_port(run: Run) -> None:
-    Speaker._put_pfc = lambda *_: None  # type: ignore[method-assign]
+    PortSettings._apply_pfc = lambda *_: None  # type: ignore[method-assign]
     dcbx_negotiation.dcbx_negotiation.body(run)
 
 

@@ -1,0 +1,132 @@
+"""Headroom measurement at a node's ports: frames in and out, and the measured headroom reserved in the buffer."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from testbed.agent.events import AgentEvent
+from testbed.agent.orders import Order, OrderType
+from testbed.agent.plan import PortPlan
+from testbed.agent.speaker.node_buffer import NodeBuffer
+from testbed.agent.speaker.order_socket import OrderSocket
+from testbed.agent.speaker.speaker_log import SpeakerLog
+from testbed.agent.timed_send import at_its_moment
+from testbed.headroom.measurement import Measurer, Output, Phase, Status
+from testbed.linux.lldp_socket import LldpSocket
+from testbed.pfc import NEVER
+from testbed.units import Duration
+
+
+class HeadroomMeasurements:
+    """All ports of one node that can measure."""
+
+    def __init__(
+        self,
+        ports: Mapping[int, PortPlan],
+        sockets: Mapping[int, LldpSocket],
+        orders: OrderSocket,
+        buffer: NodeBuffer,
+        log: SpeakerLog,
+    ) -> None:
+        self._ports, self._sockets, self._orders, self._buffer, self._log = ports, sockets, orders, buffer, log
+        self._measurers = {
+            port.slot: Measurer(port.name, port.mac, port.headroom.seed, port.headroom.settings, port.headroom.key)
+            for port in ports.values()
+            if port.headroom
+        }
+
+    @property
+    def deadline_ns(self) -> int:
+        due = [one.deadline() for one in self._measurers.values()]
+        return min((at for at in due if at is not None), default=NEVER)
+
+    def expire(self) -> None:
+        for slot in self._measurers:
+            self._send_due(slot)
+
+    def announced(self, slot: int, by_this_port: bool, by_the_peer: bool, is_up: bool, now_ns: int) -> None:
+        """What DCBX announces: a port measures while its link is up and both ends announce it."""
+        if measurer := self._measurers.get(slot):
+            measurer.announced(by_this_port, by_the_peer, now_ns)
+            measurer.link(is_up, now_ns)
+            self._send_due(slot)
+
+    def awaits_peer(self, slot: int) -> bool:
+        """Has the peer of this measuring port not announced, as far as is known, that it measures too?"""
+        measurer = self._measurers.get(slot)
+        return measurer is not None and measurer.status.phase is Phase.OFF_THERE
+
+    def receive(self, slot: int, frame: bytes, arrived_ns: int, effective_ns: int) -> None:
+        if measurer := self._measurers.get(slot):
+            measurer.receive(frame, time.monotonic_ns(), arrived_ns, effective_ns)
+            self._send_due(slot)
+
+    def measure_now(self, port: str, now_ns: int) -> bool:
+        """Have a port, by its name, measure once more; False: it does not measure."""
+        for slot, measurer in self._measurers.items():
+            if self._ports[slot].name == port:
+                measurer.measure(now_ns)
+                return True
+        return False
+
+    def reserve(self, slot: int, round_trip: Duration) -> None:
+        """Headroom at a port for a round trip that was measured through a tunnel."""
+        cells_for = self._ports[slot].cells_for
+        assert cells_for is not None
+        self._buffer.reserve(slot, cells_for(round_trip), round_trip.ns, time.monotonic_ns())
+
+    def snapshot(self, slot: int) -> dict[str, Any] | None:
+        measurer = self._measurers.get(slot)
+        if measurer is None:
+            return None
+        status, found = measurer.status, measurer.status.measurement
+        return {
+            "text": status.text,
+            "round_trip_ns": found and found.needed.ns,
+            "longest_ns": found and found.longest.ns,
+            "shortest_ns": found and found.shortest.ns,
+            "tx_propagation_delay_ns": found and found.tx_propagation_delay_ns,
+            "median_ns": found and found.percentile(50).ns,
+            "peer_response_ns": found and found.response().ns,
+            "cells": self._buffer.allocation.headroom.get(slot),
+            **measurer.snapshot(),
+        }
+
+    def _send_due(self, slot: int) -> None:
+        """Send what is due, at the moment that is in it."""
+        measurer = self._measurers[slot]
+        due_ns = measurer.deadline()
+        if due_ns is None or due_ns > time.monotonic_ns():
+            return
+        news: list[Status] = []
+
+        def write(moment_ns: int) -> tuple[Output, list[tuple[Callable[[bytes], None], bytes]]]:
+            output = measurer.poll(moment_ns)
+            if output.status:
+                news.append(output.status)
+            frames: list[tuple[Callable[[bytes], None], bytes]] = [
+                (self._sockets[slot].send, frame) for frame in output.answers
+            ]
+            if output.request:
+                order = Order(OrderType.SEND, slot, frame=output.request)
+                frames.append((self._orders.send_or_raise, order.encode()))
+            return output, frames
+
+        _, frames = at_its_moment(write, lambda written: measurer.take_back(written[0]))
+        for send, frame in frames:
+            try:
+                send(frame)
+            except OSError as error:
+                self._log.record(time.monotonic_ns(), AgentEvent.SEND_FAILED, slot, 0, error.errno or errno.EIO)
+        if news:
+            self._follow(slot, news[-1], time.monotonic_ns())
+
+    def _follow(self, slot: int, status: Status, now_ns: int) -> None:
+        """Log a new status, and reserve what it needs."""
+        self._log.dcbx(slot, {"t_ns": now_ns, "what": "headroom", "phase": str(status.phase), "text": status.text})
+        plan, found = self._ports[slot].headroom, status.measurement
+        cells = None if found is None or plan is None else plan.cells(found.needed)
+        self._buffer.reserve(slot, cells, found.needed.ns if found else 0, now_ns)

@@ -1,0 +1,132 @@
+"""Which ports of a node are lossless, and with how much headroom, when the buffer has not enough cells for all.
+
+The order of changes is the one in which no frame is lost. The buffer takes a priority as lossless before PFC is enabled
+for it, or as soon as enough cells are free. PFC is disabled, and the far end resumed, before the buffer takes the
+priority as lossy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from testbed.agent.events import AgentEvent
+from testbed.agent.orders import Order, OrderType
+from testbed.agent.plan import AgentPlan, BufferLayout
+from testbed.agent.speaker.order_socket import OrderSocket
+from testbed.agent.speaker.speaker_log import SpeakerLog
+from testbed.errors import UsageError
+from testbed.linux.port_program import PortProgram
+from testbed.pfc import NEVER
+
+_RETRY_NS = 1_000_000
+"""How soon a layout is tried again that has to wait until the buffer has drained."""
+
+LayOut = Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout]
+"""The layout for these lossless priorities, a mask for each slot, and these headrooms. UsageError: too few cells."""
+
+
+class CellAllocation:
+    """What each port wants, and what it gets."""
+
+    def __init__(self, wanted: Mapping[int, int]) -> None:
+        self.wanted = dict(wanted)
+        """The lossless priorities of each port, as a mask."""
+        self.granted = dict(wanted)
+        """Those that the buffer has cells for."""
+        self.headroom: dict[int, int] = {}
+        """Measured headroom, in cells."""
+        self.refused: dict[int, str] = {}
+        """Why a port has fewer lossless priorities than it wants."""
+
+    def best(self, lay_out: LayOut) -> BufferLayout | None:
+        """The layout that serves most ports, which are then granted what is in it.
+
+        No port loses lossless priorities because another wants more. If measured headrooms do not fit, the ports that
+        measured most go without first.
+        """
+        refused: dict[int, str] = {}
+        granted = {slot: mask & self.wanted[slot] for slot, mask in self.granted.items()}
+        found: BufferLayout | None = None
+        by_need = sorted(self.headroom, key=lambda slot: self.headroom[slot])
+        while True:
+            try:
+                found = lay_out(granted, self.headroom)
+                break
+            except UsageError as error:
+                asking = [slot for slot in by_need if granted.get(slot)]
+                if not asking:
+                    raise
+                granted[asking[-1]] = 0
+                refused[asking[-1]] = str(error)
+        for slot, mask in sorted(self.wanted.items()):
+            if granted[slot] == mask:
+                continue
+            try:
+                found = lay_out(granted | {slot: mask}, self.headroom)
+                granted[slot] = mask
+            except UsageError as error:
+                refused[slot] = str(error)
+        self.refused, self.granted = refused, granted
+        return found
+
+    def missing(self, slot: int) -> int:
+        """The priorities that the port wants and does not get."""
+        return self.wanted[slot] & ~self.granted[slot]
+
+
+class NodeBuffer:
+    """The buffer of one node, in the port program."""
+
+    def __init__(self, plan: AgentPlan, program: PortProgram, orders: OrderSocket, log: SpeakerLog) -> None:
+        self._number, self._lay_out = plan.number, plan.divide
+        self._program, self._orders, self._log = program, orders, log
+        self.allocation = CellAllocation({port.slot: port.pfc.mask for port in plan.ports})
+        self.retry_ns = NEVER
+        """When `apply` has to be called again, because the buffer is draining."""
+
+    def apply(self, now_ns: int) -> None:
+        """Give every priority the buffer that it needs, now or as soon as enough cells are free."""
+        self.retry_ns = NEVER
+        if self._lay_out is None:
+            return
+        before = set(self.allocation.refused)
+        layout = self.allocation.best(self._lay_out)
+        self._log_refusals(before, now_ns)
+        if layout is None:
+            return
+        if self._program.busy(self._number, layout.sizes, layout.limits):
+            self.retry_ns = now_ns + _RETRY_NS
+            resumed = self._program.give_up(self._number, layout.limits)
+        else:
+            resumed = self._program.configure(self._number, layout.sizes, layout.limits)
+        for slot, priority in resumed:
+            self._orders.send(Order(OrderType.RELIEVED, slot, 1 << priority))
+
+    def change(self, slot: int, before: int, after: int, enable: Callable[[], None], now_ns: int) -> None:
+        """Change the lossless priorities of a port; `enable` changes PFC, when the buffer is ready for it."""
+        self.allocation.wanted[slot] = before | after
+        if after & ~before:
+            self.apply(now_ns)
+        enable()
+        self.allocation.wanted[slot] = after
+        if before & ~after:
+            self.apply(now_ns)
+
+    def reserve(self, slot: int, cells: int | None, round_trip_ns: int, now_ns: int) -> None:
+        """Use a measured headroom at a port; None: the configured one again."""
+        headroom = self.allocation.headroom
+        if cells == headroom.get(slot):
+            return
+        if cells is None:
+            del headroom[slot]
+            self._log.record(now_ns, AgentEvent.HEADROOM_DEFAULT, slot, 0, 0)
+        else:
+            headroom[slot] = cells
+            self._log.record(now_ns, AgentEvent.HEADROOM_MEASURED, slot, 0, round_trip_ns)
+        self.apply(now_ns)
+
+    def _log_refusals(self, before: set[int], now_ns: int) -> None:
+        for slot, why in self.allocation.refused.items():
+            if slot not in before:
+                self._log.dcbx(slot, {"t_ns": now_ns, "what": "not_lossless", "why": why})
+                self._log.record(now_ns, AgentEvent.NOT_LOSSLESS, slot, self.allocation.missing(slot), 0)

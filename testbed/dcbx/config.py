@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from testbed.dcbx.config_dump import SELECTION_KEYS, SELECTOR_KEYS, protocol_text
 from testbed.dcbx.settings import (
     ApplicationAdmin,
     CnAdmin,
@@ -36,27 +37,16 @@ from testbed.frames.dcbx.values import (
     Table,
     Tsa,
     mask,
-    priorities,
 )
 from testbed.units import Duration
 
 T = TypeVar("T")
 D = TypeVar("D")
 
-_SELECTORS = {
-    "ethertype": Selector.ETHERTYPE,
-    "tcp": Selector.TCP,
-    "udp": Selector.UDP,
-    "tcp-udp": Selector.ANY_PORT,
-    "other-port": Selector.OTHER_PORT,
-    "dscp": Selector.DSCP,
-}
 _WHOLE = 100
 _FIRST_ETHERTYPE, _LAST_DSCP, _LAST_PORT = 0x0600, 63, 0xFFFF
 _PART, _MOST_PARTS = re.compile(r"[\s\w\"'-]+"), 16
 """Of a dotted key."""
-_ALGORITHMS = {"strict": Tsa.STRICT, "shaped": Tsa.CBS, "vendor": Tsa.VENDOR}
-"""Lists of classes that use another transmission selection than ETS."""
 _STRICT = "strict"
 """Draft: in place of the class of a priority that is in none."""
 
@@ -327,25 +317,25 @@ def _applications(top: _Table) -> ApplicationAdmin | None:
 def _refuse_contradictions(top: _Table, table: Sequence[AppEntry]) -> None:
     """One protocol has one priority: which of two counts is up to who reads the TLV."""
     known: dict[tuple[Selector, int], int] = {}
-    names = {selector: name for name, selector in _SELECTORS.items()}
+    names = {selector: name for name, selector in SELECTOR_KEYS.items()}
     for entry in table:
         before = known.setdefault((entry.selector, entry.protocol), entry.priority)
         if before != entry.priority:
-            protocol = f"{names[entry.selector]} = {_written_protocol(entry)}"
+            protocol = f"{names[entry.selector]} = {protocol_text(entry)}"
             message = f"{protocol} has priority {before} and priority {entry.priority}; leave one out"
             raise top.wrong("application", message)
 
 
 def _entry(table: _Table) -> AppEntry:
-    named = [key for key in _SELECTORS if table.has(key)]
+    named = [key for key in SELECTOR_KEYS if table.has(key)]
     priority = table.need("priority", _number)
     table.refuse_unknown()
     if len(named) != 1:
         what = f"{' and '.join(named)} are there" if named else "no protocol is there"
-        raise table.wrong("protocol", f"{what}; give one of {', '.join(_SELECTORS)}")
+        raise table.wrong("protocol", f"{what}; give one of {', '.join(SELECTOR_KEYS)}")
     key = named[0]
     protocol = table.need(key, _protocol(key))
-    return table.build(lambda: AppEntry(priority, _SELECTORS[key], protocol))
+    return table.build(lambda: AppEntry(priority, SELECTOR_KEYS[key], protocol))
 
 
 def _ets(table: _Table, version: DcbxVersion) -> EtsAdmin:
@@ -379,7 +369,7 @@ def _recommend(table: _Table, version: DcbxVersion) -> Recommend | Shares:
 def _selection(table: _Table, version: DcbxVersion) -> Table | None:
     """Transmission selection: ETS for every class that is in no other list."""
     chosen: dict[int, tuple[str, int]] = {}
-    for key, algorithm in _ALGORITHMS.items():
+    for key, algorithm in SELECTION_KEYS.items():
         if version is DcbxVersion.DRAFT and table.has(key):
             way_out = 'write "strict" in place of a priority\'s class' if key == "strict" else "leave this out"
             raise table.wrong(key, f"the draft has no transmission selection of classes; {way_out}")
@@ -390,66 +380,3 @@ def _selection(table: _Table, version: DcbxVersion) -> Table | None:
     if version is DcbxVersion.DRAFT:
         return None
     return tuple(chosen[number][1] if number in chosen else int(Tsa.ETS) for number in range(8))
-
-
-# Writing
-
-
-def dump(settings: DcbxSettings, timers: LldpTimers = LldpTimers()) -> str:
-    """A file that says the same, with every key written out."""
-    lines = [f'version = "{settings.version}"']
-    if settings.tie_break is not None:
-        lines.append(f'tie_break = "{settings.tie_break}"')
-    lines += [f"traffic_classes = {settings.traffic_classes}", "", "[lldp]"]
-    lines += [f"{field.name} = {_written(getattr(timers, field.name))}" for field in fields(LldpTimers)]
-    if pfc := settings.pfc:
-        values = {"enabled": list(priorities(pfc.enabled)), "willing": pfc.willing, "cap": pfc.cap}
-        values |= {"defense": pfc.defense, "defon_octet": pfc.defon_octet, "headroom": pfc.headroom}
-        lines += _section("pfc", values)
-    if ets := settings.ets:
-        values = {"willing": ets.willing, "cbs": ets.cbs}
-        lines += _section("ets", values | _table(ets.table.assignment, ets.table.bandwidth, ets.table.tsa))
-        if isinstance(ets.recommend, Shares):
-            lines += _section("ets.recommend", {"shares": list(ets.recommend.percent)})
-        elif ets.recommend is not None:
-            table = ets.recommend.table
-            values = {"wait": ets.recommend.wait}
-            lines += _section("ets.recommend", values | _table(table.assignment, table.bandwidth, table.tsa))
-    if settings.applications:
-        lines += _section("applications", {"willing": settings.applications.willing})
-        names = {selector: name for name, selector in _SELECTORS.items()}
-        for entry in settings.applications.entries:
-            lines += ["", "[[application]]", f"{names[entry.selector]} = {_written_protocol(entry)}"]
-            lines.append(f"priority = {entry.priority}")
-    if settings.cn:
-        values = {"enabled": list(priorities(settings.cn.enabled)), "willing": settings.cn.willing}
-        lines += _section("cn", values)
-    return "\n".join(lines) + "\n"
-
-
-def _section(name: str, values: dict[str, Any]) -> list[str]:
-    return ["", f"[{name}]", *(f"{key} = {_written(value)}" for key, value in values.items())]
-
-
-def _table(assignment: Table | None, bandwidth: Table, tsa: Table | None) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    if assignment is not None:
-        values["classes"] = ["strict" if number == STRICT else number for number in assignment]
-    values["bandwidth"] = list(bandwidth)
-    for key, algorithm in _ALGORITHMS.items():
-        classes = [number for number in range(8) if tsa and tsa[number] == algorithm]
-        if classes:
-            values[key] = classes
-    return values
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return f"[{', '.join(_written(one) for one in value)}]"
-    return str(value) if isinstance(value, int) else f'"{value}"'
-
-
-def _written_protocol(entry: AppEntry) -> str:
-    return f"{entry.protocol:#06x}" if entry.selector is Selector.ETHERTYPE else str(entry.protocol)

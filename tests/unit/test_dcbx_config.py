@@ -12,7 +12,8 @@ from dcbx_strategies import algorithms, classes, draft_groups, masks, maybe, per
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.dcbx.config import WILLING, Config, ConfigError, dump, parse
+from testbed.dcbx.config import WILLING, Config, ConfigError, parse
+from testbed.dcbx.config_dump import dump
 from testbed.dcbx.settings import (
     ApplicationAdmin,
     CnAdmin,

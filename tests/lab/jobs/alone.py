@@ -10,7 +10,7 @@ from typing import Any
 
 from dcbx_ends import HIGH, LOW, OURS, PEER, THEIRS, Agent, Process, agent, at_peer, cable, command, settle, until
 
-from testbed.dcbx.config import dump
+from testbed.dcbx.config_dump import dump
 from testbed.dcbx.settings import DcbxSettings, PfcAdmin
 from testbed.frames.dcbx.values import mask
 from testbed.lab import Run, experiment

@@ -17,7 +17,7 @@ from typing import Any
 from dcb_driver import Daemon, Driver
 from dcbx_ends import HIGH, LOW, OURS, PEER, THEIRS, Agent, agent, at_peer, cable, settle, some_settings, until
 
-from testbed.dcbx.config import dump
+from testbed.dcbx.config_dump import dump
 from testbed.dcbx.negotiation import negotiate
 from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
 from testbed.dcbx.show import frame_record

@@ -47,7 +47,7 @@ def _overload(run: Run, case: str, port: "Port", senders: int, frames: int) -> "
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
-    with network(Incast(n=senders, port=port, buffer=Buffer(total=CELLS)), run, autoStaticArp=True) as net:
+    with network(Incast(n=senders, port=port, buffer=Buffer(total=CELLS)), run, case=case, autoStaticArp=True) as net:
         *hosts, target = net.hosts
         traffic = Traffic(net, FRAME)
         with Flows([Flow(host, target, PRIORITY, FRAME, count=frames) for host in hosts]) as flows, run.measuring():

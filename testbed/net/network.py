@@ -15,7 +15,7 @@ from mininet.node import OVSBridge
 from mininet.topo import Topo
 
 from testbed.linux import ovs
-from testbed.net import notebook
+from testbed.net import description, notebook
 from testbed.net.fabric import Fabric, FabricError
 from testbed.net.losses import account
 from testbed.net.notebook import DCBX_LOG, Notebook
@@ -53,11 +53,13 @@ def _require_descriptors(nodes: int) -> None:
 
 
 @contextmanager
-def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **options: Any) -> Iterator[Network]:
+def network(
+    topo: Topo, run: Notebook | None = None, log: str = "warning", case: str = "", **options: Any
+) -> Iterator[Network]:
     """Start `topo`; `log` and `options` are Mininet's. Without lossless parts it gets OVS bridges and shaped links.
 
     What the agents logged goes into the event log of `run` at the end, and what was said in DCBX into a file of its
-    own. In an experiment `run` is that experiment's.
+    own. `case` is the network's name in the run's report. In an experiment `run` is that experiment's.
     """
     run = run or notebook.current()
     if not isinstance(topo, Topo):
@@ -69,7 +71,7 @@ def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **opt
         ovs.ensure()
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
     fabric = Fabric.current()
-    net = None
+    net, is_described = None, False
     try:
         net = Network(topo=topo, build=False, **chosen)
         net.fabric, fabric.known_nodes = fabric, net.nameToNode
@@ -85,6 +87,9 @@ def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **opt
             ) from error
         net.start()
         fabric.start()  # for a network without switches, whose start would have done it
+        if run is not None:
+            run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__)])
+            is_described = True
         with run.network_is_up() if run is not None else nullcontext():
             yield net
             if run is not None:
@@ -94,6 +99,7 @@ def network(topo: Topo, run: Notebook | None = None, log: str = "warning", **opt
         if net is not None:
             net.stop()
         if run is not None:
+            run.lines(description.NETWORKS_LOG, [description.ended()] if is_described else [])
             run.history(fabric.history)
             run.lines(DCBX_LOG, fabric.dcbx_log())
             run.agent_lateness(fabric.lateness_ns)

@@ -44,8 +44,8 @@ class _Message(ctypes.Structure):
         ("control", ctypes.c_void_p),
         ("control_length", ctypes.c_size_t),
         ("flags", ctypes.c_int),
-        ("length", ctypes.c_uint),  # of struct mmsghdr, which holds the rest
         ("padding", ctypes.c_uint),
+        ("length", ctypes.c_uint),  # of struct mmsghdr, which holds the rest
     )
 
 
@@ -89,17 +89,19 @@ def send_all(to: socket.socket, datagrams: Sequence[bytes]) -> None:
 
 
 class Receiver:
-    """Receives up to `most` datagrams, the first 64 octets of each, with the kernel's time stamp."""
+    """Receives up to `most` datagrams, the first 64 octets of each or more, with the kernel's time stamp."""
 
-    def __init__(self, udp: socket.socket, most: int) -> None:
+    def __init__(self, udp: socket.socket, most: int, octets: int = _HEAD_OCTETS) -> None:
         self._most = most
+        self._stride = -(-octets // _WORD) * _WORD
         self._file = udp.fileno()
-        self._heads = memoryview(bytearray(_HEAD_OCTETS * most)).cast("Q")
+        self._buffer = bytearray(self._stride * most)
+        self._heads = memoryview(self._buffer).cast("Q")
         self._octets = bytearray(_CONTROL_OCTETS * most)
         self._controls = memoryview(self._octets).cast("q")
         heads = ctypes.addressof(ctypes.c_char.from_buffer(self._heads))
         controls = ctypes.addressof(ctypes.c_char.from_buffer(self._controls))
-        vectors = [_Vector(heads + place * _HEAD_OCTETS, _HEAD_OCTETS) for place in range(most)]
+        vectors = [_Vector(heads + place * self._stride, self._stride) for place in range(most)]
         self._vectors = (_Vector * most)(*vectors)
         self._messages = _messages(self._vectors)
         for place, message in enumerate(self._messages):
@@ -114,8 +116,16 @@ class Receiver:
         return _count(done, (errno.EAGAIN, errno.EINTR))
 
     def words(self, word: int, many: int) -> list[int]:
-        """This word of each, word 0 being their octets 0 to 7, out of the first 64 octets."""
-        return self._heads[word : many * _HEAD_OCTETS // _WORD : _HEAD_OCTETS // _WORD].tolist()
+        """This word of each, word 0 being their octets 0 to 7, out of those that are received."""
+        return self._heads[word : many * self._stride // _WORD : self._stride // _WORD].tolist()
+
+    def datagrams(self, many: int) -> list[bytes]:
+        """The octets of each that were received."""
+        stride = self._stride
+        return [
+            bytes(self._buffer[place * stride : place * stride + self._messages[place].length])
+            for place in range(many)
+        ]
 
     def arrivals(self, many: int) -> list[int]:
         """When each came, in nanoseconds of the time of day."""

@@ -89,6 +89,11 @@ class QueuePair:
             self.state, self.failure = State.FAILED, why
             self.requester.fail(why)
 
+    @property
+    def fresh_packets(self) -> int:
+        """Packets of data that were sent, each counted once however often it was sent."""
+        return self.requester.fresh + self.responder.fresh
+
     # What comes in
 
     def receive(self, packet: Packet, is_marked: bool, now_ns: int) -> None:

@@ -89,7 +89,7 @@ class Requester:
         self._cursor = 0
         """The place in `_works` of the work that `_next` belongs to."""
         self._count = 0
-        self._oldest = self._next = self._highest = self._end = first
+        self._first = self._oldest = self._next = self._highest = self._end = first
         """The oldest that is not acknowledged, the next to send, the first never sent, the first without a work."""
         self._went_back_to = -1
         self._since_ack = 0
@@ -105,6 +105,11 @@ class Requester:
     def idle(self) -> bool:
         """Is every work complete?"""
         return not self._works
+
+    @property
+    def fresh(self) -> int:
+        """Packets that were sent, each counted once."""
+        return self._highest - self._first
 
     @property
     def outstanding(self) -> int:

@@ -69,7 +69,9 @@ class Responder:
         """Where sends go, one after the other."""
         self._receive_address = 0
         self.received: list[Received] = []
-        self.duplicates = self.out_of_order = 0
+        self.duplicates = self.out_of_order = self.fresh = 0
+        """`fresh`: packets of read responses that were sent, each counted once."""
+        self._served = 0
         self.failure = ""
 
     @property
@@ -83,7 +85,7 @@ class Responder:
 
     def expect(self, number: int) -> None:
         """The PSN that the peer begins with."""
-        self._expected = number
+        self._expected = self._served = number
 
     def on_request(self, packet: Packet) -> None:
         """A packet of a send, a write or a read request."""
@@ -227,6 +229,9 @@ class Responder:
             self._refuse(Nak.REMOTE_OPERATIONAL_ERROR, str(fault))
             return self.answer() or self._acknowledge(self._expected, Nak.REMOTE_OPERATIONAL_ERROR)
         made = Packet(opcode, self.far_qp, psn(serving.number), payload, aeth=aeth)
+        if serving.number >= self._served:
+            self._served = serving.number + 1
+            self.fresh += 1
         serving.address += length
         serving.left -= length
         serving.number += 1

@@ -44,3 +44,11 @@ def test_a_word_wants_as_many_values_as_there_are_datagrams(pair: Pair, values: 
     sender = mmsg.Sender(pair[0], 16, 4)
     with pytest.raises(ValueError, match="different structures"):
         sender.write(0, values, 2)
+
+
+def test_a_receiver_of_longer_datagrams_has_each_whole(pair: Pair) -> None:
+    receiver = mmsg.Receiver(pair[1], 4, 200)
+    sent = [bytes([number]) * (150 + number) for number in range(3)]
+    mmsg.send_all(pair[0], sent)
+    assert receiver.receive() == 3
+    assert receiver.datagrams(3) == sent

@@ -123,8 +123,7 @@ class Receiver:
         """The octets of each that were received."""
         stride = self._stride
         return [
-            bytes(self._buffer[place * stride : place * stride + self._messages[place].length])
-            for place in range(many)
+            bytes(self._buffer[place * stride : place * stride + self._messages[place].length]) for place in range(many)
         ]
 
     def arrivals(self, many: int) -> list[int]:

@@ -26,7 +26,7 @@ from testbed.roce.memory import Region
 from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates.base import NEVER, Line, Maker
 from testbed.roce.sequence import psn
-from testbed.roce.settings import RoceError, Settings, Timing
+from testbed.roce.settings import CnpScope, RoceError, Settings, Timing
 
 _CE = 3
 _FIRST_QP = 0x100
@@ -175,6 +175,10 @@ class Endpoint:
             self._refuse(roce.Reason.BAD_ICRC)
             return None
         found.receive(packet, ds_field & 3 == _CE, now_ns)
+        if packet.opcode == Opcode.CNP and self.settings.cnp_scope is CnpScope.PRIORITY:
+            for other in self.queue_pairs.values():
+                if other is not found and other.priority == found.priority:
+                    other.rate.on_cnp(now_ns)
         return found
 
     def _refuse(self, reason: str) -> None:

@@ -55,6 +55,8 @@ class QueuePair:
         """Of what is sent. `far_path` is that of what comes, once the peer's queue pair is known."""
         self.far_path: roce.Path | None = None
         self.first = first
+        self.priority = 0
+        """Of its data; a CNP may concern all queue pairs of a priority."""
         self.settings = settings
         self.rate = rate
         self.state = State.CONNECTING

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
 from testbed.units import Duration, Scale
 
 MTUS = (256, 512, 1024, 2048, 4096)
+
+
+class CnpScope(enum.StrEnum):
+    """What a CNP slows down (decision 0135)."""
+
+    FLOW = "flow"  # the queue pair that it names
+    PRIORITY = "priority"  # all queue pairs of its priority at this host
 
 
 class RoceError(UsageError):
@@ -30,6 +38,7 @@ class Settings:
     """How often in a row, until the queue pair fails."""
     cnp_interval: Duration = Duration("50us")
     """A receiver sends at most one CNP for a queue pair in this time."""
+    cnp_scope: CnpScope = CnpScope.FLOW
     connect_after: Duration = Duration("4ms")
     """How long a connection request waits for its reply before it is sent again."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,8 +18,8 @@ from testbed.roce.queue_pair import State
 from testbed.roce.rates.base import RateControl
 from testbed.roce.requester import Operation, Work
 from testbed.roce.sequence import psn, sequence
-from testbed.roce.settings import RoceError, Settings
-from tests.unit.roce_link import SETTINGS, Link, Network
+from testbed.roce.settings import CnpScope, RoceError, Settings
+from tests.unit.roce_link import PORT, SETTINGS, B, Link, Network
 
 
 def opcode(outgoing: Outgoing) -> int:
@@ -249,6 +250,18 @@ def test_marked_data_are_answered_by_at_most_one_cnp_in_each_interval() -> None:
     gaps = [after - before for before, after in zip(Counting.times, Counting.times[1:], strict=False)]
     assert len(gaps) >= 1
     assert min(gaps) >= 50_000_000, "50 us at a scale of 1000"
+
+
+@pytest.mark.parametrize(("scope", "slowed"), [(CnpScope.FLOW, [0]), (CnpScope.PRIORITY, [0, 1])])
+def test_a_cnp_slows_its_flow_down_or_all_of_its_priority(scope: CnpScope, slowed: list[int]) -> None:
+    link = Link(settings=replace(SETTINGS, cnp_scope=scope), rate_control="dcqcn")
+    pairs = [link.near, *(link.a.connect(B, PORT, 0, rate_control="dcqcn") for _ in range(2))]
+    pairs[2].priority = 4
+    link.until(lambda: all(pair.state is State.READY for pair in pairs))
+    assert link.near.far_path is not None
+    cnp = link.near.far_path.seal(roce.encode(roce.Packet.cnp(link.near.number)))
+    link.a.receive(cnp, 0, link.now_ns)
+    assert [place for place, pair in enumerate(pairs) if pair.rate.rate_bps < 100e6] == slowed
 
 
 def test_the_reader_notifies_of_marked_responses_and_the_server_slows_down() -> None:

@@ -1,8 +1,8 @@
 """Traffic between hosts of a network, measured at its ends. Only the lab can run it.
 
 `Flow` describes what one host sends to another, `Flows` runs flows, a `Report` is what became of one. Transports are
-`udp` (numbered datagrams) and `tcp` (iperf3); `transport.py` has the interface for others. `ping` and `probe` measure a
-round trip.
+`udp` (numbered datagrams), `tcp` (iperf3) and `roce` (RoCEv2 connections); `transport.py` has the interface for others.
+`ping` and `probe` measure a round trip.
 """
 
 from testbed.net.traffic.flow import Flow, FlowError, FlowOptionError

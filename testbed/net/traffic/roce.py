@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from testbed.net.traffic.flow import Flow
 
 
-
 @dataclass(frozen=True)
 class Roce(Transport):
     """How a flow uses RoCE."""
@@ -49,9 +48,7 @@ class Roce(Transport):
         try:
             Operation(self.operation)
         except ValueError:
-            raise UsageError(
-                f"operation is {self.operation!r}; RoCE has {', '.join(map(str, Operation))}"
-            ) from None
+            raise UsageError(f"operation is {self.operation!r}; RoCE has {', '.join(map(str, Operation))}") from None
         if flow.frame != Size(self.frame):
             raise UsageError(f"frame is {flow.frame}; transport roce takes Roce(settings=Settings(mtu=...)) instead")
         if flow.rate is not None and flow.rate_control not in (None, "fixed"):

@@ -10,26 +10,21 @@ from __future__ import annotations
 
 import select
 import socket
-import struct
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import XoffError
 from testbed.frames.roce import PORT, READ_RESPONSES, REQUESTS
 from testbed.linux import kernel, mmsg
 from testbed.net.fabric import Fabric
-from testbed.net.traffic.report import WINDOW_NS
-from testbed.net.traffic.roce import Given, Roce, Taken, ds_field
+from testbed.net.traffic.roce import Roce, ds_field
+from testbed.net.traffic.roce_flow import KEY, Asker, Source, Target, maker_of_source, transport_of
 from testbed.net.traffic.transport import Endpoint, Session
-from testbed.roce import rates
 from testbed.roce.endpoint import Endpoint as Host
 from testbed.roce.endpoint import Kind, Outgoing
-from testbed.roce.memory import Content, Region, Sink
-from testbed.roce.queue_pair import QueuePair, State
-from testbed.roce.rates import Fixed, Line, Maker
-from testbed.roce.rates.base import NEVER
-from testbed.roce.requester import Operation, Work
+from testbed.roce.queue_pair import QueuePair
+from testbed.roce.rates import Line
+from testbed.roce.requester import Operation
 
 if TYPE_CHECKING:
     from testbed.net.traffic.flow import Flow
@@ -45,21 +40,8 @@ _OUTER = 42
 _BATCH = 64
 _LOOK_NS = 10_000_000
 """How often a process with nothing to do looks whether the flows are over."""
-_UNDER_WAY = 2
 _AT_ONCE = 4
 """Packets that a queue pair that was late sends before another has its turn."""
-_KEY = struct.Struct("!I")
-
-
-class RoceError(XoffError):
-    """A RoCE flow that failed."""
-
-
-def _maker(flow: Flow) -> Maker:
-    """The rate control of a flow's source."""
-    if flow.rate is not None:
-        return lambda line: Fixed(line, flow.rate)
-    return rates.maker_of(flow.rate_control or "fixed")
 
 
 class _Way:
@@ -89,150 +71,6 @@ class _Way:
         self.waiting = queue[sent:]
 
 
-class _Source:
-    """The data of one flow at its source."""
-
-    def __init__(self, flow: Flow, index: int) -> None:
-        self.flow, self.index = flow, index
-        self.content = Content(index)
-        self.pair: QueuePair | None = None
-        self.samples: list[dict[str, Any]] = []
-        self.sample_ns = flow.transport.sample.ns if flow.transport.sample else 0  # type: ignore[attr-defined]
-        self.next_sample_ns = NEVER
-        self.end_ns = NEVER
-        self.has_reported = False
-
-    def begin(self, begin_ns: int) -> None:
-        """When the flows begin."""
-        if self.sample_ns:
-            self.next_sample_ns = begin_ns
-        if self.flow.duration is not None:
-            self.end_ns = begin_ns + self.flow.start.ns + self.flow.duration.ns
-
-    def given(self) -> Given:
-        pair = self.pair
-        if pair is None:
-            return Given(failure="no connection was made")
-        requester = pair.requester
-        return Given(
-            requester.retransmitted,
-            requester.went_back,
-            requester.timeouts,
-            pair.cnps_received,
-            pair.failure,
-            tuple(self.samples),
-        )
-
-    def has_served(self, now_ns: int, may_send: bool) -> bool:
-        """Has the target read all that it may?"""
-        assert self.pair is not None
-        if self.flow.size is not None and self.pair.sent_octets >= self.flow.size.bytes:
-            return not self.pair.responder.has_response
-        is_late = self.flow.duration is not None and now_ns >= self.end_ns
-        return (is_late or not may_send) and not self.pair.responder.has_response
-
-    def take_sample(self, now_ns: int) -> None:
-        """The rate control's state at the moments of the interval that have passed."""
-        while self.next_sample_ns <= now_ns:
-            if self.pair is not None:
-                self.pair.rate.on_deadline(self.next_sample_ns)
-                state = self.pair.rate.state()
-                self.samples.append({"t_ns": self.next_sample_ns, "sent": self.pair.sent_octets, **state})
-            self.next_sample_ns += self.sample_ns
-
-
-class _Target:
-    """The data of one flow at its target."""
-
-    def __init__(self, flow: Flow, index: int) -> None:
-        self.flow, self.index = flow, index
-        self.sink = Sink()
-        self.pair: QueuePair | None = None
-        self.packets = self.frame_octets = 0
-        self.ecn = [0] * 4
-        self.first_ns = self.last_ns = 0
-        self._window_end_ns = 0
-        self.windows: list[int] = []
-
-    def count(self, octets: int, ecn: int, at_ns: int) -> None:
-        """A packet of data was taken."""
-        self.packets += 1
-        self.frame_octets += octets
-        if at_ns >= self._window_end_ns:
-            if not self.first_ns:
-                self.first_ns = self._window_end_ns = at_ns
-            while at_ns >= self._window_end_ns:
-                self._window_end_ns += WINDOW_NS
-                self.windows.append(0)
-        self.windows[-1] += 1
-        self.last_ns = at_ns
-        self.ecn[ecn] += 1
-
-    def taken(self) -> Taken:
-        pair = self.pair
-        if pair is None:
-            return Taken(failure="no connection was made")
-        octets = self.sink.received
-        return Taken(
-            self.packets,
-            octets,
-            self.frame_octets,
-            self.sink.digest,
-            Content(self.index).digest(octets),
-            pair.responder.duplicates,
-            pair.responder.out_of_order,
-            tuple(self.ecn),
-            self.first_ns,
-            self.last_ns,
-            tuple(self.windows),
-            pair.cnps_sent,
-            pair.failure,
-        )
-
-
-class _Asker:
-    """Posts the messages of one flow at the end that asks: the source, or the target of reads."""
-
-    def __init__(self, flow: Flow, pair: QueuePair, local: Region, begin_ns: int) -> None:
-        transport = flow.transport
-        assert isinstance(transport, Roce)
-        self.flow, self.pair, self._local = flow, pair, local
-        self._operation = Operation(transport.operation)
-        self._message = transport.message.bytes
-        self._begin_ns = begin_ns + flow.start.ns
-        self._end_ns = self._begin_ns + flow.duration.ns if flow.duration else NEVER
-        self._left = flow.size.bytes if flow.size else NEVER
-        self._messages = flow.count if flow.count is not None else NEVER
-        self._posted = 0
-        self.is_over = False
-
-    @property
-    def deadline_ns(self) -> int:
-        return NEVER if self._posted or self.is_over else self._begin_ns
-
-    def post(self, now_ns: int, may_send: bool) -> None:
-        """Keep two messages under way, until the flow has been sent."""
-        pair = self.pair
-        if pair.state is State.FAILED:
-            self.is_over = True
-            return
-        if now_ns < self._begin_ns or pair.state is not State.READY:
-            if not may_send:
-                self.is_over = True
-            return
-        while pair.requester.outstanding < _UNDER_WAY:
-            length = min(self._message, self._left)
-            if not length or not self._messages or now_ns >= self._end_ns or not may_send:
-                break
-            (key,) = _KEY.unpack_from(pair.reply.ljust(_KEY.size, b"\0"))
-            pair.post(Work(self._operation, self._local, length, self._posted, self._posted, key))
-            self._posted += length
-            self._left -= length
-            self._messages -= 1
-        self.is_over = pair.requester.idle
-        pair.requester.take_completed()
-
-
 class RoceEndpoint(Endpoint):
     """All RoCE flows of one host."""
 
@@ -257,10 +95,10 @@ class _Loop:
         assert isinstance(first.transport, Roce)
         self._transport = first.transport
         self._host = Host(node.IP(), line, first.transport.settings)
-        self._sources = {index: _Source(flows[index], index) for index in sends}
-        self._targets = {index: _Target(flows[index], index) for index in receives}
-        self._askers: dict[int, _Asker] = {}
-        self._target_of: dict[int, _Target] = {}
+        self._sources = {index: Source(flows[index], index) for index in sends}
+        self._targets = {index: Target(flows[index], index) for index in receives}
+        self._askers: dict[int, Asker] = {}
+        self._target_of: dict[int, Target] = {}
         self._ways: dict[tuple[int, Kind], _Way] = {}
         self._flow_of: dict[int, Flow] = {}
         self._timer = kernel.Timer()
@@ -294,39 +132,43 @@ class _Loop:
 
     def _listen(self) -> None:
         for index, flow in self._flows.items():
-            is_read = _transport(flow).operation == Operation.READ
+            is_read = transport_of(flow).operation == Operation.READ
             if is_read and index in self._sources:
-                self._host.listen(_FIRST_SERVICE + index, self._answer_source(index), _maker(flow))
+                self._host.listen(_FIRST_SERVICE + index, self._answer_source(index), maker_of_source(flow))
             elif not is_read and index in self._targets:
                 self._host.listen(_FIRST_SERVICE + index, self._answer_target(index))
 
     def _answer_source(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
             source = self._sources[index]
-            self._flow_of[pair.number] = source.flow
+            self._use(pair, source.flow)
             source.pair = pair
-            return _KEY.pack(self._host.register(source.content))
+            return KEY.pack(self._host.register(source.content))
 
         return answer
 
     def _answer_target(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
             target = self._targets[index]
-            self._flow_of[pair.number] = target.flow
+            self._use(pair, target.flow)
             target.pair = self._own(pair, target)
             pair.responder.receive_into = target.sink
-            return _KEY.pack(self._host.register(target.sink))
+            return KEY.pack(self._host.register(target.sink))
 
         return answer
 
-    def _own(self, pair: QueuePair, target: _Target) -> QueuePair:
+    def _use(self, pair: QueuePair, flow: Flow) -> None:
+        self._flow_of[pair.number] = flow
+        pair.priority = flow.priority
+
+    def _own(self, pair: QueuePair, target: Target) -> QueuePair:
         self._target_of[pair.number] = target
         return pair
 
     def _connect(self, begin_ns: int) -> None:
         now_ns = time.monotonic_ns()
         for index, flow in self._flows.items():
-            is_read = _transport(flow).operation == Operation.READ
+            is_read = transport_of(flow).operation == Operation.READ
             if index not in (self._targets if is_read else self._sources):
                 continue
             far = (flow.source if is_read else flow.target).IP()
@@ -334,18 +176,18 @@ class _Loop:
                 far,
                 _FIRST_SERVICE + index,
                 now_ns,
-                rate_control="fixed" if is_read else _maker(flow),
+                rate_control="fixed" if is_read else maker_of_source(flow),
                 traffic_class=ds_field(flow),
             )
-            self._flow_of[pair.number] = flow
+            self._use(pair, flow)
             if is_read:
                 target = self._targets[index]
                 target.pair = self._own(pair, target)
-                self._askers[index] = _Asker(flow, pair, target.sink, begin_ns)
+                self._askers[index] = Asker(flow, pair, target.sink, begin_ns)
             else:
                 source = self._sources[index]
                 source.pair = pair
-                self._askers[index] = _Asker(flow, pair, source.content, begin_ns)
+                self._askers[index] = Asker(flow, pair, source.content, begin_ns)
 
     # Datagrams
 
@@ -385,7 +227,7 @@ class _Loop:
         found = self._ways.get(key)
         if found is None:
             flow = None if pair is None else self._flow_of[number]
-            transport = self._transport if flow is None else _transport(flow)
+            transport = self._transport if flow is None else transport_of(flow)
             if flow is not None and outgoing.kind is Kind.DATA:
                 buffer = flow.buffer.bytes if flow.buffer else _SEND_BUFFER
                 found = _Way(outgoing.source_port, flow.priority, ds_field(flow), buffer)
@@ -409,9 +251,9 @@ class _Loop:
                 source.take_sample(now_ns)
             if source.has_reported:
                 continue
-            asker = self._askers.get(index)
+            own = self._askers.get(index)
             session.count_sent(index, source.pair.fresh_packets)
-            if asker.is_over if asker is not None else source.has_served(now_ns, sending):
+            if own.is_over if own is not None else source.has_served(now_ns, sending):
                 source.has_reported = True
                 session.sent(index, source.given())
         for index, target in self._targets.items():
@@ -434,12 +276,7 @@ class _Loop:
         if due_ns <= now_ns:
             return
         self._timer.set(due_ns)
-        select.select([listener, self._timer.fd], blocked, [])
-
-
-def _transport(flow: Flow) -> Roce:
-    assert isinstance(flow.transport, Roce)
-    return flow.transport
+        select.select([listener.fileno(), self._timer.fd], blocked, [])
 
 
 def _listener() -> socket.socket:

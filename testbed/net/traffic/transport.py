@@ -105,6 +105,7 @@ class Transport(ABC):
 _TRANSPORTS: dict[str, Transport | str] = {
     "udp": "testbed.net.traffic.udp",
     "tcp": "testbed.net.traffic.tcp",
+    "roce": "testbed.net.traffic.roce",
 }
 """Transports by name: the default settings, or the module that registers them when it is imported."""
 

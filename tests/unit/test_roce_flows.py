@@ -1,0 +1,54 @@
+"""Flows of transport roce: what they may ask for. How they run is shown in the lab."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from testbed.ecn.field import Ecn
+from testbed.net.traffic import Flow, FlowOptionError
+from testbed.net.traffic.roce import Roce, ds_field
+from testbed.roce.rates import Fixed, Line, RateControl
+from testbed.roce.settings import RoceError, Settings
+from testbed.units import Rate, Size
+
+
+class Own(RateControl):
+    pass
+
+
+def slow(line: Line) -> RateControl:
+    return Fixed(line, Rate("1Mb/s"))
+
+
+@pytest.mark.parametrize("rate_control", [None, "fixed", "dcqcn", "dcqcn-mlx", "timely", Own, slow])
+def test_a_rate_control_is_a_name_a_class_or_a_function(rate_control: Any) -> None:
+    assert Flow("h1", "h2", transport="roce", rate_control=rate_control).rate_control is rate_control
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate_control": "dcqnc"}, r"there is no rate control 'dcqnc'; did you mean dcqcn\?"),
+        ({"rate": "1Mb/s", "rate_control": "dcqcn"}, "rate is 1Mb/s, and rate_control 'dcqcn' has its own"),
+        ({"frame": "1000B"}, "frame is 1kB; transport roce takes"),
+        ({"transport": Roce(operation="atomic")}, "operation is 'atomic'; RoCE has write, read, send"),
+        ({"transport": Roce(message=Size("0B"))}, "message is 0B"),
+        ({"transport": Roce(cnp_priority=8)}, "cnp_priority is 8"),
+        ({"transport": Roce(cnp_dscp=64)}, "cnp_dscp is 64"),
+    ],
+)
+def test_a_flow_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(FlowOptionError, match=f"flow from h1 to h2: {message}"):
+        Flow("h1", "h2", **{"transport": "roce"} | options)
+
+
+def test_packets_are_ect_0_unless_the_flow_asks_for_another_field() -> None:
+    assert ds_field(Flow("h1", "h2", 3, transport="roce")) == 24 << 2 | Ecn.ECT_0
+    assert ds_field(Flow("h1", "h2", 3, transport="roce", ecn=Ecn.NOT_ECT, dscp=26)) == 26 << 2
+
+
+def test_a_path_mtu_is_one_of_infiniband() -> None:
+    with pytest.raises(RoceError, match="mtu is 1500"):
+        Roce(settings=Settings(mtu=1500))

@@ -26,7 +26,7 @@ from testbed.agent.plan import AgentError, AgentPlan
 from testbed.dcbx.settings import DcbxSettings
 from testbed.linux import bpf, kernel
 from testbed.linux.port_program import SLOTS, PortProgram
-from testbed.pfc.port import TIMERS
+from testbed.pfc.timers import TIMERS
 
 _TRIES = 5
 _WAN = 80

@@ -70,14 +70,21 @@ class Measurement:
 
         On its way back a response waits for frames of data to end, and headroom has that frame among its terms already.
         Ways of different samples can be added, since how far the two clocks are apart adds to one way what it takes
-        from the other; for how fast they drift apart there is an allowance. If the far clock is set during the series,
-        that does not hold, and it is what a quarter of the round trips do not exceed.
+        from the other; for how fast they drift apart there is an allowance.
+
+        If the far clock is set forward during the series, a way back after that looks shorter by the step, and a way
+        there longer. So a way back counts only if a later way there (its T2 is not before that T3) was measured too:
+        what the step takes from the sum, it then adds as well. If it is set back, the sum only becomes larger. Without
+        any such pair nothing is known about steps, and the longest round trip is needed.
         """
+        last_there_ns = max(sample.t2_ns for sample in self.samples)
+        backs = [sample.t4_ns - sample.t3_ns for sample in self.samples if sample.t3_ns <= last_there_ns]
+        if not backs:
+            return self.longest
         there = max(sample.t2_ns - sample.t1_ns for sample in self.samples)
-        back = min(sample.t4_ns - sample.t3_ns for sample in self.samples)
         lasted = max(sample.t4_ns for sample in self.samples) - min(sample.t1_ns for sample in self.samples)
         drift = -(-lasted * _DRIFT_PPM // 10**6)
-        return max(self.percentile(25), min(self.longest, Duration.from_ns(max(0, there + back + drift))))
+        return max(self.percentile(25), min(self.longest, Duration.from_ns(max(0, there + min(backs) + drift))))
 
     def response(self, percent: int = 100) -> Duration:
         """T3 - T2 of the far station, likewise."""

@@ -26,23 +26,18 @@ summed up later (`record`); and the caller has to pass masks of 8 bits and time 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from testbed.frames import Mac
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.pfc import NEVER, PRIORITIES_IN, mask_of
 from testbed.pfc.record import Event, Ignored, PfcCounters, PfcEvent
 from testbed.pfc.settings import Action, PfcError, PfcSettings, check_priority
+from testbed.pfc.timers import POLL, REFRESH, TIMERS, Timers, refresh_interval_ns
 from testbed.pfc.watchdog import Watchdog
 from testbed.pfc.wire import Frames, Readings, pause_ns
 from testbed.units import Rate
-
-# One list has all that can be due: the ends of eight pauses, then these two.
-_REFRESH = 8
-_POLL = 9
-TIMERS = 10
 
 _SOON_NS = 2_000_000
 """After a link came up, the time to the first repetition of XOFF."""
@@ -55,14 +50,6 @@ _XOFF_SENT = PfcEvent.XOFF_SENT
 _XON_SENT = PfcEvent.XON_SENT
 _CONGESTED = PfcEvent.CONGESTED
 _RELIEVED = PfcEvent.RELIEVED
-
-
-class Timers(Protocol):
-    """Numbers of 64 bits, signed: a list, or a piece of memory."""
-
-    def __getitem__(self, number: int, /) -> int: ...
-    def __setitem__(self, number: int, moment_ns: int, /) -> None: ...
-    def __iter__(self) -> Iterator[int]: ...
 
 
 class Change(NamedTuple):
@@ -118,7 +105,7 @@ class PfcPort:
         self._announced = 0  # those of them that the far end was told to stop
         self._is_up = True
         self._readings = Readings(rate)
-        self._interval_ns = self._refresh_interval_ns(settings)
+        self._interval_ns = refresh_interval_ns(self._rate, settings)
         self._watchdog = None if settings.watchdog is None else Watchdog(settings.watchdog)
         self._prepare()
 
@@ -135,7 +122,7 @@ class PfcPort:
         if not mask:
             return None
         if not self._announced:
-            self._timers[_REFRESH] = now_ns + self._interval_ns
+            self._timers[REFRESH] = now_ns + self._interval_ns
         self._announced |= mask
         self._events.append((now_ns, _XOFF_SENT, mask, self._settings.pause_quanta))
         return self._xoff[mask]
@@ -152,7 +139,7 @@ class PfcPort:
             return None
         self._announced ^= mask
         if not self._announced:
-            self._timers[_REFRESH] = NEVER
+            self._timers[REFRESH] = NEVER
         if not self._settings.send_xon:
             return None
         self._events.append((now_ns, _XON_SENT, mask, 0))
@@ -172,7 +159,7 @@ class PfcPort:
             if stop:
                 self.paused_mask |= stop
                 if self._watchdog is not None:
-                    timers[_POLL] = self._watchdog.paused(stop, now_ns)
+                    timers[POLL] = self._watchdog.paused(stop, now_ns)
         if xon:
             self._events.append((now_ns, _XON_RECEIVED, xon, 0))
             resume = xon & self.paused_mask
@@ -203,11 +190,11 @@ class PfcPort:
                 self._events.append((now_ns, _PAUSE_EXPIRED, 1 << priority, now_ns - timers[priority]))
                 timers[priority] = NEVER
         self.paused_mask ^= resume
-        if timers[_POLL] <= now_ns:
+        if timers[POLL] <= now_ns:
             let_go, refresh, drop = self._poll(now_ns)
             resume |= let_go
-        if timers[_REFRESH] <= now_ns:
-            timers[_REFRESH] = now_ns + self._interval_ns
+        if timers[REFRESH] <= now_ns:
+            timers[REFRESH] = now_ns + self._interval_ns
             refresh |= self._announced
         return resume, refresh, drop
 
@@ -217,7 +204,7 @@ class PfcPort:
         if not mask:
             return None
         if not self._announced:
-            self._timers[_REFRESH] = now_ns + self._interval_ns
+            self._timers[REFRESH] = now_ns + self._interval_ns
         again = mask & self._announced
         self._announced |= mask
         if again:
@@ -235,7 +222,7 @@ class PfcPort:
         was sent XOFF (unless XON is never sent). One that is switched on and congested is sent XOFF. Another pause
         time or refresh holds from now on. Other watchdog settings end all storms, and detection starts anew.
         """
-        self._interval_ns = self._refresh_interval_ns(settings)
+        self._interval_ns = refresh_interval_ns(self._rate, settings)
         watchdog_changes = settings.watchdog != self._settings.watchdog
         off = ~settings.mask
         resume = 0
@@ -249,17 +236,17 @@ class PfcPort:
         self._settings = settings
         if watchdog_changes:
             self._watchdog = None if settings.watchdog is None else Watchdog(settings.watchdog)
-            self._timers[_POLL] = NEVER
+            self._timers[POLL] = NEVER
             self._watch(self.paused_mask, now_ns)
         self._prepare()
         xon = self._announced & off
         xoff = self.congested_mask & self._active & ~self._announced
         self._announced &= ~off
         if not self._announced:
-            self._timers[_REFRESH] = NEVER
+            self._timers[REFRESH] = NEVER
         self._announced |= xoff
         if self._announced:
-            self._timers[_REFRESH] = min(self._timers[_REFRESH], now_ns + self._interval_ns)
+            self._timers[REFRESH] = min(self._timers[REFRESH], now_ns + self._interval_ns)
         return Change(self._tell(xoff, xon, now_ns), 0, resume | cancelled)
 
     def restore(self, paused_until_ns: Mapping[int, int], congested_mask: int, now_ns: int) -> Change:
@@ -276,7 +263,7 @@ class PfcPort:
             check_priority(priority)
         longest_ns = now_ns + pause_ns(self._rate, LONGEST_PAUSE)
         stop = 0
-        self._timers[_REFRESH] = self._timers[_POLL] = NEVER
+        self._timers[REFRESH] = self._timers[POLL] = NEVER
         for priority in PRIORITIES_IN[0xFF]:
             until_ns = paused_until_ns.get(priority, 0)
             if self._active >> priority & 1 and until_ns > now_ns:
@@ -293,7 +280,7 @@ class PfcPort:
             self._events.append((now_ns, _CONGESTED, congested_mask, 0))
         self._announced = congested_mask & self._active
         if self._announced:
-            self._timers[_REFRESH] = now_ns + self._interval_ns
+            self._timers[REFRESH] = now_ns + self._interval_ns
         frame = self._tell(self._announced, self._active & ~congested_mask, now_ns)
         return Change(frame, stop, mask_of(paused_until_ns) & ~stop)
 
@@ -313,7 +300,7 @@ class PfcPort:
             self._unpause(paused)
             self._events.append((now_ns, PfcEvent.PAUSE_CANCELLED, paused, 0))
         self._announced = 0
-        self._timers[_REFRESH] = self._timers[_POLL] = NEVER
+        self._timers[REFRESH] = self._timers[POLL] = NEVER
         self._obey()
         return resume | paused
 
@@ -330,7 +317,7 @@ class PfcPort:
         self._announced = self.congested_mask & self._active
         if not self._announced:
             return None
-        self._timers[_REFRESH] = now_ns + min(self._interval_ns, _SOON_NS)
+        self._timers[REFRESH] = now_ns + min(self._interval_ns, _SOON_NS)
         return self._tell(self._announced, 0, now_ns)
 
     # What there is to see
@@ -402,16 +389,6 @@ class PfcPort:
         self._readings.obey(self._settings.mask, active)
         self._active = active if self._is_up else 0
 
-    def _refresh_interval_ns(self, settings: PfcSettings) -> int:
-        whole_ns = pause_ns(self._rate, settings.pause_quanta)
-        interval_ns = math.floor(whole_ns * settings.refresh)
-        if interval_ns == 0:
-            raise PfcError(
-                f"a pause of {settings.pause_quanta} quanta takes {whole_ns}ns at {self._rate}, too short to be "
-                f"repeated after {settings.refresh} of it; raise pause_quanta"
-            )
-        return interval_ns
-
     def _unpause(self, mask: int) -> None:
         self.paused_mask ^= mask
         for priority in PRIORITIES_IN[mask]:
@@ -426,13 +403,13 @@ class PfcPort:
     def _watch(self, paused: int, now_ns: int) -> None:
         """Have the watchdog look after pauses that begin for it now."""
         if paused and self._watchdog is not None:
-            self._timers[_POLL] = self._watchdog.paused(paused, now_ns)
+            self._timers[POLL] = self._watchdog.paused(paused, now_ns)
 
     def _poll(self, now_ns: int) -> tuple[int, int, int]:
         """Have the watchdog look. Returns (resume, refresh, drop)."""
         assert self._watchdog is not None  # or there would be no poll
         found, over = self._watchdog.poll(self.paused_mask, now_ns)
-        self._timers[_POLL] = self._watchdog.due_ns
+        self._timers[POLL] = self._watchdog.due_ns
         let_go = self._end_storms(over, now_ns)
         storms = mask_of(priority for priority, _ in found)
         for priority, paused_ns in found:
@@ -440,7 +417,7 @@ class PfcPort:
         self._unpause(storms)
         self._announced &= ~storms
         if not self._announced:
-            self._timers[_REFRESH] = NEVER
+            self._timers[REFRESH] = NEVER
         if found or over:
             self._obey()
         refresh = mask_of(priority for priority, _ in over) & self.congested_mask

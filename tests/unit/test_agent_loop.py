@@ -16,8 +16,8 @@ from testbed.frames import Mac, mac_control
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux.link_state import Link
 from testbed.linux.port_program import EVENT, FIRST_INTERFACE, EventKind, PortProgram
-from testbed.pfc.port import TIMERS
 from testbed.pfc.settings import PfcSettings
+from testbed.pfc.timers import TIMERS
 from testbed.units import Rate
 
 SLOT, PRIORITY = 2, 3

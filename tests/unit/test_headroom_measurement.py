@@ -14,7 +14,7 @@ from itertools import count, pairwise, product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from testbed.frames import FieldError, Mac
@@ -647,6 +647,8 @@ def test_a_responders_clock_that_goes_back_neither_stops_answers_nor_the_limit()
     cable_ns=st.integers(0, 10 * MS),
     answering_ns=st.integers(0, 2 * MS),
 )
+@example(step_ns=1701, at_ns=7_503_906, cable_ns=503_865, answering_ns=1_492_229)
+@example(step_ns=100_000, at_ns=7_503_906, cable_ns=503_865, answering_ns=1_492_229)
 def test_a_far_clock_that_is_set_makes_no_headroom_short(
     step_ns: int, at_ns: int, cable_ns: int, answering_ns: int
 ) -> None:
@@ -666,11 +668,17 @@ def test_headroom_needs_the_slowest_way_there_and_the_quickest_back_whatever_the
     for offset in (0, -(10**9), 10**12):
         samples = tuple(
             Sample(at, at + there + offset, at + there + 7 + offset, at + there + 7 + back)
-            for at, (there, back) in enumerate(ways)
+            for at, (there, back) in zip(range(0, 4000, 1000), ways, strict=True)
         )
         found = Measurement(samples, asked=4, finished_ns=0)
         assert found.needed.ns == 150 + 1, "and the least allowance for drift"
     assert (found.shortest.ns, found.longest.ns) == (140, 180)
+
+
+def test_without_a_way_there_after_a_way_back_the_longest_round_trip_is_needed() -> None:
+    """A forward step of the far clock, between T2 and T3 of all samples, would make the way back look short."""
+    samples = tuple(Sample(at, at + 500, at + 1500, at + 2000 + at) for at in (0, 100, 200))
+    assert Measurement(samples, asked=3, finished_ns=0).needed == Measurement(samples, asked=3, finished_ns=0).longest
 
 
 def test_the_allowance_for_drift_is_200_ppm_of_how_long_the_series_lasted_and_no_more_than_what_was_seen() -> None:

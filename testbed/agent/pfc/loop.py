@@ -28,7 +28,7 @@ from testbed.linux import bpf, kernel
 from testbed.linux.link_state import Link, LinkWatch
 from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
 from testbed.pfc import NEVER, PRIORITIES_IN
-from testbed.pfc.port import TIMERS
+from testbed.pfc.timers import TIMERS
 
 URGENCY = 50
 """An agent's real-time priority."""

@@ -114,12 +114,12 @@ def _agree(run: Run) -> None:
             run.claim(f"{name}: a host comes, settled after", found.lasted, at_most=IN_TIME)
             run.claim(f"{name}: LLDPDUs of host and bridge until then", list(found.sent.values()), equals=[2, 1])
         for _, bridge in ends.values():
-            fabric.set_up(fabric.port(bridge).intf, False)
+            fabric.cabling.set_up(fabric.port(bridge).intf, False)
         time.sleep(1)
         lost = {name: _core(LINKS[name][2], oper(fabric, ends[name][0], LINKS[name][2])) for name in LINKS}
         begin_ns = time.monotonic_ns()
         for _, bridge in ends.values():
-            fabric.set_up(fabric.port(bridge).intf, True)
+            fabric.cabling.set_up(fabric.port(bridge).intf, True)
         time.sleep(IN_TIME.ns / 1e9)
         dcbx_log = fabric.dcbx_log()
         for name, (own, other, kind, wanted) in LINKS.items():

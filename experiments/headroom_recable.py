@@ -85,7 +85,7 @@ def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
             for delay in CABLES[1:]:
                 before = fabric.group("s1-eth1", PRIORITY).xoffs
                 net.configLinkStatus("s1", "s2", "down")
-                fabric.change_delay("s1-eth1", Duration(delay) * 1000)
+                fabric.cabling.change_delay("s1-eth1", Duration(delay) * 1000)
                 time.sleep(UNPLUGGED.ns / 1e9)
                 found["meanwhile"].append(fabric.limits("s1-eth1", PRIORITY).headroom)
                 net.configLinkStatus("s1", "s2", "up")

@@ -61,7 +61,7 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
 
                 _wait_for_pause(fabric, "r5-eth1", "r5-eth2")
                 cut_ns = run.now_ns
-                fabric.pull(CUT)
+                fabric.cabling.pull(CUT)
                 controller.wait(lambda: _path(controller) == ["r1", "r2", "r3", "r4", "r5"], "the path is another one")
                 controller.wait(controller.settled, "it is installed")
                 run.claim("a cut: ns until the last new list", run.now_ns - cut_ns, at_most=500_000_000)
@@ -73,7 +73,7 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
                 run.claim("a cut: frames that a1 has sent over it", flows.sent() - sent, at_least=200)
                 run.claim("a cut: dropped by the edges", _dropped(fabric, "r1", "r5"), equals=0)
 
-                fabric.plug(CUT)
+                fabric.cabling.plug(CUT)
                 controller.wait(lambda: _path(controller) == ["r1", "r2", "r5"], "the path is back")
                 controller.wait(controller.settled, "it is installed")
                 with run.measuring():

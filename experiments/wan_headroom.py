@@ -62,7 +62,7 @@ def _congest(run: Run, wan: Length, measure: bool) -> dict[str, Any]:
         fabric = net.fabric
         for cable in (topo.delay, longer):
             if cable != topo.delay:
-                fabric.change_delay(PORT, cable)
+                fabric.cabling.change_delay(PORT, cable)
             if measure:
                 time.sleep(12)  # it is measured every ten seconds
                 found["trips"].append(fabric.wan("r3")["headroom"][0]["round_trip_ns"])

@@ -42,9 +42,9 @@ class LosslessIntf(Intf):
         if not prefix:
             raise ValueError(f"{self.name}: the address {ipstr} has no prefix length; write it as in 10.0.0.1/8")
         if self.ip:
-            self.fabric.remove_address(self, f"{self.ip}/{self.prefixLen}")
+            self.fabric.cabling.remove_address(self, f"{self.ip}/{self.prefixLen}")
         self.ip, self.prefixLen = address, prefix
-        self.fabric.add_address(self, f"{address}/{prefix}")
+        self.fabric.cabling.add_address(self, f"{address}/{prefix}")
         return ""
 
     def setMAC(self, macstr: str) -> str:
@@ -70,7 +70,7 @@ class LosslessIntf(Intf):
 
     def ipLink(self, *args: str) -> str:
         if args and args[0] in ("up", "down"):
-            self.fabric.set_up(self, args[0] == "up")
+            self.fabric.cabling.set_up(self, args[0] == "up")
             return ""
         text: str = super().ipLink(*args)
         return text
@@ -86,7 +86,7 @@ class LosslessIntf(Intf):
         raise ValueError(f"{self.name}: a lossless port keeps its name")
 
     def delete(self) -> None:
-        self.fabric.remove(self)
+        self.fabric.cabling.remove(self)
         self.node.delIntf(self)
         self.link = None
 
@@ -129,7 +129,9 @@ class LosslessLink(Link):
                 raise OptionError(f"{where}: {name} is {settings!r}; write Port(...)")
         self.scale = Scale(scale)
         names = intfName1 or self.intfName(node1, port1), intfName2 or self.intfName(node2, port2)
-        slots = self.fabric.connect((node1, names[0], addr1), (node2, names[1], addr2), self.cable.in_lab(self.scale))
+        slots = self.fabric.cabling.connect(
+            (node1, names[0], addr1), (node2, names[1], addr2), self.cable.in_lab(self.scale)
+        )
         ends = []
         for node, port, name, slot, given, extra, mac in (
             (node1, port1, names[0], slots[0], settings1, params1, addr1),
@@ -141,7 +143,7 @@ class LosslessLink(Link):
                 LosslessIntf(name, slot=slot, settings=settings, node=node, port=port, link=self, mac=mac, **chosen)
             )
         self.intf1, self.intf2 = ends
-        self.fabric.add(self)
+        self.fabric.cabling.add(self)
 
     def status(self) -> str:
         return "(OK OK)"

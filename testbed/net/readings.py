@@ -80,7 +80,7 @@ def ecn(fabric: Fabric, wanted: str = "") -> Reading:
             continue
         counts = {
             (interface, own): (backlog, *struct.unpack("=IIII", extra.ljust(16, b"\0")[:16]))
-            for interface, own, backlog, extra in qdiscs.listed(fabric.socket(with_ecn[0].node))
+            for interface, own, backlog, extra in qdiscs.listed(fabric.sockets.of(with_ecn[0].node))
         }
         for port in with_ecn:
             assert port.settings is not None and port.queues is not None

@@ -10,8 +10,10 @@ import pytest
 
 from testbed.frames import Mac
 from testbed.net.cable import Cable
-from testbed.net.fabric import _CABLES, Fabric, PortState
+from testbed.net.cabling import _MIDDLES
+from testbed.net.fabric import Fabric
 from testbed.net.port import Buffer, Port
+from testbed.net.switch_buffer import SwitchBuffer
 from testbed.net.traffic import WINDOW_NS, Report
 from testbed.units import Duration, Rate, Size
 
@@ -71,55 +73,55 @@ class Requests:
 def fabric(monkeypatch: pytest.MonkeyPatch) -> Fabric:
     """A switch's port and a host's, on a cable of 10 us."""
     made: Any = Fabric()
-    made._cable_socket = made.requests = Requests()
-    made._cable_ends = [_CABLES, _CABLES + 1]
+    made.cabling.socket = made.requests = Requests()
+    made.cabling._middle_ends = [_MIDDLES, _MIDDLES + 1]
     monkeypatch.setattr("testbed.linux.kernel.real_time", lambda *_: None)
     monkeypatch.setattr("os.sched_setscheduler", lambda *_: None)
-    made._sockets = {"s1": Requests(), "h1": Requests()}
+    made.sockets._by_name = {"s1": Requests(), "h1": Requests()}
     link = SimpleNamespace()
     cable = Cable("10Mb/s", delay="10us")
     for slot, name in enumerate(("s1", "h1")):
-        made._pending[slot] = Mac.parse(f"02:00:00:00:00:0{slot}"), cable
+        made.cabling._pending[slot] = Mac.parse(f"02:00:00:00:00:0{slot}"), cable
         setattr(link, f"intf{slot + 1}", Intf(slot, name, link))
     link.scale = 1
-    made.add(link)
+    made.cabling.add(link)
     for port in made.ports.values():
         port.settings = Port()
     return made  # type: ignore[no-any-return]
 
 
-def headroom(fabric: Fabric, port: PortState) -> int:
-    division = fabric._division(Buffer(), [port], {port.slot: 1 << 3}, {})
-    return division.limits[port.slot, 3].headroom
+def headroom(buffer: SwitchBuffer) -> int:
+    return buffer({0: 1 << 3}, {}).limits[0, 3].headroom
 
 
 def test_an_agent_that_was_forked_before_a_cable_was_changed_divides_by_the_new_one(fabric: Fabric) -> None:
-    port, short = fabric.port("s1-eth0"), headroom(fabric, fabric.port("s1-eth0"))
+    buffer = SwitchBuffer.of(Buffer(), [fabric.port("s1-eth0")], fabric.cabling.delays)
+    short = headroom(buffer)
     ready, answer = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
         os.read(ready[0], 1)
-        os.write(answer[1], str(headroom(fabric, port)).encode())
+        os.write(answer[1], str(headroom(buffer)).encode())
         os._exit(0)
-    fabric.change_delay("h1-eth0", Duration("20ms"))
+    fabric.cabling.change_delay("h1-eth0", Duration("20ms"))
     os.write(ready[1], b".")
     found = int(os.read(answer[0], 20))
     os.waitpid(pid, 0)
     for end in (*ready, *answer):
         os.close(end)
-    assert found == headroom(fabric, port) > short + 200
+    assert found == headroom(buffer) > short + 200
 
 
 def test_the_far_end_of_a_port_that_is_down_has_no_carrier_whatever_its_cable(fabric: Any) -> None:
     port, far = fabric.port("s1-eth0"), fabric.port("h1-eth0")
-    fabric.set_up(port.intf, False)
-    assert fabric.requests.ups == {_CABLES: True, _CABLES + 1: False}, "the middle's end towards h1 is down"
-    fabric.pull("h1-eth0")
-    assert fabric.requests.ups == {_CABLES: False, _CABLES + 1: False}
-    fabric.set_up(port.intf, True)
-    assert fabric.requests.ups == {_CABLES: False, _CABLES + 1: False}, "the cable is out still"
-    fabric.set_up(far.intf, False)
-    fabric.plug("s1-eth0")
-    assert fabric.requests.ups == {_CABLES: False, _CABLES + 1: True}
-    fabric.set_up(far.intf, True)
-    assert fabric.requests.ups == {_CABLES: True, _CABLES + 1: True}
+    fabric.cabling.set_up(port.intf, False)
+    assert fabric.requests.ups == {_MIDDLES: True, _MIDDLES + 1: False}, "the middle's end towards h1 is down"
+    fabric.cabling.pull("h1-eth0")
+    assert fabric.requests.ups == {_MIDDLES: False, _MIDDLES + 1: False}
+    fabric.cabling.set_up(port.intf, True)
+    assert fabric.requests.ups == {_MIDDLES: False, _MIDDLES + 1: False}, "the cable is out still"
+    fabric.cabling.set_up(far.intf, False)
+    fabric.cabling.plug("s1-eth0")
+    assert fabric.requests.ups == {_MIDDLES: False, _MIDDLES + 1: True}
+    fabric.cabling.set_up(far.intf, True)
+    assert fabric.requests.ups == {_MIDDLES: True, _MIDDLES + 1: True}

@@ -169,7 +169,7 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
                 intent()
                 follow(SHORT)
 
-                fabric.pull(CUT)
+                fabric.cabling.pull(CUT)
                 follow(ROUND)
                 forth("a cable is pulled", "round.pcap")
                 back("a cable is pulled")
@@ -179,7 +179,7 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
                 forth("the End of r5 when its first cable is out", "round.pcap")
                 intent()
                 follow(ROUND)
-                fabric.plug(CUT)
+                fabric.cabling.plug(CUT)
                 follow(SHORT)
                 forth("it is back", "short.pcap")
                 back("it is back")

@@ -9,20 +9,20 @@ from testbed.lab import Run, experiment
 @experiment(timeout="120s")
 def a_threshold_of_one_cell_more(run: Run) -> None:
     from experiments import thresholds
-    from testbed.net import fabric
+    from testbed.net import switch_buffer
 
-    told = fabric._limits
-    fabric._limits = lambda group: replace(told(group), static=told(group).static + 1)
+    told = switch_buffer.group_limits
+    switch_buffer.group_limits = lambda group: replace(told(group), static=told(group).static + 1)
     thresholds._static(run)
 
 
 @experiment(timeout="120s")
 def an_offset_of_one_cell_more(run: Run) -> None:
     from experiments import hysteresis
-    from testbed.net import fabric
+    from testbed.net import switch_buffer
 
-    told = fabric._limits
-    fabric._limits = lambda group: replace(told(group), xon_offset=told(group).xon_offset + 1)
+    told = switch_buffer.group_limits
+    switch_buffer.group_limits = lambda group: replace(told(group), xon_offset=told(group).xon_offset + 1)
     hysteresis._exactly(run)
 
 

@@ -96,15 +96,15 @@ def short_headroom_of_a_frame_less(run: Run) -> None:
     """Both ends of a cable have a frame of headroom less than they are told, unless they measured it."""
     from dataclasses import replace
 
-    from testbed.net import fabric
+    from testbed.net import switch_buffer
 
-    told = fabric._limits
+    told = switch_buffer.group_limits
 
     def less(group: Any) -> Any:
         given = told(group)
         return replace(given, headroom=given.headroom - 8) if 8 <= given.headroom <= 72 else given
 
-    fabric._limits = less
+    switch_buffer.group_limits = less
     headroom_short.headroom_short.body(run)
 
 

@@ -85,7 +85,7 @@ def flap(run: Run, delay: Duration = Duration("0s")) -> None:
 
         ways = {"the receiver's port": set_down(far), "the switch's port": set_down(leaving)}
         if delay.ps:
-            ways["the cable"] = (lambda: fabric.pull(far.name)), (lambda: fabric.plug(far.name))
+            ways["the cable"] = (lambda: fabric.cabling.pull(far.name)), (lambda: fabric.cabling.plug(far.name))
         for (name, (lose, restore)), seconds in product(ways.items(), (0.001, 1.5)):
             case = f"{name}, for {seconds} s"
             flow = Flow(net["h1"], net["r"], LOSSLESS, rate=Rate("5Mb/s"))

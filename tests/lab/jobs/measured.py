@@ -106,7 +106,7 @@ def application(run: Run) -> None:
             # Shorter at will. Longer by no more than the frame that a delay value has too many of: a cable that is
             # changed for a much longer one needs a link that goes down.
             for delay in ("5ms", "2ms", "2.4ms", "2.8ms", "3.2ms", "1ms"):
-                fabric.change_delay("h1-eth0", Duration(delay))
+                fabric.cabling.change_delay("h1-eth0", Duration(delay))
                 before = measured(fabric, "s1-eth1")["round_trip_ns"]
                 fabric.measure("s1-eth1")
                 wait_for(lambda: measured(fabric, "s1-eth1")["round_trip_ns"] != before)  # noqa: B023

@@ -181,7 +181,7 @@ def circle(net: Any) -> list[str]:
     """
     from testbed.net.routes import Graph
 
-    graph = Graph.of(net.fabric.links)
+    graph = Graph.of(net.fabric.cabling.links)
     switches = {switch.name for switch in net.switches}
     if not graph.has_loop():
         return []

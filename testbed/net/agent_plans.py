@@ -1,0 +1,94 @@
+"""What each node's agent gets with it when it is forked: frozen data, made of the node's ports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from testbed.agent.plan import AgentPlan, DcbxPlan, HeadroomPlan, PortPlan
+from testbed.dcbx.settings import PortIdentity
+from testbed.frames.lldp import ChassisId, PortId
+from testbed.frames.lldp_tlvs import Text, TextKind
+from testbed.headroom.exchange import Settings as MeasurementSettings
+from testbed.linux import kernel
+from testbed.net.port import AGENT_REACTION, MEASUREMENT
+from testbed.net.ports import NetworkPorts, PortState
+from testbed.net.srv6 import Wan
+from testbed.net.switch_buffer import MeasuredHeadroom, SwitchBuffer
+
+_MEASURING_NS = 2_000_000
+"""A request and its answer take the lab's CPU about a millisecond: all ports together measure no more often."""
+
+
+def agent_plan(
+    network: NetworkPorts, number: int, ports: Sequence[PortState], buffer: SwitchBuffer | None
+) -> AgentPlan:
+    """The plan of the node that has these ports; without a buffer it forwards nothing."""
+    node = ports[0].node
+    chassis = ChassisId.of_mac(ports[0].mac)
+    wan: Wan | None = node.params.get("wan")
+    measuring = sum(bool(one.settings and one.settings.measures) for one in network.ports.values())
+    return AgentPlan(
+        node=node.name,
+        number=number,
+        pid=node.pid,
+        ports=tuple(_port_plan(port, chassis, wan, buffer is not None, measuring) for port in ports),
+        wan=wan.plan if wan else None,
+        divide=buffer,
+    )
+
+
+def _port_plan(port: PortState, chassis: ChassisId, wan: Wan | None, charged: bool, measuring: int) -> PortPlan:
+    assert port.queues is not None and port.settings is not None
+    queues, settings = port.queues, port.settings
+    cells = MeasuredHeadroom(port.buffer, port.cable.rate, queues.mtu)
+    reaction = settings.reaction or (AGENT_REACTION if kernel.cpu_is_free() else None)
+    in_wan = bool(wan and port.name in wan.interfaces)
+    return PortPlan(
+        slot=port.slot,
+        name=port.name,
+        interface=port.interface,
+        mac=port.mac,
+        rate=port.cable.rate,
+        pfc=settings.pfc,
+        charged=charged,
+        stop=tuple(queues.pausing(priority, True) for priority in range(8)),
+        go=tuple(queues.pausing(priority, False) for priority in range(8)),
+        empty=tuple(queues.emptied(priority) for priority in range(8)),
+        local=tuple(settings.priorities.dot1p_to_local[priority] for priority in range(8)),
+        arrange=queues.arrange,
+        dcbx=_dcbx_plan(port, chassis),
+        headroom=_headroom_plan(port, cells, measuring),
+        tells=in_wan,
+        cells_for=cells if wan and wan.plan.measures and in_wan else None,
+        obeys_after_ns=settings.obeys_after.ns,
+        sends_after_ns=reaction.sends.ns if reaction else 0,
+        stops_after_ns=reaction.stops.ns if reaction else 0,
+    )
+
+
+def _dcbx_plan(port: PortState, chassis: ChassisId) -> DcbxPlan | None:
+    assert port.settings is not None
+    if not port.settings.dcbx:
+        return None
+    names = {TextKind.PORT_DESCRIPTION: port.name, TextKind.SYSTEM_NAME: port.node.name}
+    texts = tuple(Text(kind, name.encode()) for kind, name in names.items())
+    identity = PortIdentity(port.mac, chassis, PortId.interface(port.name), texts)
+    return DcbxPlan(identity, port.settings.dcbx, port.settings.lldp, port.scale)
+
+
+def _headroom_plan(port: PortState, cells: MeasuredHeadroom, measuring: int) -> HeadroomPlan | None:
+    assert port.settings is not None
+    if not port.settings.measures:
+        return None
+    seed = port.slot.to_bytes(4, "big") + port.mac.octets  # the lab has no attackers, and runs repeat
+    return HeadroomPlan(_measurement(port, measuring), port.settings.measurement_key, seed, cells)
+
+
+def _measurement(port: PortState, measuring: int) -> MeasurementSettings:
+    """How a port measures, in a network in which so many do."""
+    assert port.settings is not None
+    chosen = port.settings.measurement
+    if chosen is MEASUREMENT:
+        chosen = replace(chosen, interval_ns=max(chosen.interval_ns, measuring * _MEASURING_NS))
+    return replace(chosen, timeout_ns=chosen.timeout_ns + 2 * port.cable.delay.ns)

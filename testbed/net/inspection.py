@@ -1,0 +1,183 @@
+"""What a running network shows: counters of buffers and ports, states of agents, events, and where frames were lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from itertools import product
+from typing import Any
+
+from testbed.agent import event_log
+from testbed.agent.agents import Agents
+from testbed.agent.event_log import LoggedEvent
+from testbed.agent.events import AgentEvent
+from testbed.buffer.settings import BufferSettings
+from testbed.errors import listed, nearest
+from testbed.linux import qdiscs
+from testbed.linux.port_program import (
+    DROP_REASONS,
+    BufferCounters,
+    GroupCounters,
+    GroupLimits,
+    PortCounters,
+    PortProgram,
+)
+from testbed.linux.vswitch import Vswitch
+from testbed.net import sr_filters
+from testbed.net.cabling import Cabling
+from testbed.net.ports import FabricError, NetworkPorts
+
+
+class Inspection(NetworkPorts):
+    """The read side of a network; what it reads is there from the network's start on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cabling = Cabling(self)
+        self.program: PortProgram | None = None
+        self.agents: Agents | None = None
+        self.buffers: dict[str, BufferSettings] = {}
+        """By name of the switch or router."""
+        self.nodes: dict[str, int] = {}
+        """The number of each node; its ring and, for a switch, its buffer have it too."""
+        self.vswitches: dict[str, Vswitch] = {}
+        """By name of the leaf."""
+        self.lost = 0
+        """Datagrams that flows have lost so far."""
+        self._names: dict[int, str] = {}
+        self._records: list[event_log.Record] = []
+        self._dcbx_log: list[dict[str, Any]] = []
+
+    def group(self, port: str, priority: int) -> GroupCounters:
+        """What the buffer counted for a priority that came in by a port of a switch."""
+        return self._running().group(self.port(port).slot, _checked(priority))
+
+    def limits(self, port: str, priority: int) -> GroupLimits:
+        """What holds at this moment for a priority that comes in by a port of a switch, in cells."""
+        return self._running().limits(self.port(port).slot, _checked(priority))
+
+    def sent(self, port: str) -> PortCounters:
+        """What was put into a port's queues."""
+        return self._running().port(self.port(port).slot)
+
+    def buffer(self, switch: str) -> BufferCounters:
+        """A switch's pools."""
+        if switch not in self.buffers:
+            self.node(switch)
+            raise FabricError(f"{switch} has no buffer; {listed(self.buffers)} have")
+        return self._running().buffer(self.nodes[switch])
+
+    def pfc(self, port: str, priority: int) -> dict[str, Any]:
+        """State and counters of PFC for a priority of a port, as its agent has them."""
+        state = self.port(port)
+        found: dict[str, Any] = self.snapshot(state.node.name)["ports"][port]["priorities"][_checked(priority)]
+        return found
+
+    def snapshot(self, node: str) -> dict[str, Any]:
+        """State and counters of all ports of a node, as its agent has them."""
+        agents = self._agents()
+        if node not in self.nodes:
+            self.node(node)
+            raise FabricError(f"{node} has no lossless ports; {nearest(node, self.nodes)}")
+        return agents.snapshot(node)
+
+    def events(self) -> list[LoggedEvent]:
+        """What agents logged so far: pauses sent and obeyed, thresholds, drops, storms."""
+        return [event_log.decoded(record, self._names) for record in self._logged()]
+
+    def history(self, since_ns: int) -> Iterator[str]:
+        """The same as lines for a run's event log, with times counted from `since_ns`."""
+        return event_log.lines(self._logged(), self._names, since_ns)
+
+    def _logged(self) -> list[event_log.Record]:
+        return self.agents.records() if self.agents else self._records
+
+    def dcbx(self, port: str) -> dict[str, Any]:
+        """Every feature of DCBX at a port, as its agent has it; `testbed.dcbx.show` says what is in it."""
+        found: dict[str, dict[str, Any]] = self._agents().dcbx(self.port(port).node.name)
+        if port not in found:
+            raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
+        return found[port]
+
+    def vswitch(self, leaf: str) -> Vswitch:
+        """Open vSwitch of a leaf."""
+        if leaf not in self.vswitches:
+            raise FabricError(f"{leaf} is no leaf of a running network, so it has no Open vSwitch")
+        return self.vswitches[leaf]
+
+    def wan(self, router: str) -> dict[str, Any]:
+        """What End.X.PFC does at a router: its tunnels, counters by SID and reason, and what filters have dropped."""
+        found = self.snapshot(router)["wan"]
+        if found is None:
+            raise FabricError(f"{router} has no End.X.PFC")
+        return {**found, "filtered": self.filtered(router)}
+
+    def filtered(self, router: str) -> dict[str, int]:
+        """What a router's filters of the SR domain have dropped, by reason."""
+        ports = [port for port in self.ports.values() if port.node.name == router]
+        if not ports:
+            raise FabricError(f"there is no router {router} with lossless ports")
+        return sr_filters.dropped(ports[0].node, [port.name for port in ports])
+
+    def dcbx_log(self) -> list[dict[str, Any]]:
+        """What was said and decided in DCBX so far: one entry for each frame and each change, with the port's name."""
+        return self.agents.dcbx_log() if self.agents else self._dcbx_log
+
+    def dropped(self) -> int:
+        """Frames that the buffers dropped, of any priority."""
+        return sum(sum(group.dropped_frames) for group in self._groups(self.buffers, range(8)))
+
+    def losses(self) -> dict[str, int] | None:
+        """Where frames have been dropped so far, of any kind, or wait still: their numbers by reason, as counted. None:
+        some were lost that nobody counts, by a lost link, a watchdog that emptied a queue, or a new ovs-vswitchd.
+        """
+        if self.cabling.has_destroyed or any(kind == AgentEvent.QUEUE_EMPTIED for _, kind, *_ in self._logged()):
+            return None
+        if any(vswitch.restarts for vswitch in self.vswitches.values()):
+            return None
+        found: Counter[str] = Counter()
+        for group in self._groups(self.buffers, range(8)):
+            for reason, frames in zip(DROP_REASONS, group.dropped_frames, strict=True):
+                found[f"buffer: {reason}"] += frames
+        for name in self.names():
+            port = self.sent(name)
+            found["watchdog"] += sum(port.blocked_frames)
+            found["DCBX defense"] += sum(port.defended_frames)
+        sockets = [self.sockets.of(ports[0].node) for ports in self.by_node().values()]
+        for vswitch in self.vswitches.values():
+            found["Open vSwitch had no flow yet"] += vswitch.missed
+        for socket in (*sockets, *([self.cabling.socket] if self.cabling.socket else [])):
+            for kind, (waiting, dropped) in qdiscs.counters(socket).items():
+                if kind in ("red", "netem"):
+                    found[{"red": "ECN curve", "netem": "cable"}[kind]] += dropped
+                if kind in ("plug", "netem"):
+                    found["waiting"] += waiting
+        return {reason: frames for reason, frames in found.items() if frames}
+
+    def held(self, *priorities: int, by: Container[str] | None = None) -> int:
+        """Cells in which frames of these priorities wait: in the buffers of some switches, or in all.
+
+        A buffer as a whole (`buffer`) also holds what the kernels say to each other, like ARP, at any time.
+        """
+        return sum(sum(group.used) for group in self._groups(self.buffers if by is None else by, priorities))
+
+    def _groups(self, switches: Container[str], priorities: Iterable[int]) -> Iterator[GroupCounters]:
+        for port, priority in product(self.ports.values(), [_checked(priority) for priority in priorities]):
+            if port.node.name in switches:
+                yield self._running().group(port.slot, priority)
+
+    def _agents(self) -> Agents:
+        if self.agents is None:
+            raise FabricError("the network does not run")
+        return self.agents
+
+    def _running(self) -> PortProgram:
+        if self.program is None:
+            raise FabricError("the network does not run")
+        return self.program
+
+
+def _checked(priority: int) -> int:
+    if type(priority) is not int or priority not in range(8):
+        raise FabricError(f"priority {priority!r} does not exist; there are 0 to 7")
+    return priority

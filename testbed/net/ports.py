@@ -1,0 +1,150 @@
+"""The lossless ports of a network and its nodes, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import UsageError, nearest
+from testbed.frames import Mac
+from testbed.linux import kernel
+from testbed.linux.netlink import Socket
+from testbed.linux.port_program import FIRST_INTERFACE
+from testbed.net.cable import Cable
+from testbed.net.port import Buffer, Port
+from testbed.net.queues import Queues
+from testbed.units import Scale
+
+
+class FabricError(UsageError):
+    """A network that cannot be built as described, or a part of it that does not exist."""
+
+
+@dataclass
+class PortState:
+    """One port of the network."""
+
+    slot: int
+    """Its number among all ports; those of the two ends of a cable differ in the lowest bit."""
+    intf: Any  # Mininet's object
+    mac: Mac
+    cable: Cable
+    """On the lab's scale."""
+    scale: Scale = Scale(1)
+    queues: Queues | None = None
+    settings: Port | None = None
+
+    @property
+    def node(self) -> Any:
+        return self.intf.node
+
+    @property
+    def name(self) -> str:
+        name: str = self.intf.name
+        return name
+
+    @property
+    def interface(self) -> int:
+        return FIRST_INTERFACE + self.slot
+
+    @property
+    def number(self) -> int:
+        """Its number at its node, as Mininet counts."""
+        number: int = self.node.ports[self.intf]
+        return number
+
+    @property
+    def buffer(self) -> Buffer:
+        """The settings of its node's buffer."""
+        return self.node.params.get("buffer") or Buffer()
+
+
+class NetworkPorts:
+    """The ports of one network, and its nodes."""
+
+    def __init__(self) -> None:
+        self.ports: dict[int, PortState] = {}
+        """By slot."""
+        self.slots: dict[str, int] = {}
+        """By name of the port."""
+        self.known_nodes: Mapping[str, Any] = {}
+        """Mininet's nodes, also those without lossless ports."""
+        self.sockets = NodeSockets()
+
+    def port(self, name: str) -> PortState:
+        """A port by its interface's name, as in s1-eth2."""
+        slot = self.slots.get(name)
+        if slot is not None and slot in self.ports:
+            return self.ports[slot]
+        raise FabricError(f"there is no lossless port {name}; {nearest(name, self.names())}")
+
+    def node(self, node: Any) -> Any:
+        """A node of the network by its name; Mininet's own object passes through."""
+        if not isinstance(node, str):
+            if not hasattr(node, "pid"):
+                raise FabricError(
+                    f"{node!r} is no node; a name is expected, as in 'h1', or Mininet's object, net['h1']"
+                )
+            return node
+        known = {port.node.name: port.node for port in self.ports.values()} | dict(self.known_nodes)
+        if node not in known:
+            raise FabricError(f"there is no node {node} in this network; {nearest(node, known)}")
+        return known[node]
+
+    def names(self) -> list[str]:
+        return [port.name for port in self.ports.values()]
+
+    def by_node(self) -> dict[str, list[PortState]]:
+        """The ports of each node that has lossless ones."""
+        found: dict[str, list[PortState]] = {}
+        for port in self.ports.values():
+            found.setdefault(port.node.name, []).append(port)
+        return found
+
+    def between(self, node: str, neighbour: str) -> PortState:
+        """The port of a node that leads to a neighbour; of several the first."""
+        for port in self.ports.values():
+            if port.node.name == node and self.far_end(port).node.name == neighbour:
+                return port
+        for name in (node, neighbour):
+            self.node(name)  # it has the better message if there is none
+        raise FabricError(f"{node} has no lossless cable to {neighbour}")
+
+    def far_end(self, port: PortState) -> PortState:
+        """The port at the other end of the cable."""
+        return self.ports[port.slot ^ 1]
+
+
+class NodeSockets:
+    """Netlink sockets, one in the namespace of each node."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Socket] = {}
+
+    def of(self, node: Any) -> Socket:
+        socket = self._by_name.get(node.name)
+        if socket is None:
+            with kernel.in_network_of(node.pid):
+                socket = self._by_name[node.name] = Socket()
+        return socket
+
+    def close(self) -> None:
+        for socket in self._by_name.values():
+            socket.close()
+        self._by_name.clear()
+
+
+def forwards(node: Any) -> bool:
+    """Does the node forward frames, so that it has a buffer and shares its lines?"""
+    return bool(getattr(node, "forwards", False))
+
+
+def bridges(node: Any) -> bool:
+    """Is the node a switch?"""
+    return bool(getattr(node, "bridges", False))
+
+
+def is_leaf(node: Any) -> bool:
+    """Is its forwarding Open vSwitch's?"""
+    return bool(getattr(node, "steered", False))

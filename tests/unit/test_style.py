@@ -19,7 +19,7 @@ def test_code_passes(check: list[str]) -> None:
 
 def test_a_lower_layer_never_imports_a_higher_one() -> None:
     """The order of `docs/architecture.md`, from the top down."""
-    protocols = ("dcbx", "headroom", "buffer", "pfc", "priority", "ecn", "roce", "srv6", "policy")
+    protocols = ("dcbx", "headroom", "buffer", "pfc", "priority", "ecn", "roce", "srv6", "policy", "workload")
     layers = [
         ("cli", "mn"),
         ("report",),

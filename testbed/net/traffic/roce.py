@@ -41,6 +41,10 @@ class Roce(Transport):
     settings: Settings = field(default_factory=Settings)
     cnp_priority: int = 6
     cnp_dscp: int = 48
+    after: tuple[int, ...] = ()
+    """Flows, by their place among all, that this one waits for: block m of it is sent when its source has received
+    block m - `lag` of each. They have the same transport, and the same size of message, which is the block."""
+    lag: int = 0
     sample: Duration | None = None
     """Record the rate control's state at this interval of lab time."""
 
@@ -55,6 +59,8 @@ class Roce(Transport):
             raise UsageError(f"rate is {flow.rate}, and rate_control {flow.rate_control!r} has its own")
         if flow.rate_control is not None:
             rates.maker_of(flow.rate_control)
+        if self.after and self.operation == Operation.READ:
+            raise UsageError("a read waits for no other flow: the target asks for it, and others arrive at the source")
         if not self.message.bytes:
             raise UsageError("message is 0B; a message has at least one octet")
         for name, value, most in (("cnp_priority", self.cnp_priority, 7), ("cnp_dscp", self.cnp_dscp, 63)):
@@ -66,6 +72,14 @@ class Roce(Transport):
         """One for each host that is a source or a target."""
         from testbed.net.traffic.roce_endpoint import RoceEndpoint
 
+        for index, flow in flows.items():
+            assert isinstance(flow.transport, cls)
+            for other in flow.transport.after:
+                if other not in flows or flows[other].target is not flow.source:
+                    raise UsageError(
+                        f"flow {index} from {flow.source.name} waits for flow {other}, which no RoCE flow to "
+                        f"{flow.source.name} is"
+                    )
         nodes = {flow.source.name: flow.source for flow in flows.values()}
         nodes |= {flow.target.name: flow.target for flow in flows.values()}
         return [

@@ -187,7 +187,8 @@ class _Loop:
             else:
                 source = self._sources[index]
                 source.pair = pair
-                self._askers[index] = Asker(flow, pair, source.content, begin_ns)
+                waits_for = [self._targets[other] for other in transport_of(flow).after]
+                self._askers[index] = Asker(flow, pair, source.content, begin_ns, waits_for)
 
     # Datagrams
 

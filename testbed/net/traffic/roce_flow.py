@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from testbed.net.traffic.flow import Flow
@@ -137,11 +138,14 @@ class Target:
 class Asker:
     """Posts the messages of one flow at the end that asks: the source, or the target of reads."""
 
-    def __init__(self, flow: Flow, pair: QueuePair, local: Region, begin_ns: int) -> None:
+    def __init__(
+        self, flow: Flow, pair: QueuePair, local: Region, begin_ns: int, waits_for: Sequence[Target] = ()
+    ) -> None:
         transport = transport_of(flow)
         self.flow, self.pair, self._local = flow, pair, local
         self._operation = Operation(transport.operation)
         self._message = transport.message.bytes
+        self._waits_for, self._lag = waits_for, transport.lag
         self._begin_ns = begin_ns + flow.start.ns
         self._end_ns = self._begin_ns + flow.duration.ns if flow.duration else NEVER
         self._left = flow.size.bytes if flow.size else NEVER
@@ -163,7 +167,7 @@ class Asker:
             if not may_send:
                 self.is_over = True
             return
-        while pair.requester.outstanding < _UNDER_WAY:
+        while pair.requester.outstanding < _UNDER_WAY and self._may_post():
             length = min(self._message, self._left)
             if not length or not self._messages or now_ns >= self._end_ns or not may_send:
                 break
@@ -172,5 +176,16 @@ class Asker:
             self._posted += length
             self._left -= length
             self._messages -= 1
-        self.is_over = pair.requester.idle
+        # A flow that waits for others has more to send, unless all has been posted.
+        waits = bool(self._left and self._messages and now_ns < self._end_ns and may_send and not self._may_post())
+        self.is_over = pair.requester.idle and not waits
         pair.requester.take_completed()
+
+    def _may_post(self) -> bool:
+        """Has the next block come from every flow that this one waits for?"""
+        needed = self._posted + (1 - self._lag) * self._message
+        for target in self._waits_for:
+            size = target.flow.size
+            if target.sink.received < (needed if size is None else min(needed, size.bytes)):
+                return False
+        return True

@@ -1,0 +1,146 @@
+"""Patterns of transfers between hosts: incast, permutation, all-to-all, collectives, on/off and random arrivals.
+
+A pattern is a list of `Transfer`s. Its hosts are names, in the order that the pattern gives a meaning. Everything that
+is random comes from the generator that the caller passes, so one seed gives one workload.
+
+Collectives have dependencies. A transfer that is `after` others moves a row of equal blocks, and its block m is sent
+when its source has received block m - `lag` of each of them; with a lag of 1 the first block waits for nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from testbed.errors import UsageError
+from testbed.units import Duration, Rate, Size
+
+
+class WorkloadError(UsageError):
+    """A workload that cannot be."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Data that go from one host to another."""
+
+    source: str
+    target: str
+    size: Size
+    start_ns: int = 0
+    block: Size | None = None
+    """Of the unit that goes at a time; None: as the transport likes."""
+    after: tuple[int, ...] = ()
+    """Places in the list of the transfers that this one waits for; their target is its source."""
+    lag: int = 0
+
+
+def _hosts(hosts: Sequence[str], least: int) -> list[str]:
+    found = list(hosts)
+    if len(found) < least or len(set(found)) != len(found):
+        raise WorkloadError(f"hosts are {', '.join(found) or 'none'}; {least} or more different ones are expected")
+    return found
+
+
+def incast(sources: Sequence[str], target: str, size: Size) -> list[Transfer]:
+    """All sources send to one target at once."""
+    return [Transfer(source, target, size) for source in _hosts(sources, 1) if source != target]
+
+
+def permutation(hosts: Sequence[str], size: Size, dice: random.Random) -> list[Transfer]:
+    """Each host sends to one other and receives from one other (Sattolo's shuffle: one cycle over all hosts)."""
+    sources = _hosts(hosts, 2)
+    targets = sources[:]
+    for place in range(len(targets) - 1, 0, -1):
+        other = dice.randrange(place)
+        targets[place], targets[other] = targets[other], targets[place]
+    return [Transfer(source, target, size) for source, target in zip(sources, targets, strict=True)]
+
+
+def all_to_all(hosts: Sequence[str], size: Size) -> list[Transfer]:
+    """Each host sends `size` to each other."""
+    found = _hosts(hosts, 2)
+    return [Transfer(source, target, size) for source in found for target in found if source != target]
+
+
+def ring_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
+    """All-reduce of `size` in a ring of n hosts: 2 (n - 1) rounds, in each of which every host sends n-th parts on.
+
+    The first n - 1 rounds reduce and scatter, the others gather. A host sends the part of a round when it has the part
+    of the round before from its predecessor.
+    """
+    found = _hosts(hosts, 2)
+    count = len(found)
+    part = Size.from_bytes(-(-size.bytes // count))
+    rounds = 2 * (count - 1)
+    return [
+        Transfer(host, found[(place + 1) % count], part * rounds, 0, part, ((place - 1) % count,), 1)
+        for place, host in enumerate(found)
+    ]
+
+
+def tree_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
+    """All-reduce of `size` in a binary tree: up to the first host, which has the sum, and down again.
+
+    The children of host n are hosts 2n + 1 and 2n + 2. A host sends up when it has what all its children sent, and down
+    when it has what its parent sent.
+    """
+    found = _hosts(hosts, 2)
+    up = {child: place for place, child in enumerate(range(1, len(found)))}
+    down = {child: len(up) + place for place, child in enumerate(range(1, len(found)))}
+
+    def children(host: int) -> tuple[int, ...]:
+        return tuple(up[child] for child in (2 * host + 1, 2 * host + 2) if child < len(found))
+
+    transfers = [Transfer(found[child], found[(child - 1) // 2], size, 0, size, children(child)) for child in up]
+    for child in down:
+        parent = (child - 1) // 2
+        after = (down[parent],) if parent else children(0)
+        transfers.append(Transfer(found[parent], found[child], size, 0, size, after))
+    return transfers
+
+
+def on_off(
+    source: str, target: str, rate: Rate, *, on: Duration, off: Duration, lasts: Duration, dice: random.Random | None
+) -> list[Transfer]:
+    """Bursts at a rate with pauses between them; with `dice` both are exponential about their means."""
+    if not on.ns:
+        raise WorkloadError("a burst of 0s sends nothing; give `on` above zero")
+    found, now_ns = [], 0
+    while now_ns < lasts.ns:
+        burst_ns, gap_ns = on.ns, off.ns
+        if dice is not None:
+            burst_ns = max(1, round(dice.expovariate(1 / on.ns)))
+            gap_ns = round(dice.expovariate(1 / off.ns)) if off.ns else 0
+        octets = max(1, rate.bps * min(burst_ns, lasts.ns - now_ns) // (8 * 10**9))
+        found.append(Transfer(source, target, Size.from_bytes(octets), now_ns))
+        now_ns += burst_ns + gap_ns
+    return found
+
+
+def poisson(
+    hosts: Sequence[str],
+    draw: Callable[[random.Random], Size],
+    mean: Size,
+    *,
+    load: float,
+    line: Rate,
+    lasts: Duration,
+    dice: random.Random,
+) -> list[Transfer]:
+    """Open loop: transfers of sizes that `draw` gives, between random pairs of hosts, arriving at random.
+
+    Arrivals are a Poisson process whose rate lets each host's line be loaded to the part `load` on average.
+    """
+    found = _hosts(hosts, 2)
+    if not 0 < load <= 1:
+        raise WorkloadError(f"load is {load}; it is a part of the line, above 0 and at most 1")
+    gap_ns = mean.bits * 10**9 / (line.bps * load * len(found))
+    transfers: list[Transfer] = []
+    now = dice.expovariate(1 / gap_ns)
+    while now < lasts.ns:
+        source, target = dice.sample(found, 2)
+        transfers.append(Transfer(source, target, draw(dice), int(now)))
+        now += dice.expovariate(1 / gap_ns)
+    return transfers

@@ -1,0 +1,157 @@
+"""Workloads: patterns, collectives, arrivals, published sizes, and what is computed of completions."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.units import Duration, Rate, Size
+from testbed.workload import statistics, transfers
+from testbed.workload.sizes import Distribution, distribution, distributions
+from testbed.workload.statistics import Completion, Unloaded
+from testbed.workload.transfers import Transfer, WorkloadError
+
+MB = Size("1MB")
+
+
+def hosts(count: int) -> list[str]:
+    return [f"h{number}" for number in range(1, count + 1)]
+
+
+def finished(pattern: list[Transfer]) -> list[int]:
+    """Blocks of each transfer that are sent in the end, if a block takes a moment."""
+    block = [one.block.bytes if one.block else one.size.bytes for one in pattern]
+    wanted = [-(-one.size.bytes // size) for one, size in zip(pattern, block, strict=True)]
+    done = [0] * len(pattern)
+    while True:
+        ready = [
+            place
+            for place, one in enumerate(pattern)
+            if done[place] < wanted[place] and all(done[other] > done[place] - one.lag for other in one.after)
+        ]
+        if not ready:
+            assert done == wanted
+            return done
+        for place in ready:
+            done[place] += 1
+
+
+def test_incast_has_one_target_and_all_to_all_every_pair() -> None:
+    assert [one.source for one in transfers.incast(hosts(3), "r", MB)] == hosts(3)
+    pairs = {(one.source, one.target) for one in transfers.all_to_all(hosts(4), MB)}
+    assert len(pairs) == 12
+    assert all(source != target for source, target in pairs)
+
+
+@given(st.integers(2, 40), st.integers(0, 2**32))
+def test_in_a_permutation_each_host_sends_once_and_receives_once_and_never_to_itself(count: int, seed: int) -> None:
+    pattern = transfers.permutation(hosts(count), MB, random.Random(seed))
+    assert {one.source for one in pattern} == {one.target for one in pattern} == set(hosts(count))
+    assert all(one.source != one.target for one in pattern)
+    assert pattern == transfers.permutation(hosts(count), MB, random.Random(seed))
+
+
+@given(st.integers(2, 12), st.integers(1, 10_000_000))
+def test_a_ring_moves_twice_all_but_one_part_over_each_link(count: int, octets: int) -> None:
+    pattern = transfers.ring_all_reduce(hosts(count), Size.from_bytes(octets))
+    part = -(-octets // count)
+    assert [one.size.bytes for one in pattern] == [part * 2 * (count - 1)] * count
+    assert finished(pattern) == [2 * (count - 1)] * count
+    for place, one in enumerate(pattern):
+        (before,) = one.after
+        assert pattern[before].target == one.source
+        assert one.target == hosts(count)[(place + 1) % count]
+
+
+@given(st.integers(2, 20))
+def test_a_tree_reduces_to_the_first_host_and_broadcasts_from_there(count: int) -> None:
+    pattern = transfers.tree_all_reduce(hosts(count), MB)
+    assert len(pattern) == 2 * (count - 1)
+    finished(pattern)
+    for one in pattern:
+        assert all(pattern[other].target == one.source for other in one.after)
+    leaves = {one.source for one in pattern if not one.after}
+    assert "h1" not in leaves
+    counted = Counter(one.target for one in pattern)
+    assert all(counted[host] >= 1 for host in hosts(count))
+
+
+def test_bursts_have_the_size_of_their_rate_and_end_with_the_time() -> None:
+    times = {"on": Duration("10ms"), "off": Duration("30ms"), "lasts": Duration("85ms")}
+    pattern = transfers.on_off("a", "b", Rate("8Mb/s"), dice=None, **times)
+    assert [(one.start_ns // 10**6, one.size.bytes) for one in pattern] == [(0, 10_000), (40, 10_000), (80, 5_000)]
+    random_ones = transfers.on_off("a", "b", Rate("8Mb/s"), dice=random.Random(1), **times)
+    assert random_ones == transfers.on_off("a", "b", Rate("8Mb/s"), dice=random.Random(1), **times)
+
+
+def test_random_arrivals_load_each_line_as_asked() -> None:
+    chosen = distribution("alistorage")
+    line, lasts = Rate("100Mb/s"), Duration("100s")
+    pattern = transfers.poisson(
+        hosts(8), chosen.draw, chosen.mean, load=0.5, line=line, lasts=lasts, dice=random.Random(3)
+    )
+    bits = sum(one.size.bits for one in pattern)
+    assert bits / (line.bps * 8 * 100) == pytest.approx(0.5, rel=0.05)
+    assert all(one.source != one.target for one in pattern)
+    assert [one.start_ns for one in pattern] == sorted(one.start_ns for one in pattern)
+
+
+@pytest.mark.parametrize("name", ["websearch", "hadoop", "alistorage"])
+def test_a_published_distribution_names_its_source_and_is_drawn_as_it_stands(name: str) -> None:
+    chosen = distribution(name)
+    assert "SIGCOMM" in chosen.source
+    dice = random.Random(4)
+    drawn = sorted(chosen.draw(dice).bytes for _ in range(20_000))
+    for octets, percent in zip(chosen.octets[1:-1], chosen.percent[1:-1], strict=True):
+        share = sum(one <= octets for one in drawn) / len(drawn) * 100
+        assert share == pytest.approx(percent, abs=1.5)
+    assert sum(drawn) / len(drawn) == pytest.approx(chosen.mean.bytes, rel=0.1)
+
+
+def test_points_of_a_distribution_are_met_exactly() -> None:
+    chosen = Distribution("two", "here", (0, 100, 300), (0.0, 50.0, 100.0))
+    assert [chosen.at(part).bytes for part in (0.0, 0.25, 0.5, 0.75, 1.0)] == [1, 50, 100, 200, 300]
+    assert chosen.mean == Size("125B")
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="2 or more different ones"):
+        transfers.permutation(["h1", "h1"], MB, random.Random(1))
+    with pytest.raises(WorkloadError, match=r"no distribution 'websaerch'; did you mean websearch\?"):
+        distribution("websaerch")
+    with pytest.raises(WorkloadError, match="rows rise from 0 to 100"):
+        Distribution("bad", "here", (0, 5), (0.0, 99.0))
+    with pytest.raises(WorkloadError, match="load is 2"):
+        transfers.poisson(
+            hosts(2), distribution("hadoop").draw, MB, load=2, line=Rate("1Mb/s"), lasts=Duration("1s"),
+            dice=random.Random(1),
+        )  # fmt: skip
+    assert sorted(distributions()) == ["alistorage", "hadoop", "websearch"]
+
+
+def test_slowdown_is_one_where_nothing_is_in_the_way() -> None:
+    network = Unloaded(Rate("100Mb/s"), Duration("1ms"))
+    assert network.best(Size("2048B")) == Rate("100Mb/s").time_for(Size("2212B")) + Duration("1ms")
+    alone = Completion(Size("2048B"), network.best(Size("2048B")))
+    assert statistics.slowdown(alone, network) == 1
+    assert statistics.slowdown(Completion(alone.size, alone.took * 3), network) == 3
+
+
+def test_completions_are_shown_by_classes_of_size() -> None:
+    network = Unloaded(Rate("100Mb/s"), Duration("0s"))
+    found = [Completion(Size("1kB"), network.best(Size("1kB")) * factor) for factor in range(1, 101)]
+    found.append(Completion(MB, network.best(MB) * 2))
+    assert statistics.by_size(found, network, [Size("10kB")]) == {
+        "up to 10kB": {"flows": 100, "mean": 50.5, "p50": 50.0, "p99": 99.0},
+        "above 10kB": {"flows": 1, "mean": 2.0, "p50": 2.0, "p99": 2.0},
+    }
+
+
+def test_jains_index_is_1_for_equals_and_1_over_n_for_one_that_has_all() -> None:
+    assert statistics.jain([5, 5, 5]) == 1
+    assert statistics.jain([9, 0, 0]) == pytest.approx(1 / 3)
+    assert statistics.percentile([1, 2, 3, 4], 50) == 2

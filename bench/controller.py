@@ -67,8 +67,8 @@ def policies() -> None:
     import json
 
     from testbed.rest.http import Request
+    from tests.fake_routers import VPN
     from tests.fuzz_controller import RestDoor
-    from tests.lab.jobs.fake_routers import VPN
 
     door = RestDoor(1)
     headers = {"host": "localhost", "authorization": f"Bearer {TOKEN}", "content-type": "application/json"}

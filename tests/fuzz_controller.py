@@ -35,7 +35,7 @@ from testbed.srv6.session.messages import Ack, Counters, FromAgent, Nack, OwnTun
 from testbed.srv6.session.router_side import Router
 from testbed.srv6.session.session import SessionError
 from testbed.typed_json.codec import CODEC
-from tests.lab.jobs.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, report, sid
+from tests.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, report, sid
 
 KEY, TOKEN = b"a key for damaged input only", "a-token-for-damaged-input-only"
 NAMES = ("R1", "R2", "R3")

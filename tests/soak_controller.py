@@ -28,7 +28,7 @@ from typing import Any
 
 from controllers.settings import make_secrets
 from testbed.srv6.session.hello import router_key
-from tests.lab.jobs.fake_routers import FakeRouter, Fleet, report
+from tests.fake_routers import FakeRouter, Fleet, report
 
 ROOT = Path(__file__).parents[1]
 LINKS = [("R1", "R2", 5), ("R2", "R3", 5), ("R3", "R4", 5)]

@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, overload
 
 import testbed
+from testbed import shipped_packages
 from testbed.errors import UsageError
 from testbed.net import notebook
 from testbed.units import Duration, Quantity, Scale
@@ -257,11 +258,9 @@ def find(reference: str) -> Experiment:
 
 def shipped() -> list[Experiment]:
     """The experiments that come with Xoff, by name."""
-    import experiments
-
     found: dict[str, Experiment] = {}
-    for path in sorted(Path(experiments.__path__[0]).glob("[!_]*.py")):
-        found |= {e.name: e for e in experiments_in(_import(path, f"experiments.{path.stem}"))}
+    for name, path in shipped_packages.files(shipped_packages.EXPERIMENTS).items():
+        found |= {e.name: e for e in experiments_in(_import(path, f"{shipped_packages.EXPERIMENTS}.{name}"))}
     return [found[name] for name in sorted(found)]
 
 

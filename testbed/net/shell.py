@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-import topologies
+from testbed import shipped_packages
 from testbed.errors import UsageError
 
 
@@ -89,12 +89,12 @@ def _check_arguments(name: str, kind: Any, values: list[Any], named: dict[str, A
 
 def names() -> list[str]:
     """The topologies that come with Xoff."""
-    return sorted(path.stem.replace("_", "-") for path in Path(topologies.__path__[0]).glob("[!_]*.py"))
+    return sorted(name.replace("_", "-") for name in shipped_packages.files(shipped_packages.TOPOLOGIES))
 
 
 def summary(name: str) -> str:
     """The first line of a topology's file; reading it does not take Mininet."""
-    path = Path(topologies.__path__[0]) / f"{_module(name)}.py"
+    path = shipped_packages.folder(shipped_packages.TOPOLOGIES) / f"{_module(name)}.py"
     return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
 
 

@@ -1,6 +1,6 @@
 """The controller as a program: its processes and sockets on this machine, and under Ryu and os-ken in the lab.
 
-Routers are made up (`jobs/fake_routers.py`), sessions and REST are real. With os-ken installed beside the tests, the
+Routers are made up (`tests/fake_routers.py`), sessions and REST are real. With os-ken installed beside the tests, the
 whole application is tried on this machine too; without it only its service is, and the lab has the rest.
 """
 
@@ -25,9 +25,9 @@ import pytest
 from controllers.settings import make_secrets
 from testbed.cli import main
 from testbed.srv6.session.hello import router_key
+from tests.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, Fleet, ask, report
 
 from .conftest import Runner
-from .jobs.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, Fleet, ask, report
 
 ROOT = Path(__file__).parents[2]
 ALONE = """

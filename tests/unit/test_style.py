@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,31 +19,14 @@ def test_code_passes(check: list[str]) -> None:
 
 
 def test_a_lower_layer_never_imports_a_higher_one() -> None:
-    """The order of `docs/architecture.md`, from the top down."""
-    protocols = ("dcbx", "headroom", "buffer", "pfc", "priority", "ecn", "roce", "srv6", "policy", "workload")
-    layers = [
-        ("cli", "mn"),
-        ("report",),
-        ("lab",),
-        ("net",),
-        ("agent",),
-        ("linux",),
-        protocols,
-        ("scapy_layers", "rest"),
-        ("typed_json",),
-    ]
-    layers += [("frames",), ("units",), ("errors",)]
-    level = {name: number for number, names in enumerate(layers) for name in names}
+    """By the contracts in pyproject.toml."""
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0
+
+
+def test_unit_tests_import_nothing_from_the_tests_of_the_lab() -> None:
     wrong = []
-    for path in (ROOT / "testbed").rglob("*.py"):
-        own = path.relative_to(ROOT / "testbed").parts[0].removesuffix(".py")
-        if own.startswith("__"):
-            continue
+    for path in (ROOT / "tests" / "unit").glob("*.py"):
         for line in path.read_text().splitlines():
-            words = line.split()
-            if words[:1] in (["from"], ["import"]) and words[1].startswith("testbed."):
-                other = words[1].split(".")[1]
-                upwards = level[other] < level[own] or (other != own and {other, own} <= set(protocols))
-                if upwards:
-                    wrong.append(f"{path.name}: {line.strip()}")
+            if line.startswith(("from tests.lab", "import tests.lab")):
+                wrong.append(f"{path.name}: {line}")
     assert wrong == []

@@ -1,0 +1,21 @@
+"""Packages beside `testbed` that come with Xoff. They use its layers, so none of these imports them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+EXPERIMENTS = "experiments"
+TOPOLOGIES = "topologies"
+
+
+def folder(package: str) -> Path:
+    """Where a package's files are."""
+    spec = find_spec(package)
+    assert spec is not None and spec.submodule_search_locations, f"{package} is not installed beside testbed"
+    return Path(spec.submodule_search_locations[0])
+
+
+def files(package: str) -> dict[str, Path]:
+    """Its modules by name, but for private ones."""
+    return {path.stem: path for path in sorted(folder(package).glob("[!_]*.py"))}

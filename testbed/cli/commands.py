@@ -50,6 +50,7 @@ COMMANDS = {
     "lock": Command("lock Python packages for run --with", "packages", "lock", "lock_options"),
     "headroom": Command("what headroom a port needs", "headroom", "headroom", "options", True),
     "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
+    "report": Command("one HTML file from result folders", "report", "make", "options"),
     "ladder": Command("a diagram of DCBX on a link, from a run's log", "ladder", "draw", "options"),
     "agent": Command("DCBX on an interface of this machine", "dcbx", "agent", "agent_options"),
     "dcbx": Command("what such agents negotiate", "dcbx", "dcbx", "dcbx_options", True),

@@ -14,6 +14,7 @@ from testbed.cli import console, streams, ui
 from testbed.cli.arguments import above_zero, whole
 from testbed.cli.packages import having, with_option
 from testbed.cli.ready import engine_option, ready, soonest
+from testbed.cli.report import of_results
 from testbed.errors import UsageError
 from testbed.lab import api, cores, definition
 from testbed.lab.engine import Kind
@@ -47,6 +48,7 @@ def run_options(parser: argparse.ArgumentParser, default: Kind | None = Kind.UM)
     parser.add_argument(
         "--fidelity", action="append", default=[], metavar="K=V", help="what the lab must keep: idle=5%%, timer=200us"
     )
+    parser.add_argument("--report", action="store_true", help="write report.html into the first result folder")
     parser.add_argument("--allow-degraded", action="store_true", help="a run of low fidelity is no failure")
 
 
@@ -105,6 +107,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         for result in results:
             ui.show(result)
+    if options.report and (path := of_results(results)) is not None:
+        console.say(f"report: {path}")
     if interruption is not None:
         raise interruption
     return max((result.exit_code(options.allow_degraded) for result in results), default=Exit.OK)

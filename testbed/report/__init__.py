@@ -1,0 +1,1 @@
+"""What is made of result folders: a report, traces, tables and figures. It reads files and needs no lab."""

@@ -1,0 +1,235 @@
+// The page: one window of time over all panels of all results, a cursor, and the drawing of the network at the cursor.
+
+const reports = [], panels = [], view = { start: 0, end: 1 }, whole = { start: 0, end: 1 }, seen = new Set();
+let cursor = 0, playing = 0, waiting = false, printing = false;
+const at = (id) => document.getElementById(id);
+
+function colours() {
+  const style = getComputedStyle(document.documentElement), value = (name) => style.getPropertyValue(`--${name}`).trim();
+  const found = { series: [1, 2, 3, 4, 5, 6].map((number) => value(`series-${number}`)) };
+  for (const name of ["text", "dim", "grid", "band", "mark", "threshold", "paused", "xoff", "storm", "tunnel"]) {
+    found[name] = value(name);
+  }
+  return found;
+}
+
+function draw() {
+  waiting = false;
+  const begun = performance.now(), colour = colours();
+  for (const panel of panels) panel.size = sizes(panel); // all reads before all writes, for one layout of the page
+  for (const panel of panels) {
+    panel.canvas.style.height = `${panel.size.height}px`; // also of those that are not drawn: the page keeps its length
+    if (!printing && !seen.has(panel.box)) continue;
+    (panel.view === "lanes" ? drawLanes : drawChart)(panel, panel.report, view, colour);
+    placeCursor(panel);
+  }
+  const step = (view.end - view.start) / 1000;
+  at("window").textContent = `${timeText(view.start, step)} to ${timeText(view.end, step)}`;
+  for (const name of ["min", "max", "step"]) {
+    at("cursor")[name] = { min: view.start, max: view.end, step: Math.max(1, (view.end - view.start) / 2000) }[name];
+  }
+  at("cursor").value = cursor;
+  page.drawMs = performance.now() - begun;
+  page.draws++;
+}
+
+function redraw() {
+  if (!waiting) {
+    waiting = true;
+    requestAnimationFrame(draw);
+  }
+}
+
+function zoomTo(start, end) {
+  const least = 100, length = Math.min(Math.max(end - start, least), whole.end - whole.start);
+  view.start = Math.min(Math.max(start, whole.start), whole.end - length);
+  view.end = view.start + length;
+  setCursor(Math.min(Math.max(cursor, view.start), view.end));
+  redraw();
+}
+
+function zoomBy(factor, around = cursor) {
+  zoomTo(around - (around - view.start) * factor, around + (view.end - around) * factor);
+}
+
+function panBy(part) {
+  const step = (view.end - view.start) * part;
+  zoomTo(view.start + step, view.end + step);
+}
+
+function placeCursor(panel) {
+  const { size } = panel, part = (cursor - view.start) / (view.end - view.start);
+  panel.line.style.transform = `translateX(${size.left + part * size.plot}px)`;
+  panel.line.hidden = part < 0 || part > 1;
+}
+
+function setCursor(t) {
+  cursor = t;
+  at("cursor").value = t;
+  const text = timeText(t, (view.end - view.start) / 1000);
+  at("now").textContent = text;
+  at("cursor").setAttribute("aria-valuetext", text);
+  for (const panel of panels) if (seen.has(panel.box)) placeCursor(panel);
+  reports.forEach(showState);
+}
+
+const STATES = { paused: "paused", xoff: "sends XOFF", storm: "in a storm", tunnel: "sends XOFF into a tunnel" };
+
+// The drawing of the network that runs at the cursor, its ports coloured, and the same in words.
+function showState(report) {
+  const current = report.networks.findLast((one) => one.start_ns <= cursor) || report.networks[0];
+  for (const one of report.networks) at(one.id).hidden = one !== current;
+  const words = [];
+  if (current) for (const mark of current.ports.values()) mark.setAttribute("class", "port");
+  for (const track of report.tracks) {
+    const row = track.shape === LANES && STATES[track.panel] ? rowAt(track, cursor) : -1;
+    if (row < 0) continue;
+    words.push(`${track.port} ${track.label} ${STATES[track.panel]}`);
+    const mark = current && current.ports.get(track.port);
+    if (mark) mark.classList.add(track.panel);
+  }
+  const listed = words.slice(0, 8).join("; ") + (words.length > 8 ? `; and ${words.length - 8} more` : "");
+  report.state.textContent = listed || "no port is paused";
+}
+
+function describe(panel, t, y) {
+  const { report } = panel, words = [];
+  const tracks = panel.view === "lanes"
+    ? (panel.lanes[Math.floor(y / LANE)] || { tracks: [] }).tracks.map((number) => report.tracks[number])
+    : panel.tracks.map((number) => report.tracks[number]);
+  for (const track of tracks) {
+    const row = rowAt(track, t), name = `${track.port} ${track.label}`;
+    if (row < 0) continue;
+    if (track.bin_ns && track.shape === LANES) {
+      words.push(`${name}: ${spanText(track.v[row])} of ${spanText(track.bin_ns)}, ${track.high[row]} begin`);
+    } else if (track.bin_ns) words.push(`${name}: ${track.v[row]} to ${track.high[row]} ${track.unit}`);
+    else if (track.shape === LANES) {
+      words.push(`${name} ${STATES[track.panel] || ""}: ${spanText(track.v[row] - track.t[row])} from ${timeText(track.t[row], 1e3)}`);
+    } else if (track.shape === MARKS) {
+      words.push(`${track.port}: ${report.marks[track.v[row]]} at ${timeText(track.t[row], 1e3)}`);
+    } else words.push(`${name}: ${track.v[row].toLocaleString("en")} ${track.unit}, at ${timeText(track.t[row], 1e3)}`);
+  }
+  return words.slice(0, 6).join("; ");
+}
+
+function listen(panel) {
+  const time = (event) => {
+    const { size } = panel, x = event.clientX - panel.canvas.getBoundingClientRect().left - size.left;
+    return view.start + (Math.min(Math.max(x, 0), size.plot) / size.plot) * (view.end - view.start);
+  };
+  let from = null;
+  panel.canvas.addEventListener("pointerdown", (event) => {
+    from = { x: event.clientX, t: time(event) };
+    panel.canvas.setPointerCapture(event.pointerId);
+  });
+  panel.canvas.addEventListener("pointermove", (event) => {
+    const top = panel.canvas.getBoundingClientRect().top, t = time(event);
+    panel.readout.textContent = describe(panel, t, event.clientY - top);
+    if (from && Math.abs(event.clientX - from.x) > 4) {
+      const { size } = panel, x = (value) => size.left + ((value - view.start) / (view.end - view.start)) * size.plot;
+      panel.choice.hidden = false;
+      panel.choice.style.left = `${x(Math.min(from.t, t))}px`;
+      panel.choice.style.width = `${Math.abs(x(t) - x(from.t))}px`;
+    }
+  });
+  panel.canvas.addEventListener("pointerup", (event) => {
+    panel.choice.hidden = true;
+    if (from && Math.abs(event.clientX - from.x) > 4) zoomTo(Math.min(from.t, time(event)), Math.max(from.t, time(event)));
+    else if (from) setCursor(time(event));
+    from = null;
+  });
+  panel.canvas.addEventListener("pointercancel", () => { from = null; panel.choice.hidden = true; });
+  panel.canvas.addEventListener("pointerleave", () => { panel.readout.textContent = ""; });
+  panel.canvas.addEventListener("dblclick", () => zoomTo(whole.start, whole.end));
+  panel.canvas.addEventListener("wheel", (event) => {
+    if (event.ctrlKey || event.metaKey) zoomBy(event.deltaY > 0 ? 1.25 : 0.8, time(event));
+    else if (event.shiftKey) panBy((event.deltaY || event.deltaX) > 0 ? 0.1 : -0.1);
+    else return;
+    event.preventDefault();
+  }, { passive: false });
+}
+
+// Ten seconds for the window, whatever its length.
+function play(now) {
+  if (!playing) return;
+  const length = view.end - view.start, t = cursor + (length * Math.min(100, now - playing)) / 10000;
+  playing = now;
+  if (t >= view.end) stop();
+  setCursor(Math.min(t, view.end));
+  if (playing) requestAnimationFrame(play);
+}
+
+function stop() {
+  playing = 0;
+  at("play").textContent = "Play";
+}
+
+function toggle() {
+  if (playing) return stop();
+  if (cursor >= view.end) setCursor(view.start);
+  playing = performance.now();
+  at("play").textContent = "Stop";
+  requestAnimationFrame(play);
+}
+
+function controls() {
+  const actions = {
+    play: toggle, in: () => zoomBy(0.5), out: () => zoomBy(2), left: () => panBy(-0.5), right: () => panBy(0.5),
+    all: () => zoomTo(whole.start, whole.end),
+  };
+  for (const [id, action] of Object.entries(actions)) at(id).addEventListener("click", action);
+  at("cursor").addEventListener("input", () => { stop(); setCursor(Number(at("cursor").value)); });
+  for (const button of document.querySelectorAll("button[data-start]")) {
+    button.addEventListener("click", () => zoomTo(Number(button.dataset.start), Number(button.dataset.end)));
+  }
+  at("controls").hidden = false;
+}
+
+function follow() {
+  const observer = new IntersectionObserver((entries) => {
+    for (const entry of entries) (entry.isIntersecting ? seen.add(entry.target) : seen.delete(entry.target));
+    redraw();
+  }, { rootMargin: "200px" });
+  for (const panel of panels) observer.observe(panel.box);
+  new ResizeObserver(redraw).observe(document.body);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  const print = matchMedia("print"), printed = () => { printing = print.matches; draw(); };
+  print.addEventListener("change", printed);
+  window.addEventListener("beforeprint", () => { printing = true; draw(); });
+  window.addEventListener("afterprint", () => { printing = false; redraw(); });
+  printing = print.matches;
+}
+
+async function load(element) {
+  const content = JSON.parse(element.textContent);
+  const report = { ...content, tracks: decodeTracks(content.tracks, await inflate(content.columns)) };
+  report.state = at(content.state);
+  for (const one of report.networks) {
+    one.ports = new Map([...at(one.id).querySelectorAll("[data-port]")].map((mark) => [mark.dataset.port, mark]));
+  }
+  for (const given of content.panels) {
+    const box = at(given.id), panel = { lines: [], ...given, report, box };
+    panel.canvas = box.querySelector("canvas");
+    [panel.line, panel.choice] = box.querySelectorAll(".line, .choice");
+    panel.readout = box.parentElement.querySelector(".readout");
+    listen(panel);
+    panels.push(panel);
+  }
+  return report;
+}
+
+async function begin() {
+  reports.push(...await Promise.all([...document.querySelectorAll("script.data")].map(load)));
+  whole.end = Math.max(1, ...reports.map((report) => report.end_ns));
+  controls();
+  follow();
+  zoomTo(Math.min(...reports.map((report) => report.start)), Math.max(...reports.map((report) => report.stop)));
+  draw();
+}
+
+const page = { drawMs: 0, draws: 0, reports, panels, view, zoomTo, setCursor, draw, loaded: begin() };
+page.loaded.catch((error) => {
+  at("problem").textContent = `The pictures of this report cannot be drawn: ${error.message}. The tables are complete.`;
+  at("problem").hidden = false;
+});
+window.xoffReport = page;

@@ -1,0 +1,72 @@
+"""Pieces of HTML. All text of a result comes through `text` or `readable`: no markup, no control character."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from testbed.errors import plain
+
+LONGEST = 600
+"""Characters of one text; what is longer is cut, with its length."""
+
+
+class Html(str):
+    """Markup that is finished."""
+
+    __slots__ = ()
+
+
+def text(value: object, most: int = LONGEST) -> Html:
+    """Any value as text of a page; markup that is finished stays as it is."""
+    return value if isinstance(value, Html) else Html(escape(readable(value, most)))
+
+
+def readable(value: object, most: int = LONGEST) -> str:
+    """A text that is not too long and has no control characters; not yet escaped."""
+    whole = str(value)
+    return plain(whole if len(whole) <= most else f"{whole[:most]}… ({len(whole)} characters)")
+
+
+def table(
+    title: str, head: Sequence[object], rows: Iterable[Sequence[object]], empty: str = "", most: int = 300
+) -> Html:
+    """A table that scrolls by itself where the page is narrow; numbers stand to the right."""
+    found = list(itertools.islice(rows, most + 1))
+    if not found:
+        return Html(f'<p class="note">{text(empty)}</p>') if empty else Html("")
+    cells = "".join(f'<th scope="col">{text(one)}</th>' for one in head)
+    body = "".join(f"<tr>{_row(row)}</tr>\n" for row in found[:most])
+    more = f'<p class="note">The first {most} of these rows.</p>' if len(found) > most else ""
+    return Html(
+        f'<div class="wide" tabindex="0" role="region" aria-label="{text(title)}"><table>'
+        f"<thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>{more}"
+    )
+
+
+def _row(row: Sequence[object]) -> str:
+    first, *rest = row
+    return f'<th scope="row">{text(first)}</th>' + "".join(_cell(one) for one in rest)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        shown = f"{value:,}" if isinstance(value, int) and value.bit_length() < 128 else value
+        return f'<td class="n">{text(shown)}</td>'
+    return f"<td>{text(value)}</td>"
+
+
+def heading(level: int, title: object) -> Html:
+    return Html(f"<h{level}>{text(title)}</h{level}>")
+
+
+def folded(title: object, content: str) -> Html:
+    """What opens at a click."""
+    return Html(f"<details><summary>{text(title)}</summary>{content}</details>")
+
+
+def verdict(passed: bool, good: str, bad: str) -> Html:
+    mark, kind, word = ("✓", "good", good) if passed else ("✗", "bad", bad)
+    return Html(f'<span class="{kind}">{mark} {text(word)}</span>')

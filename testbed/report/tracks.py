@@ -1,0 +1,220 @@
+"""What happened at each port as columns: intervals, counters and samples by port and priority, from the event log.
+
+A pause interval lasts from XOFF received to XON received, the end of the pause, its cancellation or a storm that the
+watchdog ends. An XOFF interval lasts from the ingress buffer above its XOFF threshold to the buffer below its XON
+threshold. What is still open when its network ends, ends there.
+"""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from testbed.report.folder import LATEST_NS, Event, Folder
+
+
+class Shape(enum.StrEnum):
+    """How the two columns of a track are read."""
+
+    INTERVALS = "intervals"  # start, end
+    SAMPLES = "samples"  # time, value; nothing is known between two of them
+    STEPS = "steps"  # time, value from then on
+    MARKS = "marks"  # time, number of the event's name
+
+
+@dataclass
+class Track:
+    """One row of a panel. Columns are in the order of time."""
+
+    panel: str
+    port: str
+    label: str
+    """What tells the row from others of its port in the panel: a priority or a reason."""
+    shape: Shape
+    t_ns: array[int] = field(default_factory=lambda: array("q"))
+    values: array[int] = field(default_factory=lambda: array("q"))
+    unit: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.port} {self.label}".strip()
+
+    def add(self, t_ns: int, value: int) -> None:
+        self.t_ns.append(t_ns)
+        self.values.append(value)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Intervals that one event opens and others close, and the panel that they are in."""
+
+    panel: str
+    opens: str
+    closes: frozenset[str]
+
+
+PAUSED, ASSERTED, STORM, TUNNEL = "paused", "xoff", "storm", "tunnel"
+OCCUPANCY, DROPS, MARKS = "occupancy", "drops", "events"
+_INTERVALS = (
+    _Kind(
+        PAUSED,
+        "xoff_received",
+        frozenset({"xon_received", "pause_expired", "pause_cancelled", "storm_detected"}),
+    ),
+    _Kind(ASSERTED, "congested", frozenset({"relieved"})),
+    _Kind(STORM, "storm_detected", frozenset({"storm_ended"})),
+    _Kind(TUNNEL, "tunnel_xoff", frozenset({"tunnel_xon"})),
+)
+_OPENS = {kind.opens: kind for kind in _INTERVALS}
+_CLOSES: dict[str, list[_Kind]] = {}
+for _kind in _INTERVALS:
+    for _name in _kind.closes:
+        _CLOSES.setdefault(_name, []).append(_kind)
+_FACTS = frozenset(
+    {"headroom_measured", "headroom_default", "tunnel_learned", "sr_installed", "sr_removed", "not_lossless"}
+)
+_OF_AGENTS = {"agent_started", "agent_died", "send_failed", "ignored", "queue_emptied", "pause_cancelled"}
+_OF_PFC = {"pause_restored", "storm_detected", "storm_ended", "pfc_set", "defense_set", "ets_set", "applications_set"}
+_MARKED = _FACTS | _OF_AGENTS | _OF_PFC
+"""Events that are shown as marks; those of intervals and counters have a picture already."""
+
+
+@dataclass
+class Tracks:
+    """All tracks of a result, and what was counted on the way."""
+
+    tracks: list[Track]
+    events: Counter[str]
+    dropped: Counter[str]
+    """Frames by reason."""
+    marks: list[str]
+    """Names of marked events, by their number in a track."""
+    pauses: Counter[tuple[str, int]]
+    """XOFF frames that began a pause, by port and priority."""
+    facts: list[Event]
+    """Events that tables show, such as measured headroom; not more than `MOST_FACTS`."""
+
+    def of(self, panel: str) -> list[Track]:
+        return [track for track in self.tracks if track.panel == panel]
+
+
+MOST_FACTS = 500
+LARGEST = 2**53
+"""Integers below it are exact in a browser."""
+_SHOWN = _MARKED | _OPENS.keys() | _CLOSES.keys() | {"threshold", "drop"}
+
+
+class _Reader:
+    """Takes events in the order of time."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str, str], Track] = {}
+        self.open: dict[tuple[str, str, int], int] = {}
+        self.dropped: Counter[str] = Counter()
+        self.pauses: Counter[tuple[str, int]] = Counter()
+        self.drops_of: Counter[tuple[str, str]] = Counter()
+        self.marks: dict[str, int] = {}
+        self.facts: list[Event] = []
+
+    def take(self, event: Event) -> None:
+        name, t_ns = event.name, event.t_ns
+        for kind in _CLOSES.get(name, ()):
+            for priority in event.priorities or range(8):
+                self._close(kind.panel, event.port, priority, t_ns)
+        if opened := _OPENS.get(name):
+            for priority in event.priorities:
+                if (opened.panel, event.port, priority) not in self.open:
+                    self.open[opened.panel, event.port, priority] = t_ns
+                    if opened.panel == PAUSED:
+                        self.pauses[event.port, priority] += 1
+        if name == "threshold":
+            cells = event.fields.get("shared_cells")
+            for priority in event.priorities:
+                track = self._track(OCCUPANCY, event.port, f"priority {priority}", Shape.SAMPLES, "cells")
+                if type(cells) is int and abs(cells) < LARGEST:
+                    track.add(t_ns, cells)
+        elif name == "drop":
+            reason = str(event.fields.get("reason"))
+            self.dropped[reason] += 1
+            self.drops_of[event.port, reason] += 1
+            track = self._track(DROPS, event.port, reason, Shape.STEPS, "frames")
+            track.add(t_ns, self.drops_of[event.port, reason])
+        elif name in _MARKED:
+            number = self.marks.setdefault(name, len(self.marks))
+            self._track(MARKS, event.port, "", Shape.MARKS).add(t_ns, number)
+            if name in _FACTS and len(self.facts) < MOST_FACTS:
+                self.facts.append(event)
+
+    def end(self, t_ns: int) -> None:
+        """A network, or the run, has ended."""
+        for panel, port, priority in list(self.open):
+            self._close(panel, port, priority, t_ns)
+        self.drops_of.clear()
+        for track in self.found.values():
+            if track.shape is Shape.STEPS and track.values and track.values[-1]:
+                track.add(t_ns, 0)
+
+    def _close(self, panel: str, port: str, priority: int, t_ns: int) -> None:
+        start = self.open.pop((panel, port, priority), None)
+        if start is not None and t_ns >= start:
+            self._track(panel, port, f"priority {priority}", Shape.INTERVALS).add(start, t_ns)
+
+    def _track(self, panel: str, port: str, label: str, shape: Shape, unit: str = "") -> Track:
+        key = panel, port, label
+        if key not in self.found:
+            self.found[key] = Track(panel, port, label, shape, unit=unit)
+        return self.found[key]
+
+
+class _DisorderError(Exception):
+    """An event is earlier than the one before it in the log."""
+
+
+def tracks(folder: Folder) -> Tracks:
+    """The tracks of a result. The log of a network is in the order of time; one that is not takes more memory."""
+    try:
+        return _read(folder, folder.events())
+    except _DisorderError:
+        return _read(folder, sorted(folder.events(), key=lambda event: event.t_ns))
+
+
+def _read(folder: Folder, events: Iterable[Event]) -> Tracks:
+    reader, counted = _Reader(), Counter[str]()
+    ends = [network.end_ns for network in folder.networks] or [folder.end_ns]
+    latest_ns = -LATEST_NS
+    folder.damaged_lines = 0
+    for event in events:
+        counted[event.name] += 1
+        if event.name not in _SHOWN:  # those that an experiment adds stand where it wrote them
+            continue
+        if event.t_ns < latest_ns:
+            raise _DisorderError
+        latest_ns = event.t_ns
+        while ends and latest_ns > ends[0]:
+            reader.end(ends.pop(0))
+        reader.take(event)
+    for end_ns in ends[:1]:
+        reader.end(end_ns)
+    found = sorted(reader.found.values(), key=lambda track: (track.panel, natural(track.port), natural(track.label)))
+    return Tracks(found, counted, reader.dropped, list(reader.marks), reader.pauses, reader.facts)
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """A key by which s1-eth10 comes after s1-eth9."""
+    parts: list[tuple[int, int, str]] = []
+    digits = letters = ""
+    for c in f"{text}\0":
+        if c.isascii() and c.isdigit() and len(digits) < 18:
+            if letters:
+                parts.append((1, 0, letters))
+                letters = ""
+            digits += c
+        else:
+            if digits:
+                parts.append((0, int(digits), ""))
+                digits = ""
+            letters += c
+    return (*parts, (1, 0, letters))

@@ -1,0 +1,145 @@
+"""Result folders for the tests of reports: a small one like that of `xoff run incast`, and as many events as wanted."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+MS = 1_000_000
+HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>\x1b[31m\u202e{{}}"
+
+
+def network(t_ns: int, case: str, hosts: int = 2) -> dict[str, Any]:
+    """A star: hosts h1.., and the switch s1 whose port N is the one of hN."""
+    cables, ports, nodes = [], {}, {"s1": "switch"}
+    for number in range(1, hosts + 1):
+        near, far = f"h{number}-eth0", f"s1-eth{number}"
+        nodes[f"h{number}"] = "host"
+        cables.append(
+            {
+                "ends": [near, far], "nodes": [f"h{number}", "s1"], "scale": 1000, "rate_bps": 10**7, "delay_ns": 5000,
+                "hardware_rate_bps": 10**10, "hardware_delay_ns": 5.0, "hardware_length_m": 1.0, "loss": "0",
+            }
+        )  # fmt: skip
+        group = {
+            "xoff_cells": 300,
+            "xon_offset_cells": 96,
+            "guaranteed_cells": 0,
+            "headroom_cells": 43,
+            "lossless": True,
+        }
+        ports[near] = {"node": f"h{number}", "lossless": [3], "groups": {}}
+        ports[far] = {"node": "s1", "lossless": [3], "groups": {"3": group}}
+    pools = {"total_cells": 5000, "cell_bytes": 208, "shared_cells": 4914, "guaranteed_cells": 0, "headroom_cells": 86}
+    return {
+        "t_ns": t_ns, "network": "started", "case": case, "topology": "Star", "nodes": nodes, "cables": cables,
+        "ports": ports, "buffers": {"s1": pools},
+    }  # fmt: skip
+
+
+def pause(start_ns: int, end_ns: int, number: int = 1, priority: int = 3, cells: int = 301) -> list[dict[str, Any]]:
+    """What agents log of one pause: the switch's port N sends XOFF at `start_ns`, and XON at `end_ns`."""
+    switch = {"port": f"s1-eth{number}", "priorities": [priority]}
+    host = {"port": f"h{number}-eth0", "priorities": [priority]}
+    return [
+        {"t": start_ns, "event": "congested", **switch},
+        {"t": start_ns, "event": "threshold", **switch, "shared_cells": cells},
+        {"t": start_ns, "event": "xoff_sent", **switch, "quanta": 65535},
+        {"t": start_ns + 20, "event": "xoff_received", **host, "quanta": 65535},
+        {"t": start_ns + 60, "event": "queue_stopped", **host, "reaction_ns": 40},
+        {"t": end_ns, "event": "relieved", **switch},
+        {"t": end_ns, "event": "threshold", **switch, "shared_cells": cells - 97},
+        {"t": end_ns, "event": "xon_sent", **switch},
+        {"t": end_ns + 20, "event": "xon_received", **host},
+    ]
+
+
+def drop(t_ns: int, number: int = 1, reason: str = "threshold") -> dict[str, Any]:
+    return {"t": t_ns, "event": "drop", "port": f"s1-eth{number}", "priorities": [3], "reason": reason, "octets": 1514}
+
+
+def result(virtual_ns: int = 1000 * MS, **changes: Any) -> dict[str, Any]:
+    return {
+        "schema": 2, "experiment": "incast", "status": "ok", "parameters": {"senders": 2}, "seed": 1,
+        "figures": [{"name": "pauses of each sender", "value": [2, 1], "unit": ""}],
+        "claims": [
+            {
+                "name": "goodput", "expected": {"at_least": 9_900_000}, "measured": 10_000_135, "passed": True,
+                "unit": "b/s",
+            }
+        ],
+        "fidelity": {
+            "verdict": "kept", "reasons": [], "windows": 9, "idle_percent": 99.0, "timer_late_ns": 1000,
+            "agent_late_ns": 0, "thresholds": {"idle_percent": 1, "timer_late_ns": MS, "agent_late_ns": MS},
+        },
+        "provenance": {"engine": "um", "kernel": "7.3.4", "xoff": "0.1.0", "commit": "abc"},
+        "times": {"virtual_ns": virtual_ns, "wall_s": 1.5, "first_line_s": 0.5, "ratio": 0.6},
+        "files": {"events.jsonl": "00" * 32}, "virtual_ns": virtual_ns, "passed": True, "reason": "",
+        "digest": "12" * 32,
+    } | changes  # fmt: skip
+
+
+def lines(path: Path, content: list[dict[str, Any]]) -> None:
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in content), encoding="utf-8")
+
+
+def small(folder: Path, **changes: Any) -> Path:
+    """Two networks one after another: with PFC three pauses, without it two drops."""
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(result(**changes)), encoding="utf-8")
+    ended = {"network": "ended"}
+    lines(
+        folder / "networks.jsonl",
+        [
+            network(10 * MS, "with PFC"), {"t_ns": 500 * MS, **ended},
+            network(510 * MS, "without PFC"), {"t_ns": 990 * MS, **ended},
+        ],
+    )  # fmt: skip
+    events = pause(100 * MS, 130 * MS) + pause(110 * MS, 140 * MS, number=2) + pause(200 * MS, 220 * MS)
+    started = [{"t": t, "event": "agent_started", "port": "s1-eth1", "priorities": []} for t in (11 * MS, 511 * MS)]
+    drops = [drop(600 * MS), drop(610 * MS)]
+    lines(folder / "events.jsonl", sorted([*started, *events, *drops], key=lambda event: int(event["t"])))
+    return folder
+
+
+def hostile(folder: Path) -> Path:
+    """The same with markup and escapes in every name, and a name and a number that are huge."""
+    small(
+        folder,
+        experiment=HOSTILE,
+        parameters={HOSTILE: HOSTILE},
+        figures=[
+            {"name": HOSTILE, "value": HOSTILE, "unit": HOSTILE},
+            {"name": "N" * 200_000, "value": [10**3000, "V" * 200_000], "unit": ""},
+        ],
+        claims=[{"name": HOSTILE, "expected": {"equals": HOSTILE}, "measured": HOSTILE, "passed": False, "unit": ""}],
+        provenance={HOSTILE: HOSTILE, "engine": HOSTILE},
+        files={HOSTILE: HOSTILE},
+        reason=HOSTILE,
+    )
+    for name in ("networks.jsonl", "events.jsonl"):
+        text = (folder / name).read_text(encoding="utf-8")
+        for known in ("with PFC", "s1-eth1", 'threshold"'):
+            text = text.replace(known, json.dumps(HOSTILE)[1:-1] + known)
+        (folder / name).write_text(text + "{not JSON\n[]\n" + '{"t": "x", "event": []}\n', encoding="utf-8")
+    return folder
+
+
+def large(folder: Path, events: int = 1_000_000, seconds: int = 60, hosts: int = 16) -> Path:
+    """As long and as busy as wanted: pauses of 16 hosts at moments that do not repeat."""
+    folder.mkdir(parents=True)
+    end_ns, chance = seconds * 1000 * MS, random.Random(1)
+    (folder / "result.json").write_text(json.dumps(result(end_ns)), encoding="utf-8")
+    lines(folder / "networks.jsonl", [network(0, "large", hosts), {"t_ns": end_ns, "network": "ended"}])
+    rounds = events // (9 * hosts)
+    step = (end_ns - 10 * MS) // rounds
+    made: list[dict[str, Any]] = []
+    for number in range(1, hosts + 1):
+        for turn in range(rounds):
+            start = turn * step + chance.randrange(step // 2)
+            made += pause(start, start + chance.randrange(100, step // 3), number, cells=chance.randrange(301, 900))
+    made += [drop(chance.randrange(end_ns)) for _ in range(events - len(made))]
+    lines(folder / "events.jsonl", sorted(made, key=lambda event: int(event["t"])))
+    return folder

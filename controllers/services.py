@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.policy.rest.service import QosService
 from testbed.rest.openapi import document
 from testbed.rest.server import SHORTEST_TOKEN, RestServer
 from testbed.rest.service import Service
@@ -16,6 +17,7 @@ def services(manager: Manager, southbound: Southbound | None = None) -> list[Ser
     """All services; those that write events use `manager.history`."""
     return [
         SrPolicyService(manager, remove=southbound.remove if southbound else None),
+        QosService(manager.history.add),
     ]
 
 

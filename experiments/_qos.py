@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from testbed.frames.service_level import SLS, dscp_of
 from testbed.policy.language import load
 from testbed.policy.model import Policy
-from testbed.priority.lanes import SLS, dscp_of
 from testbed.units import Duration, Rate
 
 if TYPE_CHECKING:  # only the lab can import it

@@ -51,6 +51,7 @@ COMMANDS = {
     "headroom": Command("what headroom a port needs", "headroom", "headroom", "options", True),
     "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
     "report": Command("one HTML file from result folders", "report", "make", "options"),
+    "qos": Command("ask the controller for path records, or put a QoS policy", "qos", "qos", "options"),
     "ladder": Command("a diagram of DCBX on a link, from a run's log", "ladder", "draw", "options"),
     "agent": Command("DCBX on an interface of this machine", "dcbx", "agent", "agent_options"),
     "dcbx": Command("what such agents negotiate", "dcbx", "dcbx", "dcbx_options", True),

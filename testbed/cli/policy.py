@@ -12,7 +12,7 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.lab.result import Exit
 from testbed.policy import fabric_file
-from testbed.policy.fabric import EndPort, Fabric
+from testbed.policy.fabric import Fabric
 from testbed.policy.grammar import BLOCK, XML, Syntax
 from testbed.policy.groups import members
 from testbed.policy.language import Reading, read
@@ -50,12 +50,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     query.add_argument("--from", dest="source", required=True, metavar="PORT", help="node, node/port, GUID or LID")
     query.add_argument("--to", dest="destination", required=True, metavar="PORT", help="likewise")
     for name, bits in (("service-id", 64), ("tclass", 8), ("qos-class", 12), ("pkey", 16), ("sl", 4)):
-        query.add_argument(f"--{name}", metavar="N", type=_Whole(name, bits), help=f"{bits} bits, decimal or 0x")
+        query.add_argument(f"--{name}", metavar="N", type=Whole(name, bits), help=f"{bits} bits, decimal or 0x")
     query.add_argument("--mtu", metavar="M", help="exactly this, as in 1024B")
     query.add_argument("--rate", metavar="R", help="exactly this, as in 10Gb/s")
 
 
-class _Whole:
+class Whole:
     """Reads a number of so many bits; argparse has no type of its own that gives one clear line."""
 
     def __init__(self, name: str, bits: int) -> None:
@@ -71,8 +71,7 @@ class _Whole:
 
 def policy(options: argparse.Namespace) -> int:
     """QoS policy files: check, show and convert them, and ask what path record a request gets."""
-    content = _content(options.file)
-    reading = read(content)
+    reading = read(read_file(options.file))
     if options.what == "check":
         return _check(options, reading)
     if not reading.ok:
@@ -85,7 +84,7 @@ def _word(syntax: Syntax) -> str:
     return next(word for word, known in _SYNTAXES.items() if known is syntax)
 
 
-def _content(name: str) -> bytes:
+def read_file(name: str) -> bytes:
     try:
         if name == "-":
             return sys.stdin.buffer.read(LARGEST + 1)
@@ -96,7 +95,7 @@ def _content(name: str) -> bytes:
 
 
 def _fabric(path: Path) -> Fabric:
-    return fabric_file.parse(_content(str(path)), str(path))
+    return fabric_file.parse(read_file(str(path)), str(path))
 
 
 def _check(options: argparse.Namespace, reading: Reading) -> int:
@@ -263,7 +262,7 @@ def _tables_json(tables: Tables) -> dict[str, Any]:
 def _query(options: argparse.Namespace, reading: Reading) -> int:
     fabric = _fabric(options.fabric)
     records = PathRecords(reading.policy, fabric)
-    source, destination = _port(options.source, fabric), _port(options.destination, fabric)
+    source, destination = fabric.end_port(options.source), fabric.end_port(options.destination)
     answer = records.query(
         Request(
             sgid=source.gid,
@@ -313,24 +312,3 @@ def _found_json(found: Found, records: PathRecords) -> dict[str, Any]:
         "level": found.level.name.strip('"'),
         "rule": rule,
     }
-
-
-def _port(text: str, fabric: Fabric) -> EndPort:
-    """A node with one end port, node/port, a GUID in hexadecimal or a LID."""
-    node, slash, number = text.rpartition("/")
-    for port in fabric.end_ports:
-        if slash and port.key.node == node and str(port.key.number) == number:
-            return port
-    own = [port for port in fabric.end_ports if port.key.node == text]
-    if len(own) == 1:
-        return own[0]
-    if own:
-        ports = ", ".join(f"{text}/{port.key.number}" for port in own)
-        raise UsageError(f"{text} has {len(own)} ports; write one of {ports}")
-    if _NUMBER.fullmatch(text):
-        found = fabric.by_guid.get(int(text, 16)) if text[:2].lower() == "0x" else fabric.by_lid.get(int(text))
-        if found is not None:
-            return found
-    raise UsageError(
-        f"there is no port {text[:40]}; write a node, node/port, a GUID (0x) or a LID of the fabric's file"
-    )

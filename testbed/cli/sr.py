@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from testbed.cli import controller
 from testbed.errors import UsageError, plain
 from testbed.lab.result import Exit
-from testbed.rest.client import DEFAULT_URL, Client, ControllerError
+from testbed.rest.client import Client, ControllerError
 from testbed.typed_json.text import InvalidError, read
 from testbed.units import Duration
 
-URL, TOKEN, TOKEN_FILE = "XOFF_SR_URL", "XOFF_SR_TOKEN", "XOFF_SR_TOKEN_FILE"
-
 
 def options(parser: argparse.ArgumentParser) -> None:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--url", default=None, help=f"of the controller (default ${URL}, else {DEFAULT_URL})")
-    common.add_argument("--token-file", type=Path, help=f"with the token (default ${TOKEN_FILE}, or ${TOKEN} itself)")
-    common.add_argument("--ca-file", type=Path, help="PEM: who may have signed the controller's certificate (HTTPS)")
-    common.add_argument("--json", action="store_true", help="the answer as it came, for scripts")
+    common = controller.options()
     what = parser.add_subparsers(metavar="WHAT", dest="what", required=True)
 
     def add(name: str, summary: str, within: Any = what) -> argparse.ArgumentParser:
@@ -83,7 +77,7 @@ def sr(options: argparse.Namespace) -> int:
 
 
 def _ask(options: argparse.Namespace) -> int:
-    client = Client(options.url or os.environ.get(URL) or DEFAULT_URL, _token(options.token_file), options.ca_file)
+    client = controller.client(options)
     if options.what == "events":
         return _events(client, options)
     if options.what in ("policy", "vpn", "router"):
@@ -102,22 +96,6 @@ def _ask(options: argparse.Namespace) -> int:
     else:
         show(_neutral(answer))
     return Exit.OK
-
-
-def _token(file: Path | None) -> str:
-    if file is None and os.environ.get(TOKEN):
-        return os.environ[TOKEN]
-    name = file or (Path(os.environ[TOKEN_FILE]) if os.environ.get(TOKEN_FILE) else None)
-    if name is None:
-        raise UsageError(f"the controller asks for a token: name its file with --token-file or in ${TOKEN_FILE}")
-    try:
-        token = name.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"the token in {name} cannot be read: {why}") from None
-    if not token.isascii() or not token.isprintable() or not token:
-        raise UsageError(f"{name} holds no token; it is one line of printable ASCII")
-    return token
 
 
 # Requests

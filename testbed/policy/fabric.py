@@ -6,6 +6,7 @@ forwarding tables are given here by shortest paths, or can be set; nothing is di
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ DEFAULT_PKEY = 0x7FFF
 LINK_LOCAL = 0xFE80 << 112
 """The subnet prefix of GIDs, as long as none is configured."""
 _LAST_UNICAST_LID = 0xBFFF
+_NUMBER = re.compile("0x[0-9a-f]{1,16}|[0-9]{1,10}", re.ASCII | re.IGNORECASE)
 
 
 class FabricError(UsageError):
@@ -183,6 +185,27 @@ class Fabric:
         """A port that can have a cable."""
         node = self.nodes.get(key.node)
         return node.ports.get(key.number) if node else None
+
+    def end_port(self, text: str) -> EndPort:
+        """A node with one end port, node/port, a GUID in hexadecimal or a LID. FabricError if there is no such port."""
+        node, slash, number = text.rpartition("/")
+        own = [port for port in self.end_ports if port.key.node == text]
+        for port in self.end_ports:
+            if slash and port.key.node == node and str(port.key.number) == number:
+                return port
+        if len(own) == 1:
+            return own[0]
+        if own:
+            ports = ", ".join(f"{text}/{port.key.number}" for port in own)
+            raise FabricError(f"{text} has {len(own)} ports; write one of {ports}")
+        found = None
+        if _NUMBER.fullmatch(text):
+            found = self.by_guid.get(int(text, 16)) if text[:2].lower() == "0x" else self.by_lid.get(int(text))
+        if found is None:
+            raise FabricError(
+                f"there is no port {text[:40]}; write a node, node/port, a GUID (0x) or a LID of the fabric"
+            )
+        return found
 
     def route(self) -> None:
         """Forwarding tables by shortest paths; the LIDs of one port are spread over paths of equal length."""

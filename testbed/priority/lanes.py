@@ -21,22 +21,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from testbed.frames.service_level import sl_of
 from testbed.priority.classify import read, with_pcp
 from testbed.priority.marking import tagged
 
-SLS = range(16)
 LANES = 8
 """VLs that a port can have: 802.1Q has eight priorities."""
-
-
-def dscp_of(sl: int) -> int:
-    """The DSCP that stands for an SL."""
-    return (sl & 7) << 3 | (sl >> 3) << 2
-
-
-def sl_of(dscp: int) -> int:
-    """The SL that a DSCP stands for."""
-    return dscp >> 3 | (dscp >> 2 & 1) << 3
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ class Client:
             handlers.append(urllib.request.HTTPSHandler(context=context))
         self._opener = urllib.request.build_opener(*handlers)
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer as JSON; None if it has none."""
-        with self._open(method, path, body) as answer:
+    def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
+        """The answer as JSON; None if it has none. A body of another type than JSON is octets."""
+        with self._open(method, path, body, content_type=content_type) as answer:
             content = answer.read()
         try:
             return json.loads(content) if content else None
@@ -58,9 +58,17 @@ class Client:
                 yield line.decode(errors="replace").rstrip("\r\n")
 
     @contextmanager
-    def _open(self, method: str, path: str, body: Any, timeout_s: float = _TIMEOUT_S) -> Iterator[Any]:
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self._token}"} | ({"Content-Type": "application/json"} if data else {})
+    def _open(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        timeout_s: float = _TIMEOUT_S,
+        content_type: str = "application/json",
+    ) -> Iterator[Any]:
+        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self._token}"}
+        headers |= {"Content-Type": content_type} if data is not None else {}
         try:
             request = urllib.request.Request(self._url + path, data, headers, method=method)
             with self._opener.open(request, timeout=timeout_s) as answer:
@@ -84,6 +92,7 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> XoffError:
     try:
         said = json.loads(error.read())
         detail = str(said["detail"])
+        errors = [f"{one['line']}:{one['column']}: {one['message']}" for one in said.get("errors", ())[1:]]
     except (ValueError, KeyError, TypeError, OSError):
         return ControllerError(f"{url} answers {error.code} {error.reason}; is it the controller?")
-    return UsageError(f"the controller refuses: {detail}")
+    return UsageError(f"the controller refuses: {chr(10).join([detail, *errors])}")

@@ -251,7 +251,7 @@ def test_a_router_that_is_removed_is_forgotten(world: World, capsys: pytest.Capt
 def test_what_is_no_controller_gets_one_line(
     answer: bytes, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(sr.TOKEN, "t")
+    monkeypatch.setenv("XOFF_SR_TOKEN", "t")
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -270,6 +270,6 @@ def test_what_is_no_controller_gets_one_line(
 def test_a_url_that_no_request_can_have_gets_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(sr.TOKEN, "t")
+    monkeypatch.setenv("XOFF_SR_TOKEN", "t")
     assert main(["sr", "vpns", "--url", "http://here\nand.there"]) == 3
     assert "URL can't contain control characters" in capsys.readouterr().err

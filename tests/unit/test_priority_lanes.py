@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.frames.service_level import SLS, dscp_of, sl_of
 from testbed.priority.classify import read
-from testbed.priority.lanes import LANES, SLS, Lane, dscp_of, lane, sl_of
+from testbed.priority.lanes import LANES, Lane, lane
 
 ADDRESSES = bytes(12)
 TABLE = tuple(15 - sl for sl in SLS)

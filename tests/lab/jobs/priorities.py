@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from testbed.frames.service_level import SLS, sl_of
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.linux.port_program import OWN_FRAMES, PortTables
 from testbed.priority.applications import About
 from testbed.priority.classify import TAG_TYPES, classify, read, rewrite
-from testbed.priority.lanes import LANES, SLS, lane, sl_of
+from testbed.priority.lanes import LANES, lane
 from testbed.priority.marking import mark
 from testbed.priority.settings import PriorityMap, Trust
 

@@ -1,0 +1,1 @@
+"""QoS policies and path records as a service of the REST interface."""

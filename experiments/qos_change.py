@@ -51,9 +51,9 @@ def _changes(run: Run, case: str, port: "Port") -> Any:
             with Flows(flows) as running, run.measuring():
                 for number, (chosen, due) in enumerate(policies, 1):
                     changed = manager.apply(chosen).changes if number > 1 else ()
-                    _wait(STEP / 2)
+                    _wait(STEP // 2)
                     before = [running.received(index) for index in range(4)]
-                    _wait(STEP / 2)
+                    _wait(STEP // 2)
                     counts = [running.received(index) - old for index, old in enumerate(before)]
                     found = shares([_Count(count) for count in counts])  # type: ignore[misc]
                     run.figure(f"{case}: policy {number}: shares in percent", found)

@@ -142,6 +142,7 @@ class Inspection(NetworkPorts):
         for name in self.names():
             port = self.sent(name)
             found["watchdog"] += sum(port.blocked_frames)
+            found["VL 15"] += sum(port.vl15_frames)
             found["DCBX defense"] += sum(port.defended_frames)
         sockets = [self.sockets.of(ports[0].node) for ports in self.by_node().values()]
         for vswitch in self.vswitches.values():

@@ -120,7 +120,7 @@ class Steps:
         """When datagrams arrived that wait now; none if none came for a while."""
         time.sleep(0.1)
         offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps with the time of day
-        found = []
+        found: list[int] = []
         while True:
             try:
                 _, control, _, _ = self._receiver.recvmsg(1, 64)

@@ -123,7 +123,7 @@ def _table(without: dict[str, Any], found: dict[str, Any]) -> str:
         lab = Rate.from_bps(value.bps // 1000 * 1000)
         return str(lab), str(scale.real(lab))
 
-    rows = [("", "without", "with End.X.PFC", "with it, in hardware")]
+    rows: list[tuple[str, ...]] = [("", "without", "with End.X.PFC", "with it, in hardware")]
     rows.append(("frames of a1 lost", str(without["lost"]), str(found["lost"]), str(found["lost"])))
     goods = [rate(one["goodput"]) for one in (without, found)]
     rows.append(("goodput of a1", goods[0][0], *goods[1]))

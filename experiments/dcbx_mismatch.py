@@ -98,7 +98,7 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
 
         # Frames that concern bridges.
         before = sum(fabric.sent("s1-eth1").defended_frames)
-        seen = _seen(net["r"], "r-eth0", lambda: [wire.send(frame) for frame in _special_frames(fabric)])
+        seen = _seen(net["r"], "r-eth0", lambda: wire.send_all(_special_frames(fabric)))
         run.claim(f"{case}: bridge PDU passes", seen.count(b"bridge PDU"), equals=1)
         run.claim(
             f"{case}: another frame without a priority passes", seen.count(b"experiment"), equals=int(not defense)
@@ -151,7 +151,7 @@ def _seen(node: Any, interface: str, send: Callable[[], Any]) -> list[bytes]:
         tap.setblocking(False)
         send()
         time.sleep(0.1)
-        seen = []
+        seen: list[bytes] = []
         while True:
             try:
                 frame = tap.recv(2048)

@@ -66,9 +66,9 @@ class Case:
 
 
 CASES = [
-    Case(*one)
-    for one in itertools.product(
-        itertools.product((False, True), repeat=2), DcbxVersion, TieBreak, ("a", "b"), ("a", "b")
+    Case((a, b), version, tie_break, higher, has_pfc)
+    for a, b, version, tie_break, higher, has_pfc in itertools.product(
+        (False, True), (False, True), DcbxVersion, TieBreak, ("a", "b"), ("a", "b")
     )
 ]
 

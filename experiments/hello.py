@@ -17,6 +17,7 @@ def hello(
     """Four hosts on one switch: everyone pings everyone, then two of them run iperf3."""
     from testbed.net import traffic
     from testbed.net.network import network
+    from testbed.net.traffic.tcp import TcpReport
     from topologies.star import Star
 
     with network(Star(n=hosts, rate=rate, delay=delay)) as net:
@@ -34,6 +35,7 @@ def hello(
             with traffic.Flows([traffic.Flow(first, last, priority=0, transport="tcp", duration=duration)]) as flows:
                 flows.wait()
         (flow,) = flows.reports
+        assert isinstance(flow, TcpReport)
         print(f"{first} -> {last}: {flow.goodput} of TCP over {rate} for {duration}")
         run.figure("pairs that answered", sum(trip is not None for trip in answered))
         run.figure("round trip", trip)

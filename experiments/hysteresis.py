@@ -8,6 +8,7 @@ from testbed.lab import Between, Run, experiment
 from testbed.units import Rate, Size
 
 if TYPE_CHECKING:
+    from testbed.agent.event_log import LoggedEvent
     from testbed.net.port import Buffer
 
 CELL = 208
@@ -79,7 +80,7 @@ def _in_traffic(run: Run, frames: int) -> None:
     run.claim("a larger offset means fewer pauses", falling, equals=True)
 
 
-def _levels(events: list) -> list[int]:
+def _levels(events: "list[LoggedEvent]") -> list[int]:
     """The different numbers of shared cells that groups had when they were relieved."""
     relieved = {(event.t_ns, event.port) for event in events if event.kind == "relieved"}
     crossings = [event for event in events if event.kind == "threshold" and (event.t_ns, event.port) in relieved]

@@ -13,7 +13,7 @@ RECEIVER = Mac.parse("02:00:00:00:00:01")
 NO_BIT = PfcFrame(RECEIVER, 0, (LONGEST_PAUSE,) * 8)
 NO_BIT_NO_TIME = PfcFrame(RECEIVER, 0, (0,) * 8)
 
-HARMLESS = {
+HARMLESS: dict[str, PfcFrame | PauseFrame] = {
     "XOFF of the lossy priority": PfcFrame.xoff(RECEIVER, [LOSSY]),
     "the longest time, enable bit 0": NO_BIT,
     "PAUSE of the whole link": PauseFrame(RECEIVER, LONGEST_PAUSE),

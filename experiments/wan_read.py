@@ -6,10 +6,13 @@ buffer fills. r2 between knows no PFC. Then r3 has to stop r1, by a frame in a r
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from testbed.lab import Between, Run, experiment
 from testbed.units import Length
+
+if TYPE_CHECKING:
+    from testbed.net.traffic import Report
 
 LOSSLESS = 3
 
@@ -89,7 +92,7 @@ def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
         return found
 
 
-def _filled(reports: Any, bps: int) -> float:
+def _filled(reports: list[Report], bps: int) -> float:
     """The part of the line to b1 that arrived, from the first frame of all to the last."""
     begin, end = min(report.first_ns for report in reports), max(report.last_ns for report in reports)
     bits = sum((report.octets + 24 * report.received) * 8 for report in reports)

@@ -1,5 +1,7 @@
 """Hosts around one switch: star,N"""
 
+from typing import Any
+
 from mininet.topo import Topo
 
 from testbed.errors import UsageError
@@ -19,7 +21,7 @@ class Star(Topo):
             raise UsageError(f"Star: n is {n!r}; a whole number, 1 or more, is expected")
         switch = self.addSwitch("s1")
         # The token bucket: Mininet's default, htb, complains of its own quantum at these rates.
-        options = {"bw": Rate(rate).bps / 1e6, "use_tbf": True}
+        options: dict[str, Any] = {"bw": Rate(rate).bps / 1e6, "use_tbf": True}
         if Duration(delay).ps:
             options["delay"] = f"{Duration(delay).ns / 1000}us"
         for number in range(1, n + 1):

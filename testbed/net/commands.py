@@ -48,7 +48,15 @@ def install() -> None:
     for do in (_clear, _traffic, _capture, _iperf, _iperfudp, _mn):
         _add(do.__name__.removeprefix("_"), do, do.__doc__ or "")
     shell = CLI.do_sh
-    CLI.do_sh = lambda cli, line: cli.do_mn(line[3:]) if re.match(r"mn(\s|$)", line) else shell(cli, line)
+
+    def do_sh(cli: CLI, line: str) -> None:
+        if re.match(r"mn(\s|$)", line):
+            cli.onecmd(line)
+        else:
+            shell(cli, line)
+
+    do_sh.__doc__ = shell.__doc__
+    setattr(CLI, "do_sh", do_sh)  # noqa: B010
 
 
 def _add(name: str, do: Callable[[CLI, list[str]], None], help_: str) -> None:

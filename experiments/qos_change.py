@@ -39,7 +39,7 @@ def _changes(run: Run, case: str, port: "Port") -> Any:
     from topologies.incast import Incast
 
     lossless = bool(port.pfc.enabled)
-    policies = [
+    policies: list[tuple[Any, list[float]]] = [
         (policy(setup_of({0: 0, 1: 1, 2: 2, 3: 3}, low="0:4,1:3,2:2,3:1")), [40, 30, 20, 10]),
         (policy(setup_of({0: 3, 1: 2, 2: 1, 3: 0}, low="0:1,1:1,2:1,3:7")), [70, 10, 10, 10]),
         (policy(setup_of({0: 0, 1: 1, 2: 6, 3: 7}, "7:1", "0:1,1:1,6:2", 0)), [12.5, 12.5, 25, 50]),
@@ -118,7 +118,7 @@ def _cable(run: Run) -> None:
             request = Request(sgid=gids["h1"], dgid=gids["h3"])
             leaving = [port for port in net.fabric.names() if port.startswith("leaf1-") and _is_used(net, port, flow)]
             run.claim("a cable is pulled: ways from leaf1 to h3 before", len(leaving), equals=1)
-            net.fabric.pull(leaving[0])
+            net.fabric.cabling.pull(leaving[0])
             swept = manager.sweep()
             run.claim(
                 "a cable is pulled: ports that are gone", len([c for c in swept.changes if c.what == "port"]), equals=2
@@ -128,7 +128,7 @@ def _cable(run: Run) -> None:
             with Flows([flow(one, other, 0, count=200, duration=None)]) as running:
                 running.wait()
             run.claim("a cable is pulled: frames lost after the sweep", running.reports[0].lost, equals=0)
-            net.fabric.plug(leaving[0])
+            net.fabric.cabling.plug(leaving[0])
             back = [c.message for c in manager.sweep().changes if c.what == "port"]
             run.claim("the cable is back: ports", back, equals=["the port is new"] * 2)
 
@@ -142,4 +142,4 @@ def _is_used(net: Any, port: str, flow: Any) -> bool:
     before = sum(net.fabric.sent(port).sent_frames)
     with Flows([flow("h1", "h3", 0, count=10, duration=None)]) as running:
         running.wait()
-    return sum(net.fabric.sent(port).sent_frames) - before >= 10
+    return bool(sum(net.fabric.sent(port).sent_frames) - before >= 10)

@@ -24,7 +24,8 @@ from testbed.lab.result import Status
 from testbed.srv6.controller.paths import Paths
 from testbed.srv6.controller.policy import compute
 from testbed.srv6.controller.topology import Link, Topology
-from testbed.srv6.protocol.sid import Adjacency, Kind, Sid
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.sid import Adjacency, Sid
 from testbed.srv6.session.messages import RouterPort
 from testbed.srv6.session.policy import Dynamic, Key, Policy
 
@@ -97,15 +98,19 @@ def computation() -> Mapping[str, float]:
         for end in ends:
             ports[end.router].append(end.interface)
     for number, name in enumerate(names):
-        sids = [Sid(name, IPv6Address(f"fd00:a:{number + 1:x}:1::"), Kind.END)]
+        sids = [Sid(name, IPv6Address(f"fd00:a:{number + 1:x}:1::"), behaviours.END)]
         for place, interface in enumerate(ports[name]):
-            kinds = [(Kind.END_X, 0x20), (Kind.END_X_PFC, 0x1000)] if name in edges else [(Kind.END_X, 0x20)]
+            kinds = (
+                [(behaviours.END_X, 0x20), (behaviours.END_X_PFC, 0x1000)]
+                if name in edges
+                else [(behaviours.END_X, 0x20)]
+            )
             for kind, first in kinds:
                 adjacency = Adjacency(interface, IPv6Address("fd00:b::ff"))
                 address = IPv6Address(f"fd00:a:{number + 1:x}:{first + place:x}::")
                 sids.append(Sid(name, address, kind, adjacencies=(adjacency,)))
         if name in edges:
-            sids.append(Sid(name, IPv6Address(f"fd00:a:{number + 1:x}:d4::"), Kind.END_DT46))
+            sids.append(Sid(name, IPv6Address(f"fd00:a:{number + 1:x}:d4::"), behaviours.END_DT46))
         topology.put_sids(name, sids)
     begun = time.process_time()
     paths = Paths(topology)

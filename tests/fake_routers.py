@@ -17,7 +17,9 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from testbed.srv6.protocol.sid import Adjacency, Kind, Sid
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.behaviours import Behaviour
+from testbed.srv6.protocol.sid import Adjacency, Sid
 from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.session.messages import Command, Install, LinkEnd, Report, RouterPort, SliceInfo
 from testbed.srv6.session.policy import Key
@@ -32,11 +34,13 @@ FIGURE_2 = [("R1", "R2", 5), ("R2", "R5", 5), ("R2", "R3", 3), ("R3", "R4", 3), 
 Links = Sequence[tuple[str, str, int]]
 
 
-def sid(router: str, function: str, kind: Kind = Kind.END, interface: str = "", slice_id: int | None = None) -> Sid:
+def sid(
+    router: str, function: str, behaviour: Behaviour = behaviours.END, interface: str = "", slice_id: int | None = None
+) -> Sid:
     """R7's SIDs are fd00:a:7:FUNCTION::."""
     adjacencies = (Adjacency(interface, IPv6Address("fd00:b::ff")),) if interface else ()
     address = IPv6Address(f"fd00:a:{router[1:]}:{function}::")
-    return Sid(router, address, kind, adjacencies=adjacencies, slice_id=slice_id)
+    return Sid(router, address, behaviour, adjacencies=adjacencies, slice_id=slice_id)
 
 
 def report(router: str, links: Links, pfc: Iterable[str], slices: frozenset[int] = frozenset()) -> Report:
@@ -49,9 +53,11 @@ def report(router: str, links: Links, pfc: Iterable[str], slices: frozenset[int]
         number = int(other[1:])
         port = f"to{number}"
         able = router in pfc
-        sids.append(sid(router, f"e{number:02x}", Kind.END_X, port))
-        sids += [sid(router, f"f{number:02x}", Kind.END_X_PFC, port)] if able else []
-        sids += [sid(router, f"{0xA000 + s * 256 + number:x}", Kind.END_X_PFC, port, s) for s in sorted(slices) if able]
+        sids.append(sid(router, f"e{number:02x}", behaviours.END_X, port))
+        sids += [sid(router, f"f{number:02x}", behaviours.END_X_PFC, port)] if able else []
+        sids += [
+            sid(router, f"{0xA000 + s * 256 + number:x}", behaviours.END_X_PFC, port, s) for s in sorted(slices) if able
+        ]
         ends.append(LinkEnd(port, RouterPort(other, f"to{router[1:]}"), delay * MS, pfc=able, slices=slices))
     infos = tuple(SliceInfo(number, f"slice {number}") for number in sorted(slices))
     return Report(router, tuple(sids), tuple(ends), infos, router_id=IPv4Address(f"10.0.0.{router[1:]}"))

@@ -10,6 +10,7 @@ from testbed.net.fabric import Mismatch
 from testbed.net.port import ROCE, Port
 from testbed.net.topo import LosslessTopo
 from testbed.pfc.settings import PfcSettings, WatchdogSettings
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.endx_pfc import LocalSid
 from testbed.srv6.protocol.pause_refresh import Refresh
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
@@ -72,7 +73,7 @@ class Srv6Ring(LosslessTopo):
         sids = {router: self._sids(router) for router in self.graph.routers}
         directory = tuple(sid for own in sids.values() for sid in own)
         for router in self.graph.routers:
-            commands = self.graph.commands(router, sids[router])
+            commands = self.graph.setup(router, sids[router])
             if router in EDGES:
                 self._add_edge(router, commands, sids[router], directory)
             else:
@@ -92,9 +93,11 @@ class Srv6Ring(LosslessTopo):
             found.append(srv6.vpn(router))
         return tuple(found)
 
-    def _add_edge(self, edge: str, commands: list[str], sids: tuple[Sid, ...], directory: tuple[Sid, ...]) -> None:
+    def _add_edge(
+        self, edge: str, commands: list[srv6.Setup], sids: tuple[Sid, ...], directory: tuple[Sid, ...]
+    ) -> None:
         site = srv6.Site(VPN, srv6.FIRST_TABLE, f"{edge}-{INSIDE}", srv6.vpn(edge))
-        commands += site.commands()
+        commands.append(site)
         refresh = Refresh.of(self.rate, self.delay * 2, Duration("5ms"))
         tunnels = []
         for far in EDGES:
@@ -111,7 +114,7 @@ class Srv6Ring(LosslessTopo):
             tunnels.append((ReverseTunnel(edge, far, segments, None, out.interface, self.delay.ns * 2), refresh))
         plan = WanPlan(
             source=srv6.source(srv6.number(edge)),
-            sids=tuple(LocalSid(sid, srv6.DOMAIN) for sid in sids if sid.kind is sid.kind.END_X_PFC),
+            sids=tuple(LocalSid(sid, srv6.DOMAIN) for sid in sids if sid.behaviour is behaviours.END_X_PFC),
             tunnels=tuple(tunnels),
             directory=directory,
             fastest=self.rate,

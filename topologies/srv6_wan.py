@@ -12,6 +12,7 @@ from testbed.net.fabric import Mismatch
 from testbed.net.port import ROCE, Port
 from testbed.net.topo import LosslessTopo, TopoError
 from testbed.priority.settings import PriorityMap, Trust
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.endx_pfc import LocalSid
 from testbed.srv6.protocol.pause_refresh import Refresh
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
@@ -92,7 +93,7 @@ class Srv6Wan(LosslessTopo):
         sids = {router: self._sids(router) for router in self.graph.routers}
         directory = tuple(sid for own in sids.values() for sid in own)
         for router in self.graph.routers:
-            commands = self.graph.commands(router, sids[router])
+            commands = self.graph.setup(router, sids[router])
             if router not in self.edges:
                 plan = WanPlan(srv6.source(srv6.number(router)), (), control=self._control(router, sids[router]))
                 self.addRouter(router, ip=None, commands=commands, wan=srv6.Wan(plan, ()) if control else None)
@@ -141,7 +142,7 @@ class Srv6Wan(LosslessTopo):
         return ControlPlan(self.control.path, key, report, self.graph.legs[router][0].interface)
 
     def _add_edge(
-        self, edge: str, commands: list[str], sids: Sequence[Sid], directory: tuple[Sid, ...], headroom: int
+        self, edge: str, commands: list[srv6.Setup], sids: Sequence[Sid], directory: tuple[Sid, ...], headroom: int
     ) -> None:
         far = self.edges[self.edges[0] == edge]
         way = self.graph.path(edge, far)
@@ -157,7 +158,7 @@ class Srv6Wan(LosslessTopo):
                 site = srv6.Site(TENANTS[place], srv6.FIRST_TABLE + place, f"{edge}-eth{place}", srv6.vpn(edge, place))
                 segments = [sid.address for sid in (near, *between, srv6.vpn(far, place))]
                 prefix = self._prefix(place, 2 if edge == self.edges[0] else 1)
-                commands += [*site.commands(), site.route(prefix, segments, out.interface)]
+                commands += [site, site.route(prefix, segments, out.interface)]
             if place and slice_id is None:
                 continue  # one for all
             back = tuple(sid.address for sid in (srv6.end(edge), *between, other))
@@ -165,7 +166,9 @@ class Srv6Wan(LosslessTopo):
         plan = WanPlan(
             source=srv6.source(srv6.number(edge)),
             sids=tuple(
-                LocalSid(sid, srv6.DOMAIN, measures=self.measure) for sid in sids if sid.kind is sid.kind.END_X_PFC
+                LocalSid(sid, srv6.DOMAIN, measures=self.measure)
+                for sid in sids
+                if sid.behaviour is behaviours.END_X_PFC
             ),
             tunnels=tuple((tunnel, refresh) for tunnel in tunnels) if self.back == "planned" else (),
             learner=LearnerSettings(srv6.end(edge), srv6.DOMAIN) if self.back == "learned" else None,

@@ -1,9 +1,9 @@
-"""Requests for SRv6 in the kernel: VRFs, behaviours behind SIDs, and routes that put packets into a list of segments.
+"""Requests for SRv6 in the kernel: VRFs, actions of SIDs, and routes that put packets into a list of segments.
 
-What is behind a SID, and what goes into a list, is a route by an interface that plays no part in it. But while that has
-no carrier the kernel passes a route of IPv6 over; by other interfaces there can be more of them, with other metrics.
+An action of a SID, and a route into a list, names an interface that it does not use. The kernel skips such a route of
+IPv6 while that interface has no carrier; so there can be one by each of several interfaces, with different metrics.
 
-All of them can be repeated, for what is there already is replaced; but a VRF is made once.
+All requests can be repeated, since they replace what is there; but a VRF is made once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 
 from testbed.linux.netlink import Message, attribute, text, u32
+from testbed.srv6.protocol.behaviours import KernelAction
 
 _NEW_LINK, _NEW_ROUTE, _DELETE_ROUTE, _NEW_RULE, _DELETE_RULE = 16, 24, 25, 32, 33
 _AF_INET, _AF_INET6 = 2, 10
@@ -22,12 +23,20 @@ _NAME, _MASTER, _LINK_INFO = 3, 10, 18
 _NESTED = 0x8000
 _SEG6, _SEG6_LOCAL = 5, 7
 _MODE_ENCAP, _ROUTING_TYPE = 1, 4
-_ACTION, _SEGMENTS, _VRF_TABLE = 1, 2, 9
-_B6_ENCAPS = 10
-_DT = {"End.DT4": 8, "End.DT6": 7, "End.DT46": 16}
+_ACTION, _SEGMENTS, _NEXT_HOP, _VRF_TABLE = 1, 2, 5, 9
+_ACTIONS = {
+    name: number
+    for number, name in enumerate(
+        ("End", "End.X", "End.T", "End.DX2", "End.DX6", "End.DX4", "End.DT6", "End.DT4", "End.B6", "End.B6.Encaps",
+         "End.BM", "End.S", "End.AS", "End.AM", "End.BPF", "End.DT46"),
+        1,
+    )
+}  # fmt: skip
+"""The actions of seg6local (include/uapi/linux/seg6_local.h)."""
 ORDINARY = 1024
 """The metric of most other routes: what the kernel gives IPv6's by itself."""
 MAIN = 254
+_FIRST_VRF_INDEX = 10_000
 _LAST_RESORT = 4278198272
 """The metric that the kernel's documentation of VRFs has for a table's last route."""
 
@@ -36,46 +45,60 @@ _EVERYTHING = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 Prefix = IPv4Network | IPv6Network
 
 OWN_MARK = 0x50E0_0143
-"""Of packets to a SID that the router's own protocols get, and not the behaviour behind the SID."""
+"""Of packets to a SID that the router's own protocols get instead of the SID's behaviour."""
 _OWN_TABLE, _OWN_PRIORITY, _LOOPBACK = 98, 98, 1
 _TO_TABLE, _RULE_PRIORITY, _RULE_MARK, _RULE_TABLE = 1, 6, 10, 15
 
 
-def vrf(name: str, index: int, table: int) -> Message:
+def vrf_index(table: int) -> int:
+    """The index of the interface of a VRF, known before it is made."""
+    return _FIRST_VRF_INDEX + table
+
+
+def vrf_table(index: int) -> int:
+    """The table of a VRF whose interface has this index."""
+    return index - _FIRST_VRF_INDEX
+
+
+def vrf(name: str, table: int) -> Message:
     info = text(1, "vrf") + attribute(2 | _NESTED, u32(1, table))
-    body = struct.pack("=BxHiII", 0, 0, index, 1, 1) + text(_NAME, name) + attribute(_LINK_INFO | _NESTED, info)
+    body = (
+        struct.pack("=BxHiII", 0, 0, vrf_index(table), 1, 1) + text(_NAME, name) + attribute(_LINK_INFO | _NESTED, info)
+    )
     return Message(_NEW_LINK, body, f"making the VRF {name}", create=True)
 
 
 def last_resort(table: int) -> list[Message]:
-    """What a VRF has no route for goes nowhere: not into the main table."""
+    """Packets for which a VRF has no route are refused, not looked up in the main table."""
     return [unreachable(prefix, table, metric=_LAST_RESORT) for prefix in _EVERYTHING]
 
 
 def remove_last_resort(table: int) -> list[Message]:
-    """The table of a VRF outlives it, with its routes: they are removed, or who has the table next has them too."""
+    """The routes of a table stay when its VRF is deleted; the next VRF with that table would have them."""
     return [remove_route(prefix, table, metric=_LAST_RESORT) for prefix in _EVERYTHING]
 
 
 def join(index: int, vrf_index: int) -> Message:
-    """Have an interface belong to a VRF; 0: to none."""
+    """Enslave an interface to a VRF; 0: to none."""
     body = struct.pack("=BxHiII", 0, 0, index, 0, 0) + u32(_MASTER, vrf_index)
     return Message(_NEW_LINK, body, f"moving interface {index} to VRF {vrf_index}", may_be_gone=not vrf_index)
 
 
-def decapsulates(sid: IPv6Address, behaviour: str, table: int, vrf_index: int) -> Message:
-    """End.DT4, End.DT6 or End.DT46: what comes to this SID is unpacked and routed by a VRF's table."""
-    number = _DT[behaviour]
-    what = u32(_ACTION, number) + u32(_VRF_TABLE, table)
-    return _local(sid, what, vrf_index, f"{behaviour} at {sid}")
+def local(sid: IPv6Address, action: KernelAction, out: int, metric: int = ORDINARY) -> Message:
+    """What the kernel does with packets to this SID.
 
-
-def binds(sid: IPv6Address, segments: Sequence[IPv6Address], out: int, metric: int = ORDINARY) -> Message:
-    """End.B6.Encaps (RFC 8986, section 4.13): a packet that comes to this SID and has segments left goes on to its
-    next one inside another IPv6 header, with these segments, in order of travel. The kernel drops all others.
+    End.B6.Encaps takes packets with segments left (RFC 8986, section 4.13); the kernel drops all others.
     """
-    what = u32(_ACTION, _B6_ENCAPS) + attribute(_SEGMENTS, _routing_header(segments))
-    return _local(sid, what, out, f"End.B6.Encaps at {sid} by {len(segments)} segments", metric)
+    what = u32(_ACTION, _ACTIONS[action.name])
+    if action.segments:
+        what += attribute(_SEGMENTS, _routing_header(action.segments))
+    if action.next_hop is not None:
+        what += attribute(_NEXT_HOP, action.next_hop.packed)
+    if action.table is not None:
+        what += u32(_VRF_TABLE, action.table)
+    more = u32(_OUT, out) + attribute(_ENCAP_TYPE, struct.pack("=H", _SEG6_LOCAL)) + attribute(_ENCAP | _NESTED, what)
+    by = f" by {len(action.segments)} segments" if action.segments else ""
+    return _route(IPv6Network(sid), MAIN, _UNICAST, more, f"{action.name} at {sid}{by}", metric=metric)
 
 
 def encapsulates(
@@ -89,8 +112,8 @@ def encapsulates(
 
 
 def own_protocols(sids: Sequence[IPv6Address]) -> list[Message]:
-    """Have packets to these SIDs that bear `OWN_MARK` reach the router's own protocols: a rule, and a table of its own
-    in which they are local addresses.
+    """Deliver packets to these SIDs that have `OWN_MARK` to the router's own protocols: a rule, and a table in which
+    the SIDs are local addresses.
     """
     if not sids:
         return []
@@ -104,12 +127,12 @@ def own_protocols(sids: Sequence[IPv6Address]) -> list[Message]:
 
 
 def unreachable(prefix: Prefix, table: int = MAIN, metric: int = ORDINARY) -> Message:
-    """A route that tells whoever sends there that there is no way."""
-    return _route(prefix, table, _UNREACHABLE, b"", f"the route to {prefix}, which leads nowhere", metric=metric)
+    """A route that answers with Destination Unreachable."""
+    return _route(prefix, table, _UNREACHABLE, b"", f"the unreachable route to {prefix}", metric=metric)
 
 
 def remove_route(prefix: Prefix, table: int = MAIN, metric: int = ORDINARY) -> Message:
-    """Without its metric it might be the last resort that goes."""
+    """The metric is needed: without it the kernel might remove the last resort."""
     family = _AF_INET if prefix.version == 4 else _AF_INET6
     body = struct.pack("=BBBBBBBBI", family, prefix.prefixlen, 0, 0, 0, 0, 255, 0, 0)
     body += attribute(_DESTINATION, prefix.network_address.packed) + u32(_TABLE, table)
@@ -121,11 +144,6 @@ def _routing_header(segments: Sequence[IPv6Address]) -> bytes:
     count = len(segments)
     listed = b"".join(segment.packed for segment in reversed(segments))
     return struct.pack("=BBBBBBH", 0, 2 * count, _ROUTING_TYPE, count - 1, count - 1, 0, 0) + listed
-
-
-def _local(sid: IPv6Address, action: bytes, out: int, what: str, metric: int = ORDINARY) -> Message:
-    more = u32(_OUT, out) + attribute(_ENCAP_TYPE, struct.pack("=H", _SEG6_LOCAL)) + attribute(_ENCAP | _NESTED, action)
-    return _route(IPv6Network(sid), MAIN, _UNICAST, more, what, metric=metric)
 
 
 def _route(prefix: Prefix, table: int, kind: int, more: bytes, what: str, *, metric: int = ORDINARY) -> Message:

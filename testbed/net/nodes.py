@@ -13,6 +13,7 @@ from mininet.node import Node, Switch
 from testbed.linux.vswitch import Vswitch
 from testbed.net.fabric import Fabric, FabricError
 from testbed.net.options import LEAF, ROUTER, SWITCH, refuse_unknown
+from testbed.net.srv6 import apply
 
 _GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")
 """What Mininet gives nodes, whatever their class."""
@@ -82,7 +83,8 @@ class LosslessRouter(Node):
     """An IPv4 and IPv6 router with lossless ports and a buffer. Options as for LosslessSwitch.
 
     And `routes`, static ones: {"10.2.0.0/16": "10.0.1.2"}, from destinations to the neighbours on the way; `commands`,
-    to be run when its ports are there; `wan`, what it does with End.X.PFC (`testbed.net.srv6`).
+    to be run when its ports are there, and other steps of set-up (`testbed.net.srv6.Setup`); `wan`, what it does with
+    End.X.PFC.
     """
 
     forwards = True
@@ -98,7 +100,9 @@ class LosslessRouter(Node):
         for destination, neighbour in (params.get("routes") or {}).items():
             if refused := self.cmd(f"ip route replace {destination} via {neighbour}").strip():
                 raise FabricError(f"router {self.name}: no route to {destination} via {neighbour}: {refused}")
-        for command in params.get("commands") or ():
-            if refused := self.cmd(command).strip():
-                raise FabricError(f"router {self.name}: {command}: {refused}")
+        for step in params.get("commands") or ():
+            if not isinstance(step, str):
+                apply(self, step)
+            elif refused := self.cmd(step).strip():
+                raise FabricError(f"router {self.name}: {step}: {refused}")
         return done

@@ -1,4 +1,4 @@
-"""SRv6 on a lab's routers: SIDs and addresses by one plan of numbers, and the commands that bring them into the kernel.
+"""SRv6 on a lab's routers: a numbering plan for SIDs and addresses, and the set-up of the kernel.
 
 Router r<n> has the locator fd00:5:n::/48, and in it End ...:1::, and for its k-th neighbour (k from 0) End.X ...:2k::
 and End.X.PFC ...:1k::, or ...:axxk:: for slice xx. A VPN's SID is ...:d4::, or what the controller takes. Cable c of
@@ -10,18 +10,23 @@ others by a neighbour that does not send back (a loop-free alternate, RFC 5286).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv6Address, IPv6Network, ip_network
+from typing import Any
 
 from testbed.agent.plan import SliceQueues, WanPlan
 from testbed.buffer.settings import GroupSettings, Static
 from testbed.errors import UsageError
+from testbed.linux import kernel, seg6
+from testbed.linux.netlink import Message, Socket
 from testbed.net import sr_filters
 from testbed.net.port import Buffer
-from testbed.srv6.protocol import kernel_endx
+from testbed.srv6.protocol import behaviours, kernel_endx
+from testbed.srv6.protocol.behaviours import Behaviour, KernelAction, Parameters
 from testbed.srv6.protocol.domain import SrDomain
-from testbed.srv6.protocol.sid import Adjacency, Kind, Sid, Structure
+from testbed.srv6.protocol.sid import Adjacency, Sid, Structure
 from testbed.srv6.session.messages import LinkEnd, Report, RouterPort, SliceInfo
 from testbed.units import Duration, Rate
 
@@ -91,28 +96,28 @@ def link_address(cable: int, end: int) -> IPv6Address:
 
 
 def end(router: str) -> Sid:
-    return _sid(router, _END, Kind.END)
+    return _sid(router, _END, behaviours.END)
 
 
 def cross(router: str, place: int, leg: Leg) -> Sid:
     """End.X for the router's neighbour number `place`."""
-    return _sid(router, _CROSS + place, Kind.END_X, leg)
+    return _sid(router, _CROSS + place, behaviours.END_X, leg)
 
 
 def pfc(router: str, place: int, leg: Leg, slice_id: int | None = None) -> Sid:
     """End.X.PFC for the router's neighbour number `place`."""
     function = _PFC + place if slice_id is None else _SLICED + 16 * slice_id + place
-    return _sid(router, function, Kind.END_X_PFC, leg, slice_id)
+    return _sid(router, function, behaviours.END_X_PFC, leg, slice_id)
 
 
 def vpn(router: str, place: int = 0) -> Sid:
-    return _sid(router, _DT4 + 256 * place, Kind.END_DT4)
+    return _sid(router, _DT4 + 256 * place, behaviours.END_DT4)
 
 
-def _sid(router: str, function: int, kind: Kind, leg: Leg | None = None, slice_id: int | None = None) -> Sid:
+def _sid(router: str, function: int, behaviour: Behaviour, leg: Leg | None = None, slice_id: int | None = None) -> Sid:
     adjacencies = (Adjacency(leg.interface, leg.next_hop),) if leg else ()
     address = STRUCTURE.sid(locator(number(router)), function)
-    return Sid(router, address, kind, adjacencies=adjacencies, slice_id=slice_id)
+    return Sid(router, address, behaviour, adjacencies=adjacencies, slice_id=slice_id)
 
 
 class WanGraph:
@@ -170,11 +175,11 @@ class WanGraph:
         found = [(place, leg) for place, leg in enumerate(self.legs[router]) if leg.neighbour == neighbour]
         return min(found, key=lambda one: one[1].delay.ps)
 
-    def commands(self, router: str, sids: Iterable[Sid]) -> list[str]:
-        """For the router's shell: addresses, routes to all others, filters, and these SIDs."""
+    def setup(self, router: str, sids: Iterable[Sid]) -> list[Setup]:
+        """Addresses, routes to all others, filters, and these SIDs."""
         legs, own = self.legs[router], number(router)
         everywhere = "net.ipv6.conf.all"
-        commands = [
+        commands: list[Setup] = [
             f"sysctl -qw {everywhere}.seg6_enabled=1 net.ipv6.conf.lo.seg6_enabled=1 {everywhere}.forwarding=1 "
             f"{everywhere}.ignore_routes_with_linkdown=1",
             "sysctl -qw net.vrf.strict_mode=1",
@@ -209,7 +214,7 @@ class WanGraph:
         for leg in legs:
             commands += sr_filters.inwards(leg.interface, DOMAIN, locator(own))
         for sid in sids:
-            commands += _local(sid, [leg.interface for leg in legs])
+            commands += sid_routes(sid, [leg.interface for leg in legs])
         return commands
 
     def report(
@@ -254,33 +259,72 @@ class WanGraph:
                 for b in self.legs:
                     found[a, b] = min(found[a, b], found[a, middle] + found[middle, b])
         if far in found.values():
-            raise UsageError("a WAN has to hang together, and this one has two parts")
+            raise UsageError("the WAN graph is disconnected: no path joins all its routers; add a cable")
         return found
 
 
 @dataclass(frozen=True)
+class SidRoute:
+    """What the kernel does with packets to a SID. The route names an interface, which only End.X uses."""
+
+    sid: Sid
+    action: KernelAction
+    interface: str
+    metric: int = seg6.ORDINARY
+
+    def requests(self, index_of: Callable[[str], int]) -> list[Message]:
+        return [seg6.local(self.sid.address, self.action, index_of(self.interface), self.metric)]
+
+
+@dataclass(frozen=True)
 class Site:
-    """A VPN's site at an edge router, set up without a controller."""
+    """A VPN's site at an edge router, set up without a controller: a VRF with an interface and the VPN's SID."""
 
     name: str
     table: int
     interface: str
     service: Sid
 
-    def commands(self) -> list[str]:
-        """The interface goes into a VRF, and packets to the VPN's SID too."""
-        here = f"encap seg6local action End.DT4 vrftable {self.table} dev {self.name}"
+    def requests(self, index_of: Callable[[str], int]) -> list[Message]:
+        vrf = seg6.vrf_index(self.table)
+        action = self.service.behaviour.kernel_action(Parameters(table=self.table))
+        assert action is not None
         return [
-            f"ip link add {self.name} type vrf table {self.table}",
-            f"ip link set {self.name} up",
-            f"ip link set {self.interface} master {self.name}",
-            f"ip -6 route add {self.service.address}/128 {here}",
+            seg6.vrf(self.name, self.table),
+            seg6.join(index_of(self.interface), vrf),
+            seg6.local(self.service.address, action, vrf),
         ]
 
-    def route(self, prefix: str, segments: Sequence[IPv6Address], out: str) -> str:
-        """What is for `prefix` goes into the tunnel."""
-        listed = ",".join(map(str, segments))
-        return f"ip route add {prefix} vrf {self.name} encap seg6 mode encap segs {listed} dev {out}"
+    def route(self, prefix: str, segments: Sequence[IPv6Address], out: str) -> SegmentRoute:
+        """Packets of the VPN to `prefix` are encapsulated with these segments."""
+        return SegmentRoute(prefix, self.table, tuple(segments), out)
+
+
+@dataclass(frozen=True)
+class SegmentRoute:
+    """A route of a VRF into a list of segments, in order of travel."""
+
+    prefix: str
+    table: int
+    segments: tuple[IPv6Address, ...]
+    out: str
+
+    def requests(self, index_of: Callable[[str], int]) -> list[Message]:
+        return [seg6.encapsulates(ip_network(self.prefix), self.table, self.segments, index_of(self.out))]
+
+
+Setup = str | SidRoute | Site | SegmentRoute
+"""A step of a router's set-up: a command for its shell, or netlink requests."""
+
+
+def apply(node: Any, step: SidRoute | Site | SegmentRoute) -> None:
+    """Send the requests of a step to the kernel of a node. NetlinkError if one is refused."""
+    with kernel.in_network_of(node.pid):
+        connection = Socket()
+        try:
+            connection.send(step.requests(socket.if_nametoindex))
+        finally:
+            connection.close()
 
 
 def headroom(rate: Rate, delay: Duration, routers: int) -> int:
@@ -307,13 +351,12 @@ def _metric(rank: int) -> str:
     return f" metric {_BACKUP_METRIC + rank}" if rank else ""
 
 
-def _local(sid: Sid, interfaces: Sequence[str]) -> list[str]:
-    """The kernel's part of a SID. End is for no cable, but its route has to name one: each, so that one is up."""
+def sid_routes(sid: Sid, interfaces: Sequence[str]) -> list[Setup]:
+    """The kernel's routes for a SID. An action that uses no interface has a route by each, so that one is up."""
     kernel_endx.check(sid)
-    route = f"ip -6 route add {sid.address}/128 encap seg6local action"
-    if sid.kind is Kind.END:
-        return [f"{route} End dev {name}{_metric(rank)}" for rank, name in enumerate(interfaces)]
-    if sid.kind.has_adjacencies:
-        one = sid.adjacencies[0]
-        return [f"{route} End.X nh6 {one.next_hop} dev {one.interface}"]
-    return []
+    action = sid.behaviour.kernel_action(sid.parameters)
+    if action is None:
+        return []
+    if action.interface is not None:
+        return [SidRoute(sid, action, action.interface)]
+    return [SidRoute(sid, action, name, seg6.ORDINARY + rank) for rank, name in enumerate(interfaces)]

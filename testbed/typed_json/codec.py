@@ -11,7 +11,8 @@
     CODEC.encode(pause)                      plain data for json.dumps
     CODEC.schema(Pause, components)          the same as JSON Schema
 
-Hints may be: str, int, bool, Any, addresses and prefixes, enums of texts, Literal, dataclasses, unions of dataclasses
+Hints may be: str, int, bool, Any, addresses and prefixes, enums of texts, registries (classes with
+`json_choices`), Literal, dataclasses, unions of dataclasses
 with tags, `X | None`, `tuple[X, ...]`, `frozenset[X]`, `Mapping[str, X]`, and `tuple[tuple[str, X], ...]` with
 `Meta(pairs=True)`. Any other hint is a TypeError at the first use of the class. A member with a default may be left
 out, unless the class is `complete`. What a constructor refuses by a UsageError is invalid as well.
@@ -118,6 +119,10 @@ class Codec:
             return FormattedText(FORMS[hint], meta)
         if (plain := {str: Text, int: Integer, bool: Flag, Any: Anything, object: Anything}.get(hint)) is not None:
             return plain(meta)
+        if hasattr(hint, "json_choices"):
+            return Choice(
+                {name: one for name, one in hint.json_choices().items() if name in (meta.only or (name,))}, meta
+            )
         if isinstance(hint, type) and issubclass(hint, StrEnum):
             return Choice({member.value: member for member in hint if member in (meta.only or hint)}, meta)
         if is_dataclass(hint):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
@@ -173,7 +172,7 @@ class FormattedText(Text):
 
 
 class Choice(Kind):
-    """One of some texts: Literal or an enum."""
+    """One of some texts: Literal, an enum, or the names of a registry."""
 
     def __init__(self, values: Mapping[str, Any], meta: Meta = Meta()) -> None:
         super().__init__(meta)
@@ -185,7 +184,7 @@ class Choice(Kind):
         return self._values[value]
 
     def encode(self, value: Any) -> Any:
-        return value.value if isinstance(value, Enum) else value
+        return str(value)
 
     def _type(self, components: dict[str, Schema]) -> Schema:
         return {"type": "string", "enum": list(self._values)}

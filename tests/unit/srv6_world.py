@@ -9,8 +9,9 @@ from dataclasses import replace
 from ipaddress import IPv6Address
 
 from testbed.frames import Mac
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.domain import SrDomain
-from testbed.srv6.protocol.sid import Adjacency, Flavours, Kind, Sid
+from testbed.srv6.protocol.sid import Adjacency, Flavours, Sid
 
 DOMAIN = SrDomain(["fd00:a::/32"], ["fd00:b::/32"])
 MAC = Mac.parse("02:00:00:00:0a:03")
@@ -22,11 +23,15 @@ def address(text: str) -> IPv6Address:
 
 R1, R2, R3 = (address(f"fd00:b::{n}") for n in (1, 2, 3))
 TO_R2 = Adjacency("wan0", address("fd00:b:12::2"))
-R1_END, R2_END, R3_END = (Sid(f"R{n}", address(f"fd00:a:{n}:1::"), Kind.END) for n in (1, 2, 3))
-R1_PFC = Sid("R1", address("fd00:a:1:f::"), Kind.END_X_PFC, adjacencies=(TO_R2,))
-R3_PFC = Sid("R3", address("fd00:a:3:f::"), Kind.END_X_PFC, adjacencies=(Adjacency("wan0", address("fd00:b:23::2")),))
-R3_END_X = Sid("R3", address("fd00:a:3:e::"), Kind.END_X, adjacencies=(Adjacency("wan0", address("fd00:b:23::2")),))
-R1_VPN, R3_VPN = (Sid(f"R{n}", address(f"fd00:a:{n}:d::"), Kind.END_DT46) for n in (1, 3))
+R1_END, R2_END, R3_END = (Sid(f"R{n}", address(f"fd00:a:{n}:1::"), behaviours.END) for n in (1, 2, 3))
+R1_PFC = Sid("R1", address("fd00:a:1:f::"), behaviours.END_X_PFC, adjacencies=(TO_R2,))
+R3_PFC = Sid(
+    "R3", address("fd00:a:3:f::"), behaviours.END_X_PFC, adjacencies=(Adjacency("wan0", address("fd00:b:23::2")),)
+)
+R3_END_X = Sid(
+    "R3", address("fd00:a:3:e::"), behaviours.END_X, adjacencies=(Adjacency("wan0", address("fd00:b:23::2")),)
+)
+R1_VPN, R3_VPN = (Sid(f"R{n}", address(f"fd00:a:{n}:d::"), behaviours.END_DT46) for n in (1, 3))
 ALL = (R1_END, R1_PFC, R1_VPN, R2_END, R3_END, R3_PFC, R3_END_X, R3_VPN)
 
 # The same in hexadecimal.

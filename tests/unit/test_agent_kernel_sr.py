@@ -16,7 +16,7 @@ from testbed.agent.wan import kernel_sr
 from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.errors import UsageError
 from testbed.linux.netlink import Message, NetlinkError
-from testbed.srv6.protocol.sid import Kind
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
 from testbed.srv6.session.policy import Key
@@ -232,7 +232,7 @@ def test_a_vrf_of_a_predecessor_that_died_before_it_noted_it_is_made_anew(monkey
     [
         (
             lambda: vpn("a-name-of-16-cha", "eth0"),
-            "VPN a-name-of-16-cha cannot be a VRF of Linux, whose name has at most 15 characters",
+            "VPN a-name-of-16-cha is too long for the name of a VRF in Linux; at most 15 characters",
         ),
         (lambda: vpn("lo", "eth0"), "VPN lo cannot be a VRF of R1, which has an interface of that name"),
         (lambda: vpn("red", "eth9"), "R1 has no interface eth9; it has eth0, eth1, eth2, eth3, wan, wan2"),
@@ -265,7 +265,7 @@ def test_the_kernels_words_are_the_reason_also_when_nothing_can_be_put_back() ->
     with pytest.raises(NetlinkError) as refused:
         router.install(vpn("red", "eth0", "eth1"))
     assert str(refused.value) == (
-        "moving interface 12 to VRF 11000: Operation not permitted; and what was there before does not come back: "
+        "moving interface 12 to VRF 11000: Operation not permitted; restoring the state before failed too: "
         "moving interface 12 to VRF 0: Operation not permitted"
     )
 
@@ -293,7 +293,9 @@ def _vpns(draw: st.DrawFn) -> VpnItem:
         sid=draw(st.sampled_from([SID[name], IPv6Address(int(SID[name]) + (16 << 64))])),
     )
     v4 = all(prefix.version == 4 for prefix, _ in item.intent.routes("R1"))
-    return replace(item, intent=replace(item.intent, behaviour=Kind.END_DT4)) if v4 and draw(st.booleans()) else item
+    return (
+        replace(item, intent=replace(item.intent, behaviour=behaviours.END_DT4)) if v4 and draw(st.booleans()) else item
+    )
 
 
 _policies = st.builds(

@@ -29,8 +29,8 @@ from testbed.agent.wan.sr_agent import SrAgent, SrServices
 from testbed.agent.wan.sr_notes import SrNotes
 from testbed.errors import UsageError
 from testbed.linux.netlink import Message
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Kind
 from testbed.srv6.session.intents import PolicyIntent
 from testbed.srv6.session.items import PolicyItem, TunnelItem
 from testbed.srv6.session.messages import Install, OwnTunnel, Pause
@@ -228,15 +228,17 @@ def test_it_connects_at_once_and_the_controller_knows_its_router(r1: R1) -> None
 
 def test_end_x_pfc_sids_are_announced_beside_end_x_and_every_router_that_learns_is_told(r1: R1) -> None:
     topology = r1.controller.manager.network.topology
-    announced = [(str(sid.address), sid.kind) for sid in topology.sids("R1")]
+    announced = [(str(sid.address), sid.behaviour) for sid in topology.sids("R1")]
     assert announced == [
-        ("fd00:a:1:1::", Kind.END),
-        ("fd00:a:1:e02::", Kind.END_X),
-        ("fd00:a:1:f02::", Kind.END_X_PFC),
+        ("fd00:a:1:1::", behaviours.END),
+        ("fd00:a:1:e02::", behaviours.END_X),
+        ("fd00:a:1:f02::", behaviours.END_X_PFC),
     ]
     revision, told = r1.agent.directory
     assert revision > 0 and {sid.address for sid in told} == {sid.address for sid in topology.sids()}
-    assert [str(sid.address) for sid in told if sid.kind is Kind.END_X_PFC and sid.node == "R3"] == ["fd00:a:3:f02::"]
+    assert [str(sid.address) for sid in told if sid.behaviour is behaviours.END_X_PFC and sid.node == "R3"] == [
+        "fd00:a:3:f02::"
+    ]
 
 
 def test_a_vpn_a_tunnel_and_a_policy_are_done_noted_and_answered(red: R1) -> None:
@@ -278,7 +280,7 @@ def test_a_binding_sid_follows_its_policys_list_and_is_advertised(red: R1) -> No
         lists.append(segments(red)[0])
     assert lists == ["fd00:a:1:f02::", "fd00:a:1:e02::", "fd00:a:1:f02::"]
     advertised = red.controller.manager.network.topology.sid(BINDING)
-    assert advertised is not None and (advertised.node, advertised.kind) == ("R1", Kind.END_B6_ENCAPS)
+    assert advertised is not None and (advertised.node, advertised.behaviour) == ("R1", behaviours.END_B6_ENCAPS)
 
 
 def test_the_binding_sid_of_a_policy_that_has_no_path_drops_until_it_has_one(red: R1) -> None:
@@ -589,5 +591,5 @@ def test_a_policy_whose_route_is_refused_leaves_the_route_before(red: R1) -> Non
     red.controller.run()
     assert red.kernel.state() == before
     (said,) = red.controller.events("policy_refused")
-    assert "which leads nowhere: Operation not permitted" in said
+    assert "the unreachable route to 10.3.100.0/24: Operation not permitted" in said
     red.check()

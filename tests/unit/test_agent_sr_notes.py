@@ -14,8 +14,9 @@ from testbed.agent.handover import Handover
 from testbed.agent.speaker.speaker import SpeakerState
 from testbed.agent.wan.sr_notes import MOST_ITEMS, MOST_OCTETS, Noted, SrNotes
 from testbed.errors import UsageError
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import CodePoints, Kind, Sid
+from testbed.srv6.protocol.sid import CodePoints, Sid
 from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
 from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.session.messages import LinkEnd, Report, RouterPort, as_json, from_agent
@@ -98,7 +99,7 @@ def test_the_most_that_may_be_installed_fits_into_the_notes_and_into_a_report() 
     )
     page.write(left)
     assert page.read() == left
-    bound = [Sid("R1", item.intent.binding_sid, Kind.END_B6_ENCAPS) for item in items if item.intent.binding_sid]
+    bound = [Sid("R1", item.intent.binding_sid, behaviours.END_B6_ENCAPS) for item in items if item.intent.binding_sid]
     links = tuple(LinkEnd(f"r1-eth{n}", RouterPort("R2", f"r2-eth{n}"), 10**6) for n in range(64))
     counters = tuple((f"fd00:a:1:{n:x}:: dropped inner_other_mac", 10**9) for n in range(1000))
     report = as_json(Report("R1", tuple(bound), links, installed=tuple(items), counters=counters), CodePoints())

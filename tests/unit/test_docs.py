@@ -98,3 +98,12 @@ def test_equally_short_ways_are_chosen_as_the_page_says() -> None:
     from_leaf1, from_leaf2 = graph.next_hops("leaf1"), graph.next_hops("leaf2")
     assert (from_leaf1["h3"], from_leaf1["h4"]) == ("leaf1-spine1", "leaf1-spine2")
     assert (from_leaf2["h1"], from_leaf2["h2"]) == ("leaf2-spine1", "leaf2-spine2")
+
+
+def test_the_behaviour_of_the_page_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from testbed.srv6.protocol import behaviours
+
+    monkeypatch.setattr(behaviours, "BEHAVIOURS", dict(behaviours.BEHAVIOURS))
+    exec(BLOCKS["docs/wan.md:1"].text, {"__name__": "page"})
+    added = behaviours.BEHAVIOURS["End.T"]
+    assert added.kernel_action(behaviours.Parameters(table=7)) == behaviours.KernelAction("End.T", table=7)

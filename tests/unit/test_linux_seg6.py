@@ -18,12 +18,19 @@ from srv6_kernel import Bound, Encap, Local, attributes, link, number, route
 
 from testbed.linux import kernel, seg6
 from testbed.linux.netlink import Message, NetlinkError, Socket
+from testbed.srv6.protocol.behaviours import KernelAction
 
 _addresses = st.integers(0, 2**128 - 1).map(IPv6Address)
 _prefixes = st.one_of(
     st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 32)),
     st.tuples(st.integers(2**32, 2**128 - 1), st.integers(0, 128)),
 ).map(lambda one: ip_network(one, strict=False))
+
+
+def _encaps(segments: list[IPv6Address]) -> KernelAction:
+    return KernelAction("End.B6.Encaps", segments=tuple(segments))
+
+
 SIDS = [IPv6Address(f"fd00:5:{n}:1::") for n in (1, 2, 3)]
 
 
@@ -61,7 +68,7 @@ def test_a_route_into_segments_has_these_octets() -> None:
 
 @given(_addresses, st.sampled_from(["End.DT4", "End.DT6", "End.DT46"]), st.integers(1000, 65535))
 def test_a_behaviour_is_a_route_of_the_main_table_to_one_address(sid: IPv6Address, name: str, table: int) -> None:
-    found = route(seg6.decapsulates(sid, name, table, 10_000 + table))
+    found = route(seg6.local(sid, KernelAction(name, table=table), seg6.vrf_index(table)))
     assert (found.prefix, found.table) == (ip_network(sid), 254)
     assert found.what == Local(name, table, 10_000 + table)
 
@@ -70,7 +77,7 @@ def test_a_behaviour_is_a_route_of_the_main_table_to_one_address(sid: IPv6Addres
 def test_a_binding_sid_is_a_route_of_the_main_table_with_the_list_reversed(
     sid: IPv6Address, segments: list[IPv6Address], out: int, metric: int
 ) -> None:
-    message = seg6.binds(sid, segments, out, metric)
+    message = seg6.local(sid, _encaps(segments), out, metric)
     found = route(message)
     assert (found.prefix, found.table, found.metric) == (ip_network(sid), 254, metric)
     assert found.what == Bound(tuple(segments), out)
@@ -102,7 +109,7 @@ def test_an_unreachable_route_and_its_end_name_the_same(prefix: seg6.Prefix, tab
 
 
 def test_a_vrf_has_its_table_and_is_up_and_its_table_ends_with_nowhere_in_both_families() -> None:
-    message = seg6.vrf("red", 11_000, 1000)
+    message = seg6.vrf("red", 1000)
     index, parts = link(message)
     info = attributes(parts[18])
     assert (index, parts[3], info[1], number(attributes(info[2])[1])) == (11_000, b"red\0", b"vrf\0", 1000)
@@ -191,7 +198,7 @@ def test_the_kernel_has_a_binding_sid_by_each_interface_and_replaces_and_removes
     sockets, namespace = netlink
     sid, question = IPv6Address("fd00:5:1:b::"), ("-6", "route", "show", "fd00:5:1:b::")
     try:
-        sockets.send([seg6.binds(sid, SIDS, 1, metric) for metric in (1024, 1025)])
+        sockets.send([seg6.local(sid, _encaps(SIDS), 1, metric) for metric in (1024, 1025)])
     except NetlinkError as error:
         if error.code == errno.EOPNOTSUPP:
             pytest.skip("this kernel has no SRv6")
@@ -200,13 +207,13 @@ def test_the_kernel_has_a_binding_sid_by_each_interface_and_replaces_and_removes
     assert _shown(namespace, *question) == [
         f"fd00:5:1:b:: {way} dev lo proto static metric {metric} pref medium" for metric in (1024, 1025)
     ]
-    sockets.send([seg6.binds(sid, SIDS[:1], 1)])
+    sockets.send([seg6.local(sid, _encaps(SIDS[:1]), 1)])
     assert "segs 1 [ fd00:5:1:1:: ]" in _shown(namespace, *question)[0]
     sockets.send([seg6.unreachable(ip_network(sid), metric=metric) for metric in (1024, 1025)])
     assert _shown(namespace, *question) == [
         f"unreachable fd00:5:1:b:: dev lo proto static metric {metric} pref medium" for metric in (1024, 1025)
     ]
-    sockets.send([seg6.binds(sid, SIDS, 1)])
+    sockets.send([seg6.local(sid, _encaps(SIDS), 1)])
     assert "segs 3" in _shown(namespace, *question)[0]
     sockets.send([seg6.remove_route(ip_network(sid), metric=metric) for metric in (1024, 1025)])
     assert _shown(namespace, *question) == []
@@ -220,3 +227,21 @@ def test_a_default_route_of_a_vpn_goes_without_the_last_resort(netlink: tuple[So
     sockets.send([seg6.remove_route(prefix, 1000) for prefix in everything])
     shown = _routes(namespace)
     assert len(shown) == 2 and all("4278198272" in line for line in shown)
+
+
+def test_the_kernel_has_each_action_that_a_behaviour_names(netlink: tuple[Socket, int]) -> None:
+    sockets, namespace = netlink
+    actions = [KernelAction("End"), KernelAction("End.X", next_hop=SIDS[1]), KernelAction("End.DT6", table=254)]
+    for place, action in enumerate(actions, 1):
+        sid = IPv6Address(f"fd00:5:9:{place}::")
+        try:
+            sockets.send([seg6.local(sid, action, 1)])
+        except NetlinkError as error:
+            if error.code == errno.EOPNOTSUPP:
+                pytest.skip("this kernel has no SRv6")
+            if action.table is not None:
+                continue  # a VRF of that table is missing here
+            raise
+        (shown,) = _shown(namespace, "-6", "route", "show", str(sid))
+        assert f"encap seg6local action {action.name} " in shown
+        assert action.next_hop is None or f"nh6 {action.next_hop}" in shown

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from ipaddress import IPv6Address, IPv6Network
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.errors import XoffError
 from testbed.frames.ipv6 import Packet
 from testbed.net import sr_filters, srv6
 from testbed.srv6.protocol.domain import SrDomain
@@ -77,9 +79,9 @@ def test_what_is_not_ipv6_passes(data: bytes) -> None:
 
 def test_every_port_of_a_router_has_its_filters() -> None:
     graph = srv6.WanGraph([("r1", "r2", srv6.Duration("1ms"))], {"r1": 2})
-    begun = [word for word in graph.commands("r1", []) if word.startswith("tc qdisc")]
+    begun = [word for word in graph.setup("r1", []) if str(word).startswith("tc qdisc")]
     assert begun == [f"tc qdisc add dev r1-eth{port} clsact" for port in (0, 1, 2)]
-    outwards = [command for command in graph.commands("r1", []) if "pref 3" in command]
+    outwards = [str(command) for command in graph.setup("r1", []) if "pref 3" in str(command)]
     assert {command.split()[4] for command in outwards} == {"r1-eth0", "r1-eth1"}
 
 
@@ -88,10 +90,19 @@ def test_counters_are_added_up_by_reason() -> None:
         return {"pref": preference, "options": {"actions": [{"stats": {"packets": packets}}]}}
 
     class Node:
-        def cmd(self, command: str) -> str:
+        def pexec(self, *command: str) -> tuple[str, str, int]:
             if "r1-eth2" in command:
-                return "\n"
-            return json.dumps([{"pref": 3}, rule(1, 99), rule(3, 2), rule(3, 4), rule(4, 1)])
+                return "\n", "", 0
+            return json.dumps([{"pref": 3}, rule(1, 99), rule(3, 2), rule(3, 4), rule(4, 1)]), "", 0
 
     found = sr_filters.dropped(Node(), ["r1-eth0", "r1-eth1", "r1-eth2"])
     assert found == {"source_outside": 0, "to_the_domain": 12, "from_the_domain": 2}
+
+
+def test_filters_that_cannot_be_read_are_an_error_and_not_zero() -> None:
+    class Node:
+        def pexec(self, *command: str) -> tuple[str, str, int]:
+            return "", 'Cannot find device "r1-eth9"\n', 1
+
+    with pytest.raises(XoffError, match=r'^the filters of r1-eth9 cannot be read: Cannot find device "r1-eth9"$'):
+        sr_filters.dropped(Node(), ["r1-eth9"])

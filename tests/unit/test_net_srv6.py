@@ -5,17 +5,20 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from ipaddress import IPv6Address, IPv6Interface, IPv6Network, ip_address
+from ipaddress import IPv6Address, IPv6Interface, IPv6Network
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from srv6_kernel import Encap, Kernel
 
 from testbed.agent.plan import SliceQueues
 from testbed.errors import UsageError
+from testbed.linux import seg6
 from testbed.net import srv6
 from testbed.net.srv6 import Leg, WanGraph
-from testbed.srv6.protocol.sid import Flavours, Kind, Sid
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.sid import Flavours
 from testbed.srv6.session.messages import LinkEnd, Report, RouterPort, SliceInfo
 from testbed.units import Duration
 
@@ -130,7 +133,10 @@ def test_ports_are_counted_after_those_that_a_router_has_already() -> None:
 @pytest.mark.parametrize(
     ("spans", "text"),
     [
-        ([("r1", "r2", 1), ("r3", "r4", 1)], "a WAN has to hang together, and this one has two parts"),
+        (
+            [("r1", "r2", 1), ("r3", "r4", 1)],
+            "the WAN graph is disconnected: no path joins all its routers; add a cable",
+        ),
         ([("r1", "r1", 1)], "cable 1 of the WAN, from r1 to r1, ends where it starts"),
         ([("r1", "r2", 0)], "cable 1 of the WAN, from r1 to r2, has no delay, by which ways are found"),
         ([("r1", "x1", 1)], "routers r1 and x1 have the same number, and so the same addresses"),
@@ -164,9 +170,14 @@ def test_addresses_follow_the_plan_of_numbers() -> None:
     assert [str(sid.address) for sid in sids] == [
         "fd00:5:ab:1::", "fd00:5:ab:12::", "fd00:5:ab:22::", "fd00:5:ab:a0a3::", "fd00:5:ab:d4::", "fd00:5:ab:1d4::",
     ]  # fmt: skip
-    assert [sid.kind for sid in sids] == [
-        Kind.END, Kind.END_X_PFC, Kind.END_X, Kind.END_X_PFC, Kind.END_DT4, Kind.END_DT4
-    ]  # fmt: skip
+    assert [sid.behaviour for sid in sids] == [
+        behaviours.END,
+        behaviours.END_X_PFC,
+        behaviours.END_X,
+        behaviours.END_X_PFC,
+        behaviours.END_DT4,
+        behaviours.END_DT4,
+    ]
     assert {str(sid.adjacencies[0].next_hop) for sid in sids if sid.adjacencies} == {"fd00:c:2::1"}
     assert sids[3].slice_id == 10
 
@@ -206,7 +217,16 @@ def test_a_sid_that_the_kernel_cannot_be_is_refused_before_anything_runs() -> No
     wan = graph([("r1", "r2", 1)])
     sid = replace(srv6.pfc("r1", 0, wan.legs["r1"][0]), flavours=Flavours.PSP)
     with pytest.raises(UsageError, match="fd00:5:1:10:: has the flavour PSP"):
-        wan.commands("r1", [sid])
+        wan.setup("r1", [sid])
+
+
+def _action(step: srv6.SidRoute) -> str:
+    """As `ip route` shows it."""
+    hop = f" nh6 {step.action.next_hop}" if step.action.next_hop else ""
+    metric = f" metric {step.metric}" if step.metric != seg6.ORDINARY else ""
+    (request,) = step.requests(lambda name: 1 + int(name[-1]))
+    assert request.what == f"{step.action.name} at {step.sid.address}"
+    return f"{step.action.name}{hop} dev {step.interface}{metric}"
 
 
 class Routers:
@@ -221,10 +241,14 @@ class Routers:
             sids = [srv6.end(router)]
             for place, leg in enumerate(wan.legs[router]):
                 sids += [srv6.cross(router, place, leg), srv6.pfc(router, place, leg)]
-            for command in wan.commands(router, [*sids, srv6.vpn(router)]):
-                self._take(router, command.split(), sids)
+            for step in wan.setup(router, [*sids, srv6.vpn(router)]):
+                if isinstance(step, str):
+                    self._take(router, step.split())
+                    continue
+                assert isinstance(step, srv6.SidRoute) and step.sid in sids
+                self.local[router].setdefault(f"{step.sid.address}/128", []).append(_action(step))
 
-    def _take(self, router: str, words: list[str], sids: list[Sid]) -> None:
+    def _take(self, router: str, words: list[str]) -> None:
         match words:
             case ["ip", "-6", "address", "add", given, "dev", interface, "nodad"]:
                 address = IPv6Interface(given)
@@ -237,9 +261,6 @@ class Routers:
                 route = (IPv6Network(prefix, strict=True), number, IPv6Address(hop), interface)
                 assert route[:2] not in [other[:2] for other in self.routes[router]], "the kernel would refuse it"
                 self.routes[router].append(route)
-            case ["ip", "-6", "route", "add", sid, "encap", "seg6local", "action", *action]:
-                assert IPv6Address(sid.removesuffix("/128")) in [one.address for one in sids]
-                self.local[router].setdefault(sid, []).append(" ".join(action))
             case ["ip", "-6", "rule", "add", "to", _, "lookup", "main", "priority", "999"]:
                 pass
             case ["ip", "sr", "tunsrc", "set", address]:
@@ -310,18 +331,18 @@ def test_an_end_sid_is_there_as_long_as_any_cable_is() -> None:
     local = Routers(graph([("r1", "r2", 1), ("r1", "r3", 1), ("r1", "r2", 2)])).local["r1"]
     assert local["fd00:5:1:1::/128"] == [
         "End dev r1-eth0",
-        "End dev r1-eth1 metric 2049",
-        "End dev r1-eth2 metric 2050",
+        "End dev r1-eth1 metric 1025",
+        "End dev r1-eth2 metric 1026",
     ]
 
 
 def test_a_site_without_a_controller_is_a_vrf_with_a_route_into_the_tunnel() -> None:
     site = srv6.Site("red", 100, "r1-eth0", srv6.vpn("r1"))
-    segments = [IPv6Address("fd00:5:1:10::"), ip_address("fd00:5:3:d4::")]
-    assert [*site.commands(), site.route("10.2.0.0/16", segments, "r1-eth1")] == [
-        "ip link add red type vrf table 100",
-        "ip link set red up",
-        "ip link set r1-eth0 master red",
-        "ip -6 route add fd00:5:1:d4::/128 encap seg6local action End.DT4 vrftable 100 dev red",
-        "ip route add 10.2.0.0/16 vrf red encap seg6 mode encap segs fd00:5:1:10::,fd00:5:3:d4:: dev r1-eth1",
-    ]
+    segments = [IPv6Address("fd00:5:1:10::"), IPv6Address("fd00:5:3:d4::")]
+    kernel = Kernel({"r1-eth0": 1, "r1-eth1": 2})
+    for step in (site, site.route("10.2.0.0/16", segments, "r1-eth1")):
+        kernel.send(step.requests(kernel.interfaces.__getitem__))
+    assert kernel.state() == {
+        "red": {"members": {1}, "routes": {"10.2.0.0/16": Encap(tuple(segments), 2)}, "last": set()},
+        "fd00:5:1:d4::": ("End.DT4", "red"),
+    }

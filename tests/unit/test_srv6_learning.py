@@ -31,9 +31,10 @@ from srv6_world import (
 from testbed.frames import ipv6, ipv6_options
 from testbed.frames.ipv6 import Packet
 from testbed.frames.srh import Srh
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Flavours, Kind, Sid
+from testbed.srv6.protocol.sid import Flavours, Sid
 from testbed.srv6.protocol.tunnel_learning import Learned, Learner, LearnerSettings, Refusal, Refused
 
 SETTINGS = LearnerSettings(R3_END, DOMAIN, size=3, age_ns=1000)
@@ -59,7 +60,9 @@ def data(path: Sequence[Sid], left: int = 0, slice_id: int | None = None) -> byt
 
 def pfc_sid(number: int, slice_id: int | None = None) -> Sid:
     """One of many upstream SIDs, each on a router of its own."""
-    return Sid(f"U{number}", address(f"fd00:a:{number + 100:x}:f::"), Kind.END_X_PFC, Flavours.NONE, (TO_R2,), slice_id)
+    return Sid(
+        f"U{number}", address(f"fd00:a:{number + 100:x}:f::"), behaviours.END_X_PFC, Flavours.NONE, (TO_R2,), slice_id
+    )
 
 
 # What is learned
@@ -88,7 +91,7 @@ def test_the_drafts_literal_forward_lists_teach_the_same(own: Sid) -> None:
 
 
 def test_the_nearest_router_upstream_that_can_pause_is_chosen() -> None:
-    middle = Sid("R2", address("fd00:a:2:f::"), Kind.END_X_PFC, adjacencies=(TO_R2,))
+    middle = Sid("R2", address("fd00:a:2:f::"), behaviours.END_X_PFC, adjacencies=(TO_R2,))
     found = learner([*ALL, middle]).data_packet(data([R1_PFC, middle, R3_VPN]), 0)
     assert found == Learned(ReverseTunnel("R3", "R2", (R3_END.address, middle.address)), new=True)
 
@@ -103,7 +106,7 @@ def test_own_sids_that_were_passed_before_are_no_part_of_the_way() -> None:
 
 
 def test_a_router_passed_by_end_x_is_named_by_its_end_on_the_way_back() -> None:
-    onwards = Sid("R2", address("fd00:a:2:e::"), Kind.END_X, adjacencies=(TO_R2,))
+    onwards = Sid("R2", address("fd00:a:2:e::"), behaviours.END_X, adjacencies=(TO_R2,))
     assert learner([*ALL, onwards]).data_packet(data([R1_PFC, onwards, R3_VPN]), 0) == Learned(TUNNEL, new=True)
     both = data([R1_PFC, R2_END, onwards, R3_VPN])
     assert learner([*ALL, onwards]).data_packet(both, 0) == Learned(TUNNEL, new=True)
@@ -112,8 +115,8 @@ def test_a_router_passed_by_end_x_is_named_by_its_end_on_the_way_back() -> None:
 
 
 def test_a_router_that_was_passed_twice_is_on_the_way_back_twice_and_two_of_its_sids_in_a_row_are_one_stop() -> None:
-    other = Sid("R4", address("fd00:a:4:1::"), Kind.END)
-    onwards = Sid("R2", address("fd00:a:2:e::"), Kind.END_X, adjacencies=(TO_R2,))
+    other = Sid("R4", address("fd00:a:4:1::"), behaviours.END)
+    onwards = Sid("R2", address("fd00:a:2:e::"), behaviours.END_X, adjacencies=(TO_R2,))
     sids = [*ALL, other, onwards]
 
     def way(*path: Sid) -> tuple[object, ...]:
@@ -137,7 +140,7 @@ def test_the_slice_is_the_packets_else_the_sids() -> None:
 
 
 def test_a_new_path_is_a_new_tunnel_and_the_newest_is_used() -> None:
-    detour = Sid("R9", address("fd00:a:9:1::"), Kind.END)
+    detour = Sid("R9", address("fd00:a:9:1::"), behaviours.END)
     router = learner([*ALL, detour])
     router.data_packet(DATA_AT_R3, 0)
     router.data_packet(data([R1_PFC, detour, R3_VPN]), 10)
@@ -181,7 +184,7 @@ def test_withdrawn_sids_take_their_tunnels_with_them() -> None:
     assert router.advertised([sid for sid in ALL if sid is not R2_END]) == (TUNNEL,)
     router = learner()
     router.data_packet(DATA_AT_R3, 0)
-    plain = Sid("R1", R1_PFC.address, Kind.END_X, adjacencies=(TO_R2,))
+    plain = Sid("R1", R1_PFC.address, behaviours.END_X, adjacencies=(TO_R2,))
     assert router.advertised([plain, *(sid for sid in ALL if sid is not R1_PFC)]) == (TUNNEL,)
     assert (len(router), router.counters["withdrawn"]) == (0, 1)
 
@@ -252,7 +255,7 @@ def test_the_reduced_encapsulation_hides_the_sid_and_psp_hides_the_list() -> Non
 
 def test_end_x_pfc_is_told_from_end_x_by_what_is_advertised() -> None:
     """The same packet, while R1's SID is announced as a plain End.X."""
-    plain = Sid("R1", R1_PFC.address, Kind.END_X, adjacencies=(TO_R2,))
+    plain = Sid("R1", R1_PFC.address, behaviours.END_X, adjacencies=(TO_R2,))
     router = learner([plain, *(sid for sid in ALL if sid is not R1_PFC)])
     assert router.data_packet(DATA_AT_R3, 0) == Refused(Refusal.NO_PFC_UPSTREAM)
     router.advertised([with_flavours(R1_PFC, Flavours.USP), *(sid for sid in ALL if sid is not R1_PFC)])

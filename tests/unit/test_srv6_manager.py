@@ -14,9 +14,10 @@ from srv6_control import FIGURE_2, MS, S, World, sid
 
 from testbed.rest.problems import ConflictError, MissingError
 from testbed.srv6.controller.manager import Leaf, Manager, ManagerSettings
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.domain import SrDomain, Srv6Error
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Kind, Sid
+from testbed.srv6.protocol.sid import Sid
 from testbed.srv6.protocol.tunnel_learning import Learner, LearnerSettings
 from testbed.srv6.session.intents import PolicyIntent
 from testbed.srv6.session.items import PolicyItem, TunnelItem
@@ -491,7 +492,7 @@ def test_a_policy_that_cannot_be_is_refused_and_nothing_changes(
 def test_a_binding_sid_needs_an_end_that_takes_out_ipv6(figure_3: World) -> None:
     """What comes by it is IPv6 inside (RFC 8986, section 4.13), and End.DT4 drops that."""
     manager, binding = figure_3.manager, IPv6Address("fd00:a:1:b::")
-    figure_3.vpn("blue", colour=200, behaviour=Kind.END_DT4)
+    figure_3.vpn("blue", colour=200, behaviour=behaviours.END_DT4)
     intent = PolicyIntent(Key("R1", 200, "R3"), vpn="blue", binding_sid=binding)
     with pytest.raises(InvalidError, match="takes out IPv4 only: it would be lost; have an End"):
         manager.put_policy(intent, 0)
@@ -509,7 +510,7 @@ def test_a_binding_sid_needs_an_end_that_takes_out_ipv6(figure_3: World) -> None
     )  # fmt: skip
     manager.put_policy(PolicyIntent(R1_TO_R3, vpn="red", binding_sid=binding), 0)
     with pytest.raises(ConflictError, match="and has binding SID fd00:a:1:b::; what comes by that is IPv6"):
-        manager.put_vpn(replace(manager.vpns["red"], behaviour=Kind.END_DT4), 0)
+        manager.put_vpn(replace(manager.vpns["red"], behaviour=behaviours.END_DT4), 0)
 
 
 def test_two_policies_have_no_binding_sid_together_and_one_may_be_changed(figure_3: World) -> None:
@@ -527,7 +528,7 @@ def test_two_policies_have_no_binding_sid_together_and_one_may_be_changed(figure
 
 def test_a_list_over_a_binding_sid_is_refused(figure_3: World) -> None:
     """Where it leads is the other policy's affair, and may lead back."""
-    bound = Sid("R1", IPv6Address("fd00:a:1:b::"), Kind.END_B6_ENCAPS)
+    bound = Sid("R1", IPv6Address("fd00:a:1:b::"), behaviours.END_B6_ENCAPS)
     router = figure_3.routers["R1"].router
     router.know(replace(router.known, sids=(*router.known.sids, bound)), 0)
     figure_3.run()

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from srv6_control import FIGURE_3, report, sid
 
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import CodePoints, Kind
+from testbed.srv6.protocol.sid import CodePoints
 from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
 from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.session.messages import (
@@ -55,7 +56,7 @@ VPN = VpnIntent(
         Site("R1", ("r1-eth0",), (ip_network("10.1.0.0/16"), ip_network("fd00:1::/64")), address("fd00:a:1:d000::")),
         Site("R3", (), (ip_network("10.2.0.0/16"),)),
     ),
-    Kind.END_DT46,
+    behaviours.END_DT46,
     7,
 )
 ITEMS: list[Item] = [
@@ -203,7 +204,7 @@ def test_anything_is_read_or_refused(value: Any) -> None:
         ),
         (
             {"behaviour": "End.DT6", "sites": [{"router": "R1", "interfaces": [], "prefixes": ["10.0.0.0/8"]}]},
-            "End.DT6 carries IPv6 only; choose End.DT46",
+            "End.DT6 does not carry IPv4; choose End.DT46",
         ),
     ],
 )

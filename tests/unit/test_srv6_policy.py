@@ -17,20 +17,24 @@ from srv6_world import address
 from testbed.srv6.controller.paths import Constraints, Path, Paths, StaleError
 from testbed.srv6.controller.policy import Changes, Outcome, changes, check, compute, trace
 from testbed.srv6.controller.topology import Hop, Link, Topology
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Adjacency, Flavours, Kind, Sid
+from testbed.srv6.protocol.sid import Adjacency, Flavours, Sid
 from testbed.srv6.session.messages import RouterPort
 from testbed.srv6.session.policy import Dynamic, Explicit, Key, Policy
 
 MS = 10**6
 
 
-def sid(router: str, function: int | str, kind: Kind = Kind.END, interface: str = "", **more: object) -> Sid:
+def sid(
+    router: str, function: int | str, behaviour: Behaviour = behaviours.END, interface: str = "", **more: object
+) -> Sid:
     """R7's SIDs are fd00:a:7:FUNCTION::."""
     adjacencies = (Adjacency(interface, address("fd00:b::ff")),) if interface else ()
     text = function if isinstance(function, str) else f"{function:x}"
-    return Sid(router, address(f"fd00:a:{router[1:]}:{text}::"), kind, adjacencies=adjacencies, **more)  # type: ignore[arg-type]
+    return Sid(router, address(f"fd00:a:{router[1:]}:{text}::"), behaviour, adjacencies=adjacencies, **more)  # type: ignore[arg-type]
 
 
 def segment(router: str, function: int | str) -> object:
@@ -54,10 +58,10 @@ def wan(links: Sequence[tuple[str, str, int]], pfc: Sequence[str], slices: froze
         of_links = [
             sid(name, f"{letter}{int(other[1:]):02x}", kind, f"to{other[1:]}")
             for other in neighbours
-            for letter, kind in (("e", Kind.END_X), ("f", Kind.END_X_PFC))
-            if kind is Kind.END_X or name in pfc
+            for letter, kind in (("e", behaviours.END_X), ("f", behaviours.END_X_PFC))
+            if kind is behaviours.END_X or name in pfc
         ]
-        topology.put_sids(name, [sid(name, 1), sid(name, 0xD, Kind.END_DT46), *of_links])
+        topology.put_sids(name, [sid(name, 1), sid(name, 0xD, behaviours.END_DT46), *of_links])
     return topology
 
 
@@ -72,7 +76,7 @@ def figure_3() -> Topology:
 
 
 def policy(start: str, end: str, *candidates: object, colour: int = 100, **more: object) -> Policy:
-    service = sid(end, 0xD, Kind.END_DT46).address
+    service = sid(end, 0xD, behaviours.END_DT46).address
     chosen = candidates or (Dynamic(pfc_ends=True),)
     return Policy(Key(start, colour, end), chosen, **({"service": service} | more))  # type: ignore[arg-type]
 
@@ -105,7 +109,7 @@ def test_figure_3_gives_the_lists_of_decision_0140() -> None:
 
 def test_reverse_lists_may_start_with_end_x() -> None:
     """As the draft writes them for scenario 2."""
-    (pair,) = only(figure_3(), policy("R1", "R3"), own=Kind.END_X).pairs
+    (pair,) = only(figure_3(), policy("R1", "R3"), own=behaviours.END_X).pairs
     assert pair.back is not None
     assert pair.back.segments == (segment("R3", "e02"), segment("R2", 1), segment("R1", "f02"))
 
@@ -113,14 +117,14 @@ def test_reverse_lists_may_start_with_end_x() -> None:
 def test_a_reverse_list_starts_with_an_end_x_that_sends_by_the_first_link_and_not_just_has_it_in_its_set() -> None:
     topology = figure_3()
     members = tuple(Adjacency(name, address("fd00:b::ff")) for name in ("dc2", "to2"))
-    of_set = Sid("R3", address("fd00:a:3:0e00::"), Kind.END_X, adjacencies=members)  # it sends to the data centre
-    single = sid("R3", "e02", Kind.END_X, "to2")
-    rest = [sid("R3", 1), sid("R3", 0xD, Kind.END_DT46), sid("R3", "f02", Kind.END_X_PFC, "to2")]
+    of_set = Sid("R3", address("fd00:a:3:0e00::"), behaviours.END_X, adjacencies=members)  # it sends to the data centre
+    single = sid("R3", "e02", behaviours.END_X, "to2")
+    rest = [sid("R3", 1), sid("R3", 0xD, behaviours.END_DT46), sid("R3", "f02", behaviours.END_X_PFC, "to2")]
     topology.put_sids("R3", [*rest, of_set, single])
-    (pair,) = only(topology, policy("R1", "R3"), own=Kind.END_X).pairs
+    (pair,) = only(topology, policy("R1", "R3"), own=behaviours.END_X).pairs
     assert pair.back is not None and pair.back.segments[0] == single.address
     topology.put_sids("R3", [*rest, of_set])
-    (pair,) = only(topology, policy("R1", "R3"), own=Kind.END_X).pairs
+    (pair,) = only(topology, policy("R1", "R3"), own=behaviours.END_X).pairs
     assert pair.back is None
     assert pair.missing == ("R3 advertises no End.X SID for the link at to2, which the path needs",)
 
@@ -300,7 +304,7 @@ def test_of_equal_preferences_the_higher_discriminator_wins() -> None:
 )
 def test_an_explicit_list_that_does_not_lead_there_is_refused(segments: list[tuple[str, object]], why: str) -> None:
     topology = figure_2()
-    topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "e99", Kind.END_X, "dc1")])
+    topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "e99", behaviours.END_X, "dc1")])
     listed = tuple(segment(router, function) for router, function in segments)  # type: ignore[arg-type]
     assert only(topology, policy("R1", "R5", Explicit(listed))).refused == (("explicit", why),)  # type: ignore[arg-type]
 
@@ -354,10 +358,10 @@ def test_the_longest_tunnel_has_127_segments_one_more_than_hops(hops: int, fits:
 def test_pfc_at_both_ends_chooses_the_first_link_and_asks_the_endpoint() -> None:
     """R1 can pause only its slower link."""
     topology = wan([("R1", "R2", 1), ("R1", "R3", 5), ("R2", "R4", 1), ("R3", "R4", 5)], ["R4"])
-    topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "f03", Kind.END_X_PFC, "to3")])
+    topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "f03", behaviours.END_X_PFC, "to3")])
     assert routers(only(topology, policy("R1", "R4", Dynamic()))) == "R1 R2 R4"
     assert routers(only(topology, policy("R1", "R4"))) == "R1 R3 R4"
-    topology.put_sids("R4", [sid("R4", 1), sid("R4", 0xD, Kind.END_DT46)])
+    topology.put_sids("R4", [sid("R4", 1), sid("R4", 0xD, behaviours.END_DT46)])
     assert only(topology, policy("R1", "R4")).refused == (
         ("dynamic", "R4 is not PFC-capable: it advertises no End.X.PFC SID"),
     )
@@ -365,7 +369,7 @@ def test_pfc_at_both_ends_chooses_the_first_link_and_asks_the_endpoint() -> None
 
 def test_a_first_link_from_which_the_best_way_leads_back_is_not_a_loop() -> None:
     topology = wan([("R1", "R2", 1), ("R1", "R3", 1), ("R2", "R4", 1), ("R3", "R4", 50)], ["R4"])
-    topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "f03", Kind.END_X_PFC, "to3")])
+    topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "f03", behaviours.END_X_PFC, "to3")])
     assert routers(only(topology, policy("R1", "R4"))) == "R1 R3 R4"
     topology.set_link(RouterPort("R3", "to4"), up=False)
     assert only(topology, policy("R1", "R4")).active is None
@@ -407,7 +411,7 @@ def test_a_slice_keeps_to_its_links_and_its_sids() -> None:
         if link.ends != (RouterPort("R2", "to5"), RouterPort("R5", "to2")):
             topology.put_link(replace(link, slices=frozenset({7})))
     topology.put_link(replace(topology.link_at(RouterPort("R2", "to3")), delays_ns=(30 * MS, 30 * MS)))
-    topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "7f02", Kind.END_X_PFC, "to2", slice_id=7)])
+    topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "7f02", behaviours.END_X_PFC, "to2", slice_id=7)])
     outcome = only(topology, policy("R1", "R5", slice_id=7))
     assert routers(outcome) == "R1 R2 R3 R4 R5"
     assert outcome.active is not None
@@ -428,7 +432,7 @@ def test_a_slice_keeps_to_its_links_and_its_sids() -> None:
 
 def test_another_slices_sid_is_never_used() -> None:
     topology = figure_3()
-    topology.put_sids("R1", [sid("R1", 1), sid("R1", "7f02", Kind.END_X_PFC, "to2", slice_id=7)])
+    topology.put_sids("R1", [sid("R1", 1), sid("R1", "7f02", behaviours.END_X_PFC, "to2", slice_id=7)])
     outcome = only(topology, policy("R1", "R3", Dynamic()))
     assert outcome.pairs == ()
     for link in topology.links:
@@ -452,8 +456,8 @@ def test_a_set_is_paused_as_a_whole_but_names_only_its_first_member_on_the_way()
     links = [("R1", "R2", 1), ("R1", "R3", 9), ("R2", "R4", 1), ("R3", "R4", 9)]
     topology = wan(links, ["R4"])
     members = tuple(Adjacency(name, address("fd00:b::ff")) for name in ("to3", "to2"))
-    of_set = Sid("R1", address("fd00:a:1:f::"), Kind.END_X_PFC, adjacencies=members)
-    topology.put_sids("R1", [sid("R1", 1), sid("R1", "e02", Kind.END_X, "to2"), of_set])
+    of_set = Sid("R1", address("fd00:a:1:f::"), behaviours.END_X_PFC, adjacencies=members)
+    topology.put_sids("R1", [sid("R1", 1), sid("R1", "e02", behaviours.END_X, "to2"), of_set])
     outcome = only(topology, policy("R1", "R4"))
     assert outcome.active is not None
     assert routers(outcome) == "R1 R2 R4"
@@ -473,7 +477,9 @@ def test_a_set_is_paused_as_a_whole_but_names_only_its_first_member_on_the_way()
 def test_a_tunnel_that_cannot_be_is_missing_with_a_reason() -> None:
     topology = figure_3()
     topology.put_sids("R2", [])
-    topology.put_sids("R3", [sid("R3", 1), sid("R3", 0xD, Kind.END_DT46), sid("R3", "f99", Kind.END_X_PFC, "dc2")])
+    topology.put_sids(
+        "R3", [sid("R3", 1), sid("R3", 0xD, behaviours.END_DT46), sid("R3", "f99", behaviours.END_X_PFC, "dc2")]
+    )
     outcome = only(topology, policy("R1", "R3", Explicit((segment("R1", "f02"),))))  # type: ignore[arg-type]
     (pair,) = outcome.pairs
     assert (pair.back, pair.forth) == (None, None)
@@ -562,7 +568,7 @@ BINDING = address("fd00:a:1:b::")
             "R2's End fd00:a:2:9:: cannot be advertised by R1",
         ),
         (
-            lambda: figure_3().put_sids("R1", [sid("R1", 9), sid("R1", 9, Kind.END_DT4)]),
+            lambda: figure_3().put_sids("R1", [sid("R1", 9), sid("R1", 9, behaviours.END_DT4)]),
             "R1's End.DT4 fd00:a:1:9:: is also R1's End fd00:a:1:9::; a SID belongs to one router and one behaviour",
         ),
     ],
@@ -574,7 +580,7 @@ def test_what_cannot_be_is_refused(build: Callable[[], object], message: str) ->
 
 def test_a_sid_of_two_routers_is_refused_and_nothing_changes() -> None:
     topology = figure_3()
-    stolen = Sid("R1", sid("R2", 1).address, Kind.END)
+    stolen = Sid("R1", sid("R2", 1).address, behaviours.END)
     before, revision = topology.sids(), topology.revision
     with pytest.raises(Srv6Error, match=r"^R1's End fd00:a:2:1:: is also R2's End fd00:a:2:1::"):
         topology.put_sids("R1", [stolen])
@@ -670,11 +676,11 @@ def build(edges: Sequence[Edge], pfc: set[int], order: random.Random) -> Topolog
         topology.put_link(link)
     for name in names:
         ports = [port for link in links for port in link.ends if port.router == name]
-        sids = [sid(name, 1), sid(name, 0xD, Kind.END_DT46)]
+        sids = [sid(name, 1), sid(name, 0xD, behaviours.END_DT46)]
         for port in ports:
-            sids.append(sid(name, f"e{int(port.interface[1:]):02x}", Kind.END_X, port.interface))
+            sids.append(sid(name, f"e{int(port.interface[1:]):02x}", behaviours.END_X, port.interface))
             if int(name[1:]) in pfc:
-                sids.append(sid(name, f"f{int(port.interface[1:]):02x}", Kind.END_X_PFC, port.interface))
+                sids.append(sid(name, f"f{int(port.interface[1:]):02x}", behaviours.END_X_PFC, port.interface))
         order.shuffle(sids)
         topology.put_sids(name, sids)
     return topology

@@ -290,9 +290,9 @@ def test_sids_come_in_the_shape_of_rfc_9514_as_json_and_as_octets(client: Client
         octets = {name: bytes.fromhex(text) for name, text in sid.pop("tlvs").items() if text}
         known = advertisement.codec(CodePoints()).decode(Sid, sid)
         node, announced = advertisement.parse(octets["nlri"], octets["attribute"], CodePoints())
-        assert (announced.address, announced.kind) == (known.address, known.kind)
+        assert (announced.address, announced.behaviour) == (known.address, known.behaviour)
         assert node.router_id == IPv4Address("10.0.0.1")
-        assert ("end_x" in octets) == known.kind.has_adjacencies
+        assert ("end_x" in octets) == known.behaviour.has_adjacencies
     assert client.ask("GET", "/sids?router=R3")["sids"][0]["tlvs"]["nlri"] is None  # it has said no router id
     assert len(client.ask("GET", "/sids")["sids"]) > len(sids)
     assert "there is no router 'R9'" in client.ask("GET", "/sids?router=R9", expect=404)["detail"]

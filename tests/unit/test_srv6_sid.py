@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from srv6_world import R1_END, R1_PFC, R1_VPN, R2_END, R3_END_X, TO_R2, address
 
 from testbed.errors import UsageError
-from testbed.srv6.protocol import advertisement
+from testbed.srv6.protocol import advertisement, behaviours
+from testbed.srv6.protocol import sid as sid_module
 from testbed.srv6.protocol.advertisement import Announcement, AnnouncementError, NodeId, Reason
+from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.sid import FLAVOURS, Adjacency, CodePoints, Flavours, Kind, Sid, Structure
+from testbed.srv6.protocol.sid import FLAVOURS, Adjacency, CodePoints, Flavours, Sid, Structure
 from testbed.typed_json.codec import CODEC
 
 POINTS = CodePoints()
@@ -41,32 +43,34 @@ END_X = bytes.fromhex(
 
 
 @pytest.mark.parametrize(
-    ("kind", "flavours", "number"),
+    ("behaviour", "flavours", "number"),
     [
-        (Kind.END, Flavours.NONE, 1),
-        (Kind.END, BOTH, 4),
-        (Kind.END_X, Flavours.NONE, 5),
-        (Kind.END_X, Flavours.PSP, 6),
-        (Kind.END_X, Flavours.USP, 7),
-        (Kind.END_DT6, Flavours.NONE, 18),
-        (Kind.END_DT4, Flavours.NONE, 19),
-        (Kind.END_DT46, Flavours.NONE, 20),
-        (Kind.END_X_PFC, Flavours.NONE, 0x8000),
-        (Kind.END_X_PFC, Flavours.PSP, 0x8001),
-        (Kind.END_X_PFC, Flavours.USP, 0x8002),
-        (Kind.END_X_PFC, BOTH, 0x8003),
+        (behaviours.END, Flavours.NONE, 1),
+        (behaviours.END, BOTH, 4),
+        (behaviours.END_X, Flavours.NONE, 5),
+        (behaviours.END_X, Flavours.PSP, 6),
+        (behaviours.END_X, Flavours.USP, 7),
+        (behaviours.END_DT6, Flavours.NONE, 18),
+        (behaviours.END_DT4, Flavours.NONE, 19),
+        (behaviours.END_DT46, Flavours.NONE, 20),
+        (behaviours.END_X_PFC, Flavours.NONE, 0x8000),
+        (behaviours.END_X_PFC, Flavours.PSP, 0x8001),
+        (behaviours.END_X_PFC, Flavours.USP, 0x8002),
+        (behaviours.END_X_PFC, BOTH, 0x8003),
     ],
 )
-def test_every_behaviour_and_flavour_has_a_code_point_of_its_own(kind: Kind, flavours: Flavours, number: int) -> None:
-    assert POINTS.number(kind, flavours) == number
-    assert POINTS.meaning(number) == (kind, flavours)
+def test_every_behaviour_and_flavour_has_a_code_point_of_its_own(
+    behaviour: Behaviour, flavours: Flavours, number: int
+) -> None:
+    assert POINTS.number(behaviour, flavours) == number
+    assert POINTS.meaning(number) == (behaviour, flavours)
 
 
 def test_the_code_points_of_end_x_pfc_are_a_setting() -> None:
     points = CodePoints((200, 201, 202, 203))
-    assert [points.number(Kind.END_X_PFC, flavours) for flavours in FLAVOURS] == [200, 201, 202, 203]
+    assert [points.number(behaviours.END_X_PFC, flavours) for flavours in FLAVOURS] == [200, 201, 202, 203]
     assert points.meaning(0x8000) is None
-    assert points.meaning(5) == (Kind.END_X, Flavours.NONE)
+    assert points.meaning(5) == (behaviours.END_X, Flavours.NONE)
 
 
 def test_there_is_no_flavour_with_usd() -> None:
@@ -197,14 +201,14 @@ def test_a_sid_that_cannot_be_is_refused(build: Callable[[], object], message: s
 def test_an_nlri_and_its_attribute_have_the_octets_of_the_standard() -> None:
     assert advertisement.nlri(R1_END, R1).hex() == NLRI.hex()
     assert advertisement.attribute(R1_END, POINTS).hex() == ATTRIBUTE.hex()
-    announced = Announcement(R1_END.address, Kind.END, Flavours.NONE, 0, Structure())
+    announced = Announcement(R1_END.address, behaviours.END, Flavours.NONE, 0, Structure())
     assert advertisement.parse(NLRI, ATTRIBUTE, POINTS) == (R1, announced)
 
 
 def test_a_links_tlv_has_the_octets_of_the_standard() -> None:
     sid = replace(R1_PFC, weight=5)
     assert advertisement.end_x_tlv(sid, POINTS).hex() == END_X.hex()
-    announced = Announcement(R1_PFC.address, Kind.END_X_PFC, Flavours.NONE, 0, Structure(), weight=5)
+    announced = Announcement(R1_PFC.address, behaviours.END_X_PFC, Flavours.NONE, 0, Structure(), weight=5)
     assert advertisement.parse_end_x(END_X, POINTS) == announced
 
 
@@ -217,8 +221,8 @@ def test_a_set_of_adjacencies_is_announced_as_a_set() -> None:
 
 def test_end_x_pfc_and_end_x_can_be_told_apart_by_who_hears_of_them() -> None:
     pfc, plain = (advertisement.end_x_tlv(sid, POINTS) for sid in (R1_PFC, R3_END_X))
-    assert advertisement.parse_end_x(pfc, POINTS).kind is Kind.END_X_PFC
-    assert advertisement.parse_end_x(plain, POINTS).kind is Kind.END_X
+    assert advertisement.parse_end_x(pfc, POINTS).behaviour is behaviours.END_X_PFC
+    assert advertisement.parse_end_x(plain, POINTS).behaviour is behaviours.END_X
 
 
 sids = st.builds(
@@ -232,7 +236,7 @@ sids = st.builds(
         algorithm=parts[2],
         weight=parts[2] if kind.has_adjacencies else 0,
     ),
-    st.sampled_from(Kind),
+    st.sampled_from(list(behaviours.BEHAVIOURS.values())),
     st.sampled_from(FLAVOURS),
     st.tuples(st.integers(0, 0xFFFF), st.integers(1, 3), st.integers(0, 255)),
     st.tuples(st.none() | st.integers(0, 0xFFFFFFFF)),
@@ -242,10 +246,10 @@ sids = st.builds(
 @given(sids, st.integers(0, 0xFFFFFFFF), st.ip_addresses(v=4), st.integers(0, 2**64 - 1))
 def test_what_is_announced_is_what_is_heard(sid: Sid, number: int, router_id: IPv4Address, identifier: int) -> None:
     node = NodeId(number, router_id)
-    told = Announcement(sid.address, sid.kind, sid.flavours, sid.algorithm, sid.structure)
+    told = Announcement(sid.address, sid.behaviour, sid.flavours, sid.algorithm, sid.structure)
     octets = advertisement.nlri(sid, node, identifier), advertisement.attribute(sid, POINTS)
     assert advertisement.parse(*octets, POINTS) == (node, told)
-    if sid.kind.has_adjacencies:
+    if sid.behaviour.has_adjacencies:
         heard = advertisement.parse_end_x(advertisement.end_x_tlv(sid, POINTS), POINTS)
         assert heard == replace(told, weight=sid.weight, is_set=len(sid.adjacencies) > 1)
 
@@ -428,3 +432,32 @@ def test_any_json_is_a_sid_or_refused(data: object) -> None:
         JSON_SIDS.decode(Sid, data)
     except UsageError as error:
         assert str(error)
+
+
+# Adding a behaviour
+
+
+def test_a_registered_behaviour_has_its_code_points_its_json_and_its_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(behaviours, "BEHAVIOURS", dict(behaviours.BEHAVIOURS))
+    monkeypatch.setattr(sid_module, "BEHAVIOURS", behaviours.BEHAVIOURS)
+
+    @behaviours.register
+    class EndT(behaviours.Behaviour):
+        """Specific IPv6 table lookup (RFC 8986, section 4.3)."""
+
+        name, code_points, has_flavours = "End.T", (9, 10, 11, 12), True
+
+        def kernel_action(self, parameters: behaviours.Parameters) -> behaviours.KernelAction:
+            return behaviours.KernelAction("End.T", table=parameters.table)
+
+    added = behaviours.BEHAVIOURS["End.T"]
+    sid = Sid("R1", address("fd00:a:1:7::"), added, Flavours.USP)
+    assert POINTS.number(added, Flavours.USP) == 11 and POINTS.meaning(11) == (added, Flavours.USP)
+    described = JSON_SIDS.encode(sid)
+    assert described["endpoint_behavior"]["name"] == "End.T" and JSON_SIDS.decode(Sid, described) == sid
+    assert added.kernel_action(behaviours.Parameters(table=7)) == behaviours.KernelAction("End.T", table=7)
+    with pytest.raises(Srv6Error, match=r"End.T2 with code points .12, 13. collides with End.T"):
+
+        @behaviours.register
+        class EndT2(behaviours.Behaviour):
+            name, code_points = "End.T2", (12, 13)

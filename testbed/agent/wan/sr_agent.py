@@ -21,8 +21,9 @@ from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.agent.wan.sr_notes import Noted, SrNotes
 from testbed.errors import UsageError, XoffError
 from testbed.pfc import NEVER
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Kind, Sid
+from testbed.srv6.protocol.sid import Sid
 from testbed.srv6.session.hello import NONCE_OCTETS
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.session.messages import Command, Install, OwnTunnel, Pause
@@ -220,7 +221,7 @@ class SrAgent:
         """That comes and goes with an item."""
         own = self._router.name
         if isinstance(item, PolicyItem) and item.intent.binding_sid is not None:
-            return Sid(own, item.intent.binding_sid, Kind.END_B6_ENCAPS)
+            return Sid(own, item.intent.binding_sid, behaviours.END_B6_ENCAPS)
         if isinstance(item, VpnItem) and (site := item.intent.site(own)) is not None and site.sid is not None:
             return Sid(own, site.sid, item.intent.behaviour)
         return None

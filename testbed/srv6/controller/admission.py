@@ -12,8 +12,9 @@ from ipaddress import IPv6Address
 
 from testbed.srv6.controller.policy import check
 from testbed.srv6.controller.topology import Topology
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.sid import Kind, Sid
+from testbed.srv6.protocol.sid import Sid
 from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
 from testbed.srv6.session.policy import Policy
 from testbed.typed_json.text import InvalidError
@@ -79,12 +80,12 @@ def _check_binding(
     if near[0].rest_of(sid):
         raise InvalidError("binding_sid", text, "it has bits behind its argument; they have to be 0")
     service = topology.sid(policy.service) if policy.service is not None else None
-    kind = vpns[vpn].behaviour if vpn is not None else service.kind if service else None
-    if kind is Kind.END_DT4:
+    behaviour = vpns[vpn].behaviour if vpn is not None else service.behaviour if service else None
+    if behaviour is not None and not behaviour.takes_ipv6:
         raise InvalidError(
             "binding_sid", text,
-            f"what comes by it is IPv6, and the End.DT4 of {endpoint} takes out IPv4 only: it would be lost; have an "
-            "End.DT46 there, or leave the binding SID out",
+            f"what comes by it is IPv6, and the {behaviour} of {endpoint} takes out IPv4 only: it would be lost; have "
+            "an End.DT46 there, or leave the binding SID out",
         )  # fmt: skip
 
 
@@ -145,7 +146,7 @@ def _check_interfaces(field: str, site: Site, others: Mapping[str, VpnIntent], n
 def _check_sid(field: str, site: Site, intent: VpnIntent, topology: Topology, taken: Mapping[IPv6Address, str]) -> None:
     assert site.sid is not None
     advertised: Sid | None = topology.sid(site.sid)
-    if advertised is not None and advertised.node == site.router and advertised.kind is intent.behaviour:
+    if advertised is not None and advertised.node == site.router and advertised.behaviour is intent.behaviour:
         owner = taken[site.sid] if taken.get(site.sid, "").startswith("VPN ") else None
     else:
         owner = taken.get(site.sid)
@@ -156,7 +157,7 @@ def _check_sid(field: str, site: Site, intent: VpnIntent, topology: Topology, ta
 
 
 def _free(field: str, router: str, topology: Topology, taken: Mapping[IPv6Address, str]) -> IPv6Address:
-    sids = [sid for sid in topology.sids(router) if sid.kind is Kind.END and sid.slice_id is None]
+    sids = [sid for sid in topology.sids(router) if sid.behaviour is behaviours.END and sid.slice_id is None]
     for sid in sids or topology.sids(router):
         structure = sid.structure
         for function in range(FIRST_VPN_FUNCTION, 1 << structure.function):

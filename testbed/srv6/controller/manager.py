@@ -33,8 +33,9 @@ from testbed.srv6.controller.desired_state import Desired, Place, User
 from testbed.srv6.controller.network import Network, build, differs, steady
 from testbed.srv6.controller.paths import Paths
 from testbed.srv6.controller.policy import Outcome, compute
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.sid import Kind
 from testbed.srv6.session.intents import PolicyIntent, VpnIntent, id_of
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.session.messages import Ack, Command, Counters, FromAgent, Install, Nack, OwnTunnel, Pause, Report
@@ -52,7 +53,7 @@ TunnelKey = tuple[str, tuple[IPv6Address, ...], int | None]
 class ManagerSettings:
     grace_ns: int = 5_000_000_000  # from the end of a router's session until the router is taken for lost
     settle_ns: int = 10_000_000_000  # from the first report until nobody is waited for any more
-    own: Kind = Kind.END  # the kind of SID that reverse tunnels start with
+    own: Behaviour = behaviours.END  # the kind of SID that reverse tunnels start with
 
     def __post_init__(self) -> None:
         for name in ("grace_ns", "settle_ns"):
@@ -188,10 +189,10 @@ class Manager:
                     f"policy {id_of(user)} carries VPN {intent.name}, which would have "
                     f"{f'no site at {missing[0]}' if missing else f'colour {complete.colour}'}; remove the policy first"
                 )
-            if complete.behaviour is Kind.END_DT4 and (bound := self.policies[user].binding_sid) is not None:
+            if not complete.behaviour.takes_ipv6 and (bound := self.policies[user].binding_sid) is not None:
                 raise ConflictError(
                     f"policy {id_of(user)} carries VPN {intent.name} and has binding SID {bound}; what comes by "
-                    "that is IPv6, which End.DT4 does not take out: change the policy first"
+                    f"that is IPv6, which {complete.behaviour} does not take out: change the policy first"
                 )
         self.vpns[intent.name] = complete
         self._forgotten.pop(intent.name, None)

@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 
 from testbed.errors import XoffError
 from testbed.srv6.controller.topology import Hop, Topology
-from testbed.srv6.protocol.sid import Kind
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.session.messages import RouterPort
 
 _HOP_BITS = 20
@@ -168,7 +168,7 @@ class Paths:
         """Whether a router advertises that it can pause this interface for the slice."""
         key = (port, slice_id)
         if key not in self._pfc:
-            found = self._topology.find_sid(port.router, Kind.END_X_PFC, slice_id, port.interface)
+            found = self._topology.find_sid(port.router, behaviours.END_X_PFC, slice_id, port.interface)
             self._pfc[key] = found is not None
         return self._pfc[key]
 

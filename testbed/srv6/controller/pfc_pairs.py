@@ -23,8 +23,10 @@ from testbed.errors import XoffError
 from testbed.frames.srh import MOST_SEGMENTS
 from testbed.srv6.controller.paths import Path, Paths
 from testbed.srv6.controller.topology import Hop, Topology
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Kind, Sid
+from testbed.srv6.protocol.sid import Sid
 
 
 class NoSegmentsError(XoffError):
@@ -43,7 +45,7 @@ class Pair:
 
 
 def find_pairs(
-    topology: Topology, paths: Paths, path: Path, slice_id: int | None, own: Kind = Kind.END
+    topology: Topology, paths: Paths, path: Path, slice_id: int | None, own: Behaviour = behaviours.END
 ) -> tuple[Pair, ...]:
     """The pairs of a path, from its start to its end; `own` is the kind of the first segment of their tunnels."""
     pairs = []
@@ -57,7 +59,7 @@ def find_pairs(
     return tuple(pairs)
 
 
-def _pair(topology: Topology, paths: Paths, between: Path, slice_id: int | None, own: Kind) -> Pair:
+def _pair(topology: Topology, paths: Paths, between: Path, slice_id: int | None, own: Behaviour) -> Pair:
     tunnels: list[ReverseTunnel | None] = []
     missing = []
     for way in (between.reverse, between):
@@ -70,11 +72,11 @@ def _pair(topology: Topology, paths: Paths, between: Path, slice_id: int | None,
 
 
 def reverse_tunnel(
-    topology: Topology, paths: Paths, way: Path, slice_id: int | None, own: Kind = Kind.END
+    topology: Topology, paths: Paths, way: Path, slice_id: int | None, own: Behaviour = behaviours.END
 ) -> ReverseTunnel:
     """The tunnel that goes this way, to pause the last router's interface by which it would send back."""
     last = way.hops[-1].into
-    target = topology.find_sid(last.router, Kind.END_X_PFC, slice_id, last.interface)
+    target = topology.find_sid(last.router, behaviours.END_X_PFC, slice_id, last.interface)
     if target is None:
         raise NoSegmentsError(f"{last.router} advertises no End.X.PFC SID for {last}, so nobody can pause it")
     start = way.hops[0].out_of
@@ -96,13 +98,15 @@ def transit_segment(topology: Topology, paths: Paths, hop: Hop, slice_id: int | 
     """The segment for a router on the way that has to send on by this link."""
     router, interface = hop.out_of.router, hop.out_of.interface
     if paths.natural(hop):
-        return _needed_sid(topology, router, Kind.END, slice_id).address
-    return _needed_sid(topology, router, Kind.END_X, slice_id, interface).address
+        return _needed_sid(topology, router, behaviours.END, slice_id).address
+    return _needed_sid(topology, router, behaviours.END_X, slice_id, interface).address
 
 
-def _needed_sid(topology: Topology, router: str, kind: Kind, slice_id: int | None, interface: str | None = None) -> Sid:
-    sid = topology.find_sid(router, kind, slice_id, interface, forwards=interface is not None)
+def _needed_sid(
+    topology: Topology, router: str, behaviour: Behaviour, slice_id: int | None, interface: str | None = None
+) -> Sid:
+    sid = topology.find_sid(router, behaviour, slice_id, interface, forwards=interface is not None)
     if sid is None:
         where = f" for the link at {interface}, which the path needs" if interface else ""
-        raise NoSegmentsError(f"{router} advertises no {kind} SID{where}")
+        raise NoSegmentsError(f"{router} advertises no {behaviour} SID{where}")
     return sid

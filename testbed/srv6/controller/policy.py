@@ -26,9 +26,10 @@ from testbed.frames.srh import MOST_SEGMENTS
 from testbed.srv6.controller.paths import Constraints, Path, Paths
 from testbed.srv6.controller.pfc_pairs import NoSegmentsError, Pair, find_pairs, transit_segment
 from testbed.srv6.controller.topology import Hop, Topology
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Kind
 from testbed.srv6.session.messages import RouterPort
 from testbed.srv6.session.policy import Candidate, Dynamic, Explicit, Key, Policy, rank
 
@@ -74,7 +75,7 @@ class Changes:
 
 
 def compute(
-    topology: Topology, policies: Iterable[Policy], own: Kind = Kind.END, paths: Paths | None = None
+    topology: Topology, policies: Iterable[Policy], own: Behaviour = behaviours.END, paths: Paths | None = None
 ) -> tuple[Outcome, ...]:
     """The outcome of every policy, in the order given.
 
@@ -105,7 +106,7 @@ def trace(topology: Topology, paths: Paths, headend: str, segments: Sequence[IPv
         sid = topology.sid(address)
         if sid is None:
             raise UnusableError(f"{address} is a SID of no router")
-        if sid.kind is Kind.END_B6_ENCAPS:
+        if sid.behaviour is behaviours.END_B6_ENCAPS:
             raise UnusableError(f"{sid.name} is a policy's binding SID; a list says its whole way itself")
         if not topology.is_up(sid.node):
             raise UnusableError(f"{sid.node} is down, which {address} belongs to")
@@ -114,7 +115,7 @@ def trace(topology: Topology, paths: Paths, headend: str, segments: Sequence[IPv
             raise UnusableError(f"there is no way from {at} to {sid.node}, which {address} belongs to")
         hops += way.hops
         at = sid.node
-        if sid.kind.has_adjacencies:
+        if sid.behaviour.has_adjacencies:
             port = RouterPort(at, sid.adjacencies[0].interface)
             hop = topology.hop(port)
             if hop is None:
@@ -139,7 +140,7 @@ def check(topology: Topology, policies: Iterable[Policy]) -> None:
             raise Srv6Error(f"policy {key}: {wrong}")
         if policy.binding_sid is not None:
             taken = topology.sid(policy.binding_sid)
-            if taken is not None and (taken.kind, taken.node) == (Kind.END_B6_ENCAPS, key.headend):
+            if taken is not None and (taken.behaviour, taken.node) == (behaviours.END_B6_ENCAPS, key.headend):
                 taken = None  # it is there already: this policy's, or of one that goes
             other = bindings.setdefault(policy.binding_sid, key)
             if taken is not None or other is not key:
@@ -153,13 +154,13 @@ def _wrong_service(topology: Topology, policy: Policy) -> str | None:
     if policy.service is None:
         return None
     sid, endpoint = topology.sid(policy.service), policy.key.endpoint
-    if sid is not None and sid.node == endpoint and sid.kind.decapsulates:
+    if sid is not None and sid.node == endpoint and sid.behaviour.decapsulates:
         return None
     found = sid.name if sid else f"{policy.service}, a SID of no router"
     return f"the service is {found}; it has to be a DT4, DT6 or DT46 SID of {endpoint}"
 
 
-def _outcome(topology: Topology, paths: Paths, policy: Policy, own: Kind) -> Outcome:
+def _outcome(topology: Topology, paths: Paths, policy: Policy, own: Behaviour) -> Outcome:
     refused = []
     for candidate in sorted(policy.candidates, key=rank, reverse=True):
         try:
@@ -190,22 +191,22 @@ def _active(topology: Topology, paths: Paths, policy: Policy, candidate: Candida
 def _explicit(topology: Topology, paths: Paths, policy: Policy, candidate: Explicit) -> Active:
     segments = candidate.segments
     known = [topology.sid(address) for address in segments]
-    if policy.service is not None and not any(sid and sid.kind.decapsulates for sid in known):
+    if policy.service is not None and not any(sid and sid.behaviour.decapsulates for sid in known):
         segments = (*segments, policy.service)
     path = trace(topology, paths, policy.key.headend, segments)
     if not candidate.literal:
         last = topology.sid(segments[-1]) if segments else None
-        if last is None or not last.kind.decapsulates or last.node != policy.key.endpoint:
+        if last is None or not last.behaviour.decapsulates or last.node != policy.key.endpoint:
             raise UnusableError(
                 f"the list ends with {last.name if last else 'no SID'}, which does not take a VPN's packets out at "
                 f"{policy.key.endpoint}: they would be lost; end it with a DT4, DT6 or DT46 SID, or mark it literal"
             )
-        if policy.binding_sid is not None and last.kind is Kind.END_DT4:
+        if policy.binding_sid is not None and not last.behaviour.takes_ipv6:
             raise UnusableError(
                 f"the list ends with {last.name}, which takes out IPv4 only, and what comes by the binding SID "
                 f"{policy.binding_sid} is IPv6: it would be lost; end it with a DT6 or DT46 SID, or mark it literal"
             )
-        early = next((sid for sid in known[:-1] if sid and sid.kind.decapsulates), None)
+        early = next((sid for sid in known[:-1] if sid and sid.behaviour.decapsulates), None)
         if early is not None:
             raise UnusableError(f"{early.name} takes the packets out before the list ends; leave out what follows it")
         if len(_until_it_turns(path).hops) < len(path.hops):
@@ -237,7 +238,9 @@ def _dynamic(topology: Topology, paths: Paths, policy: Policy, candidate: Dynami
 def _transport(topology: Topology, paths: Paths, path: Path, slice_id: int | None) -> list[IPv6Address]:
     segments = []
     for index, hop in enumerate(path.hops):
-        pausing = topology.find_sid(hop.out_of.router, Kind.END_X_PFC, slice_id, hop.out_of.interface, forwards=True)
+        pausing = topology.find_sid(
+            hop.out_of.router, behaviours.END_X_PFC, slice_id, hop.out_of.interface, forwards=True
+        )
         if pausing is not None:
             segments.append(pausing.address)
         elif index or not paths.natural(hop):

@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from ipaddress import IPv6Address
 
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.sid import Flavours, Kind, Sid
+from testbed.srv6.protocol.sid import Flavours, Sid
 from testbed.srv6.session.messages import RouterPort
 
 
@@ -174,12 +176,18 @@ class Topology:
         return sorted(chosen, key=lambda sid: sid.address)
 
     def is_pfc_capable(self, router: str) -> bool:
-        return any(sid.kind is Kind.END_X_PFC for sid in self._sids_of.get(router, ()))
+        return any(sid.behaviour is behaviours.END_X_PFC for sid in self._sids_of.get(router, ()))
 
     def find_sid(
-        self, router: str, kind: Kind, slice_id: int | None, interface: str | None = None, *, forwards: bool = False
+        self,
+        router: str,
+        behaviour: Behaviour,
+        slice_id: int | None,
+        interface: str | None = None,
+        *,
+        forwards: bool = False,
     ) -> Sid | None:
-        """A router's SID of a kind: the slice's own, else one that has no slice.
+        """A router's SID of a behaviour: the slice's own, else one that has no slice.
 
         If an interface is named it has to be in the SID's J, and with `forwards` be its first member, since only that
         one is sent to (0141).
@@ -189,7 +197,8 @@ class Topology:
         fitting = [
             sid
             for sid in self._sids_of.get(router, ())
-            if sid.kind is kind and (interface is None or interface in sid.interfaces[: 1 if forwards else None])
+            if sid.behaviour is behaviour
+            and (interface is None or interface in sid.interfaces[: 1 if forwards else None])
         ]
         for wanted in (slice_id, None):
             for sid in fitting:

@@ -27,9 +27,10 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Any, NoReturn
 
 from testbed.errors import XoffError
+from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.fields import RouterName, SidAddress, SliceId
-from testbed.srv6.protocol.sid import Adjacency, CodePoints, Flavours, Kind, Sid, Structure
+from testbed.srv6.protocol.sid import Adjacency, CodePoints, Flavours, Sid, Structure
 from testbed.typed_json.codec import Adapter, Codec
 from testbed.typed_json.meta import Meta, message
 
@@ -84,7 +85,7 @@ class Announcement:
     """What octets tell about a SID: all that RFC 9514 has a place for."""
 
     address: IPv6Address
-    kind: Kind
+    behaviour: Behaviour
     flavours: Flavours
     algorithm: int
     structure: Structure
@@ -105,16 +106,16 @@ def nlri(sid: Sid, node: NodeId, identifier: int = 0) -> bytes:
 
 def attribute(sid: Sid, code_points: CodePoints) -> bytes:
     """The TLVs that go with the NLRI."""
-    behaviour = _BEHAVIOUR_FIELDS.pack(code_points.number(sid.kind, sid.flavours), 0, sid.algorithm)
+    behaviour = _BEHAVIOUR_FIELDS.pack(code_points.number(sid.behaviour, sid.flavours), 0, sid.algorithm)
     return _tlv(_BEHAVIOUR, behaviour) + _structure_tlv(sid.structure)
 
 
 def end_x_tlv(sid: Sid, code_points: CodePoints) -> bytes:
     """The TLV for the attribute of the link that an End.X or End.X.PFC SID belongs to."""
-    if not sid.kind.has_adjacencies:
+    if not sid.behaviour.has_adjacencies:
         raise Srv6Error(f"{sid.name} belongs to no link; only End.X and End.X.PFC have a TLV 1106")
     flags = _SET_FLAG if len(sid.adjacencies) > 1 else 0
-    number = code_points.number(sid.kind, sid.flavours)
+    number = code_points.number(sid.behaviour, sid.flavours)
     fields = _END_X_FIELDS.pack(number, flags, sid.algorithm, sid.weight, sid.address.packed)
     return _tlv(_END_X_SID, fields + _structure_tlv(sid.structure))
 
@@ -127,8 +128,8 @@ def parse(nlri_octets: bytes, attribute_octets: bytes, code_points: CodePoints) 
     node, address = _parse_nlri(nlri_octets)
     tlvs = _tlvs(attribute_octets, "the attribute", (_BEHAVIOUR, _STRUCTURE))
     number, _, algorithm = _unpack(_BEHAVIOUR_FIELDS, _needed(tlvs, _BEHAVIOUR, "the attribute"), _BEHAVIOUR)
-    kind, flavours = _behaviour(number, code_points)
-    return node, Announcement(address, kind, flavours, algorithm, _parse_structure(tlvs, "the attribute"))
+    behaviour, flavours = _behaviour(number, code_points)
+    return node, Announcement(address, behaviour, flavours, algorithm, _parse_structure(tlvs, "the attribute"))
 
 
 def parse_end_x(octets: bytes, code_points: CodePoints) -> Announcement:
@@ -139,9 +140,11 @@ def parse_end_x(octets: bytes, code_points: CodePoints) -> Announcement:
     number, flags, algorithm, weight, address = _END_X_FIELDS.unpack_from(value)
     inner = f"TLV {_END_X_SID}"
     tlvs = _tlvs(value[_END_X_FIELDS.size :], inner, (_STRUCTURE,))
-    kind, flavours = _behaviour(number, code_points)
+    behaviour, flavours = _behaviour(number, code_points)
     structure = _parse_structure(tlvs, inner)
-    return Announcement(IPv6Address(address), kind, flavours, algorithm, structure, weight, bool(flags & _SET_FLAG))
+    return Announcement(
+        IPv6Address(address), behaviour, flavours, algorithm, structure, weight, bool(flags & _SET_FLAG)
+    )
 
 
 def _parse_nlri(octets: bytes) -> tuple[NodeId, IPv6Address]:
@@ -158,7 +161,7 @@ def _parse_nlri(octets: bytes) -> tuple[NodeId, IPv6Address]:
     return NodeId(int.from_bytes(as_number), IPv4Address(router_id)), IPv6Address(address)
 
 
-def _behaviour(number: int, code_points: CodePoints) -> tuple[Kind, Flavours]:
+def _behaviour(number: int, code_points: CodePoints) -> tuple[Behaviour, Flavours]:
     meaning = code_points.meaning(number)
     if meaning is None:
         _refuse(Reason.BEHAVIOUR_NOT_KNOWN, f"behaviour {number} ({number:#06x}) is none that is known here")
@@ -283,7 +286,9 @@ def advertised(sid: Sid, code_points: CodePoints, node: NodeId | None = None) ->
     """A SID as it is described in JSON."""
     return AdvertisedSid(
         SidNlri(LocalNode(sid.node, node.as_number, node.router_id) if node else LocalNode(sid.node), sid.address),
-        EndpointBehavior(code_points.number(sid.kind, sid.flavours), sid.algorithm, str(sid.kind), str(sid.flavours)),
+        EndpointBehavior(
+            code_points.number(sid.behaviour, sid.flavours), sid.algorithm, str(sid.behaviour), str(sid.flavours)
+        ),
         sid.structure,
         EndX(sid.adjacencies, sid.weight, len(sid.adjacencies) > 1) if sid.adjacencies else None,
         sid.slice_id,
@@ -299,7 +304,7 @@ def described(data: AdvertisedSid, code_points: CodePoints) -> Sid:
     return Sid(
         node=data.nlri.local_node.name,
         address=data.nlri.sid,
-        kind=meaning[0],
+        behaviour=meaning[0],
         flavours=meaning[1],
         adjacencies=end_x.adjacencies if end_x else (),
         slice_id=data.slice_id,

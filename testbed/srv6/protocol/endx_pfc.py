@@ -37,8 +37,9 @@ from testbed.frames.icmpv6 import Echo, EchoType, Error, ErrorType
 from testbed.frames.ipv6 import Header, Packet, PacketError
 from testbed.frames.ipv6_options import Option
 from testbed.frames.mac_control import MacControlError, PfcFrame
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.domain import SrDomain, Srv6Error
-from testbed.srv6.protocol.sid import Adjacency, Flavours, Kind, Sid
+from testbed.srv6.protocol.sid import Adjacency, Flavours, Sid
 
 
 class Cause(enum.StrEnum):
@@ -143,7 +144,7 @@ class LocalSid:
     slice_option: int = ipv6_options.SLICE  # the option's type
 
     def __post_init__(self) -> None:
-        if self.sid.kind is not Kind.END_X_PFC:
+        if self.sid.behaviour is not behaviours.END_X_PFC:
             raise Srv6Error(f"{self.sid.name} is not an End.X.PFC SID, and its packets are not for this function")
         if not self.domain.is_sid(self.sid.address):
             raise Srv6Error(f"{self.sid.name} is in no prefix of the domain's SIDs, so nothing would guard it")

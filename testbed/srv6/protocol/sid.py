@@ -13,9 +13,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
-from types import MappingProxyType
 from typing import Annotated
 
+from testbed.srv6.protocol.behaviours import BEHAVIOURS, END_X_PFC, Behaviour, Parameters
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.fields import LARGEST_SLICE, InterfaceName, SidAddress
 from testbed.typed_json.meta import Meta, message
@@ -24,31 +24,6 @@ PRIVATE_CODE_POINTS = range(32768, 34816)
 """For private use (RFC 8986, section 10.2)."""
 
 SID_BITS = 128
-
-
-class Kind(enum.StrEnum):
-    """What a SID is for; the flavours come on top."""
-
-    END = "End"
-    END_X = "End.X"
-    END_X_PFC = "End.X.PFC"
-    END_DT4 = "End.DT4"
-    END_DT6 = "End.DT6"
-    END_DT46 = "End.DT46"
-    END_B6_ENCAPS = "End.B6.Encaps"  # a policy's binding SID
-
-    @property
-    def has_adjacencies(self) -> bool:
-        return self in (Kind.END_X, Kind.END_X_PFC)
-
-    @property
-    def decapsulates(self) -> bool:
-        """Whether a VPN's packets come out of the tunnel here."""
-        return self in (Kind.END_DT4, Kind.END_DT6, Kind.END_DT46)
-
-    @property
-    def has_flavours(self) -> bool:
-        return self is Kind.END or self.has_adjacencies
 
 
 class Flavours(enum.Flag):
@@ -65,17 +40,6 @@ class Flavours(enum.Flag):
 FLAVOURS = (Flavours.NONE, Flavours.PSP, Flavours.USP, Flavours.PSP | Flavours.USP)
 """In the order in which code points are given out."""
 
-_ASSIGNED = MappingProxyType(
-    {
-        **{(Kind.END, flavours): number for number, flavours in enumerate(FLAVOURS, 1)},
-        **{(Kind.END_X, flavours): number for number, flavours in enumerate(FLAVOURS, 5)},
-        (Kind.END_B6_ENCAPS, Flavours.NONE): 14,
-        (Kind.END_DT6, Flavours.NONE): 18,
-        (Kind.END_DT4, Flavours.NONE): 19,
-        (Kind.END_DT46, Flavours.NONE): 20,
-    }
-)
-
 
 @dataclass(frozen=True)
 class CodePoints:
@@ -86,26 +50,31 @@ class CodePoints:
     def __post_init__(self) -> None:
         if len(self.end_x_pfc) != len(FLAVOURS) or len(set(self.end_x_pfc)) != len(FLAVOURS):
             raise Srv6Error(f"code points of End.X.PFC are {self.end_x_pfc!r}; give four different numbers")
+        taken = {number for behaviour in BEHAVIOURS.values() for number in behaviour.code_points}
         for number in self.end_x_pfc:
-            if type(number) is not int or not 1 <= number < 65535 or number in _ASSIGNED.values():
+            if type(number) is not int or not 1 <= number < 65535 or number in taken:
                 raise Srv6Error(
                     f"code point {number!r} cannot be End.X.PFC's: it is taken, or not a number from 1 to 65534; "
                     f"the private range is {PRIVATE_CODE_POINTS[0]} to {PRIVATE_CODE_POINTS[-1]}"
                 )
 
-    def number(self, kind: Kind, flavours: Flavours = Flavours.NONE) -> int:
-        if kind is Kind.END_X_PFC:
-            return self.end_x_pfc[FLAVOURS.index(flavours)]
-        number = _ASSIGNED.get((kind, flavours))
-        if number is None:
-            raise Srv6Error(f"{kind} with {flavours} has no code point; it comes without flavours")
-        return number
+    def number(self, behaviour: Behaviour, flavours: Flavours = Flavours.NONE) -> int:
+        numbers = self._of(behaviour)
+        index = FLAVOURS.index(flavours)
+        if index >= len(numbers):
+            raise Srv6Error(f"{behaviour} with {flavours} has no code point; it comes without flavours")
+        return numbers[index]
 
-    def meaning(self, number: int) -> tuple[Kind, Flavours] | None:
-        """The behaviour of a code point; None if it is not one of those here."""
-        if number in self.end_x_pfc:
-            return Kind.END_X_PFC, FLAVOURS[self.end_x_pfc.index(number)]
-        return next((behaviour for behaviour, assigned in _ASSIGNED.items() if assigned == number), None)
+    def meaning(self, number: int) -> tuple[Behaviour, Flavours] | None:
+        """The behaviour of a code point; None if it is not one of those registered."""
+        for behaviour in BEHAVIOURS.values():
+            numbers = self._of(behaviour)
+            if number in numbers:
+                return behaviour, FLAVOURS[numbers.index(number)]
+        return None
+
+    def _of(self, behaviour: Behaviour) -> tuple[int, ...]:
+        return self.end_x_pfc if behaviour is END_X_PFC else behaviour.code_points
 
 
 @message(name="SidStructure", complete=True)
@@ -178,7 +147,7 @@ class Sid:
 
     node: str  # the router's name
     address: IPv6Address
-    kind: Kind
+    behaviour: Behaviour
     flavours: Flavours = Flavours.NONE
     adjacencies: tuple[Adjacency, ...] = ()  # J, in the order of the router's choice: the first one forwards
     slice_id: int | None = None
@@ -187,16 +156,16 @@ class Sid:
     weight: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind.has_adjacencies and not self.adjacencies:
+        if self.behaviour.has_adjacencies and not self.adjacencies:
             raise Srv6Error(f"{self.name} has no adjacency; give it at least one, with interface and next hop")
-        if self.adjacencies and not self.kind.has_adjacencies:
+        if self.adjacencies and not self.behaviour.has_adjacencies:
             raise Srv6Error(f"{self.name} cannot have an adjacency; only End.X and End.X.PFC do")
-        if self.weight and not self.kind.has_adjacencies:
+        if self.weight and not self.behaviour.has_adjacencies:
             raise Srv6Error(f"{self.name} cannot have a weight; only End.X and End.X.PFC do")
         if len(set(self.interfaces)) != len(self.interfaces):
             raise Srv6Error(f"{self.name} names an interface twice; a PFC frame acts once on each")
-        if self.flavours and not self.kind.has_flavours:
-            raise Srv6Error(f"{self.name} cannot have {self.flavours}; {self.kind} comes without flavours")
+        if self.flavours and not self.behaviour.has_flavours:
+            raise Srv6Error(f"{self.name} cannot have {self.flavours}; {self.behaviour} comes without flavours")
         if self.structure.rest_of(self.address):
             raise Srv6Error(f"{self.name} has bits behind its argument; they have to be 0 in this structure")
         if self.slice_id is not None and not (type(self.slice_id) is int and 0 <= self.slice_id <= LARGEST_SLICE):
@@ -209,12 +178,19 @@ class Sid:
     @property
     def name(self) -> str:
         """For people: "R1's End.X.PFC fd00:a:1:100::"."""
-        return f"{self.node}'s {self.kind} {self.address}"
+        return f"{self.node}'s {self.behaviour} {self.address}"
 
     @property
     def interfaces(self) -> tuple[str, ...]:
         """The interfaces of J."""
         return tuple(adjacency.interface for adjacency in self.adjacencies)
+
+    @property
+    def parameters(self) -> Parameters:
+        """For the behaviour's action in the kernel, as far as the SID itself has them."""
+        if not self.adjacencies:
+            return Parameters()
+        return Parameters(next_hop=self.adjacencies[0].next_hop, interface=self.adjacencies[0].interface)
 
     @property
     def locator(self) -> IPv6Network:

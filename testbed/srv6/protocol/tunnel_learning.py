@@ -27,9 +27,10 @@ from ipaddress import IPv6Address
 from testbed.frames import ipv6, ipv6_options
 from testbed.frames.ipv6 import PacketError
 from testbed.frames.srh import Srh
+from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.domain import SrDomain, Srv6Error
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Kind, Sid
+from testbed.srv6.protocol.sid import Sid
 
 
 class Refusal(enum.StrEnum):
@@ -71,7 +72,7 @@ class LearnerSettings:
     slice_option: int = ipv6_options.SLICE
 
     def __post_init__(self) -> None:
-        if self.own.kind not in (Kind.END, Kind.END_X):
+        if self.own.behaviour not in (behaviours.END, behaviours.END_X):
             raise Srv6Error(f"{self.own.name} cannot start a reverse tunnel; that is an End or End.X SID")
         for name in ("size", "age_ns"):
             value = getattr(self, name)
@@ -93,7 +94,9 @@ class Learner:
     def advertised(self, sids: Iterable[Sid]) -> tuple[ReverseTunnel, ...]:
         """All SIDs that are announced now, the router's own too. Tunnels over SIDs that are gone are forgotten."""
         self._directory = {sid.address: sid for sid in sids}
-        ends = sorted((sid for sid in self._directory.values() if sid.kind is Kind.END), key=lambda sid: sid.address)
+        ends = sorted(
+            (sid for sid in self._directory.values() if sid.behaviour is behaviours.END), key=lambda sid: sid.address
+        )
         self._end_of = {(sid.node, sid.slice_id): sid.address for sid in reversed(ends)}  # the lowest one stays
         gone = [key for key, (tunnel, _) in self._table.items() if not self._is_announced(tunnel)]
         return self._forget(gone, "withdrawn")
@@ -143,7 +146,7 @@ class Learner:
     def _is_announced(self, tunnel: ReverseTunnel) -> bool:
         target = self._directory.get(tunnel.target)
         middle = all(segment in self._directory for segment in tunnel.segments[1:-1])
-        return middle and target is not None and target.kind is Kind.END_X_PFC
+        return middle and target is not None and target.behaviour is behaviours.END_X_PFC
 
     def _forget(self, keys: Iterable[tuple[object, ...]], why: str) -> tuple[ReverseTunnel, ...]:
         forgotten = tuple(self._table.pop(key)[0] for key in keys)
@@ -186,10 +189,10 @@ class Learner:
                 return Refusal.NOT_ADVERTISED
             if sid.node == own.node:
                 continue
-            if sid.kind is Kind.END_X_PFC:
+            if sid.behaviour is behaviours.END_X_PFC:
                 slice_id = named.slice_id if named else sid.slice_id
                 return ReverseTunnel(own.node, sid.node, (own.address, *passed, segment), slice_id)
-            back = segment if sid.kind is Kind.END else self._end(sid)
+            back = segment if sid.behaviour is behaviours.END else self._end(sid)
             if back is None:
                 return Refusal.NO_WAY_BACK
             if passed[-1:] != [back]:  # two SIDs of one router in a row are one stop

@@ -11,11 +11,11 @@ from testbed.srv6.controller.deployment import State
 from testbed.srv6.controller.manager import Leaf, Manager
 from testbed.srv6.controller.policy import Active
 from testbed.srv6.controller.topology import Hop, Link, Topology
-from testbed.srv6.protocol import advertisement
+from testbed.srv6.protocol import advertisement, behaviours
 from testbed.srv6.protocol.advertisement import AdvertisedSid, NodeId
 from testbed.srv6.protocol.fields import Count, InterfaceName, RouterName, SidAddress, SliceOrNone
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import CodePoints, Kind, Sid
+from testbed.srv6.protocol.sid import CodePoints, Sid
 from testbed.srv6.session.intents import PolicyIntent, VpnIntent, id_of
 from testbed.srv6.session.items import TunnelItem, VpnItem
 from testbed.srv6.session.messages import Pause, Report
@@ -442,7 +442,9 @@ def _link(network: Topology, link: Link) -> LinkView:
     ends = []
     for backwards, port in enumerate(link.ends):
         pausing = [
-            sid for sid in network.sids(port.router) if sid.kind is Kind.END_X_PFC and port.interface in sid.interfaces
+            sid
+            for sid in network.sids(port.router)
+            if sid.behaviour is behaviours.END_X_PFC and port.interface in sid.interfaces
         ]
         delay_ns = Hop(link, bool(backwards)).delay_ns
         ends.append(LinkEndView(port.router, port.interface, delay_ns, bool(pausing)))
@@ -464,6 +466,6 @@ def _sid(sid: Sid, report: Report, code_points: CodePoints, as_number: int) -> S
     tlvs = SidTlvs(
         None if node is None else advertisement.nlri(sid, node).hex(),
         advertisement.attribute(sid, code_points).hex(),
-        advertisement.end_x_tlv(sid, code_points).hex() if sid.kind.has_adjacencies else None,
+        advertisement.end_x_tlv(sid, code_points).hex() if sid.behaviour.has_adjacencies else None,
     )
     return SidView(advertisement.advertised(sid, code_points, node), tlvs)

@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.behaviours import BEHAVIOURS, Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.fields import Colour, InterfaceName, Prefix, PrefixField, RouterName, SidAddress, SliceOrNone
-from testbed.srv6.protocol.sid import Kind
 from testbed.srv6.session.policy import Candidate, Dynamic, Key, Policy
 from testbed.typed_json.meta import Meta, message
 
 _MOST_CANDIDATES, _MOST_SITES, _MOST_PREFIXES = 16, 256, 1024
-VPN_BEHAVIOURS = (Kind.END_DT4, Kind.END_DT6, Kind.END_DT46)
+VPN_BEHAVIOURS = tuple(name for name, behaviour in BEHAVIOURS.items() if behaviour.decapsulates)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class VpnIntent:
     name: RouterName
     colour: Colour
     sites: Annotated[tuple[Site, ...], Meta(min_length=1, max_length=_MOST_SITES)]
-    behaviour: Annotated[Kind, Meta(only=VPN_BEHAVIOURS)] = Kind.END_DT46
+    behaviour: Annotated[Behaviour, Meta(only=VPN_BEHAVIOURS)] = behaviours.END_DT46
     slice_id: SliceOrNone = None
     _by_router: dict[str, Site] = field(init=False, repr=False, compare=False, hash=False)
 
@@ -79,15 +80,14 @@ class VpnIntent:
         if len(self._by_router) < len(self.sites):
             raise Srv6Error(f"VPN {self.name} names a router twice; put all its interfaces into one site")
         owner: dict[Prefix, str] = {}
-        version = {Kind.END_DT4: 4, Kind.END_DT6: 6}.get(self.behaviour)
         for site in self.sites:
             for prefix in site.prefixes:
                 if owner.setdefault(prefix, site.router) != site.router:
                     raise Srv6Error(f"VPN {self.name} has {prefix} at {owner[prefix]} and {site.router}; one is wrong")
-                if version is not None and prefix.version != version:
+                if prefix.version not in self.behaviour.decapsulates:
                     raise Srv6Error(
-                        f"VPN {self.name} has {prefix} at {site.router}, and {self.behaviour} carries IPv{version} "
-                        "only; choose End.DT46"
+                        f"VPN {self.name} has {prefix} at {site.router}, and {self.behaviour} does not carry "
+                        f"IPv{prefix.version}; choose End.DT46"
                     )
 
     def site(self, router: str) -> Site | None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from testbed.lab import Run, experiment
 from testbed.net import srv6
-from testbed.srv6.protocol.sid import Adjacency, Kind, Sid
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.sid import Adjacency, Sid
 from testbed.srv6.protocol.tunnel_learning import LearnerSettings
 from testbed.units import Size
 
@@ -32,7 +33,7 @@ def literal(run: Run, seconds: int = 3) -> None:
     topo = Srv6Wan(wan="10km", back="learned")
     place, leg = topo.graph.leg("r3", "r2")
     plain = srv6.cross("r3", place, leg)
-    to_b1 = Sid("r3", TO_B1, Kind.END_X, adjacencies=(Adjacency("r3-eth0", srv6.link_address(99, 1)),))
+    to_b1 = Sid("r3", TO_B1, behaviours.END_X, adjacencies=(Adjacency("r3-eth0", srv6.link_address(99, 1)),))
     _advertise(topo, to_b1, plain)
     near, leg1 = topo.graph.leg("r1", "r2")
     to_pause = srv6.pfc("r1", near, leg1)
@@ -42,8 +43,7 @@ def literal(run: Run, seconds: int = 3) -> None:
         site = srv6.Site("red", srv6.FIRST_TABLE, "r1-eth0", srv6.vpn("r1"))
         for sid in (plain, to_b1):
             forward = [one.address for one in (to_pause, srv6.end("r2"), sid)]
-            route = site.route("10.2.0.0/16", forward, leg1.interface)
-            run.claim(f"refused: {sid.address}", r1.cmd(route.replace("route add", "route replace")), equals="")
+            srv6.apply(r1, site.route("10.2.0.0/16", forward, leg1.interface))
             if sid is plain:
                 lost = probe(net["a1"], net["b1"])
                 run.claim("R3.End.X to the WAN: data arrive", lost is not None, equals=False)

@@ -52,7 +52,7 @@ def main(checkpoint_ns: int) -> None:
     _forbid_turns()
     if _UML_DEVICE.exists():
         _hide_the_cpu()
-        device = os.open(_UML_DEVICE, os.O_RDWR | os.O_NONBLOCK)
+        device = _take_device(_UML_DEVICE, os.O_RDWR | os.O_NONBLOCK)
         commands = UmlCommands(device)
         _do_job(checkpoint_ns, device, commands, commands.wait)
         return
@@ -64,7 +64,8 @@ def main(checkpoint_ns: int) -> None:
     checkpoint_ns = time.monotonic_ns()
     process_1.stop_the_machine()
     process_1.unpack_job()
-    _do_job(checkpoint_ns, os.open(_port(OUT_PORT), os.O_WRONLY), PortCommands(_port(COMMAND_PORT)))
+    out = _take_device(_port(OUT_PORT), os.O_WRONLY)
+    _do_job(checkpoint_ns, out, PortCommands(_take_device(_port(COMMAND_PORT), os.O_RDONLY | os.O_NONBLOCK)))
 
 
 def _do_job(checkpoint_ns: int, out: int, commands: Commands, wait: Wait | None = None) -> None:
@@ -127,10 +128,17 @@ def _wait_for_round_moment(checkpoint_ns: int) -> int:
     return start_ns
 
 
-def _port(name: str) -> str:
+def _take_device(path: Path, flags: int) -> int:
+    """Open a device and remove its name: the job is root too, but has no capability to make the name anew."""
+    descriptor = os.open(path, flags)
+    path.unlink()
+    return descriptor
+
+
+def _port(name: str) -> Path:
     for entry in Path("/sys/class/virtio-ports").iterdir():
         if (entry / "name").read_text().strip() == name:
-            return f"/dev/{entry.name}"
+            return Path("/dev", entry.name)
     raise FileNotFoundError(f"the virtual machine has no port {name}")
 
 
@@ -147,8 +155,8 @@ class PortCommands:
     SIGIO when data arrives; its wake-up pipe is watched instead.
     """
 
-    def __init__(self, path: str) -> None:
-        self._port = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    def __init__(self, port: int) -> None:
+        self._port = port
         self._woken, wakeup = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(wakeup, False)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.errors import XoffError
-from testbed.lab import wire
+from testbed.lab import watchdog, wire
 from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import PACKAGES, Job
 from testbed.lab.wire import Frame, Kind, Sample
@@ -65,6 +65,7 @@ class Supervisor:
         self._out = work / "out"
         self._out.mkdir(parents=True)
         self._start_ns = start_ns
+        self._deadline_ns = start_ns + int(job.limits.virtual_s * 1e9)
         self._send = send
         self._aborted: str | None = None
         self._terminal: int | None = None
@@ -98,6 +99,7 @@ class Supervisor:
         self._send(Frame.of(Kind.START, {"kernel": platform.release(), "python": python}))
         samples = self._start_sampler()
         outputs = self._start_job()
+        watchdog.start(commands.fileno(), self._deadline_ns, _PASSING_ON)
         kernel.real_time(_PASSING_ON)
         for descriptor, kind in outputs.items():
             self._selector.register(descriptor, selectors.EVENT_READ, kind)
@@ -128,11 +130,10 @@ class Supervisor:
         With `wait`, time stands still at the prompt of a shell, and after each sample until the user's machine lets it
         run on.
         """
-        deadline = self._start_ns + int(self._job.limits.virtual_s * 1e9)
         status: dict[str, Any] = {}
         ended = False
         while not ended:
-            left = (deadline - time.monotonic_ns()) / 1e9
+            left = (self._deadline_ns - time.monotonic_ns()) / 1e9
             stop = wait if self._at_prompt() else None
             longest_s = _PROMPT_SETTLES_S if stop else _LONGEST_WAIT_S
             happened = self._selector.select(min(max(0.0, left), longest_s))
@@ -153,7 +154,7 @@ class Supervisor:
             if not ended and self._aborted is not None:
                 status = {"status": "aborted", "reason": self._aborted}
                 break
-            if not ended and time.monotonic_ns() >= deadline:
+            if not ended and time.monotonic_ns() >= self._deadline_ns:
                 seconds = self._job.limits.virtual_s
                 status = {
                     "status": "timeout",
@@ -224,14 +225,15 @@ class Supervisor:
         if self._job.terminal is not None:
             self._terminal, slave = pty.openpty()
             _set_size(slave, self._job.terminal.rows, self._job.terminal.columns)
-            self._sandbox.start(lambda: self._perform(slave, slave, slave, notes_in))
+            self._sandbox.start(lambda: self._perform(slave, slave, slave, notes_in), {slave, notes_in})
             os.close(slave)
             outputs = {self._terminal: Kind.OUT}
         else:
             out, out_in = os.pipe()
             err, err_in = os.pipe()
             nothing = os.open(os.devnull, os.O_RDONLY)
-            self._sandbox.start(lambda: self._perform(nothing, out_in, err_in, notes_in))
+            inherited = {nothing, out_in, err_in, notes_in}
+            self._sandbox.start(lambda: self._perform(nothing, out_in, err_in, notes_in), inherited)
             for descriptor in (nothing, out_in, err_in):
                 os.close(descriptor)
             outputs = {out: Kind.OUT, err: Kind.ERR}
@@ -241,11 +243,13 @@ class Supervisor:
     def _perform(self, stdin: int, stdout: int, stderr: int, notes: int) -> int:
         """In the sandbox: become the job and do it."""
         os.setsid()
+        signal.set_wakeup_fd(-1)  # the descriptor is closed here
         if self._job.terminal is not None:
             fcntl.ioctl(stdin, termios.TIOCSCTTY, 0)
             os.environ["TERM"] = self._job.terminal.term
         for target, descriptor in enumerate((stdin, stdout, stderr)):
             os.dup2(descriptor, target)
+        kernel.close_descriptors({0, 1, 2, notes})
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)

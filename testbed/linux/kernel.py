@@ -9,7 +9,7 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,7 +22,19 @@ CLONE_NEWNET = 0x4000_0000
 MS_REC = 0x4000
 MS_PRIVATE = 0x4_0000
 
+CAP_SYS_MODULE = 16
+CAP_SYS_RAWIO = 17
+CAP_SYS_PTRACE = 19
+CAP_SYS_BOOT = 22
+CAP_SYS_TIME = 25
+CAP_MKNOD = 27
+
 _PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
+_CAPABILITY_VERSION_3 = 0x2008_0522
+_SYS_SCHED_SETATTR = 314  # x86-64
+_SCHED_DEADLINE = 6
+_SCHED_FLAG_RESET_ON_FORK = 1
 _RNDADDENTROPY = 0x4008_5203
 _RNDRESEEDCRNG = 0x5207
 _SIOCGIFFLAGS = 0x8913
@@ -103,7 +115,7 @@ def mount(kind: str, place: str, flags: int = 0) -> None:
 
 def cpu_is_free() -> bool:
     """Whether the work of the CPU takes no time here: under User-Mode Linux with the clock of `testbed.lab.um`."""
-    return Path("/dev/xoff").exists()
+    return Path("/sys/class/misc/xoff").exists()
 
 
 class Timer:
@@ -131,10 +143,41 @@ def die_with_parent() -> None:
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
 
 
-def real_time(priority: int, for_children: bool = False) -> None:
+def drop_capabilities(*numbers: int) -> None:
+    """Take capabilities from this process and from every program that it or its children execute."""
+    for number in numbers:
+        _checked(_libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0), f"dropping capability {number} from the bounding set")
+    header = ctypes.create_string_buffer(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0))
+    # Effective, permitted and inheritable capabilities 0 to 31, then the same of 32 to 63.
+    sets = ctypes.create_string_buffer(24)
+    _checked(_libc.capget(header, sets), "capget")
+    low = ~sum(1 << number for number in numbers) & 0xFFFF_FFFF
+    words = [word & low if place < 3 else word for place, word in enumerate(struct.unpack("=6I", sets.raw[:24]))]
+    _checked(_libc.capset(header, struct.pack("=6I", *words)), "capset")
+
+
+def reserve_cpu(runtime_ns: int, period_ns: int, pid: int = 0) -> None:
+    """Put a process into SCHED_DEADLINE, before all SCHED_FIFO ones, for at most `runtime_ns` in each period."""
+    attributes = struct.pack(
+        "=IIQiIQQQ", 48, _SCHED_DEADLINE, _SCHED_FLAG_RESET_ON_FORK, 0, 0, runtime_ns, period_ns, period_ns
+    )
+    _checked(_libc.syscall(_SYS_SCHED_SETATTR, pid, attributes, 0), f"SCHED_DEADLINE for process {pid}")
+
+
+def close_descriptors(keep: Collection[int]) -> None:
+    """Close every file descriptor of this process but those in `keep`."""
+    before = 0
+    for descriptor in sorted(keep):
+        if before < descriptor:  # of an empty range that begins at 0 CPython 3.11 makes the whole range
+            os.closerange(before, descriptor)
+        before = descriptor + 1
+    os.closerange(before, os.sysconf("SC_OPEN_MAX"))
+
+
+def real_time(priority: int, for_children: bool = False, pid: int = 0) -> None:
     """Schedule this process before all ordinary ones, and if wanted its children from the start, too."""
     policy = os.SCHED_FIFO if for_children else os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
-    os.sched_setscheduler(0, policy, os.sched_param(priority))
+    os.sched_setscheduler(pid, policy, os.sched_param(priority))
 
 
 @contextmanager

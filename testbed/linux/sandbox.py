@@ -9,13 +9,21 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
 from testbed.linux import kernel
 
 _CGROUPS = Path("/sys/fs/cgroup")
+_FORBIDDEN = (
+    kernel.CAP_SYS_PTRACE,  # memory, descriptors and namespaces of the supervisor, by an outer /proc
+    kernel.CAP_MKNOD,  # the device of the supervisor's frames
+    kernel.CAP_SYS_MODULE, kernel.CAP_SYS_RAWIO, kernel.CAP_SYS_BOOT, kernel.CAP_SYS_TIME,
+)  # fmt: skip
+"""Capabilities that no process of a sandbox has. The kernel lets a process trace only those that have no capability
+beyond its own, so nothing in a sandbox reaches a process outside it.
+"""
 _NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC
 
 
@@ -74,12 +82,16 @@ class Sandbox:
         self.group = group
         self.pid = 0
 
-    def start(self, body: Callable[[], int]) -> None:
-        """Fork; `body` runs in the sandbox and returns the exit code."""
+    def start(self, body: Callable[[], int], descriptors: Collection[int]) -> None:
+        """Fork; `body` runs in the sandbox and returns the exit code.
+
+        Of this process's descriptors, only `descriptors` and those of standard input, output and error are open there.
+        """
         self.pid = os.fork()
         if self.pid == 0:
             code = 1
             try:
+                kernel.close_descriptors({0, 1, 2, *descriptors})
                 code = self._enter_and_run(body)
             finally:
                 os._exit(code)
@@ -95,6 +107,7 @@ class Sandbox:
             try:
                 kernel.die_with_parent()
                 _prepare_namespaces()
+                kernel.drop_capabilities(*_FORBIDDEN)
                 code = _reap(body)
             finally:
                 os._exit(code)

@@ -64,7 +64,7 @@ def test_what_is_lossless_is_what_is_so_now_and_its_queues_are_those_of_now() ->
     node.enable(CHARGED, 0b10010)  # not priority 3 as in the plan
     node.shared[CHARGED * SHARED + 4] = 0b01100000  # its frames lie in two queues
     node.holding.hold()
-    assert node.requests == [b"stop 2 1,stop 2 5,stop 2 6,", b""]
+    assert node.requests == [b"stop 2 1,stop 2 5,stop 2 6,"]
     assert node.sent == [("s1-eth2", {1: 1000, 4: 1000})]
 
 

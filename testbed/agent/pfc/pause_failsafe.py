@@ -35,7 +35,8 @@ class PauseFailsafe:
     def hold(self) -> None:
         """Let no frame of a lossless priority leave, and have none sent to this node."""
         for port in self._ports:
-            self._request(b"".join(port.stop[queue] for queue in PRIORITIES_IN[self._queues(port)]))
+            if queues := self._queues(port):  # the kernel refuses an empty request
+                self._request(b"".join(port.stop[queue] for queue in PRIORITIES_IN[queues]))
         for port in self._ports:
             if port.charged:
                 self._tell(port, port.pfc.pause_quanta)

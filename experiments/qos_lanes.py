@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 SLOW = "1Gb/s"
 FRAMES = 200
-FULL = Duration("800ms")
+FULL = Duration("1400ms")
 """After this time all buffers on the way to the slow receiver are full."""
 
 

@@ -131,18 +131,10 @@ class SubnetManager:
         weighted = {queue: Fraction(quantum) for queue, (level, quantum) in served.items() if level == SHARED}
         return PortSetup(sl2vl, Shares(order, weighted, ()))
 
-    def status(self) -> dict[str, Any]:
-        """What there is to say of the network, for people and for the controller."""
-        return {
-            "nodes": len(self.subnet.nodes),
-            "ports": len(self.plan.ports),
-            "findings": [finding.as_json() for finding in self.findings],
-            "dropped": {name: drops for name in self.fabric.names() if any(drops := self._drops(name))},
-        }
-
-    def _drops(self, port: str) -> list[int]:
-        """Frames without a VL at an output port, by SL."""
-        return list(self.fabric.sent(port).vl15_frames)
+    def dropped(self) -> dict[str, tuple[int, ...]]:
+        """Frames that have no VL, by the output port that dropped them and by SL."""
+        counted = {name: self.fabric.sent(name).vl15_frames for name in self.fabric.names()}
+        return {name: drops for name, drops in counted.items() if any(drops)}
 
     # At a port
 

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,11 @@ from testbed.errors import XoffError
 from testbed.linux import kernel, mmsg
 
 _SO_PRIORITY = 12
-_SOL_PACKET, _PACKET_QDISC_BYPASS = 263, 20
+_SOL_PACKET, _PACKET_AUXDATA, _PACKET_QDISC_BYPASS = 263, 8, 20
+_ETH_P_ALL, _LONGEST_FRAME = 3, 2048
+_AUXDATA = struct.Struct("=IIIHHHH")  # status, len, snaplen, mac, net, vlan_tci, vlan_tpid
+_TCI_VALID, _TPID_VALID = 0x10, 0x40
+_SO_RCVBUFFORCE = 33
 _STARTED = b"listening on"
 _HANDED_OVER_S = 1.1
 """The kernel gives tcpdump frames by the block: when it is full, or a second old. An interrupted one asks no more."""
@@ -74,6 +79,37 @@ class RawPort:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Tap:
+    """All frames that pass an interface in one direction, as they are on the wire."""
+
+    def __init__(self, node: Any, interface: str, outgoing: bool = False) -> None:
+        self._outgoing = outgoing
+        with kernel.in_network_of(node.pid):
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+            self._socket.bind((interface, _ETH_P_ALL))
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 8 << 20)
+        self._socket.setblocking(False)
+
+    def frames(self) -> Iterator[bytes]:
+        """What passed since the last call."""
+        while True:
+            try:
+                data, messages, _, address = self._socket.recvmsg(_LONGEST_FRAME, 128)
+            except BlockingIOError:
+                return
+            if (address[2] == socket.PACKET_OUTGOING) != self._outgoing:
+                continue
+            status, *_, tci, tpid = _AUXDATA.unpack(messages[0][2])
+            if status & _TCI_VALID:  # the kernel has taken the outermost tag out of the frame
+                kind = tpid if status & _TPID_VALID else 0x8100
+                data = data[:12] + struct.pack("!HH", kind, tci) + data[12:]
+            yield data
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 @contextmanager

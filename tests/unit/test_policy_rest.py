@@ -10,11 +10,19 @@ from typing import Any
 import pytest
 from policy_samples import EXAMPLE, RFC_SAMPLE, ROOT, random_policy, small_fabric
 
+from testbed.policy.clients.connection import asking
+from testbed.policy.clients.ipoib import BroadcastGroup
 from testbed.policy.fabric import Fabric, FabricError
+from testbed.policy.grammar import XML
 from testbed.policy.model import Policy
-from testbed.policy.records import PathRecords, Request
-from testbed.policy.rest.messages import FabricMessage
+from testbed.policy.plan import plan
+from testbed.policy.problems import Problems
+from testbed.policy.records import NotFound, PathRecords, Request, Selector, Wanted
+from testbed.policy.rest.client import RestSa
+from testbed.policy.rest.messages import FabricMessage, SweepReport
 from testbed.policy.rest.service import QosService
+from testbed.policy.write import write
+from testbed.rest import client as rest
 from testbed.rest.events import History
 from testbed.rest.http import Request as HttpRequest
 from testbed.rest.server import RestServer
@@ -183,3 +191,55 @@ def test_the_document_and_the_page_have_its_operations() -> None:
 def test_a_fabric_of_nothing_has_no_paths() -> None:
     with pytest.raises(FabricError, match="there is no port h1"):
         PathRecords(Policy(), Fabric()).fabric.end_port("h1")
+
+
+# What clients and subnet managers use
+
+
+class InMemory(rest.Client):
+    """REST without a socket."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
+        status, answer = self._controller.ask(method, path, body, content_type)
+        assert status == 200, answer
+        return answer
+
+
+def test_requests_over_rest_have_the_answers_of_the_same_process() -> None:
+    controller, fabric, rng = Controller(), small_fabric(), random.Random(9)
+    sa = RestSa(InMemory(controller))
+    sa.put_fabric(fabric)
+    assert sa.policy() == (0, "")
+    found = set()
+    for number in range(1, 21):
+        policy = random_policy(rng)
+        text = write(policy, XML, Problems())
+        assert sa.put_policy(text.encode()) == number
+        assert sa.policy() == (number, text)
+        local = asking(PathRecords(policy, fabric, plan(policy, fabric).tables))
+        ports = [port.gid for port in fabric.end_ports]
+        for _ in range(20):
+            request = Request(
+                rng.choice(ports),
+                rng.choice(ports),
+                service_id=rng.choice((None, rng.randrange(30))),
+                tclass=rng.choice((None, rng.randrange(10))),
+                pkey=rng.choice((None, 1)),
+                sl=rng.choice((None, rng.randrange(16))),
+                mtu=rng.choice((None, Wanted(1024, rng.choice(list(Selector))))),
+                rate=rng.choice((None, Wanted(10**10, rng.choice(list(Selector))))),
+            )
+            assert sa.ask(request) == local(request), request
+            found.add(isinstance(local(request), NotFound))
+    assert found == {True, False}
+
+
+def test_a_broadcast_group_and_the_capability_come_over_rest(controller: Controller) -> None:
+    sa = RestSa(InMemory(controller))
+    assert sa.join(1) == BroadcastGroup(1, 0, 2048, 10**10, 0)
+    assert sa.class_port_info().has_qos
+    sa.put_report(SweepReport(0, ("a port",), 2))
+    assert controller.ask("GET", "/qos/status")[1]["report"]["drift"] == ["a port"]

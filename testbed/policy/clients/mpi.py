@@ -31,6 +31,8 @@ class MpiJob:
 
     def queue_pair(self, sender: int, receiver: int) -> AddressVector:
         """The queue pair from one rank to another."""
+        return connected(f"MPI rank {sender}", self.ask, self.request(sender, receiver))
+
+    def request(self, sender: int, receiver: int) -> Request:
         sl = self.sls.get((sender, receiver), self.sl)
-        request = Request(sgid=self.ranks[sender], dgid=self.ranks[receiver], sl=sl)
-        return connected(f"MPI rank {sender}", self.ask, request)
+        return Request(sgid=self.ranks[sender], dgid=self.ranks[receiver], sl=sl)

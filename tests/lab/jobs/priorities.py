@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import random
-import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 from testbed.frames.service_level import SLS, sl_of
 from testbed.lab import Run, experiment
-from testbed.linux import kernel
 from testbed.linux.port_program import OWN_FRAMES, PortTables
 from testbed.priority.applications import About
 from testbed.priority.classify import TAG_TYPES, classify, read, rewrite
@@ -21,44 +18,9 @@ from testbed.priority.lanes import LANES, lane
 from testbed.priority.marking import mark
 from testbed.priority.settings import PriorityMap, Trust
 
-_SOL_PACKET, _PACKET_AUXDATA, _ETH_P_ALL = 263, 8, 3
-_AUXDATA = struct.Struct("=IIIHHHH")  # status, len, snaplen, mac, net, vlan_tci, vlan_tpid
-_TCI_VALID, _TPID_VALID = 0x10, 0x40
-_SO_PRIORITY, _SO_RCVBUFFORCE = 12, 33
 PORTS = range(4790, 4796)
 _TRANSPORTS = 6, 17, 132, 33, 1
 _OF_THE_LINK = bytes.fromhex("0180c2000000"), bytes.fromhex("0180c200000e")
-
-
-class Tap:
-    """All frames that pass an interface in one direction, as they are on the wire."""
-
-    def __init__(self, node: Any, interface: str, outgoing: bool = False) -> None:
-        self._outgoing = outgoing
-        with kernel.in_network_of(node.pid):
-            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
-            self._socket.bind((interface, _ETH_P_ALL))
-        self._socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
-        self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 8 << 20)
-        self._socket.setblocking(False)
-
-    def frames(self) -> Iterator[bytes]:
-        """What passed since the last call."""
-        while True:
-            try:
-                data, messages, _, address = self._socket.recvmsg(2048, 128)
-            except BlockingIOError:
-                return
-            if (address[2] == socket.PACKET_OUTGOING) != self._outgoing:
-                continue
-            status, *_, tci, tpid = _AUXDATA.unpack(messages[0][2])
-            if status & _TCI_VALID:  # the kernel has taken the outermost tag out of the frame
-                kind = tpid if status & _TPID_VALID else 0x8100
-                data = data[:12] + struct.pack("!HH", kind, tci) + data[12:]
-            yield data
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 # Frames at random
@@ -226,7 +188,7 @@ def network_of_two() -> Any:
 @experiment(timeout="300s")
 def forwards_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -> None:
     """Frames of all kinds through a switch: their group, their queue, their cells, and what comes out."""
-    from testbed.net.wire import RawPort
+    from testbed.net.wire import RawPort, Tap
 
     chance = random.Random(run.seed)
     differences: list[str] = []
@@ -264,7 +226,7 @@ def forwards_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -> Non
 @experiment(timeout="300s")
 def marks_as_the_reference(run: Run, maps: int = 120, batch: int = 25) -> None:
     """Frames of a host's own, from sockets of all priorities: what is on the wire, and the queue they took."""
-    from testbed.net.wire import RawPort
+    from testbed.net.wire import RawPort, Tap
 
     chance = random.Random(run.seed)
     differences: list[str] = []
@@ -306,7 +268,7 @@ def marks_as_the_reference(run: Run, maps: int = 120, batch: int = 25) -> None:
 def chooses_lanes_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -> None:
     """Frames of all kinds with a table of VLs on their way, from the host or through the switch: what comes out, from
     which queue, and what is dropped."""
-    from testbed.net.wire import RawPort
+    from testbed.net.wire import RawPort, Tap
 
     chance = random.Random(run.seed)
     differences: list[str] = []

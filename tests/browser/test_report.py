@@ -1,0 +1,198 @@
+"""What reports promise in a browser: they draw what the logs say, zoom, replay, print, and run nothing of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.report.page import report
+from tests.browser import chromium
+from tests.report_folders import MS, hostile, small
+
+pytestmark = [
+    pytest.mark.packages("chromium"),
+    pytest.mark.skipif(bool(chromium.missing()), reason=chromium.missing()),
+    pytest.mark.slow,
+]
+Opener = Callable[..., Any]
+_SERIOUS = ("serious", "critical")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium.started() as found:
+        yield found
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
+    """Opens the report of folders, offline; at the end the console has to be empty, and no request was made."""
+    contexts, said, requests = [], [], []
+
+    def open_(*folders: Path, width: int = 1280, scheme: str = "light") -> Any:
+        file = tmp_path / "report.html"
+        file.write_text(report(list(folders)), encoding="utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(file.as_uri())
+        page.evaluate("xoffReport.loaded")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    # The browser advises those who read pixels often, as these tests do and the page does not.
+    assert [one for one in said if not one.startswith("Canvas2D: Multiple readback operations")] == []
+    assert all(url.startswith(("file:", "data:")) for url in requests), requests
+
+
+def pixels(page: Any, panel: int, lane: int, t_ns: int) -> list[int]:
+    """Red, green, blue and opacity in the middle of a lane at a time."""
+    found: list[int] = page.evaluate(
+        """([number, lane, t]) => {
+            const panel = xoffReport.panels[number], { size, canvas } = panel, view = xoffReport.view;
+            const x = size.left + ((t - view.start) / (view.end - view.start)) * size.plot;
+            const ratio = canvas.width / size.width;
+            return [...canvas.getContext("2d").getImageData(x * ratio, (lane * 18 + 9) * ratio, 1, 1).data];
+        }""",
+        [panel, lane, t_ns],
+    )
+    return found
+
+
+def drawn(page: Any) -> None:
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def test_columns_arrive_in_the_browser_as_they_were_logged(opened: Opener, tmp_path: Path) -> None:
+    page = opened(small(tmp_path / "one"))
+    tracks = page.evaluate("xoffReport.reports[0].tracks.map((one) => [one.panel, one.port, [...one.t], [...one.v]])")
+    found = {(panel, port): (times, values) for panel, port, times, values in tracks}
+    assert found["paused", "h1-eth0"] == ([100 * MS + 20, 200 * MS + 20], [130 * MS + 20, 220 * MS + 20])
+    assert found["occupancy", "s1-eth2"] == ([110 * MS, 140 * MS], [301, 204])
+    assert found["drops", "s1-eth1"] == ([600 * MS, 610 * MS, 990 * MS], [1, 2, 0])
+
+
+def test_a_bar_is_where_the_pause_was_and_nowhere_else(opened: Opener, tmp_path: Path) -> None:
+    page = opened(small(tmp_path / "one"))
+    page.locator(".panel").first.scroll_into_view_if_needed()
+    drawn(page)
+    red = [196, 50, 31, 255]
+    assert pixels(page, 0, 0, 115 * MS) == red and pixels(page, 0, 0, 210 * MS) == red
+    assert pixels(page, 0, 0, 160 * MS) != red and pixels(page, 0, 0, 300 * MS) != red
+    page.evaluate(f"xoffReport.zoomTo({99 * MS}, {101 * MS})")
+    drawn(page)
+    assert pixels(page, 0, 0, 100 * MS + MS // 2) == red and pixels(page, 0, 0, 100 * MS - MS // 2) != red
+
+
+def test_buttons_and_dragging_zoom_all_panels_together(opened: Opener, tmp_path: Path) -> None:
+    page = opened(small(tmp_path / "one"), small(tmp_path / "two"))
+    page.get_by_role("button", name="All", exact=True).click()
+    assert page.evaluate("[xoffReport.view.start, xoffReport.view.end]") == [0, 1000 * MS]
+    page.get_by_role("button", name="one: without PFC").click()
+    assert page.evaluate("[xoffReport.view.start, xoffReport.view.end]") == [510 * MS, 990 * MS]
+    page.get_by_role("button", name="Zoom in").click()
+    assert page.evaluate("xoffReport.view.end - xoffReport.view.start") == 240 * MS
+    page.get_by_role("button", name="All", exact=True).click()
+    canvas = page.locator("canvas").first
+    canvas.scroll_into_view_if_needed()
+    drawn(page)
+    box, size = canvas.bounding_box(), page.evaluate("xoffReport.panels[0].size")
+    y = box["y"] + 9
+    page.mouse.move(box["x"] + size["left"] + size["plot"] * 0.25, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + size["left"] + size["plot"] * 0.5, y, steps=5)
+    page.mouse.up()
+    start, end = page.evaluate("[xoffReport.view.start, xoffReport.view.end]")
+    assert abs(start - 250 * MS) < 5 * MS and abs(end - 500 * MS) < 5 * MS
+    canvas.dblclick()
+    assert page.evaluate("[xoffReport.view.start, xoffReport.view.end]") == [0, 1000 * MS]
+
+
+def test_the_slider_colours_the_ports_that_were_paused_at_its_time(opened: Opener, tmp_path: Path) -> None:
+    page = opened(small(tmp_path / "one"))
+    page.evaluate(f"xoffReport.setCursor({115 * MS})")
+    coloured = "[...document.querySelectorAll('#network-0-1 .port')].map((one) => [one.dataset.port, one.classList[1]])"
+    assert dict(page.evaluate(coloured)) == {
+        "h1-eth0": "paused", "s1-eth1": "xoff", "h2-eth0": "paused", "s1-eth2": "xoff",
+    }  # fmt: skip
+    assert "h1-eth0 priority 3 paused" in page.locator("#state-0").inner_text()
+    page.evaluate(f"xoffReport.setCursor({135 * MS})")
+    assert dict(page.evaluate(coloured))["h1-eth0"] is None
+    assert dict(page.evaluate(coloured))["h2-eth0"] == "paused"
+    page.evaluate(f"xoffReport.setCursor({700 * MS})")
+    assert page.locator("#network-0-2").is_visible() and not page.locator("#network-0-1").is_visible()
+    assert page.locator("#state-0").inner_text() == "no port is paused"
+
+
+def test_play_moves_the_time_and_stops(opened: Opener, tmp_path: Path) -> None:
+    page = opened(small(tmp_path / "one"))
+    before = page.evaluate("Number(document.getElementById('cursor').value)")
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function(f"Number(document.getElementById('cursor').value) > {before}")
+    page.get_by_role("button", name="Stop").click()
+    assert page.get_by_role("button", name="Play").is_visible()
+
+
+def test_what_is_under_the_pointer_is_named(opened: Opener, tmp_path: Path) -> None:
+    page = opened(small(tmp_path / "one"))
+    page.evaluate(f"xoffReport.zoomTo({90 * MS}, {240 * MS})")
+    canvas = page.locator("canvas").first
+    canvas.scroll_into_view_if_needed()
+    drawn(page)
+    box, size = canvas.bounding_box(), page.evaluate("xoffReport.panels[0].size")
+    page.mouse.move(box["x"] + size["left"] + size["plot"] * (115 - 90) / 150, box["y"] + 9)
+    assert page.locator(".readout").first.inner_text() == "h1-eth0 priority 3 paused: 30 ms from 100.000 ms"
+
+
+def test_hostile_names_do_nothing(opened: Opener, tmp_path: Path) -> None:
+    page = opened(hostile(tmp_path / "one"))
+    page.evaluate("xoffReport.zoomTo(0, 1e9)")
+    for canvas in page.locator("canvas").all():
+        canvas.scroll_into_view_if_needed()
+        canvas.hover()
+    assert "owned" not in page.evaluate("document.title").split(" - ")[-1]
+    assert page.evaluate("document.images.length") == 0
+    assert page.evaluate("document.scripts.length") == 2, "the data and our own"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize(("scheme", "media"), [("light", "screen"), ("dark", "screen"), ("light", "print")])
+def test_a_page_fits_its_width_and_every_panel_is_drawn(
+    opened: Opener, tmp_path: Path, width: int, scheme: str, media: str
+) -> None:
+    page = opened(small(tmp_path / "one"), small(tmp_path / "two"), width=width, scheme=scheme)
+    page.emulate_media(media=media, color_scheme=scheme)
+    for canvas in page.locator("canvas").all():
+        canvas.scroll_into_view_if_needed()
+        drawn(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    inked = """[...document.querySelectorAll("canvas")].map((canvas) => {
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        return data.some((value) => value > 0);
+    })"""
+    assert all(page.evaluate(inked))
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == ("rgb(13, 17, 23)" if scheme == "dark" else "rgb(255, 255, 255)")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(opened: Opener, tmp_path: Path, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python", reason="the Python package axe-playwright-python is missing")
+    page = opened(small(tmp_path / "one"), small(tmp_path / "two"), scheme=scheme)
+    for fold in page.locator("summary").all():
+        fold.click()
+    # axe is no part of the page, whose policy would not admit it.
+    page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    serious = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found if one["impact"] in _SERIOUS]
+    assert serious == []

@@ -1,4 +1,4 @@
-"""The agents' parent: it forks one for each node, starts again any that dies, and holds its ports until then."""
+"""The supervisor of all agents: forks one per node, restarts any that dies, with the pause failsafe until then."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from testbed.linux.port_program import PortProgram
 _MOST_RESTARTS = 5
 _WITHIN_NS = 10**9
 _URGENCY, _FORKING, _BEGINNING = loop.URGENCY + 1, loop.URGENCY - 1, loop.URGENCY - 2
-"""The parent goes before an agent, which may be busy with its own end for milliseconds; but not while it forks."""
+"""The supervisor is more urgent than an agent, whose end may take milliseconds of CPU; but not while it forks."""
 
 
 @dataclass(frozen=True)
 class SharedResources:
-    """What was made before the parent was forked, and all share."""
+    """Made before the supervisor was forked, and shared by all agents."""
 
     program: PortProgram
     timers: memoryview[int]
@@ -45,15 +45,15 @@ class SharedResources:
 
 @dataclass(frozen=True)
 class NodeResources:
-    """What one node's agent and speaker have beside that."""
+    """What the agent and the speaker of one node have in addition."""
 
     ring: bpf.Ring
-    notes: Handover
+    handover: Handover
     log: int
     dcbx_log: int
     control: socket.socket
     speaker: socket.socket | None
-    """None: no port of this node speaks DCBX."""
+    """None: no port of this node runs DCBX."""
     orders: tuple[socket.socket, socket.socket]
     """From the speaker to the agent."""
     news: tuple[socket.socket, socket.socket]
@@ -61,13 +61,13 @@ class NodeResources:
 
 
 class AgentSupervisor:
-    """The process that all agents come from."""
+    """The process that forks all agents."""
 
     def __init__(self, plans: Sequence[AgentPlan], common: SharedResources, each: Sequence[NodeResources]) -> None:
         self._plans, self._common, self._each = plans, common, each
         self._waiting = select.epoll()
         self._calls: dict[int, Callable[[], object]] = {}
-        self._holdings: list[PauseFailsafe] = []
+        self._failsafes: list[PauseFailsafe] = []
         self._running: set[int] = set()
         self._deaths: dict[int, list[int]] = {}
         self._ending = False
@@ -96,10 +96,10 @@ class AgentSupervisor:
             packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
 
         def send(port: PortPlan, frame: bytes) -> None:
-            with suppress(OSError):  # the port is down, or gone: its far end sends nothing either
+            with suppress(OSError):  # the port is down, or removed: its far end sends nothing either
                 packets.sendto(frame, (port.name, 0))
 
-        self._holdings.append(PauseFailsafe(plan, self._common.shared, netlink.send, send))
+        self._failsafes.append(PauseFailsafe(plan, self._common.shared, netlink.send, send))
 
     def _wait_for(self, file: int, call: Callable[[], object]) -> None:
         self._calls[file] = call
@@ -136,7 +136,7 @@ class AgentSupervisor:
             return
         resources = speaker.SpeakerResources(
             self._common.program,
-            own.notes,
+            own.handover,
             own.log,
             own.dcbx_log,
             own.speaker.fileno(),
@@ -181,7 +181,7 @@ class AgentSupervisor:
         self._common.pids[index] = 0
         if self._ending or status == 0:
             return
-        self._holdings[index].hold()
+        self._failsafes[index].engage()
         self._note_death(index, status)
         if self._dies_too_often(index):
             self._give_up(index)
@@ -194,7 +194,8 @@ class AgentSupervisor:
             return
         self._note_death(index, status)
         if self._dies_too_often(-1 - index):
-            print(f"the DCBX speaker of {self._plans[index].node} keeps dying; its ports stay as they are",
+            print(f"the DCBX speaker of {self._plans[index].node} died {_MOST_RESTARTS + 1} times within a second; "
+                  "it is disabled, and its ports keep their settings",
                   file=sys.stderr)  # fmt: skip
         else:
             self._start_speaker(index)
@@ -210,9 +211,12 @@ class AgentSupervisor:
         return len(recent) > _MOST_RESTARTS
 
     def _give_up(self, index: int) -> None:
-        """Nobody will resume this node's queues any more: none may stay stopped."""
+        """No agent will resume this node's queues any more: open all of them."""
         plan = self._plans[index]
         for port in plan.ports:
             self._common.program.set_blocked(port.slot, 0)
-        self._holdings[index].let_go()
-        print(f"the agent of {plan.node} keeps dying; its ports do without", file=sys.stderr)
+        self._failsafes[index].release()
+        print(
+            f"the agent of {plan.node} died {_MOST_RESTARTS + 1} times within a second; its PFC agent is disabled",
+            file=sys.stderr,
+        )

@@ -1,8 +1,8 @@
-"""The agents of a network, seen from its own process: one for each node, and their parent (`tend`).
+"""The agents of a network, controlled from the network's own process: one per node, and their supervisor.
 
 The program's maps, the rings, the logs and what a successor needs are made before and inherited. When the network's own
-process ends, however it ends, all of them end: the parent is killed with it, and each agent finds its control socket
-closed. An agent goes on if only the parent is killed.
+process ends, however it ends, all of them end: the kernel kills the supervisor with it, and each agent finds its
+control socket closed. If only the supervisor is killed, agents continue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from testbed.pfc.timers import TIMERS
 
 _TRIES = 5
 _WAN = 80
-"""A router's policies, tunnels and VPNs take as much of the notes as so many ports: `sr_notes.MOST_OCTETS` and more."""
+"""A router's policies, tunnels and VPNs take as much of the handover as this many ports (`sr_notes.MOST_OCTETS`)."""
 _LONGEST_END_S = 2.0
 
 
@@ -42,7 +42,7 @@ def _ends() -> Ends:
 
 
 class Agents:
-    """All agents of a network, seen from its own process."""
+    """All agents of a network."""
 
     def __init__(self, plans: list[AgentPlan], program: PortProgram) -> None:
         self._plans = plans
@@ -51,36 +51,38 @@ class Agents:
         self._timers = memoryview(self._memory).cast("q")
         self._rings: list[bpf.Ring] = []
         self._shared = memoryview(mmap.mmap(-1, SLOTS * SHARED))
-        self._notes = [Handover(len(plan.ports) + (_WAN if plan.wan else 0)) for plan in plans]
+        self._handovers = [Handover(len(plan.ports) + (_WAN if plan.wan else 0)) for plan in plans]
         self._logs = [event_log.new() for _ in plans]
-        self._stories = [event_log.new() for _ in plans]
+        self._dcbx_logs = [event_log.new() for _ in plans]
         self._controls = [_ends() for _ in plans]
         self._speakers = [_ends() if plan.wan or any(port.dcbx for port in plan.ports) else None for plan in plans]
         self._orders = [_ends() for _ in plans]
         self._news = [_ends() for _ in plans]
         self._ending = socket.socketpair()
-        self._parent = 0
+        self._supervisor = 0
         self._questions = 0
         self._pids = memoryview(mmap.mmap(-1, 8 * max(1, 2 * len(plans)))).cast("q")
-        """The process of each agent at this moment, then of each speaker, shared with the parent; 0: there is none."""
+        """The process of each agent at this moment, then of each speaker, shared with the supervisor; 0: none."""
 
     def start(self) -> None:
-        """Fork the parent, which forks the agents; returns when all of them listen."""
+        """Fork the supervisor, which forks the agents; returns when all of them answer."""
         self._rings = [self._program.add_ring(plan.number) for plan in self._plans]
-        self._parent = os.fork()
-        if self._parent == 0:
+        self._supervisor = os.fork()
+        if self._supervisor == 0:
             code = 1
             try:
                 kernel.die_with_parent()
                 for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
                     ours.close()
                 each = [
-                    NodeResources(ring, notes, one, dcbx_log, control[1], speaker[1] if speaker else None, orders, news)
-                    for ring, notes, one, dcbx_log, control, speaker, orders, news in zip(
+                    NodeResources(
+                        ring, handover, one, dcbx_log, control[1], speaker[1] if speaker else None, orders, news
+                    )
+                    for ring, handover, one, dcbx_log, control, speaker, orders, news in zip(
                         self._rings,
-                        self._notes,
+                        self._handovers,
                         self._logs,
-                        self._stories,
+                        self._dcbx_logs,
                         self._controls,
                         self._speakers,
                         self._orders,
@@ -117,26 +119,26 @@ class Agents:
         return found | (self._ask(speaker, node, "snapshot") if speaker else {"dcbx": {}, "wan": None})
 
     def dcbx(self, node: str) -> dict[str, Any]:
-        """State of a node's ports that speak DCBX; its agent is left alone, for while it answers it is deaf."""
+        """State of a node's ports that speak DCBX; its agent is not interrupted for it."""
         speaker = self._speakers[self._index(node)]
         found: dict[str, Any] = self._ask(speaker, node, "snapshot")["dcbx"] if speaker else {}
         return found
 
     def configure_dcbx(self, node: str, port: str, settings: DcbxSettings | None) -> None:
         """Other settings for a port that runs; None: DCBX off."""
-        self._have_done(node, port, "configure", (port, settings))
+        self._command(node, port, "configure", (port, settings))
 
     def measure(self, node: str, port: str) -> None:
-        """Have a port measure its round trip now."""
-        self._have_done(node, port, "measure", port)
+        """Measure the round trip of a port now."""
+        self._command(node, port, "measure", port)
 
     def dcbx_log(self) -> list[dict[str, Any]]:
-        """What was noted of DCBX so far, in the order of time."""
-        lines = [json.loads(line) for one in self._stories for line in event_log.content(one).splitlines()]
+        """The lines of the log of DCBX so far, in the order of time."""
+        lines = [json.loads(line) for one in self._dcbx_logs for line in event_log.content(one).splitlines()]
         return sorted(lines, key=lambda line: int(line["t_ns"]))
 
-    def _have_done(self, node: str, port: str, verb: str, argument: Any) -> None:
-        """Have a port's speaker do something."""
+    def _command(self, node: str, port: str, verb: str, argument: Any) -> None:
+        """Send a command to the speaker of a port's node."""
         speaker = self._speakers[self._index(node)]
         if speaker is None:
             raise AgentError(f"{port} does not speak DCBX, and no other port of {node} does")
@@ -145,7 +147,7 @@ class Agents:
             raise AgentError(answer["error"])
 
     def _ask(self, ends: Ends, node: str, verb: str, argument: Any = None) -> dict[str, Any]:
-        for _ in range(_TRIES):  # an agent may die, of something else, with the question in its hands
+        for _ in range(_TRIES):  # an agent may die before it has answered
             self._questions += 1
             try:
                 return query_socket.ask(ends[0], query_socket.Question(self._questions, verb, argument))
@@ -161,15 +163,15 @@ class Agents:
 
     def stop(self) -> None:
         """End all agents, and wait for it; the logs stay readable."""
-        if self._parent:
+        if self._supervisor:
             try:
-                ended, status = os.waitpid(self._parent, os.WNOHANG)
-            except ChildProcessError:  # somebody has asked for it already
-                ended, status = self._parent, 0
+                ended, status = os.waitpid(self._supervisor, os.WNOHANG)
+            except ChildProcessError:  # its status was collected already
+                ended, status = self._supervisor, 0
             if ended:
                 print(
-                    f"the agents' parent ended too early ({os.waitstatus_to_exitcode(status)}): "
-                    "from then on no agent that died was started again",
+                    f"the agent supervisor ended too early ({os.waitstatus_to_exitcode(status)}): "
+                    "agents that died after that were not restarted",
                     file=sys.stderr,
                 )
             with suppress(OSError):
@@ -178,18 +180,18 @@ class Agents:
                 with suppress(OSError):
                     ours.shutdown(socket.SHUT_WR)
             if not self._all_end():
-                for pid in (*self._pids, 0 if ended else self._parent):
+                for pid in (*self._pids, 0 if ended else self._supervisor):
                     if pid:
                         with suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)
             if not ended:
-                os.waitpid(self._parent, 0)
-            self._parent = 0
+                os.waitpid(self._supervisor, 0)
+            self._supervisor = 0
         for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
             ours.close()
 
     def _all_end(self) -> bool:
-        """Wait until nobody has the other end of the control sockets; False if somebody keeps one for too long."""
+        """Wait until no process has the other end of a control socket; False after a timeout."""
         deadline = time.monotonic() + _LONGEST_END_S
         for ours, _ in self._all_controls():
             try:
@@ -203,12 +205,12 @@ class Agents:
         return True
 
     def close(self) -> None:
-        """Let go of logs and rings as well."""
+        """Stop, and release logs and rings."""
         self.stop()
-        for one in (*self._logs, *self._stories):
+        for one in (*self._logs, *self._dcbx_logs):
             os.close(one)
         self._logs.clear()
-        self._stories.clear()
+        self._dcbx_logs.clear()
         for ring in self._rings:
             ring.close()
         self._rings.clear()

@@ -1,7 +1,8 @@
-"""What an agent leaves for its successor beside its timers: a few objects, in memory that outlives it.
+"""State that a speaker hands over to its successor: a few objects, in memory that outlives the process.
 
-There are two pages, written by turns with a number and a checksum: an agent that is killed while it writes one leaves
-the other as it was. Memory that is never written costs nothing, so a page has room for the most that there can be.
+There are two pages, written alternately with a number and a checksum: an agent that is killed while it writes one
+leaves the other as it was. Memory that is never written costs nothing, so a page has room for the most that there can
+be.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _HEADER = struct.Struct("=QII")  # number, octets, checksum
 
 
 class HandoverError(Exception):
-    """More than there is room for: an error of ours."""
+    """The state does not fit into its page: an internal error."""
 
 
 class Handover:
@@ -31,7 +32,7 @@ class Handover:
     def write(self, what: Any) -> None:
         data = pickle.dumps(what, pickle.HIGHEST_PROTOCOL)
         if _HEADER.size + len(data) > self._page_octets:
-            raise HandoverError(f"notes of {len(data)} octets do not fit")
+            raise HandoverError(f"a handover of {len(data)} octets does not fit into a page of {self._page_octets}")
         number = 1 + max((found[0] for found in map(self._page, range(2)) if found), default=0)
         start = number % 2 * self._page_octets
         self._memory[start + _HEADER.size : start + _HEADER.size + len(data)] = data

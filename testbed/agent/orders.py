@@ -1,4 +1,4 @@
-"""What a node's speaker (`speaker.py`) orders of its agent, which alone pauses queues and knows which are paused.
+"""Orders of a node's speaker to its PFC agent, which alone stops queues and keeps which are paused; and notices back.
 
 An order is a small packet in a socket that both inherit, so that none is lost if the agent dies: its successor finds
 it. For each the agent answers with one octet when it is done.
@@ -22,7 +22,7 @@ class OrderType(enum.IntEnum):
     """What is to be done at a port."""
 
     PFC = 1  # PFC is on for the priorities `mask` and no other
-    QUEUES = 2  # frames go into the queues `queue_of` from now on; the kernel's priorities for them are `sockets`
+    QUEUES = 2  # frames go into the queues `queue_of` from now on; `sockets` are the kernel's priorities for them
     DRAINED = 3  # the queues before are empty by now
     RELIEVED = 4  # the buffer of the priorities `mask` has room again
     SEND = 5  # the frame that follows, the way that PFC frames go
@@ -46,7 +46,7 @@ class Order(NamedTuple):
         return cls(OrderType(type_), slot, mask, numbers[:8], numbers[8:], data[_FORM.size :])
 
 
-# And the other way: what the speaker is to hear of.
+# Notices, from the agent to the speaker
 
 
 class NoticeType(enum.IntEnum):

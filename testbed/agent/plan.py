@@ -1,8 +1,8 @@
-"""What an agent is told before it is forked.
+"""The plan of an agent: everything about its node that it is given before it is forked.
 
-Agents know protocols, not how a port is built. Where what a protocol decides has to be put on a port, those who built
-it give a function with the plan (it is forked, so it can be any): `arrange` for the shares of the line, `divide` for
-the buffer.
+Agents implement protocols and do not know how a port is built. To put a protocol's decision on a port, the plan has
+functions: `arrange` for the shares of the line, `divide` for the buffer. Since the plan is inherited by fork, they can
+be any.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from testbed.units import Duration, Rate, Scale
 
 
 class AgentError(XoffError):
-    """An agent that does not do its work, or something that it cannot do."""
+    """An agent that does not answer, or that cannot carry out a command."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class BufferLayout:
 
 @dataclass(frozen=True)
 class DcbxPlan:
-    """A port that speaks DCBX."""
+    """A port that runs DCBX."""
 
     identity: PortIdentity
     settings: DcbxSettings
@@ -81,7 +81,7 @@ class ControlPlan:
     """The controller's Unix socket, which leads through network namespaces."""
     key: bytes
     report: Report
-    """What the router says of itself; its VPNs' SIDs, and links that fail, come to it."""
+    """The router's report of itself; SIDs of its VPNs and links that fail are added to it."""
     out: str
     """An interface that belongs to no VPN, for packets that go into a list of segments."""
 
@@ -114,7 +114,7 @@ class WanPlan:
     """The headroom of ports whose congestion goes into tunnels is what is measured through these."""
     slices: tuple[SliceQueues, ...] = ()
     fastest: Rate | None = None
-    """Of the ports that tunnels of the controller pause, the fastest; it decides how often a pause is said again."""
+    """Of the ports that tunnels of the controller pause, the fastest; it decides how often XOFF is repeated."""
     control: ControlPlan | None = None
 
 
@@ -142,10 +142,10 @@ class PortPlan:
     headroom: HeadroomPlan | None = None
     cells_for: Callable[[Duration], int] | None = None
     """The headroom, in cells, for a round trip that is measured through a tunnel."""
-    tells: bool = False
-    """Does the speaker want to hear when a priority becomes congested? It has a tunnel for PFC then."""
+    notifies_speaker: bool = False
+    """Does the agent notify the speaker of congestion, because a tunnel for PFC starts here?"""
     obeys_after_ns: int = 0
-    """How much later than it could the port obeys PFC frames."""
+    """By how much the port delays its reaction to PFC frames, as a slower device would."""
     sends_after_ns: int = 0
     """How long after a threshold was passed the agent sends a PFC frame, at the least."""
     stops_after_ns: int = 0

@@ -1,8 +1,8 @@
-"""Questions of the network's own process to agents and speakers, and their answers: packets in a socket of each.
+"""Queries of the network's own process to agents and speakers, and their answers: packets in one socket each.
 
-An answer that comes too late must not be taken for that to the next question, so both carry a number. An answer is in
-memory of its own, and only its file goes through the socket: it may be as large as a node with hundreds of ports makes
-it, and an agent never waits until somebody reads.
+An answer that arrives late must not be taken for the answer to the next query, so both carry a number. An answer is in
+memory of its own, and only its file descriptor goes through the socket: the answer of a node with hundreds of ports
+fits, and an agent never blocks on a reader.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Question:
 
 
 def ask(end: socket.socket, question: Question) -> dict[str, Any]:
-    """The answer to this question; older ones are thrown away. TimeoutError, or another OSError if there is nobody."""
+    """The answer to this question; older ones are dropped. TimeoutError, or another OSError if no process answers."""
     deadline = time.monotonic() + _PATIENCE_S
     end.send(pickle.dumps(question))
     while True:
@@ -48,7 +48,7 @@ def receive(end: socket.socket) -> Question:
     data = end.recv(_LARGEST_QUESTION)
     if not data:
         return Question(0, "")
-    question: Question = pickle.loads(data)  # from the process that forked us, and nobody else has this socket
+    question: Question = pickle.loads(data)  # from the process that forked this one; no other process has this socket
     return question
 
 

@@ -1,4 +1,4 @@
-"""Sending at the moment that is in what is sent: to write a frame takes time, which is to be in no stamp of it."""
+"""Sending a frame at the time stamped in it, so that the time to encode it is not part of a measurement."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Written = TypeVar("Written")
 def at_its_moment(write: Callable[[int], Written], take_back: Callable[[Written], None]) -> Written:
     """What `write` gives for a moment that is yet to come, at that moment.
 
-    If the moment has passed by then, because something more urgent ran, it is taken back and written anew. Nobody
-    sleeps meanwhile: whoever wakes up finds the CPU amid somebody's burst.
+    If the moment has passed by then, because something more urgent ran, it is taken back and written anew. The
+    process spins meanwhile: after a sleep it might have to wait for the CPU.
     """
     for ahead_ns in _AHEAD_NS:
         moment_ns = time.monotonic_ns() + ahead_ns

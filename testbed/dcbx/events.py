@@ -130,6 +130,6 @@ class CrowdChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class VersionMismatch(Event):
-    """The peer speaks the other format, so nothing of its DCBX counts; None: that is over."""
+    """The peer speaks the other format, so its DCBX TLVs are ignored; None: that is over."""
 
     peer_speaks: DcbxVersion | None

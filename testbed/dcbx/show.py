@@ -190,7 +190,7 @@ def _notes(port: Mapping[str, Any]) -> list[str]:
     if port["peer_speaks"]:
         notes.append(
             f"the peer speaks the {port['peer_speaks']} format and this port the {port['version']} one, "
-            "so nothing of its DCBX counts; set `version` of one end to that of the other"
+            "so its DCBX TLVs are ignored; set `version` of one end to that of the other"
         )
     for name, neighbour in zip(names, neighbours, strict=True):
         notes += [f"{name}: {flaw}" for flaw in neighbour["flaws"]]

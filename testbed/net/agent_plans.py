@@ -59,7 +59,7 @@ def _port_plan(port: PortState, chassis: ChassisId, wan: Wan | None, charged: bo
         arrange=queues.arrange,
         dcbx=_dcbx_plan(port, chassis),
         headroom=_headroom_plan(port, cells, measuring),
-        tells=in_wan,
+        notifies_speaker=in_wan,
         cells_for=cells if wan and wan.plan.measures and in_wan else None,
         obeys_after_ns=settings.obeys_after.ns,
         sends_after_ns=reaction.sends.ns if reaction else 0,

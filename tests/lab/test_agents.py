@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from testbed.lab.engine import Ready
 
-from .conftest import Output, Runner
+from .conftest import Output, Runner, failed_claims
 
 
 def test_a_pause_lasts_as_long_as_asked_although_the_agent_is_killed_in_it(run: Runner) -> None:
@@ -17,9 +15,16 @@ def test_agents_killed_under_congestion_lose_no_frame(run: Runner) -> None:
     assert run("agents:die_while_congested").check().passed
 
 
-@pytest.mark.long
-def test_agents_killed_at_random_moments_lose_no_more_than_is_promised(run: Runner) -> None:
+def test_agents_killed_at_random_moments_lose_nothing_where_the_cpu_is_free(run: Runner) -> None:
     assert run("agents:die_at_random").check().passed
+
+
+def test_agents_killed_at_random_moments_lose_at_most_what_arrives_until_the_supervisor_notices(
+    run: Runner, vm: Ready
+) -> None:
+    # The kernel's work for the end of a process takes milliseconds here, so timers are late and fidelity is degraded.
+    result = run("agents:die_at_random", on=vm)
+    assert result.claims and failed_claims(result) == set()
 
 
 def test_an_agent_killed_in_a_storm_leaves_no_queue_shut(run: Runner) -> None:
@@ -28,13 +33,13 @@ def test_an_agent_killed_in_a_storm_leaves_no_queue_shut(run: Runner) -> None:
 
 def test_an_agent_that_keeps_dying_is_given_up_with_its_queues_open(run: Runner, output: Output) -> None:
     assert run("agents:die_too_often").check().passed
-    assert output.err.decode() == "the agent of s1 keeps dying; its ports do without\n"
+    assert output.err.decode() == "the agent of s1 died 6 times within a second; its PFC agent is disabled\n"
 
 
 def test_agents_outlive_their_parent_and_end_with_the_network(run: Runner, output: Output) -> None:
     assert run("agents:parent_dies").check().passed
     assert output.err.decode() == (
-        "the agents' parent ended too early (-9): from then on no agent that died was started again\n"
+        "the agent supervisor ended too early (-9): agents that died after that were not restarted\n"
     )
 
 

@@ -56,7 +56,7 @@ def test_there_is_one_agent_for_an_interface_and_another_when_it_has_ended() -> 
     with pytest.raises(ControlError) as error:
         Claim(name("0"), OWN)
     assert str(error.value) == (
-        f"an agent serves {name('0')} already, process {os.getpid()}; look at it with `xoff dcbx {name('0')}`, "
+        f"an agent serves {name('0')} already, process {os.getpid()}; see its state with `xoff dcbx {name('0')}`, "
         "or stop it first"
     )
     Claim(name("1"), OWN).close()
@@ -216,7 +216,7 @@ def test_a_caller_is_given_up_after_its_time() -> None:
 def test_what_is_no_request_is_answered_with_those_there_are(octets: bytes) -> None:
     with served(name("0")) as asked, control_socket.connect(name("0")) as caller:
         caller.sendall(octets)
-        assert b"there is no such request; there are show, forget" in caller.recv(1000)
+        assert b"unknown request; must be one of show, forget" in caller.recv(1000)
         assert asked == {name("0"): []}
 
 

@@ -47,5 +47,5 @@ def test_every_port_may_have_as_many_neighbours_as_are_kept_and_full_tables() ->
 
 
 def test_more_than_there_is_room_for_is_said() -> None:
-    with pytest.raises(HandoverError, match=r"notes of \d+ octets do not fit"):
+    with pytest.raises(HandoverError, match=r"a handover of \d+ octets does not fit"):
         Handover(1).write(bytes(1 << 16))

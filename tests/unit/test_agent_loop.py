@@ -59,7 +59,9 @@ class Ring:
 class Agent:
     """A loop with one port, driven by hand; `shared` is the memory of its predecessor."""
 
-    def __init__(self, tells: bool = False, shared: bytearray | None = None, timers: list[int] | None = None) -> None:
+    def __init__(
+        self, notifies_speaker: bool = False, shared: bytearray | None = None, timers: list[int] | None = None
+    ) -> None:
         plan = PortPlan(
             slot=SLOT,
             name="lo",
@@ -73,7 +75,7 @@ class Agent:
             empty=(),
             local=tuple(range(8)),
             arrange=lambda ets: Arrangement(tuple(range(8)), tuple(range(8)), ()),
-            tells=tells,
+            notifies_speaker=notifies_speaker,
         )
         self.shared = shared if shared is not None else bytearray(SHARED)
         self.timers = timers if timers is not None else [0] * TIMERS
@@ -126,7 +128,7 @@ class Agent:
 
     def receive(self, quanta: int) -> None:
         frame = PfcFrame.xoff(PEER, [PRIORITY], quanta).encode()
-        self.loop._take_in(SLOT, frame, time.monotonic_ns())
+        self.loop._apply_frame(SLOT, frame, time.monotonic_ns())
 
 
 class News:
@@ -169,7 +171,7 @@ def test_both_that_wait_are_sent() -> None:
 
 
 def test_the_speaker_hears_the_same_as_the_far_end() -> None:
-    agent = Agent(tells=True)
+    agent = Agent(notifies_speaker=True)
     agent.events(XON, XOFF)
     assert agent.told[-1] == NoticeType.XON
     agent.told.clear()

@@ -39,7 +39,7 @@ class Node:
         self.sent: list[tuple[str, dict[int, int]]] = []
         self.shared = bytearray(bytes(1 << queue for queue in range(8)).ljust(SHARED, b"\0") * 8)
         plan = AgentPlan("s1", 0, 1, (_port(CHARGED), _port(HOSTS)))
-        self.holding = PauseFailsafe(plan, memoryview(self.shared), self.requests.append, self._sent)
+        self.failsafe = PauseFailsafe(plan, memoryview(self.shared), self.requests.append, self._sent)
 
     def enable(self, slot: int, mask: int) -> None:
         self.shared[slot * SHARED + ENABLED] = mask
@@ -54,7 +54,7 @@ def test_lossless_queues_stop_at_every_port_and_far_ends_where_a_buffer_can_beco
     node = Node()
     node.enable(CHARGED, 0b1000)
     node.enable(HOSTS, 0b10001)
-    node.holding.hold()
+    node.failsafe.engage()
     assert node.requests == [b"stop 2 3,", b"stop 5 0,stop 5 4,"]
     assert node.sent == [("s1-eth2", {3: 1000})]
 
@@ -63,7 +63,7 @@ def test_what_is_lossless_is_what_is_so_now_and_its_queues_are_those_of_now() ->
     node = Node()
     node.enable(CHARGED, 0b10010)  # not priority 3 as in the plan
     node.shared[CHARGED * SHARED + 4] = 0b01100000  # its frames lie in two queues
-    node.holding.hold()
+    node.failsafe.engage()
     assert node.requests == [b"stop 2 1,stop 2 5,stop 2 6,"]
     assert node.sent == [("s1-eth2", {1: 1000, 4: 1000})]
 
@@ -71,6 +71,6 @@ def test_what_is_lossless_is_what_is_so_now_and_its_queues_are_those_of_now() ->
 def test_a_node_that_gets_no_successor_has_all_queues_open_and_pauses_nobody() -> None:
     node = Node()
     node.enable(CHARGED, 0b1000)
-    node.holding.let_go()
+    node.failsafe.release()
     assert node.requests == [b"".join(b"go %d %d," % (slot, queue) for queue in range(8)) for slot in (CHARGED, HOSTS)]
     assert node.sent == [("s1-eth2", {3: 0})]

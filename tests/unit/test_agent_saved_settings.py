@@ -66,7 +66,7 @@ def test_the_agent_after_a_killed_one_leaves_the_card_as_that_one_had_found_it(p
     said: list[str] = []
     card = Nic("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7)
     assert everything(driver) == before, "what the new agent does not run is not the dead one's any more"
-    assert said == ["an agent that was killed had changed the card: it is as that agent had found it"]
+    assert said == ["an agent that was killed had changed the NIC; its original settings are restored"]
     card.apply(state())
     assert everything(driver) != before
     assert card.restore()
@@ -129,7 +129,8 @@ def test_without_a_place_for_the_file_the_agent_works_and_says_what_a_kill_would
     said: list[str] = []
     card = Nic("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7)
     assert said == [
-        "what the card is set to cannot be kept, and a kill leaves it as it is then: /proc/none/xoff cannot be written"
+        "the original settings of the NIC cannot be saved, so they are not restored after a kill: "
+        "/proc/none/xoff cannot be written"
     ]
     assert card.restore()
 
@@ -202,6 +203,8 @@ def test_a_file_that_cannot_be_read_changes_nothing_on_the_card(place: Path, dri
     os.truncate(path, 20)
     before, said = everything(driver), list[str]()
     card = Nic("eth0", Kernel(driver).ask, said.append, SavedSettingsFile("eth0"), 7)
-    assert said == ["what an agent that was killed had found on the card is not known: it is not what an agent writes"]
+    assert said == [
+        "the original settings of the NIC, saved by an agent that was killed, cannot be read: it is damaged"
+    ]
     assert everything(driver) == before
     assert card.restore()

@@ -41,11 +41,11 @@ MAC = Mac.parse("02:00:00:00:00:0a")
         (CnChanged(0, 0, 0, None, None, "so it is"), "CN none: so it is"),
         (
             NeighbourLost(0, ChassisId.of_mac(MAC), PortId.interface("p1"), Loss.EXPIRED),
-            "neighbour 02:00:00:00:00:0a port p1 is gone: its TTL is over",
+            "neighbour 02:00:00:00:00:0a port p1 lost: its TTL is over",
         ),
         (CrowdChanged(0, True, 3), "DCBX is off: 3 neighbours are on the link"),
-        (CrowdChanged(0, False, 1), "DCBX is on again: there are no longer several neighbours"),
-        (VersionMismatch(0, DcbxVersion.DRAFT), "the peer speaks the draft format; nothing of its DCBX counts"),
+        (CrowdChanged(0, False, 1), "DCBX is on again: one neighbour is left on the link"),
+        (VersionMismatch(0, DcbxVersion.DRAFT), "the peer speaks the draft format; its DCBX TLVs are ignored"),
         (VersionMismatch(0, None), None),
         (PendingChanged(0, "pfc", True), None),
     ],
@@ -96,7 +96,7 @@ LINKS = [
         ("eth1", "there is no interface eth1; did you mean eth0?"),
         ("wlan", "there is no interface wlan; there are eth0"),
         ("lo", "lo is a loopback interface, and has no peer; there are eth0"),
-        ("tun0", "tun0 is no Ethernet interface, so nobody speaks LLDP on it; there are eth0"),
+        ("tun0", "tun0 is not an Ethernet interface, so LLDP does not run on it; there are eth0"),
     ],
 )
 def test_an_interface_on_which_lldp_makes_no_sense_is_refused(name: str, text: str) -> None:
@@ -179,7 +179,7 @@ def test_a_full_disk_ends_nothing_and_what_is_not_written_is_counted() -> None:
     for number in range(3):
         log.write({"port": "eth0", "number": number})
     assert log.lost == 3
-    assert said == ["the log /dev/full cannot be written: No space left on device; what is missing is counted"]
+    assert said == ["the log /dev/full cannot be written: No space left on device; lost lines are counted"]
     log.close()
 
 
@@ -206,7 +206,7 @@ def test_a_log_that_can_be_written_again_says_how_much_is_missing(tmp_path: Path
     }
     assert json.loads(last)["t_ns"] == 3
     assert log.lost == lost
-    assert said[-1] == f"the log {path} can be written again; {lost} lines are missing"
+    assert said[-1] == f"the log {path} is written again; {lost} lines were lost"
     log.close()
     os.close(reader)
 

@@ -66,7 +66,7 @@ def port(slot: int, name: str, rate: Rate = RATE) -> PortPlan:
 
     mac = Mac.parse(f"02:00:00:00:00:{slot:02x}")
     return PortPlan(slot, name, 10 + slot, mac, rate, PfcSettings(), True, (), (), (), tuple(range(8)), arrange,
-                    tells=slot == WAN)  # fmt: skip
+                    notifies_speaker=slot == WAN)  # fmt: skip
 
 
 class Buffer:

@@ -237,7 +237,7 @@ def test_a_peer_of_the_other_format_is_said_below() -> None:
     port.receive(frame_of(DcbxTlvs(8), DRAFT), 1)
     assert snapshot(port)["peer_speaks"] == "draft"
     assert shown(s1=port)[2:] == [
-        "s1: the peer speaks the draft format and this port the published one, so nothing of its DCBX counts; "
+        "s1: the peer speaks the draft format and this port the published one, so its DCBX TLVs are ignored; "
         "set `version` of one end to that of the other"
     ]
 

@@ -245,10 +245,10 @@ def test_what_a_card_cannot_do_is_said_once(kernel: Kernel) -> None:
     for _ in range(2):
         made.apply(state(settings))
     assert said == [
-        "ETS is not given to the card: it has no class left for strict priorities or AVB",
+        "ETS is not applied to the NIC: it has no class left for strict priorities or AVB",
         "setting PFC of eth0: Invalid argument",
-        "applications of neither TCP nor UDP are not given to the card, which has no word for them",
-        "defenses are announced and not carried out: a card has no setting for them",
+        "application entries for protocols beside TCP and UDP are not applied: NICs have no such setting",
+        "defenses are announced but not applied: NICs have no setting for them",
     ]
     assert made.refusals == 2
 
@@ -272,5 +272,5 @@ def test_without_a_card_it_is_said_at_once_what_still_works(
     made.apply(state(DcbxSettings(pfc=PfcAdmin(4))))
     assert len(said) == 1
     assert said[0].startswith(text)
-    assert said[0].endswith("what is negotiated is shown, and nobody carries it out")
+    assert said[0].endswith("negotiated settings are shown but not applied")
     assert not made.restore()

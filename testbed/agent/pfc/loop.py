@@ -1,7 +1,7 @@
 """The agent's process: waits for the port program and for deadlines, and does what `testbed.pfc` decides.
 
 From an event to what it causes there are only prepared octets to send; counting and logging come after. Everything
-a successor needs is in shared memory before the kernel is told: until when each queue is paused.
+a successor needs is in shared memory before the request to the kernel: until when each queue is paused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from testbed.pfc.timers import TIMERS
 URGENCY = 50
 """An agent's real-time priority."""
 _MEASUREMENT = EXTENSION_OPCODE.to_bytes(2, "big")
-# A name in the module is found faster than a member of an enum.
+# A module's name is looked up faster than a member of an enum.
 _FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
 
 
@@ -73,12 +73,13 @@ class Loop:
         self._news = socket.socket(fileno=os.dup(resources.news))
         self._news.setblocking(False)
         self._stop_ns = 0
-        """What it takes from the decision to stop a queue until it is stopped; the longest so far."""
+        """The time from the decision to stop a queue until it is stopped; the longest so far."""
         self._links = LinkWatch()
-        self._unsure = True
-        """Are the links still to be looked at? A change while no agent was there has sent no message."""
+        self._links_unknown = True
+        """Are the links still to be read? A change while no agent ran has left no message in this socket."""
         self._later: list[tuple[int, int, int, bytes]] = []
-        """MAC control frames at ports that obey late: when they are due, slot, when they arrived, octets; a heap."""
+        """MAC control frames at ports with a delayed reaction: when they are due, slot, when they arrived, octets; a
+        heap."""
         self._ports = {
             port.slot: AgentPort(
                 port,
@@ -88,12 +89,12 @@ class Loop:
             for port in plan.ports
         }
         self._touched = dict(self._ports)
-        """By slot, ports whose deadlines may be new, and which may have something for the log."""
+        """By slot, ports whose deadline may have changed and which may have events for the log."""
 
     def run(self) -> None:
-        """Until the control socket is closed or says so."""
-        gc.freeze()  # what is here stays; the collector need not look at it again
-        gc.disable()  # and the loop makes no cycles
+        """Until the control socket is closed, or an end is requested."""
+        gc.freeze()  # existing objects stay; the collector need not scan them
+        gc.disable()  # the loop creates no cycles
         kernel.real_time(URGENCY)
         self._take_over()
         timer, waiting, touched = kernel.Timer(), select.epoll(), self._touched
@@ -106,13 +107,13 @@ class Loop:
             for port in touched.values():
                 due_ns = min(due_ns, port.pfc.deadline_ns or NEVER)
             touched.clear()
-            if due_ns < set_ns:  # a timer that is early wakes us for nothing, which is cheaper than to set it each time
+            if due_ns < set_ns:  # an early wake-up is cheaper than setting the timer each time
                 timer.set(due_ns)
                 set_ns = due_ns
-            ready = waiting.poll(0 if self._unsure else None)
+            ready = waiting.poll(0 if self._links_unknown else None)
             self._read_ring()
-            if not ready:  # nothing else is to be done
-                self._unsure = False
+            if not ready:  # no event is pending
+                self._links_unknown = False
                 self._follow(self._links.all(), time.monotonic_ns())
             for file, _ in ready:
                 if file == timer.fd:
@@ -122,20 +123,20 @@ class Loop:
                     self._expire_all(time.monotonic_ns())
                 elif file == links:
                     changed = self._links.read()
-                    self._unsure = self._unsure or changed is None
+                    self._links_unknown = self._links_unknown or changed is None
                     self._follow(changed or [], time.monotonic_ns())
                 elif file == orders:
-                    self._obey(Order.parse(self._orders.recv(LARGEST_ORDER)), time.monotonic_ns())
+                    self._carry_out(Order.parse(self._orders.recv(LARGEST_ORDER)), time.monotonic_ns())
                 elif file == control and not self._answer():
                     self._write_log()
                     return
-            if self._sent:  # whoever got a frame from us acts on it first; our log can wait
+            if self._sent:  # the receiver of the frame runs first; the log can wait
                 self._sent = False
                 os.sched_yield()
             self._write_log()
 
     def _take_over(self) -> None:
-        """Begin as the predecessor's state in shared memory says; the first agent finds nothing there."""
+        """Take over the predecessor's state from shared memory; for the first agent there is none."""
         if not any(port.left_behind for port in self._ports.values()):
             self._warm_up()
         now_ns = time.monotonic_ns()
@@ -152,10 +153,12 @@ class Loop:
                 self._netlink_send(port.stopping(stop) + port.resuming(resume))
                 if frame:
                     self._send(port, frame)
-                if port.plan.tells and port.left_behind:  # what changed meanwhile the speaker has not heard
+                if (
+                    port.plan.notifies_speaker and port.left_behind
+                ):  # the speaker has missed changes since the predecessor died
                     for priority in range(PRIORITIES):
                         came = NoticeType.XOFF if congested >> priority & 1 else NoticeType.XON
-                        self._tell(NOTICE.pack(came, priority, slot, now_ns, 0), slot)
+                        self._notify_speaker(NOTICE.pack(came, priority, slot, now_ns, 0), slot)
         self._write_log()
 
     def _read_ring(self) -> None:
@@ -173,9 +176,9 @@ class Loop:
                 if port.plan.obeys_after_ns:
                     heapq.heappush(self._later, (time_ns + port.plan.obeys_after_ns, slot, time_ns, octets))
                 elif octets[14:16] == _MEASUREMENT:
-                    self._hand_on(slot, octets, time_ns)
+                    self._forward_measurement(slot, octets, time_ns)
                 else:
-                    self._take_in(slot, octets, time_ns)
+                    self._apply_frame(slot, octets, time_ns)
             elif kind in (_XOFF, _XON):
                 # The program posts an event after it has released the buffer's lock, so that two CPUs may post XON
                 # before the XOFF that it ends, or XOFF before an older XON. The group itself has the last word.
@@ -195,8 +198,8 @@ class Loop:
             self._send(port, frame)
             now_ns = time.monotonic_ns()
             self._records.append(RECORD.pack(now_ns, AgentEvent.FRAME_SENT, slot, 1 << priority, now_ns - since_ns))
-        if port.plan.tells:
-            self._tell(NOTICE.pack(NoticeType.XOFF, priority, slot, since_ns, 0), slot)
+        if port.plan.notifies_speaker:
+            self._notify_speaker(NOTICE.pack(NoticeType.XOFF, priority, slot, since_ns, 0), slot)
 
     def _relieved(self, port: AgentPort, priority: int, since_ns: int) -> None:
         frame, slot = port.pfc.relieved(1 << priority, since_ns), port.plan.slot
@@ -204,11 +207,11 @@ class Loop:
             if port.plan.sends_after_ns:
                 _wait_until(since_ns + port.plan.sends_after_ns)
             self._send(port, frame)
-        if port.plan.tells:
-            self._tell(NOTICE.pack(NoticeType.XON, priority, slot, since_ns, 0), slot)
+        if port.plan.notifies_speaker:
+            self._notify_speaker(NOTICE.pack(NoticeType.XON, priority, slot, since_ns, 0), slot)
 
-    def _take_in(self, slot: int, frame: bytes, arrived_ns: int) -> None:
-        """Do what a PFC frame says."""
+    def _apply_frame(self, slot: int, frame: bytes, arrived_ns: int) -> None:
+        """Apply a received PFC frame to this port's queues."""
         port = self._ports[slot]
         stop, resume = port.pfc.receive(frame, arrived_ns)
         if port.plan.stops_after_ns and (stop or resume):
@@ -222,22 +225,22 @@ class Loop:
         if resume:
             self._netlink_send(port.resuming(resume))
 
-    def _hand_on(self, slot: int, frame: bytes, arrived_ns: int) -> None:
-        """Give the speaker a measurement frame, with the moment at which a PFC frame would have taken effect."""
+    def _forward_measurement(self, slot: int, frame: bytes, arrived_ns: int) -> None:
+        """Pass a measurement frame to the speaker, with the time at which a PFC frame would have taken effect."""
         effective_ns = max(time.monotonic_ns(), arrived_ns + self._ports[slot].plan.stops_after_ns) + self._stop_ns
-        self._tell(NOTICE.pack(NoticeType.MEASUREMENT, 0, slot, arrived_ns, effective_ns) + frame, slot)
+        self._notify_speaker(NOTICE.pack(NoticeType.MEASUREMENT, 0, slot, arrived_ns, effective_ns) + frame, slot)
 
-    def _tell(self, what: bytes, slot: int) -> None:
-        """Have the speaker hear of something."""
+    def _notify_speaker(self, what: bytes, slot: int) -> None:
+        """Send a notice to the speaker."""
         try:
             self._news.send(what)
-        except OSError as error:  # it has no time for so many
+        except OSError as error:  # its socket is full
             self._records.append(
                 RECORD.pack(time.monotonic_ns(), AgentEvent.SEND_FAILED, slot, 0, error.errno or errno.EIO)
             )
 
     def _warm_up(self) -> None:
-        """Stop a queue and let it go while nobody sends yet, to know how long it takes; the first time is longest."""
+        """Stop and resume a queue before there is traffic, to measure how long it takes; the first time is longest."""
         port = next(iter(self._ports.values()))
         for _ in range(3):
             before_ns = time.monotonic_ns()
@@ -249,9 +252,9 @@ class Loop:
         while self._later and self._later[0][0] <= now_ns:
             _, slot, arrived_ns, frame = heapq.heappop(self._later)
             if frame[14:16] == _MEASUREMENT:
-                self._hand_on(slot, frame, arrived_ns)
+                self._forward_measurement(slot, frame, arrived_ns)
             else:
-                self._take_in(slot, frame, now_ns)
+                self._apply_frame(slot, frame, now_ns)
         for port in self._ports.values():
             due_ns = port.pfc.deadline_ns
             if due_ns is not None and due_ns <= now_ns:
@@ -281,7 +284,7 @@ class Loop:
             self._records.append(RECORD.pack(now_ns, AgentEvent.QUEUE_EMPTIED, slot, drop, 0))
 
     def _follow(self, links: Iterable[Link], now_ns: int) -> None:
-        """A port that has lost its link forgets all pauses, and starts afresh when it has one."""
+        """A port that loses its link drops all pauses; after link up it starts without any."""
         for link in links:
             port = self._ports.get(link.index - FIRST_INTERFACE)
             if port is None:
@@ -295,8 +298,8 @@ class Loop:
             if link.can_talk and (frame := port.pfc.link_up(now_ns)):
                 self._send(port, frame)
 
-    def _obey(self, order: Order, now_ns: int) -> None:
-        """Do what the speaker orders; the same once more does no harm."""
+    def _carry_out(self, order: Order, now_ns: int) -> None:
+        """Carry out an order of the speaker; orders are idempotent."""
         port, slot = self._ports[order.slot], order.slot
         self._touched[slot] = port
         if order.type is OrderType.PFC and order.mask != port.pfc.settings.mask:
@@ -312,7 +315,7 @@ class Loop:
         elif order.type is OrderType.DRAINED:
             port.drained()
         elif order.type is OrderType.OBEY:
-            self._take_in(slot, order.frame, now_ns)
+            self._apply_frame(slot, order.frame, now_ns)
         elif order.type is OrderType.SEND:
             self._send(port, order.frame)
         elif order.type is OrderType.RELIEVED:
@@ -345,7 +348,7 @@ class Loop:
             )
 
     def _write_log(self) -> None:
-        """What happened since the last time goes into the log."""
+        """Write the events since the last call to the log."""
         records, pack = self._records, RECORD.pack
         for slot, port in self._touched.items():
             for now_ns, kind, mask, value in port.pfc.drain():
@@ -355,7 +358,7 @@ class Loop:
             records.clear()
 
     def _answer(self) -> bool:
-        """Do what the network's own process asks; False to end."""
+        """Answer a query of the network's own process; False: end."""
         question = query_socket.receive(self._control)
         if question.verb != "snapshot":
             return False
@@ -375,13 +378,15 @@ class Loop:
 
 
 def _wait_until(moment_ns: int) -> None:
-    """Let a reaction take its time, of which the work that it is may have taken all already."""
+    """Delay a reaction to a given time; its own work may already have taken as long."""
     if (early_ns := moment_ns - time.monotonic_ns()) > 0:
         time.sleep(early_ns / 1e9)
 
 
 def main(plan: AgentPlan, resources: AgentResources) -> None:
-    """The body of an agent's process. It outlives its parent: nobody would resume the queues that it has stopped."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the user's command; agents end when they are told
+    """The body of an agent's process. It outlives the supervisor: queues that it stopped must be resumed."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the user's command; agents end through the control socket
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Loop(plan, resources).run()

@@ -1,9 +1,9 @@
-"""What holds at a node while it has no agent, because that is dead and its successor is not there yet.
+"""The pause failsafe: what applies at a node between the death of its PFC agent and the start of the successor.
 
-A dead agent neither obeys PAUSE nor sends it, and frames of lossless priorities would be lost for want of both. So its
-parent stops every queue of a lossless priority, and sends XOFF for all of them by every port whose buffer can become
-congested. The successor finds in shared memory which pauses are left, ends the others, and sends XON for what is not
-congested. Until then a pause that is over lasts somewhat longer.
+Without an agent a node neither reacts to PFC frames nor sends any, and frames of lossless priorities would be lost. So
+the supervisor stops every queue of a lossless priority, and sends XOFF for all of them on every port whose buffer can
+become congested. The successor finds in shared memory which pauses are left, ends the others, and sends XON for what is
+not congested. Until then a pause that is over lasts somewhat longer.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class PauseFailsafe:
         self._ports, self._shared = plan.ports, shared
         self._request, self._send = request, send
 
-    def hold(self) -> None:
-        """Let no frame of a lossless priority leave, and have none sent to this node."""
+    def engage(self) -> None:
+        """Stop all lossless traffic of the node, in both directions."""
         for port in self._ports:
             if queues := self._queues(port):  # the kernel refuses an empty request
                 self._request(b"".join(port.stop[queue] for queue in PRIORITIES_IN[queues]))
         for port in self._ports:
             if port.charged:
-                self._tell(port, port.pfc.pause_quanta)
+                self._send_to_far_end(port, port.pfc.pause_quanta)
 
-    def let_go(self) -> None:
-        """There will be no successor: nothing stays stopped, here or at the far ends."""
+    def release(self) -> None:
+        """There will be no successor: resume all queues, here and at the far ends."""
         for port in self._ports:
             self._request(b"".join(port.go))
             if port.charged:
-                self._tell(port, 0)
+                self._send_to_far_end(port, 0)
 
     def _queues(self, port: PortPlan) -> int:
         """The queues of the priorities for which PFC is on at this moment, as a mask."""
@@ -55,6 +55,6 @@ class PauseFailsafe:
             queues |= self._shared[at + priority]
         return queues
 
-    def _tell(self, port: PortPlan, quanta: int) -> None:
+    def _send_to_far_end(self, port: PortPlan, quanta: int) -> None:
         if enabled := PRIORITIES_IN[self._shared[port.slot * SHARED + ENABLED]]:
             self._send(port, PfcFrame.of(port.mac, dict.fromkeys(enabled, quanta)).encode())

@@ -2,7 +2,7 @@
 
 A priority's frames lie in one queue. With ETS several priorities can share one, and while frames of a priority still
 lie in a queue that it had before, it has two. So a pause of a priority stops a set of queues, and the end of a pause
-lets those go that no other pause stops. The sets are in memory that the agent's successor and its stand-in read.
+resumes those that no other pause stops. The sets are in memory that the agent's successor and the pause failsafe read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class AgentPort:
         self._shared, self._masks = shared, shared[:PRIORITIES]
         self._queues = _Union(self._masks)
         self._leaving = 0
-        if not self.left_behind:  # nobody was here before
+        if not self.left_behind:  # the first agent of this port
             for number in range(TIMERS):
                 timers[number] = NEVER
             shared[ENABLED] = plan.pfc.mask
@@ -89,7 +89,7 @@ class AgentPort:
         return self._stop[self._queues[priorities]]
 
     def resuming(self, priorities: int) -> bytes:
-        """The request that lets go what these priorities stopped and no pause stops any longer."""
+        """The request that resumes the queues of these priorities that no other pause stops."""
         queues = self._queues[priorities]
         if self._overlap:
             queues &= ~self._queues[self.pfc.paused_mask]

@@ -26,7 +26,7 @@ LayOut = Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout]
 
 
 class CellAllocation:
-    """What each port wants, and what it gets."""
+    """What each port requests, and what it is granted."""
 
     def __init__(self, wanted: Mapping[int, int]) -> None:
         self.wanted = dict(wanted)
@@ -36,13 +36,13 @@ class CellAllocation:
         self.headroom: dict[int, int] = {}
         """Measured headroom, in cells."""
         self.refused: dict[int, str] = {}
-        """Why a port has fewer lossless priorities than it wants."""
+        """Why a port has fewer lossless priorities than it requests."""
 
     def best(self, lay_out: LayOut) -> BufferLayout | None:
         """The layout that serves most ports, which are then granted what is in it.
 
-        No port loses lossless priorities because another wants more. If measured headrooms do not fit, the ports that
-        measured most go without first.
+        No port loses lossless priorities because another requests more. If measured headrooms do not fit, the ports
+        that measured most go without first.
         """
         refused: dict[int, str] = {}
         granted = {slot: mask & self.wanted[slot] for slot, mask in self.granted.items()}
@@ -70,7 +70,7 @@ class CellAllocation:
         return found
 
     def missing(self, slot: int) -> int:
-        """The priorities that the port wants and does not get."""
+        """The priorities that the port requests and is not granted."""
         return self.wanted[slot] & ~self.granted[slot]
 
 

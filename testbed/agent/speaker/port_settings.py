@@ -71,7 +71,7 @@ class PortSettings:
                 self._orders.send(Order(OrderType.DRAINED, slot))
 
     def apply(self, slot: int, event: Event, version: DcbxVersion) -> None:
-        """Put on the port what an event of DCBX says."""
+        """Apply an event of DCBX to the port."""
         if isinstance(event, PfcChanged):
             self._apply_pfc(slot, event.enabled, event.at_ns)
             self.applied[slot].defended_pfc = event.defended

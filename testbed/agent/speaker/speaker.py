@@ -50,7 +50,7 @@ class SpeakerResources:
     """What a speaker inherits: made before it was forked, and shared with its successor."""
 
     program: PortProgram
-    notes: Handover
+    handover: Handover
     log: int
     dcbx_log: int
     control: int
@@ -83,7 +83,7 @@ class Speaker:
 
     def __init__(self, plan: AgentPlan, resources: SpeakerResources) -> None:
         self._plan, self._program = plan, resources.program
-        self._notes = resources.notes
+        self._handover = resources.handover
         self._log = SpeakerLog(resources.log, resources.dcbx_log, {port.slot: port.name for port in plan.ports})
         self._control = socket.socket(fileno=os.dup(resources.control))
         self._orders = OrderSocket(resources.orders, self._log)
@@ -108,10 +108,10 @@ class Speaker:
         self._wan: WanAgent | None = None
         self._wan_left: SrNotes | None = None
         self._kept: dict[int, tuple[bytes, ...]] = {}
-        """What was heard at each port, as it is in the notes."""
+        """The frames of each port's neighbours, as in the handover."""
 
     def run(self) -> None:
-        """Until the network's own process closes the control socket, or says so."""
+        """Until the network's own process closes the control socket, or requests the end."""
         kernel.real_time(URGENCY)
         self._start(time.monotonic_ns())
         timer, waiting = kernel.Timer(), select.epoll()
@@ -125,7 +125,7 @@ class Speaker:
             for file, _ in waiting.poll():
                 now_ns = time.monotonic_ns()
                 if file in slots:
-                    self._hear(slots[file], now_ns)
+                    self._receive(slots[file], now_ns)
                 elif file in wan:
                     wan[file](now_ns)
                 elif file == news:
@@ -139,8 +139,8 @@ class Speaker:
                     return
 
     def _start(self, now_ns: int) -> None:
-        """Begin, or go on where the predecessor stopped."""
-        notes: SpeakerState = self._notes.read() or SpeakerState({}, None)
+        """Start, or continue from the predecessor's state."""
+        notes: SpeakerState = self._handover.read() or SpeakerState({}, None)
         left, self._wan_left = notes.ports, notes.wan
         up = {link.index: link.can_talk for link in self._watch.all()}
         for slot in self._sockets:
@@ -153,7 +153,7 @@ class Speaker:
             if not up.get(plan.interface) or (kept and not kept.running):
                 continue
             machine.start(now_ns)
-            if kept:  # what it heard last, it hears again; the states between have been and gone
+            if kept:  # the last frames are processed once more; events in between are dropped
                 for frame in kept.frames:
                     machine.receive(frame, now_ns)
                 machine.take_events()
@@ -181,7 +181,7 @@ class Speaker:
         due += [self._headroom.deadline_ns, self._buffer.retry_ns, *self._settings.draining.values()]
         return min(due)
 
-    def _hear(self, slot: int, now_ns: int) -> None:
+    def _receive(self, slot: int, now_ns: int) -> None:
         machine = self._dcbx[slot]
         for frame in self._sockets[slot].receive():
             self._log.dcbx(slot, show.frame_record(frame, machine.settings.version, "received", now_ns))
@@ -202,7 +202,7 @@ class Speaker:
             self._wan.expire(now_ns)
 
     def _answer(self, now_ns: int) -> bool:
-        """Do what the network's own process asks; False to end."""
+        """Answer a query of the network's own process; False: end."""
         question = query_socket.receive(self._control)
         if question.verb == "snapshot":
             found: dict[str, Any] = {"dcbx": self._snapshot(), "wan": self._wan.snapshot() if self._wan else None}
@@ -223,7 +223,7 @@ class Speaker:
         return True
 
     def _configure(self, name: str, settings: DcbxSettings | None, now_ns: int) -> None:
-        """An administrator's wish for a port: other settings; None: DCBX off."""
+        """Change a port's settings as an administrator does; None: DCBX off."""
         slot = self._slot(name)
         machine = self._dcbx[slot]
         if settings is None:
@@ -256,7 +256,7 @@ class Speaker:
             if self._ports[slot].name == name:
                 return slot
         speaking = ", ".join(self._ports[slot].name for slot in self._dcbx) or "none"
-        raise UsageError(f"{name} does not speak DCBX; of this node's ports these do: {speaking}")
+        raise UsageError(f"{name} does not run DCBX; of this node's ports these do: {speaking}")
 
     def _follow_links(self, now_ns: int) -> None:
         changed = self._watch.read()
@@ -273,7 +273,7 @@ class Speaker:
                 self._wan.link(link.index, link.can_talk, now_ns)
 
     def _settle(self, slot: int, now_ns: int) -> None:
-        """Send what is to be sent, put on the port what is new, and note all of it."""
+        """Send pending frames, apply new settings to the port, and log both."""
         machine = self._dcbx[slot]
         for frame in machine.take_frames():
             self._log.dcbx(slot, show.frame_record(frame, machine.settings.version, "sent", now_ns))
@@ -312,7 +312,7 @@ class Speaker:
                     self._wan.congested(slot, priority, what == NoticeType.XOFF, arrived_ns, time.monotonic_ns())
             else:
                 if self._headroom.awaits_peer(slot):  # the peer's announcement may be waiting in the socket
-                    self._hear(slot, time.monotonic_ns())
+                    self._receive(slot, time.monotonic_ns())
                 self._headroom.receive(slot, data[NOTICE.size :], arrived_ns, effective_ns)
 
     def _keep(self) -> None:
@@ -325,7 +325,7 @@ class Speaker:
             )
             for slot, machine in self._dcbx.items()
         }
-        self._notes.write(SpeakerState(kept, self._wan.notes if self._wan else self._wan_left))
+        self._handover.write(SpeakerState(kept, self._wan.notes if self._wan else self._wan_left))
 
 
 def main(plan: AgentPlan, resources: SpeakerResources) -> None:

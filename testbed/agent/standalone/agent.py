@@ -4,8 +4,8 @@ It sleeps until a frame, a change of a link, a signal, a changed file, a caller 
 that loses its carrier, goes down or is removed is waited for, by its name. SIGHUP and a changed file have the settings
 read again; SIGINT and SIGTERM end it: each peer gets a shutdown frame, and each card is left as it was found.
 
-What happens at one interface is in `testbed.agent.alone_port`; what DCBX decides, in `testbed.dcbx.port`; who may ask,
-in `testbed.agent.standalone.control_socket`.
+One interface is `testbed.agent.standalone.port`; DCBX itself is `testbed.dcbx.port`; queries and permissions are
+`testbed.agent.standalone.control_socket`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Agent:
             raise
 
     def _watch(self, source: Source) -> None:
-        """Notice when its file is written, while this process may look at the folder."""
+        """Watch its file for changes, while this process may still read the folder."""
         if source.file:
             try:
                 self._watches.append((FileWatch(source.file), source))
@@ -100,7 +100,7 @@ class Agent:
                 self._end(time.monotonic_ns())
 
     def _end(self, now_ns: int) -> None:
-        """Leave everything as it was. Whatever goes wrong at one interface, the others are left as they were too."""
+        """Restore all interfaces. A failure at one does not keep the others from being restored."""
         wrong: BaseException | None = None
         for port in self.ports.values():
             try:
@@ -187,7 +187,7 @@ class Agent:
                 port.link_changed(link, now_ns)
 
     def _signalled(self, signals: socket.socket) -> bool:
-        """Do what signals ask for; whether to end."""
+        """Handle pending signals; whether to end."""
         numbers = signals.recv(64)
         if any(number != signal.SIGHUP for number in numbers):
             return True
@@ -253,7 +253,7 @@ def _chosen(names: Sequence[str], links: Sequence[Link]) -> list[Link]:
         if link.is_loopback:
             raise UsageError(f"{name} is a loopback interface, and has no peer; {others}")
         if not link.is_ethernet or link.mac is None:
-            raise UsageError(f"{name} is no Ethernet interface, so nobody speaks LLDP on it; {others}")
+            raise UsageError(f"{name} is not an Ethernet interface, so LLDP does not run on it; {others}")
     return [by_name[name] for name in names]
 
 

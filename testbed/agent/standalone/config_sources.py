@@ -54,12 +54,12 @@ def _default(interface: str) -> Path | None:
 
 
 def read(file: Path) -> tuple[str, Config]:
-    """Its text and what it says; ConfigError if that cannot be followed."""
+    """Its text and configuration; ConfigError if it is not valid."""
     try:
         with file.open("rb") as octets:
             content = octets.read(_LARGEST + 1)
         if len(content) > _LARGEST:
-            raise ConfigError(f"{file} is larger than {_LARGEST} octets, and is no file of settings")
+            raise ConfigError(f"{file} is larger than {_LARGEST} octets, the limit for a configuration file")
         text = content.decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"

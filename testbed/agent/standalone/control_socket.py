@@ -44,14 +44,14 @@ _LISTENS = 0x10000  # __SO_ACCEPTCON, in the flags of /proc/net/unix
 
 
 class ControlError(XoffError):
-    """An agent that cannot be reached, or one too many."""
+    """An agent that cannot be reached, or a second one for an interface."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask."""
+    """Which users may send requests."""
 
     user: int
     """Everything, as root may."""
@@ -59,7 +59,7 @@ class Access:
     """May read."""
 
     def refuses(self, caller: socket.socket, request: str) -> str | None:
-        """Why who has connected may not have this; None: it may."""
+        """Why the connected process may not send this request; None: it may."""
         _, user, group = _peer(caller)
         if user in (0, self.user):
             return None
@@ -69,7 +69,9 @@ class Access:
         if request != SHOW:
             return f"only {owners} may have the agent {request} something"
         members = (
-            f"members of group {self.group}" if self.group is not None else "nobody else (--group NAME lets a group)"
+            f"members of group {self.group}"
+            if self.group is not None
+            else "no other user (--group NAME admits a group)"
         )
         return f"{owners} may read what the agent negotiates, and {members}"
 
@@ -102,7 +104,7 @@ class Claim:
         return min((caller.end_ns for caller in self._callers.values()), default=None)
 
     def serve(self, now_ns: int, perform: Callable[[str], Answer]) -> None:
-        """Do what callers ask, as far as it goes without waiting for them."""
+        """Serve requests, without waiting for any caller."""
         for file, _ in self._waiting.poll(0):
             if file == self._socket.fileno():
                 self._accept(now_ns)
@@ -151,7 +153,7 @@ class Claim:
     def _answer(self, caller: _Caller, perform: Callable[[str], Answer]) -> Answer:
         request = read_request(caller.request)
         if request is None:
-            return {"error": f"there is no such request; there are {', '.join(REQUESTS)}"}
+            return {"error": f"unknown request; must be one of {', '.join(REQUESTS)}"}
         why = self._access.refuses(caller.end, request)
         return {"error": why} if why else perform(request)
 
@@ -218,7 +220,7 @@ def read_answer(octets: bytes, interface: str) -> Answer:
 
 
 def printable(text: str) -> str:
-    """Text of somebody else, for a terminal."""
+    """Text from another source, made safe for a terminal."""
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
@@ -253,7 +255,7 @@ def _ask(interface: str, request: str) -> Answer:
 
 
 def _taken(interface: str) -> str:
-    """Why this process cannot be the agent of the interface."""
+    """Why this process cannot serve the interface."""
     pid, user = 0, -1
     with contextlib.suppress(OSError), connect(interface) as caller:
         pid, user, _ = _peer(caller)
@@ -261,7 +263,7 @@ def _taken(interface: str) -> str:
         return f"{_holder(pid, user)} has taken the name of the agent of {interface}, and is none; end it"
     whose = "" if user in (-1, os.geteuid()) else f" of user {user}"
     return (
-        f"an agent serves {interface} already, process {pid or 'unknown'}{whose}; look at it with "
+        f"an agent serves {interface} already, process {pid or 'unknown'}{whose}; see its state with "
         f"`xoff dcbx {interface}`, or stop it first"
     )
 

@@ -1,4 +1,4 @@
-"""What an agent says of events, in a line for people; what only programs care about is in the log alone."""
+"""Events of DCBX as lines for a terminal; details for programs are in the log file alone."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def sentence(record: Mapping[str, Any]) -> str | None:
         case "applications_changed":
             return f"applications {value_text.applications(record['entries'])}: {record['why']}"
         case "neighbour_found":
-            return f"neighbour {record['chassis_id']} port {record['port_id']} is there"
+            return f"neighbour {record['chassis_id']} port {record['port_id']} appeared"
         case "neighbour_lost":
-            return f"neighbour {record['chassis_id']} port {record['port_id']} is gone: {record['why']}"
+            return f"neighbour {record['chassis_id']} port {record['port_id']} lost: {record['why']}"
         case "crowd_changed":
             if record["crowded"]:
                 return f"DCBX is off: {record['neighbours']} neighbours are on the link"
-            return "DCBX is on again: there are no longer several neighbours"
+            return "DCBX is on again: one neighbour is left on the link"
         case "version_mismatch":
             speaks = record["peer_speaks"]
-            return f"the peer speaks the {speaks} format; nothing of its DCBX counts" if speaks else None
+            return f"the peer speaks the {speaks} format; its DCBX TLVs are ignored" if speaks else None
     return None
 
 

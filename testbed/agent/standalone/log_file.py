@@ -1,7 +1,7 @@
 """The file that `xoff agent --log` appends to: a JSON object a line, with the time of day beside the agent's own clock.
 
-A log is never a reason to end, or to wait: what cannot be written is counted, and how much it was stands in the first
-line that can be written again.
+Logging never ends or blocks the agent: lines that cannot be written are counted, and the next line that can be written
+is preceded by their number.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ _EVERYBODY_READS = 0o644
 
 
 class LogFile:
-    """OSError if it cannot be opened at all. `report` is told when lines begin to be lost, and when that is over."""
+    """OSError if it cannot be opened at all. `report` is called when lines begin to be lost, and when writing succeeds
+    again.
+    """
 
     def __init__(self, path: Path, report: Callable[[str], None]) -> None:
         self._path, self._report = path, report
-        # A pipe that nobody empties must not stop the agent.
+        # A pipe without a reader must not block the agent.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
         self._file = os.open(path, flags, _EVERYBODY_READS)
         self._is_torn = False
@@ -47,7 +49,7 @@ class LogFile:
             return
         self._is_torn = False
         if self._lost_now:
-            self._report(f"the log {self._path} can be written again; {self._lost_now} lines are missing")
+            self._report(f"the log {self._path} is written again; {self._lost_now} lines were lost")
             self._lost_now = 0
 
     def close(self) -> None:
@@ -57,4 +59,4 @@ class LogFile:
         self.lost += 1
         self._lost_now += 1
         if self._lost_now == 1:
-            self._report(f"the log {self._path} cannot be written: {why}; what is missing is counted")
+            self._report(f"the log {self._path} cannot be written: {why}; lost lines are counted")

@@ -1,4 +1,4 @@
-"""What DCBX negotiates, given to a network card; and what of it is only shown, because the card cannot do it.
+"""Applies what DCBX negotiates to a NIC, and reports what the NIC does not support.
 
 The NIC is left as it was found. Its settings are saved outside of the process (`SettingsStore`), so that the agent
 after one that was killed can restore them.
@@ -16,11 +16,11 @@ from testbed.frames.dcbx.values import Selector
 from testbed.linux.dcb import Ask, DcbError, DcbNic, NoDcb, SavedSettings, in_classes
 from testbed.linux.netlink import NetlinkError
 
-_STILL = "what is negotiated is shown, and nobody carries it out"
+_STILL = "negotiated settings are shown but not applied"
 
 
 class SettingsStore(Protocol):
-    """Keeps what a card was set to; `index` is the interface's. XoffError for what cannot be done."""
+    """Saves the original settings of a NIC; `index` is the interface's. XoffError on failure."""
 
     def read(self, index: int) -> SavedSettings | None: ...
     def write(self, index: int, found: SavedSettings) -> None: ...
@@ -28,7 +28,7 @@ class SettingsStore(Protocol):
 
 
 class Nic:
-    """The card of one interface, or none. `report` is called once for each thing that cannot be done."""
+    """The NIC of one interface, with or without DCB. `report` is called once for each setting that is not applied."""
 
     def __init__(
         self,
@@ -40,70 +40,72 @@ class Nic:
     ) -> None:
         self._report = report
         self._keeper, self._index = keeper, index
-        self._told: set[str] = set()
-        self._card: DcbNic | None = None
+        self._reported: set[str] = set()
+        self._nic: DcbNic | None = None
         self._was_run = (False, False, False)
         self.refusals = 0
-        self.summary = "carries out what is negotiated"
-        found = self._left()
+        self.summary = "applies what is negotiated"
+        found = self._saved()
         try:
-            self._card = DcbNic(interface, ask, found, self._keep)
+            self._nic = DcbNic(interface, ask, found, self._keep)
         except NoDcb as error:
             self.summary = f"{error}: {_STILL}"
             self._forget()
         except NetlinkError as error:
-            hint = ": programming a card needs CAP_NET_ADMIN" if error.code == errno.EPERM else ""
+            hint = ": programming a NIC needs CAP_NET_ADMIN" if error.code == errno.EPERM else ""
             self.summary = f"{error}{hint}; {_STILL}"
         except DcbError as error:
             self.summary = f"{error}; {_STILL}"
-        if self._card is None:
+        if self._nic is None:
             self._say(self.summary)
         elif found is not None:
-            self._say("an agent that was killed had changed the card: it is as that agent had found it")
+            self._say("an agent that was killed had changed the NIC; its original settings are restored")
 
     def apply(self, state: PortState) -> None:
-        """Make the card do what is operational. A feature that is not run is as it was before us."""
-        card = self._card
-        if card is None:
+        """Apply the operational settings. A feature that DCBX does not run keeps its original setting."""
+        nic = self._nic
+        if nic is None:
             return
         ets, pfc, applications = state.ets.oper, state.pfc.oper, state.applications.oper
         is_run = (ets is not None, pfc is not None, applications is not None)
         if is_run[0] or self._was_run[0]:
             table = ets and in_classes(ets)
             if ets and table is None:
-                self._say("ETS is not given to the card: it has no class left for strict priorities or AVB")
+                self._say("ETS is not applied to the NIC: it has no class left for strict priorities or AVB")
             else:
-                self._try(lambda: card.set_ets(table))
+                self._try(lambda: nic.set_ets(table))
         if is_run[1] or self._was_run[1]:
-            self._try(lambda: card.set_pfc(pfc))
+            self._try(lambda: nic.set_pfc(pfc))
         if is_run[2] or self._was_run[2]:
             entries = applications or ()
             if any(entry.selector is Selector.OTHER_PORT for entry in entries):
-                self._say("applications of neither TCP nor UDP are not given to the card, which has no word for them")
-            self._try(lambda: card.set_applications(entries))
+                self._say(
+                    "application entries for protocols beside TCP and UDP are not applied: NICs have no such setting"
+                )
+            self._try(lambda: nic.set_applications(entries))
         self._was_run = is_run
         defended = (state.pfc.defended or 0) | (state.cn.defended or 0)
         if defended:
-            self._say("defenses are announced and not carried out: a card has no setting for them")
+            self._say("defenses are announced but not applied: NICs have no setting for them")
 
     def restore(self) -> bool:
-        """Leave the card as it was; whether that was done."""
-        if self._card is None:
+        """Restore the original settings; whether that succeeded."""
+        if self._nic is None:
             return False
-        restored = self._try(self._card.restore)
-        self._card = None
+        restored = self._try(self._nic.restore)
+        self._nic = None
         if restored:
             self._forget()
         return restored
 
-    def _left(self) -> SavedSettings | None:
-        """What an agent that was killed had found."""
+    def _saved(self) -> SavedSettings | None:
+        """The original settings, saved by an agent that was killed."""
         if self._keeper is None:
             return None
         try:
             return self._keeper.read(self._index)
         except XoffError as error:
-            self._say(f"what an agent that was killed had found on the card is not known: {error}")
+            self._say(f"the original settings of the NIC, saved by an agent that was killed, cannot be read: {error}")
             return None
 
     def _keep(self, found: SavedSettings) -> None:
@@ -112,7 +114,9 @@ class Nic:
         try:
             self._keeper.write(self._index, found)
         except XoffError as error:
-            self._say(f"what the card is set to cannot be kept, and a kill leaves it as it is then: {error}")
+            self._say(
+                f"the original settings of the NIC cannot be saved, so they are not restored after a kill: {error}"
+            )
 
     def _forget(self) -> None:
         if self._keeper is not None:
@@ -128,6 +132,6 @@ class Nic:
         return True
 
     def _say(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             self._report(text)

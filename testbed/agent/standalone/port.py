@@ -1,6 +1,6 @@
 """One interface of a stand-alone agent: its socket, its DCBX, its card, and what becomes of them when the link changes.
 
-It may be there or not. Whoever has it waits for its `fd` and its `deadline_ns`, and hands it what links do.
+It may exist or not. The owner waits for its `fd` and its `deadline_ns`, and passes changes of links to it.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class StandalonePort:
         return forgotten
 
     def stop(self, now_ns: int) -> None:
-        """Have the peer forget this port, and leave the card as it was."""
+        """Send a shutdown LLDPDU, and restore the NIC."""
         was_running = self._dcbx.is_running
         self._say_goodbye(now_ns)
         restored = self._card is not None and self._card.restore()
@@ -181,7 +181,7 @@ class StandalonePort:
             self._socket = None
 
     def snapshot(self) -> dict[str, Any]:
-        """For who asks: the port, and what the agent adds to it."""
+        """The state for queries: that of DCBX, and what the agent adds."""
         state = show.snapshot(self._dcbx)
         if self._socket:
             self._counters["tagged"] = self._socket.tagged
@@ -190,7 +190,7 @@ class StandalonePort:
         counted = {name: count for name, count in self._counters.items() if count}
         state["counters"] = {**state["counters"], **counted}
         link = "up" if self._link.can_talk else "no carrier" if self._link.is_up else "down"
-        card = "there is no card" if self._card is None else self._card.summary
+        card = "there is no NIC" if self._card is None else self._card.summary
         return {
             "link": link if self._link.exists else "gone",
             "card": card,
@@ -199,7 +199,7 @@ class StandalonePort:
         }
 
     def vanished(self, now_ns: int) -> None:
-        """There is no such interface any more."""
+        """The interface was removed."""
         if not self._link.exists:
             return
         self._now_ns = now_ns

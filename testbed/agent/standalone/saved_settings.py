@@ -1,6 +1,6 @@
-"""What a network card was set to before an agent changed it, in a file, so that it outlives an agent that is killed.
+"""The original settings of a NIC, in a file, so that they can be restored after an agent is killed.
 
-The file is written before the first change and emptied when the card is as it was. It is about one interface of one
+The file is written before the first change and emptied when the card is restored. It is about one interface of one
 network namespace, by its index: another interface of that name has settings of its own. The file stays open: an agent
 that is no longer root can still empty it, and the next agent that is root removes it.
 """
@@ -24,7 +24,7 @@ _NUMBERS = {selector: number for number, selector in SELECTORS.items()}
 
 
 class SavedSettingsError(XoffError):
-    """There is no place for the file, or it is not what was written."""
+    """The file cannot be written, or is damaged."""
 
 
 def folders() -> list[Path]:
@@ -43,7 +43,7 @@ class SavedSettingsFile:
         self._file: int | None = None
 
     def read(self, index: int) -> SavedSettings | None:
-        """What an agent that was killed has left; None: nothing, or it is about another interface."""
+        """The settings saved by an agent that was killed; None: none, or of another interface."""
         for folder in folders():
             with contextlib.suppress(OSError):
                 self._open(folder / self._name, os.O_RDWR)
@@ -65,7 +65,7 @@ class SavedSettingsFile:
             raise SavedSettingsError(f"{self._path} cannot be written: {error.strerror}") from None
 
     def clear(self) -> None:
-        """The card is as it was."""
+        """The NIC is restored."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
         if self._path is not None:
@@ -124,7 +124,7 @@ def decode(octets: bytes, index: int) -> SavedSettings | None:
         mode = None if content["mode"] is None else _number(content["mode"], 256)
         state = NicSettings(_struct(content["ets"], ETS_OCTETS), _struct(content["pfc"], PFC_OCTETS), entries)
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise SavedSettingsError("it is not what an agent writes") from None
+        raise SavedSettingsError("it is damaged") from None
     return SavedSettings(mode, state)
 
 

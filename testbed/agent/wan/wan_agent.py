@@ -97,7 +97,7 @@ class WanAgent:
         for local in self._plan.sids:
             kernel_endx.check(local.sid)
         self._behaviour = EndXPfc(self._plan.sids, beside_kernel=True, limit=ErrorLimit())
-        self._in_domain = {port.name for port in node.ports if port.tells}
+        self._in_domain = {port.name for port in node.ports if port.notifies_speaker}
         """Interfaces that lead to other routers of the SR domain."""
         self._inside = {
             local: (one.id, priority) for one in self._plan.slices for priority, local in one.queues.items()
@@ -144,7 +144,7 @@ class WanAgent:
     def start(self, now_ns: int) -> None:
         """Begin, or go on where the predecessor stopped: what is congested by now is said to the other ends."""
         for port in self._ports.values():
-            if port.tells:
+            if port.notifies_speaker:
                 for priority in range(PRIORITIES):
                     if self._means.program.is_congested(port.slot, priority):
                         self._congested[port.slot] = self._congested.get(port.slot, 0) | 1 << priority
@@ -347,7 +347,7 @@ class WanAgent:
             if local is not None and (congested := self._congested_ports(one, local)):
                 return congested[0]
         ports = list(self._ports.values())
-        return next((port.slot for port in ports if port.tells), ports[0].slot)
+        return next((port.slot for port in ports if port.notifies_speaker), ports[0].slot)
 
     def _of(self, slot: int, local: int) -> list[_Tunnel]:
         """The tunnels for the congestion of a local priority at a port: those of its slice."""

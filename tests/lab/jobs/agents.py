@@ -22,7 +22,7 @@ LOSSLESS = 3
 QUANTUM_NS = 51_200
 """At 10 Mb/s."""
 NOTICED_NS = 10_000_000
-"""The longest that the kernel of the emulated machine takes to end a process, until its parent knows."""
+"""The longest that the kernel of the emulated machine takes to end a process and to notify its parent."""
 
 
 def kill(fabric: Any, node: str) -> int:
@@ -140,8 +140,8 @@ def die_while_congested(run: Run) -> None:
 
 @experiment(timeout="300s", files=("looking.py",))
 def die_at_random(run: Run, kills: int = 24) -> None:
-    """Two senders overload a port, and agents are killed at random moments. What is lost is what comes until the parent
-    has learned of a death: no time where work of the CPU takes none, and else `NOTICED_NS` at most.
+    """Two senders overload a port, and agents are killed at random moments. Frames can be
+    lost until the supervisor knows of a death: at once where work of the CPU takes no time, else within `NOTICED_NS`.
     """
     from testbed.linux import kernel
     from testbed.net.network import network

@@ -167,7 +167,7 @@ def command_line(run: Run) -> None:
         says("an ordinary user", ["agent", "a0"], 3, text, user=65534)
         with agent(folder, THREE) as ours:
             text = (
-                f"xoff: an agent serves a0 already, process {ours.process.pid}; look at it with `xoff dcbx a0`, "
+                f"xoff: an agent serves a0 already, process {ours.process.pid}; see its state with `xoff dcbx a0`, "
                 "or stop it first"
             )
             says("a second one", ["agent", "a0"], 3, text)

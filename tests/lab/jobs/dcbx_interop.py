@@ -442,7 +442,7 @@ def follows_lldpd(run: Run, version: str = "published") -> None:
 
 @experiment(timeout="120s", files=FILES)
 def wrong_version(run: Run) -> None:
-    """A peer of the other format: nothing of its DCBX counts, and that is said; lldpad survives the draft."""
+    """A peer of the other format: its DCBX TLVs are ignored, and that is said; lldpad survives the draft."""
     folder = run.directory
     draft = some_settings(run.rng, DcbxVersion.DRAFT)
     with cable(), capture(run), lldpad(folder, Driver()), agent(folder, draft) as ours:
@@ -454,7 +454,7 @@ def wrong_version(run: Run) -> None:
         run.claim("lldpad knows us", re.findall(r"Ifname: (\w+)", printed), equals=[OURS])
         (folder / "lldptool.txt").write_text(printed)
         said = [line for line in ours.text(ours.output).splitlines() if "speaks" in line]
-        wanted = ["xoff: a0: the peer speaks the published format; nothing of its DCBX counts"]
+        wanted = ["xoff: a0: the peer speaks the published format; its DCBX TLVs are ignored"]
         run.claim("what the agent says of it", said, equals=wanted)
 
 

@@ -113,10 +113,10 @@ def a_response_that_is_not_measured(run: Run) -> None:
     """Stamps are taken as if every port obeyed at once."""
     from testbed.agent.pfc.loop import Loop
 
-    def hand_on(self: Loop, slot: int, frame: bytes, arrived_ns: int) -> None:
+    def forward(self: Loop, slot: int, frame: bytes, arrived_ns: int) -> None:
         self._news.send(NOTICE.pack(NoticeType.MEASUREMENT, 0, slot, arrived_ns, arrived_ns) + frame)
 
-    Loop._hand_on = hand_on  # type: ignore[method-assign]
+    Loop._forward_measurement = forward  # type: ignore[method-assign]
     headroom_response.headroom_response.body(run)
 
 

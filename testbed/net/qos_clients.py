@@ -2,8 +2,9 @@
 
 Only the lab can import this.
 
-The SL is the DSCP of a flow's packets. A UDP flow has datagrams of the path's MTU, a TCP connection a route with it, a
-RoCE connection the largest MTU of InfiniBand below it. The rate is the path's on the lab's scale.
+The SL is the DSCP of a flow's packets. The route to the target has the path's MTU, which a TCP connection uses. A UDP
+flow has datagrams of it, a RoCE connection the largest MTU of InfiniBand below it, which counts payload. The rate is
+the path's on the lab's scale. Flows between the same hosts, one after the other, have each its own.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ def flow(vector: AddressVector, source: Any, target: Any, transport: Transport |
     if vector.rate < line.bps:
         others["rate"] = port.scale.lab(Rate.from_bps(vector.rate))
     chosen = transport_named(transport)
+    longest = min(port.queues.mtu if port.queues else vector.mtu, vector.mtu)
     if chosen.name == "udp":
-        others["frame"] = Size.from_bytes(min(1500, vector.mtu) + _ETHERNET_HEADER)
-    elif chosen.name == "tcp":
-        _set_route_mtu(source, target, vector.mtu)
+        others["frame"] = Size.from_bytes(longest + _ETHERNET_HEADER)
     elif isinstance(chosen, Roce):
+        longest = min(1500, vector.mtu + _ROCE_HEADERS)
         fits = [size for size in MTU_CODES.values() if size <= vector.mtu and size + _ROCE_HEADERS <= 1500]
         chosen = replace(chosen, settings=Settings(mtu=max(fits)), cnp_dscp=dscp_of(vector.sl))
+    _set_route_mtu(source, target, longest)
     return Flow(source, target, 0, transport=chosen, dscp=dscp_of(vector.sl), **others)
 
 

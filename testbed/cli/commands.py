@@ -52,6 +52,8 @@ COMMANDS = {
     "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
     "report": Command("one HTML file from result folders", "report", "make", "options"),
     "qos": Command("ask the controller for path records, or put a QoS policy", "qos", "qos", "options"),
+    "export": Command("a result as a Perfetto trace or a table", "export", "export", "options"),
+    "plot": Command("a figure of a result, for papers", "plot", "plot", "options"),
     "ladder": Command("a diagram of DCBX on a link, from a run's log", "ladder", "draw", "options"),
     "agent": Command("DCBX on an interface of this machine", "dcbx", "agent", "agent_options"),
     "dcbx": Command("what such agents negotiate", "dcbx", "dcbx", "dcbx_options", True),

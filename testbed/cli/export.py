@@ -1,0 +1,54 @@
+"""`xoff export`: a result in formats of other programs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from testbed.errors import UsageError
+from testbed.lab.result import Exit
+from testbed.report import event_table, perfetto
+from testbed.report.folder import Folder, read
+
+_FILES = {"perfetto": "trace.perfetto-trace", "csv": "events.csv", "parquet": "events.parquet"}
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("result", type=Path, metavar="RESULT", help="a result folder")
+    formats = parser.add_mutually_exclusive_group(required=True)
+    formats.add_argument(
+        "--perfetto", action="store_const", const="perfetto", dest="format", help="for ui.perfetto.dev"
+    )
+    formats.add_argument("--csv", action="store_const", const="csv", dest="format", help="the event log as a table")
+    formats.add_argument(
+        "--parquet", action="store_const", const="parquet", dest="format", help="the same for data frames"
+    )
+    names = ", ".join(_FILES.values())
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=f"default: in RESULT, by format {names}")
+
+
+def export(options: argparse.Namespace) -> int:
+    """The events of a result as a Perfetto trace, or as a table."""
+    folder = read(options.result)
+    path = options.output or options.result / _FILES[options.format]
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        _write(folder, options.format, draft)
+        draft.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; -o names another place") from None
+    finally:
+        draft.unlink(missing_ok=True)
+    print(path)
+    return Exit.OK
+
+
+def _write(folder: Folder, kind: str, path: Path) -> None:
+    if kind == "perfetto":
+        with path.open("wb") as trace:
+            perfetto.write(folder, trace)
+    elif kind == "csv":
+        with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as table:
+            event_table.write_csv(folder, table)
+    else:
+        event_table.write_parquet(folder, path)

@@ -1,0 +1,67 @@
+"""The event log as a table: one row for each event, with a column for each field of any event. CSV and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from testbed.report.folder import Folder, ReportError
+
+_FIXED = ("t_ns", "network", "event", "node", "port", "priorities")
+
+
+def fields(folder: Folder) -> list[str]:
+    """The names of the columns."""
+    found: dict[str, None] = {}
+    for event in folder.events():
+        found.update(dict.fromkeys(event.fields))
+    return [*_FIXED, *sorted(name for name in found if name not in _FIXED)]
+
+
+def rows(folder: Folder) -> Iterator[dict[str, Any]]:
+    """Each event with the network that ran then and the node of its port; lists and objects as JSON."""
+    for event in folder.events():
+        network = next((one for one in folder.networks if one.start_ns <= event.t_ns <= one.end_ns), None)
+        yield {name: _plain(value) for name, value in event.fields.items() if name not in _FIXED} | {
+            "t_ns": event.t_ns,
+            "network": network.title if network else "",
+            "event": event.name,
+            "node": network.node_of(event.port) if network else event.port.rpartition("-")[0],
+            "port": event.port,
+            "priorities": " ".join(map(str, event.priorities)),
+        }
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value
+
+
+def write_csv(folder: Folder, out: TextIO) -> None:
+    writer = csv.DictWriter(out, fields(folder), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows(folder))
+
+
+def write_parquet(folder: Folder, path: Path) -> None:
+    """Columns of 64-bit integers where every value is one, and of text elsewhere."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise ReportError("Parquet takes the Python package pyarrow: pip install pyarrow, or export --csv") from None
+    names = fields(folder)
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for row in rows(folder):
+        for name in names:
+            columns[name].append(row.get(name))
+    arrays = {name: _array(pyarrow, values) for name, values in columns.items()}
+    parquet.write_table(pyarrow.table(arrays), path)
+
+
+def _array(pyarrow: Any, values: list[Any]) -> Any:
+    if all(value is None or (type(value) is int and abs(value) < 2**63) for value in values):
+        return pyarrow.array(values, pyarrow.int64())
+    return pyarrow.array([None if value is None else str(value) for value in values], pyarrow.string())

@@ -1,0 +1,199 @@
+"""What exports promise: the trace by Perfetto's own schema, tables with every event, figures that repeat."""
+
+from __future__ import annotations
+
+import csv
+import io
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.cli import main
+from testbed.report import perfetto
+from testbed.report.folder import read
+from tests.report_folders import HOSTILE, MS, hostile, lines, pause, small
+
+
+def fields(message: bytes) -> list[tuple[int, Any]]:
+    """The fields of a message in protocol buffers: a reader of its own."""
+    at, found = 0, []
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            octet = message[at]
+            at += 1
+            value |= (octet & 127) << shift
+            shift += 7
+            if octet < 128:
+                return value
+
+    while at < len(message):
+        key = varint()
+        value: Any
+        if key & 7 == 0:
+            value = varint()
+        elif key & 7 == 1:
+            (value,) = struct.unpack_from("<Q", message, at)
+            at += 8
+        else:
+            assert key & 7 == 2
+            length = varint()
+            value = message[at : at + length]
+            assert len(value) == length
+            at += length
+        found.append((key >> 3, value))
+    return found
+
+
+def trace(folder: Path) -> tuple[dict[int, dict[int, Any]], list[tuple[int, dict[int, Any]]]]:
+    """Descriptors by identity, and (time, fields) of events."""
+    out = io.BytesIO()
+    perfetto.write(read(folder), out)
+    tracks: dict[int, dict[int, Any]] = {}
+    events = []
+    for number, packet in fields(out.getvalue()):
+        assert number == 1
+        content = dict(fields(packet))
+        if 60 in content:
+            described = dict(fields(content[60]))
+            tracks[described[1]] = described
+        else:
+            events.append((content[8], dict(fields(content[11]))))
+    return tracks, events
+
+
+def test_a_pause_is_a_slice_on_a_track_of_its_port_and_node(tmp_path: Path) -> None:
+    tracks, events = trace(small(tmp_path / "one"))
+    (paused,) = [
+        one for one in tracks.values()
+        if one[2] == b"priority 3 paused by PFC" and tracks[one[5]][2] == b"h2-eth0"
+    ]  # fmt: skip
+    assert tracks[tracks[paused[5]][5]][2] == b"h2"
+    mine = [(t, event[9]) for t, event in events if event[11] == paused[1]]
+    assert mine == [(110 * MS + 20, 1), (140 * MS + 20, 2)]
+
+
+def test_crossings_are_counters_with_their_unit(tmp_path: Path) -> None:
+    tracks, events = trace(small(tmp_path / "one"))
+    counters = [one for one in tracks.values() if 8 in one]
+    assert {bytes(dict(fields(one[8]))[6]) for one in counters} == {b"cells", b"frames"}
+    values = [event[30] for _, event in events if event[9] == 4]
+    assert values.count(301) == 3 and values.count(204) == 3
+
+
+def test_an_arrow_leads_from_each_xoff_to_the_queue_that_it_stopped(tmp_path: Path) -> None:
+    tracks, events = trace(small(tmp_path / "one"))
+    begun = {event[47]: (t, event[11]) for t, event in events if 47 in event}
+    ended = {event[48]: (t, event[11]) for t, event in events if 48 in event}
+    assert begun.keys() == ended.keys() and len(begun) == 3
+    ways = {
+        (
+            tracks[tracks[begun[arrow][1]][5]][2],
+            tracks[tracks[ended[arrow][1]][5]][2],
+            ended[arrow][0] - begun[arrow][0],
+        )
+        for arrow in begun
+    }
+    assert ways == {(b"s1-eth1", b"h1-eth0", 60), (b"s1-eth2", b"h2-eth0", 60)}
+
+
+def test_a_queue_that_no_neighbour_stopped_has_no_arrow(tmp_path: Path) -> None:
+    folder = small(tmp_path / "one")
+    lines(folder / "events.jsonl", [one for one in pause(100 * MS, 130 * MS) if one["event"] != "xoff_sent"])
+    _, events = trace(folder)
+    assert not any(48 in event or 47 in event for _, event in events)
+
+
+def test_perfettos_own_schema_reads_the_trace(tmp_path: Path) -> None:
+    schema = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="perfetto is missing")
+    out = io.BytesIO()
+    perfetto.write(read(hostile(tmp_path / "one")), out)
+    found = schema.Trace.FromString(out.getvalue())
+    assert found.SerializeToString(deterministic=True)
+    kinds = {packet.track_event.type for packet in found.packet if packet.HasField("track_event")}
+    event = schema.TrackEvent
+    assert kinds == {event.TYPE_SLICE_BEGIN, event.TYPE_SLICE_END, event.TYPE_INSTANT, event.TYPE_COUNTER}
+    assert all(not packet.track_event.ListFields() or packet.track_event.track_uuid for packet in found.packet)
+    known = {packet.track_descriptor.uuid for packet in found.packet if packet.HasField("track_descriptor")}
+    used = {packet.track_event.track_uuid for packet in found.packet if packet.HasField("track_event")}
+    assert used <= known
+
+
+def test_the_table_has_a_row_for_each_event_and_a_column_for_each_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = small(tmp_path / "one")
+    assert main(["export", str(folder), "--csv"]) == 0
+    with (folder / "events.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len((folder / "events.jsonl").read_text().splitlines())
+    (first,) = [row for row in rows if row["event"] == "xoff_sent" and row["t_ns"] == str(110 * MS)]
+    assert (first["network"], first["node"], first["port"], first["priorities"]) == ("with PFC", "s1", "s1-eth2", "3")
+    assert first["quanta"] == "65535" and first["shared_cells"] == ""
+    assert capsys.readouterr().out.strip() == str(folder / "events.csv")
+
+
+def test_text_of_any_kind_comes_back_from_the_table(tmp_path: Path) -> None:
+    folder = hostile(tmp_path / "one")
+    assert main(["export", str(folder), "--csv", "-o", str(tmp_path / "x.csv")]) == 0
+    with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as file:
+        assert {row["port"] for row in csv.DictReader(file)} >= {f"{HOSTILE}s1-eth1", "s1-eth2"}
+
+
+def test_parquet_has_numbers_as_numbers(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is missing")
+    folder = small(tmp_path / "one")
+    assert main(["export", str(folder), "--parquet"]) == 0
+    found = parquet.read_table(folder / "events.parquet").to_pylist()
+    assert [row["shared_cells"] for row in found if row["event"] == "threshold"] == [301, 301, 204, 204, 301, 204]
+
+
+@pytest.mark.parametrize(("package", "arguments"), [("pyarrow", ["export", "--parquet"]), ("matplotlib", ["plot"])])
+def test_a_package_that_is_missing_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    package: str,
+    arguments: list[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    folder, (command, *rest) = small(tmp_path / "one"), arguments
+    more = ["pauses", "-o", str(tmp_path / "x.pdf")] if command == "plot" else []
+    assert main([command, str(folder), *rest, *more]) == 2
+    assert f"pip install {package}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("figure", ["pauses", "buffer", "drops", "claims"])
+@pytest.mark.parametrize("ending", ["pdf", "svg"])
+def test_a_figure_of_the_same_result_is_the_same_file(tmp_path: Path, figure: str, ending: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is missing")
+    folder = small(tmp_path / "one")
+    files = [tmp_path / f"{number}.{ending}" for number in (1, 2)]
+    for file in files:
+        assert main(["plot", str(folder), figure, "-o", str(file)]) == 0
+    assert files[0].read_bytes() == files[1].read_bytes() and files[0].stat().st_size > 2000
+
+
+def test_a_figure_that_does_not_exist_or_has_nothing_to_show_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = small(tmp_path / "one")
+    assert main(["plot", str(folder), "pause", "-o", str(tmp_path / "x.pdf")]) == 2
+    assert "did you mean pauses?" in capsys.readouterr().err
+    assert main(["plot", str(folder), "pauses", "-o", str(tmp_path / "x.doc")]) == 2
+    assert "one of .pdf, .png, .svg" in capsys.readouterr().err
+    pytest.importorskip("matplotlib", reason="matplotlib is missing")
+    (folder / "events.jsonl").write_text("")
+    assert main(["plot", str(folder), "drops", "-o", str(tmp_path / "x.pdf")]) == 2
+    assert "no buffer dropped a frame" in capsys.readouterr().err
+
+
+def test_names_with_markup_and_formulas_are_text_in_a_figure(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is missing")
+    folder = hostile(tmp_path / "one")
+    assert main(["plot", str(folder), "pauses", "-o", str(tmp_path / "x.svg")]) == 0

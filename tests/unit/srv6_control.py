@@ -100,9 +100,10 @@ class World:
     def _check_plan(self) -> None:
         """After a step, which plans what has changed only, a plan of everything has nothing to add."""
         manager, deployment = self.manager, self.manager.deployment
-        if manager.is_settled and not manager._intents_changed and not manager._changed:
+        if manager.is_settled and not manager.intents.all_changed and not manager.intents.changed:
             kept = deployment.kept
-            left = deployment.plan(manager._desired.items, manager._may_install, manager._removals())
+            planner = manager.planner
+            left = deployment.plan(planner.desired.items, planner.may_install, planner.removals())
             deployment.kept = kept
             assert left == []
 

@@ -214,7 +214,7 @@ def test_a_router_that_stays_away_is_taken_for_lost_and_found_again() -> None:
     world.disconnect("R3")
     assert world.manager.deadline_ns == world.now_ns + 5 * S
     world.run(5 * S)
-    assert world.events("router_lost") == ["R3 has had no session for a time; it is taken for lost"]
+    assert world.events("router_lost") == ["R3 has had no session for the grace time; it counts as lost"]
     assert world.routers["R1"].segments(key) == []
     world.connect("R3")
     assert len(world.routers["R1"].segments(key) or ()) == 5
@@ -623,11 +623,11 @@ def test_pauses_are_events_and_those_that_last_are_known(figure_3: World) -> Non
     paused = Pause(IPv6Address("fd00:a:1:f02::"), "to2", 3, None, stopped=True)
     figure_3.routers["R1"].router.say(paused, 0)
     figure_3.run()
-    assert list(figure_3.manager.pauses.values()) == [paused]
+    assert list(figure_3.manager.routers.pauses.values()) == [paused]
     figure_3.routers["R1"].router.say(replace(paused, stopped=False), 0)
     figure_3.run()
-    assert figure_3.manager.pauses == {}
-    assert figure_3.events("pause", "resume") == ["R1 stops priority 3 at to2", "R1 goes on with priority 3 at to2"]
+    assert figure_3.manager.routers.pauses == {}
+    assert figure_3.events("pause", "resume") == ["R1 stops priority 3 at to2", "R1 resumes priority 3 at to2"]
 
 
 def test_tunnels_that_a_router_made_by_itself_are_known_and_of_others_not_believed(figure_3: World) -> None:
@@ -635,11 +635,11 @@ def test_tunnels_that_a_router_made_by_itself_are_known_and_of_others_not_believ
     figure_3.routers["R3"].router.say(OwnTunnel(tunnel, True, "learned"), 0)
     figure_3.routers["R1"].router.say(OwnTunnel(tunnel, False, "a lie"), 0)
     figure_3.run()
-    assert list(figure_3.manager.own_tunnels) == [tunnel.identity]
+    assert list(figure_3.manager.routers.own_tunnels) == [tunnel.identity]
     assert figure_3.manager.counters["tunnels_of_others"] == 1
     figure_3.routers["R3"].router.say(OwnTunnel(tunnel, False, "too old"), 0)
     figure_3.run()
-    assert figure_3.manager.own_tunnels == {}
+    assert figure_3.manager.routers.own_tunnels == {}
 
 
 def test_what_one_router_tells_of_its_own_accord_is_bounded_and_goes_with_its_session(figure_3: World) -> None:
@@ -648,11 +648,11 @@ def test_what_one_router_tells_of_its_own_accord_is_bounded_and_goes_with_its_se
         figure_3.manager.hear("R1", Pause(sid_of_r1, "to2", 3, number, stopped=True), 0)
         tunnel = ReverseTunnel("R1", "R3", (sid_of_r1, IPv6Address(number)))
         figure_3.manager.hear("R1", OwnTunnel(tunnel, True, "learned"), 0)
-    assert len(figure_3.manager.pauses) == len(figure_3.manager.own_tunnels) == 1024
+    assert len(figure_3.manager.routers.pauses) == len(figure_3.manager.routers.own_tunnels) == 1024
     assert figure_3.manager.counters["pauses_beyond_limit"] == 1100 - 1024
     assert figure_3.manager.counters["own_tunnels_beyond_limit"] == 1100 - 1024
     figure_3.disconnect("R1")
-    assert figure_3.manager.pauses == figure_3.manager.own_tunnels == {}
+    assert figure_3.manager.routers.pauses == figure_3.manager.routers.own_tunnels == {}
 
 
 def test_counters_are_kept_with_the_report(figure_3: World) -> None:
@@ -672,7 +672,7 @@ def test_switches_come_and_go() -> None:
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
-    with pytest.raises(Srv6Error, match="grace_ns is -1; it is a whole number of nanoseconds, 0 or more"):
+    with pytest.raises(Srv6Error, match="grace_ns is -1; it must be a whole number of nanoseconds, 0 or more"):
         ManagerSettings(grace_ns=-1)
 
 
@@ -712,7 +712,7 @@ def test_a_router_that_reports_for_another_ends_its_session_and_changes_nothing(
     figure_3.run()
     assert figure_3.south.counters["end malformed"] == 1
     assert figure_3.events("router_away") == [
-        "the session with R2 is over: R2 sent what cannot be: node is 'R1'; this is the session of R2"
+        "the session with R2 ended: R2 sent an invalid message: node is 'R1'; this is the session of R2"
     ]
     assert figure_3.manager.reports["R1"].sids
 
@@ -832,8 +832,8 @@ def test_one_policy_more_is_computed_and_planned_alone() -> None:
     world.vpn("blue", ("R1", "R5"), colour=200)
     counters = world.manager.counters
     before, planned = counters["computations"], list[str]()
-    may_install = world.manager._may_install
-    world.manager._may_install = lambda item: planned.append(str(item)) or may_install(item)  # type: ignore[assignment, func-returns-value]
+    may_install = world.manager.planner.may_install
+    world.manager.planner.may_install = lambda item: planned.append(str(item)) or may_install(item)  # type: ignore[assignment, func-returns-value]
     world._check_plan = lambda: None  # type: ignore[method-assign]  # it looks at everything
     world.policy("R1", "R5", vpn="blue", colour=200)
     assert (counters["computations"], counters["computations_of_one"]) == (before, 2)

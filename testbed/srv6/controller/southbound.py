@@ -209,7 +209,7 @@ class Southbound:
             if isinstance(message, Report) and message.node != session.peer:
                 raise InvalidError("node", message.node, f"this is the session of {session.peer}")
         except InvalidError as error:
-            text = f"{session.peer} sent what cannot be: {error}"
+            text = f"{session.peer} sent an invalid message: {error}"
             self._handle(connection, session, session.close(text, now_ns, End.MALFORMED), now_ns)
             return
         self.manager.hear(session.peer, message, now_ns)

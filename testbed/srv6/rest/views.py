@@ -418,7 +418,7 @@ def _active(active: Active) -> ActivePath:
 
 def _router(manager: Manager, name: str) -> RouterView:
     known, network = manager.reports[name], manager.network.topology
-    pauses = [pause for (node, *_), pause in manager.pauses.items() if node == name]
+    pauses = [pause for (node, *_), pause in manager.routers.pauses.items() if node == name]
     return RouterView(
         name,
         known.router_id,
@@ -429,7 +429,7 @@ def _router(manager: Manager, name: str) -> RouterView:
             PauseView(pause.sid, pause.interface, pause.priority, pause.slice_id, pause.stopped)
             for pause in sorted(pauses, key=_pause_order)
         ),
-        tuple(own.tunnel for own in manager.own_tunnels.values() if own.tunnel.router == name),
+        tuple(own.tunnel for own in manager.routers.own_tunnels.values() if own.tunnel.router == name),
     )
 
 

@@ -133,7 +133,7 @@ class Router:
         try:
             command = from_controller(event.message, self._code_points)
         except InvalidError as error:
-            text = f"the controller sent what cannot be: {error}"
+            text = f"the controller sent an invalid message: {error}"
             self._note(self.session.close(text, now_ns, End.MALFORMED))
             return None
         if isinstance(command, Directory):

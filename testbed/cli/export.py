@@ -11,18 +11,14 @@ from testbed.report import event_table, perfetto
 from testbed.report.folder import Folder, read
 
 _FILES = {"perfetto": "trace.perfetto-trace", "csv": "events.csv", "parquet": "events.parquet"}
+_WORDS = {"perfetto": "for ui.perfetto.dev", "csv": "the event log as a table", "parquet": "the same for data frames"}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("result", type=Path, metavar="RESULT", help="a result folder")
     formats = parser.add_mutually_exclusive_group(required=True)
-    formats.add_argument(
-        "--perfetto", action="store_const", const="perfetto", dest="format", help="for ui.perfetto.dev"
-    )
-    formats.add_argument("--csv", action="store_const", const="csv", dest="format", help="the event log as a table")
-    formats.add_argument(
-        "--parquet", action="store_const", const="parquet", dest="format", help="the same for data frames"
-    )
+    for name, words in _WORDS.items():
+        formats.add_argument(f"--{name}", action="store_const", const=name, dest="format", help=words)
     names = ", ".join(_FILES.values())
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=f"default: in RESULT, by format {names}")
 

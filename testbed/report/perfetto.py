@@ -1,8 +1,8 @@
-"""A result as a Perfetto trace, which ui.perfetto.dev opens: a track for each node and port, slices of pauses, counters.
+"""A result as a Perfetto trace, which ui.perfetto.dev opens: tracks by node and port, slices of pauses, counters.
 
-The format is Perfetto's own, protocol buffers of TracePacket with TrackEvent and TrackDescriptor; only what is needed of
-their fields is written here. Time is lab time in nanoseconds. An arrow leads from an XOFF that a port sent to the queue
-that it stopped at the other end of the cable.
+The format is Perfetto's own, protocol buffers of TracePacket with TrackEvent and TrackDescriptor; only what is needed
+of their fields is written here. Time is lab time in nanoseconds. An arrow leads from an XOFF that a port sent to the
+queue that it stopped at the other end of the cable.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _descriptor(identity: int, parent: int, name: str, unit: str) -> bytes:
     return _packet() + _message(60, fields)
 
 
-def _event(t_ns: int, track: int, kind: int, name: str = "", value: int | None = None, flow: bytes = b"") -> bytes:
+def _event(t_ns: int, track: int, kind: int, *, name: str = "", value: int | None = None, flow: bytes = b"") -> bytes:
     fields = _number(9, kind) + _number(11, track)
     if name:
         fields += _text(23, name)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 import struct
 from dataclasses import dataclass, replace
+from typing import Any
 
 from testbed.errors import XoffError
 
@@ -126,14 +127,7 @@ class PathRecord:
             self.sgid.to_bytes(_GID_LENGTH),
             self.dlid,
             self.slid,
-            self.raw_traffic << 31 | self.flow_label << 8 | self.hop_limit,
-            self.tclass,
-            self.reversible << 7 | self.paths,
-            self.pkey,
-            self.qos_class << 4 | self.sl,
-            self.mtu_selector << 6 | self.mtu,
-            self.rate_selector << 6 | self.rate,
-            self.packet_life_selector << 6 | self.packet_life,
+            *_words(self),
             self.preference,
         )
 
@@ -141,14 +135,9 @@ class PathRecord:
     def unpack(cls, octets: bytes) -> PathRecord:
         if len(octets) < PATH_RECORD_LENGTH:
             raise RecordError(f"a PathRecord has {PATH_RECORD_LENGTH} octets, not {len(octets)}")
-        service_id, dgid, sgid, dlid, slid, hops, tclass, paths, pkey, qos, mtu, rate, life, preference = (
-            _PATH.unpack_from(octets)
-        )
-        return cls(
-            service_id, int.from_bytes(dgid), int.from_bytes(sgid), dlid, slid,
-            bool(hops >> 31), hops >> 8 & 0xFFFFF, hops & 0xFF, tclass, bool(paths >> 7), paths & 0x7F, pkey,
-            qos >> 4, qos & 0xF, mtu >> 6, mtu & 0x3F, rate >> 6, rate & 0x3F, life >> 6, life & 0x3F, preference,
-        )  # fmt: skip
+        service_id, dgid, sgid, dlid, slid, *words, preference = _PATH.unpack_from(octets)
+        ends = {"dgid": int.from_bytes(dgid), "sgid": int.from_bytes(sgid), "dlid": dlid, "slid": slid}
+        return cls(service_id=service_id, **ends, **_fields(*words), preference=preference)
 
 
 @dataclass(frozen=True)
@@ -187,14 +176,7 @@ class MultiPathRecord:
 
     def pack(self) -> bytes:
         fixed = _MULTI.pack(
-            self.raw_traffic << 31 | self.flow_label << 8 | self.hop_limit,
-            self.tclass,
-            self.reversible << 7 | self.paths,
-            self.pkey,
-            self.qos_class << 4 | self.sl,
-            self.mtu_selector << 6 | self.mtu,
-            self.rate_selector << 6 | self.rate,
-            self.packet_life_selector << 6 | self.packet_life,
+            *_words(self),
             self.service_id >> 56,
             self.independence << 6,
             len(self.sgids),
@@ -207,20 +189,39 @@ class MultiPathRecord:
     def unpack(cls, octets: bytes) -> MultiPathRecord:
         if len(octets) < MULTI_PATH_FIXED_LENGTH:
             raise RecordError(f"a MultiPathRecord has at least {MULTI_PATH_FIXED_LENGTH} octets, not {len(octets)}")
-        hops, tclass, paths, pkey, qos, mtu, rate, life, high, independence, sources, destinations, low = (
-            _MULTI.unpack_from(octets)
-        )
+        *words, high, independence, sources, destinations, low = _MULTI.unpack_from(octets)
         ends = MULTI_PATH_FIXED_LENGTH + (sources + destinations) * _GID_LENGTH
         if len(octets) < ends:
             raise RecordError(f"{sources} source and {destinations} destination GIDs do not fit {len(octets)} octets")
         places = range(MULTI_PATH_FIXED_LENGTH, ends, _GID_LENGTH)
         gids = tuple(int.from_bytes(octets[place : place + _GID_LENGTH]) for place in places)
-        return cls(
-            gids[:sources], gids[sources:], high << 56 | int.from_bytes(low),
-            bool(hops >> 31), hops >> 8 & 0xFFFFF, hops & 0xFF, tclass, bool(paths >> 7), paths & 0x7F, pkey,
-            qos >> 4, qos & 0xF, mtu >> 6, mtu & 0x3F, rate >> 6, rate & 0x3F, life >> 6, life & 0x3F,
-            independence >> 6,
-        )  # fmt: skip
+        service_id = high << 56 | int.from_bytes(low)
+        return cls(gids[:sources], gids[sources:], service_id, **_fields(*words), independence=independence >> 6)
+
+
+def _words(record: PathRecord | MultiPathRecord) -> tuple[int, ...]:
+    """The words that both records have in a row, from the flow label to the packet life."""
+    return (
+        record.raw_traffic << 31 | record.flow_label << 8 | record.hop_limit,
+        record.tclass,
+        record.reversible << 7 | record.paths,
+        record.pkey,
+        record.qos_class << 4 | record.sl,
+        record.mtu_selector << 6 | record.mtu,
+        record.rate_selector << 6 | record.rate,
+        record.packet_life_selector << 6 | record.packet_life,
+    )
+
+
+def _fields(hops: int, tclass: int, paths: int, pkey: int, qos: int, *limits: int) -> dict[str, Any]:
+    """The fields of these words."""
+    mtu, rate, life = limits
+    return {
+        "raw_traffic": bool(hops >> 31), "flow_label": hops >> 8 & 0xFFFFF, "hop_limit": hops & 0xFF, "tclass": tclass,
+        "reversible": bool(paths >> 7), "paths": paths & 0x7F, "pkey": pkey, "qos_class": qos >> 4, "sl": qos & 0xF,
+        "mtu_selector": mtu >> 6, "mtu": mtu & 0x3F, "rate_selector": rate >> 6, "rate": rate & 0x3F,
+        "packet_life_selector": life >> 6, "packet_life": life & 0x3F,
+    }  # fmt: skip
 
 
 class Method(enum.IntEnum):

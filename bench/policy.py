@@ -3,14 +3,18 @@
     python bench/policy.py             all, with OpenSM's rate beside it where opensm and ibsim are installed
     python bench/policy.py --files N   so many mutated files (default 200 000)
 
-Times are this machine's CPU time on one core, so that other work beside it does not count.
+Times are this machine's CPU time on one core, so that other work beside it does not count; but for REST and OpenSM.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
+import json
+import multiprocessing
 import random
 import resource
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
 
 from policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated
 
+from controllers.service import Service
+from controllers.settings import Address, Settings
 from testbed.policy.fabric import GBIT, Fabric, Port, PortKey
 from testbed.policy.grammar import BLOCK, XML
 from testbed.policy.language import read
@@ -29,7 +35,9 @@ from testbed.policy.model import MatchRule, NodeType, Policy, PortGroup, QosLeve
 from testbed.policy.problems import Problems
 from testbed.policy.ranges import Ranges
 from testbed.policy.records import Found, PathRecords, Request
+from testbed.policy.rest.client import RestSa, query
 from testbed.policy.write import write
+from testbed.rest.client import Client
 from tests.lab import opensm_peer
 from tests.lab.opensm_peer import Query
 
@@ -37,6 +45,7 @@ LEAVES, SPINES, PORTS_EACH = 25, 4, 40
 SERVICES = 1 << 20
 """Service-IDs that rules and requests are drawn from."""
 QUERIES = 100_000
+TOKEN = "a-token-for-the-benchmark-only"
 
 
 @dataclass(frozen=True)
@@ -190,6 +199,39 @@ def opensm_rate() -> Row:
     return Row("OpenSM 3.3, 1000 rules, 4 ports, a process for each query (wall time)", 100 / answers.seconds, "/s")
 
 
+def rest_latencies(each_second: int, seconds: int) -> list[float]:
+    """Milliseconds of path record queries over REST, one after the other at this rate, with 1000 rules and 1000 ports.
+
+    The controller is a process of its own. The time is wall time, so other work on the machine is in it.
+    """
+    here = Address.parse("127.0.0.1:0")
+    service = Service(Settings(b"k" * 32, TOKEN, here, here))
+    controller = multiprocessing.get_context("fork").Process(target=service.serve, daemon=True)
+    controller.start()
+    rng, fabric = random.Random(1), leaf_spine()
+    sa = RestSa(Client(f"http://{service.rest_at}", TOKEN))
+    sa.put_fabric(fabric)
+    sa.put_policy(write(large_policy(1000, fabric, rng), XML, Problems()).encode())
+    address = service.rest_at
+    connection = http.client.HTTPConnection(address.host, address.port)
+    connection.connect()
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    bodies = [json.dumps(query(request)) for request in requests(fabric, rng)[: each_second * seconds]]
+    taken, begun = [], time.monotonic()
+    for number, body in enumerate(bodies):
+        time.sleep(max(0.0, begun + number / each_second - time.monotonic()))
+        asked = time.monotonic()
+        connection.request("POST", "/qos/path-record", body, headers)
+        answer = connection.getresponse().read()
+        taken.append((time.monotonic() - asked) * 1000)
+        if b'"found": true' not in answer:
+            sys.exit(f"a query over REST found no path: {answer.decode()}")
+    controller.terminate()
+    controller.join()
+    return sorted(taken)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=200_000, metavar="N", help="mutated policy files (200 000)")
@@ -204,6 +246,9 @@ def rows(files: int) -> Iterator[Row]:
     for rules, least in ((1000, 50_000), (10_000, None)):
         rate, by_rule = query_rate(rules)
         yield Row(f"path records, {rules} rules, 1000 ports, {by_rule:.0%} by a rule", rate, "/s", least=least)
+    taken = rest_latencies(200, 10)
+    yield Row("path records over REST at 200 per second: median", taken[len(taken) // 2], "ms")
+    yield Row("   99th percentile", taken[len(taken) * 99 // 100], "ms", most=5)
     yield opensm_rate()
     for name, taken in load_time(10_000).items():
         yield Row(name, taken, "s", most=2)

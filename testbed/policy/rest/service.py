@@ -32,7 +32,7 @@ from testbed.policy.rest.messages import (
     SweepReport,
 )
 from testbed.policy.setup import Finding
-from testbed.policy.source import decode
+from testbed.policy.source import LARGEST, decode
 from testbed.rest.http import Response
 from testbed.rest.problems import MissingError, Problem, problem
 from testbed.rest.service import Answer, Call, Operation, RawBody
@@ -41,7 +41,6 @@ from testbed.typed_json.meta import Meta, message
 
 _LONGEST_FABRIC = 4 << 20
 _MOST_VALUES = 1 << 18
-_LONGEST_POLICY = 1 << 20
 _MOST_LISTED = 200
 """Findings in one answer."""
 
@@ -102,7 +101,7 @@ class QosService:
             Operation("GET", "/qos/policy", "The policy in force", self._policy, {200: PolicyView, 404: Problem}),
             Operation(
                 "PUT", "/qos/policy", "Check a policy, and put it in force if it has no errors", self._put_policy,
-                {200: PolicyView, 422: Problem}, body=policy, longest_body=_LONGEST_POLICY,
+                {200: PolicyView, 422: Problem}, body=policy, longest_body=LARGEST,
             ),
             Operation("GET", "/qos/fabric", "The fabric as it was reported", self._get_fabric, {200: FabricMessage}),
             Operation(

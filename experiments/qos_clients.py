@@ -1,4 +1,4 @@
-"""Every client that the RFC names gets its path record from the controller, and its traffic has what that says."""
+"""Every client of the RFC gets its path record from the controller, and its traffic has the SL, MTU and rate of it."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -21,7 +21,7 @@ _MOST_MEMBERS = 250
 
 
 class Member:
-    """A host as a partition knows it: its address is that of its interface there."""
+    """A host in a partition: its address is that of its interface there."""
 
     def __init__(self, host: Any, partition: Partition, interface: str, address: str) -> None:
         self.host, self.partition, self.interface, self._address = host, partition, interface, address

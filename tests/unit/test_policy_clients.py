@@ -200,7 +200,7 @@ def test_ipoib_asks_once_for_each_neighbour_until_something_changes(sa: Sa) -> N
     for _ in range(3):
         ipoib.neighbour(sa.gids["h3"])
     assert len(sa.asked) == 1
-    ipoib.forget()
+    ipoib.flush()
     ipoib.neighbour(sa.gids["h3"])
     assert len(sa.asked) == 2
 

@@ -71,6 +71,6 @@ class IpoibInterface:
             known = self._neighbours[gid] = replace(found, rate=min(found.rate, self.group.rate))
         return known
 
-    def forget(self) -> None:
-        """The SA's answers may be others now: the subnet manager has reported a change."""
+    def flush(self) -> None:
+        """Ask again for every neighbour: the subnet manager has reported a change."""
         self._neighbours.clear()

@@ -1,8 +1,8 @@
 """SRP, which asks for its path without the CMA (QoS RFC section 7).
 
 A target's I/O controller reports its services, each with a Service-ID, in the ServiceEntries attribute. The initiator
-puts the Service-ID of the one it wants into the query if the SA's ClassPortInfo reports QoS; an SA without QoS does not
-know the field.
+puts the Service-ID of one of them into the query if the SA's ClassPortInfo reports QoS; to an SA without QoS the field
+is reserved.
 """
 
 from __future__ import annotations

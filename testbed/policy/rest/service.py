@@ -44,7 +44,7 @@ _MOST_VALUES = 1 << 18
 _MOST_LISTED = 200
 """Findings in one answer."""
 
-Tell = Callable[[int, str, str, str], None]
+AddEvent = Callable[[int, str, str, str], None]
 """Adds an event: when, its kind, what it is about, and a text."""
 
 
@@ -84,8 +84,8 @@ class QosService:
     }
     codec = CODEC
 
-    def __init__(self, tell: Tell = lambda *_: None) -> None:
-        self._tell = tell
+    def __init__(self, add_event: AddEvent = lambda *_: None) -> None:
+        self._add_event = add_event
         self._reading: Reading | None = None
         self._text = ""
         self._revision = 0
@@ -140,7 +140,7 @@ class QosService:
         self._renew()
         policy = reading.policy
         counts = f"{len(policy.levels)} levels, {len(policy.rules) + len(policy.ulps)} rules"
-        self._tell(call.now_ns, "qos-policy", f"revision {self._revision}", f"QoS policy with {counts}")
+        self._add_event(call.now_ns, "qos-policy", f"revision {self._revision}", f"QoS policy with {counts}")
         return Answer(self._view(reading))
 
     def _view(self, reading: Reading) -> PolicyView:
@@ -168,13 +168,13 @@ class QosService:
         if changed:
             self._renew()
             text = f"{len(fabric.nodes)} nodes, {len(fabric.links) // 2} cables"
-            self._tell(call.now_ns, "qos-fabric", "fabric", text)
+            self._add_event(call.now_ns, "qos-fabric", "fabric", text)
         return self._status(call)
 
     def _put_report(self, call: Call) -> Answer:
         self._report = report = call.body
         if report.drift:
-            self._tell(call.now_ns, "qos-drift", "ports", "; ".join(report.drift[:5]))
+            self._add_event(call.now_ns, "qos-drift", "ports", "; ".join(report.drift[:5]))
         return self._status(call)
 
     def _renew(self) -> None:

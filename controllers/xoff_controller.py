@@ -2,7 +2,7 @@
 
 Start it with `python3 -m controllers`, under os-ken or Ryu, or with `ryu-manager controllers/xoff_controller.py`;
 docs/controller.md says how. It decides nothing: OpenFlow's messages go to `leaf`, and what comes back to the switches;
-agents and REST are `service`'s, in a thread (os-ken) or green thread (Ryu) of their own.
+agents and REST are the `io_loop`'s, in a thread (os-ken) or green thread (Ryu) of their own.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from functools import wraps
 from typing import Any, ClassVar
 
 from controllers import compat
+from controllers.io_loop import IoLoop
 from controllers.leaf import FLOOD, TO_CONTROLLER, Forget, Leaves, Order, Rule, Send
-from controllers.service import Service
 from controllers.settings import Address, Settings
 
 LOG = logging.getLogger("xoff")
@@ -52,7 +52,7 @@ def _guarded(handler: Handler) -> Handler:
 
 
 class XoffController(compat.App):
-    """Thin over `leaf` and `service`."""
+    """Thin over `leaf` and `io_loop`."""
 
     OFP_VERSIONS: ClassVar = [compat.ofproto.OFP_VERSION]
 
@@ -61,23 +61,23 @@ class XoffController(compat.App):
         host = compat.openflow_host()
         where = Address(path=host) if host.startswith("/") else Address(host or "0.0.0.0")
         where.check_open("switches", os.environ)
-        self.service = Service(Settings.read())
+        self.io_loop = IoLoop(Settings.read())
         self.leaves = Leaves()
         self.library = compat.library()
         self.serving: Any = None
         self._datapaths: dict[int, Any] = {}  # by number: the connection that counts
-        self._lock = threading.Lock()  # `leaves` is read by the service's thread
+        self._lock = threading.Lock()  # `leaves` is read by the I/O loop's thread
         self._changed: set[int] = set()  # switches of which the manager has not heard what is new
         self._told_ns = -_FACTS_NS
-        LOG.info("agents %s, REST %s, %s", self.service.agents_at, self.service.rest_at, self.library)
+        LOG.info("agents %s, REST %s, %s", self.io_loop.agents_at, self.io_loop.rest_at, self.library)
 
     def start(self) -> None:
         super().start()
-        self.serving = compat.hub.spawn(self.service.serve)
+        self.serving = compat.hub.spawn(self.io_loop.serve)
 
     def close(self) -> None:
         """The end: sessions are closed in order, and routers keep what they have."""
-        self.service.stop()
+        self.io_loop.stop()
         if self.serving is not None:
             compat.hub.joinall([self.serving])
 
@@ -148,19 +148,19 @@ class XoffController(compat.App):
             is_due = not self._changed
             self._changed.update(numbers)
         if is_due:
-            self.service.post(self._put)
+            self.io_loop.post(self._put)
 
     def _put(self, now_ns: int) -> None:
-        """In the service's thread."""
+        """In the I/O loop's thread."""
         if now_ns < self._told_ns + _FACTS_NS:
-            self.service.post_at(self._told_ns + _FACTS_NS, self._put)
+            self.io_loop.post_at(self._told_ns + _FACTS_NS, self._put)
             return
         self._told_ns = now_ns
         with self._lock:
             facts = {number: self.leaves.facts(number) for number in sorted(self._changed)}
             self._changed.clear()
         for number, leaf in facts.items():
-            self.service.manager.put_leaf(number, leaf, now_ns)
+            self.io_loop.manager.put_leaf(number, leaf, now_ns)
 
     def _tell(self, datapath: Any, orders: Iterable[Order]) -> None:
         for order in orders:

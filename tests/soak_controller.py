@@ -37,9 +37,9 @@ SITES = [{"router": name, "interfaces": [], "prefixes": [f"10.{name[1:]}.0.0/16"
 OPERATOR_PAUSE_S = 0.05
 ALONE = """
 import signal
-from controllers.service import Service
+from controllers.io_loop import IoLoop
 from controllers.settings import Settings
-service = Service(Settings.read())
+service = IoLoop(Settings.read())
 signal.signal(signal.SIGTERM, lambda *_: service.stop())
 print(f"agents {service.agents_at}, REST {service.rest_at}, OpenFlow -, alone", flush=True)
 service.serve()

@@ -32,9 +32,9 @@ from .conftest import Runner
 ROOT = Path(__file__).parents[2]
 ALONE = """
 import signal, sys
-from controllers.service import Service
+from controllers.io_loop import IoLoop
 from controllers.settings import Settings
-service = Service(Settings.read())
+service = IoLoop(Settings.read())
 for number in (signal.SIGTERM, signal.SIGINT):
     signal.signal(number, lambda *_: service.stop())
 print(f"agents {service.agents_at}, REST {service.rest_at}, alone", flush=True)

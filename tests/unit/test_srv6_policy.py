@@ -787,10 +787,10 @@ def test_50_routers_with_200_policies_are_computed_again_well_within_half_a_seco
     before = compute(topology, wanted)
     used = [hop.out_of for outcome in before if outcome.active for hop in outcome.active.path.hops]
     topology.set_link(max(used, key=used.count), up=False)
-    start = time.monotonic()
+    start = time.process_time()
     after = compute(topology, wanted)
     found = changes(before, after)
-    assert time.monotonic() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert all(outcome.active for outcome in after)
     assert found.install
     assert found.policies

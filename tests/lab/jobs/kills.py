@@ -85,10 +85,15 @@ class Killer:
             for speaker in (False, True):
                 if pid := agents.pid(node, speaker):
                     kind = "speaker" if speaker else "agent"
-                    found.append((kind, f"{kind} of {node}", lambda pid=pid: os.kill(pid, signal.SIGKILL)))  # type: ignore[misc]
+                    found.append((kind, f"{kind} of {node}", lambda pid=pid: _kill(pid)))  # type: ignore[misc]
         for controller in self._controllers:
             found.append(("controller", "controller", lambda one=controller: _replace(one)))  # type: ignore[misc]
         return found
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):  # it has ended since it was chosen, as at the end of a network
+        os.kill(pid, signal.SIGKILL)
 
 
 def _replace(controller: Any) -> None:
@@ -97,7 +102,7 @@ def _replace(controller: Any) -> None:
 
 
 @experiment(timeout="1200s", files=("looking.py",))
-def under(run: Run, which: str = "incast", kills: int = 8, parent: bool = False) -> None:
+def under(run: Run, which: str = "incast", kills: int = 6, parent: bool = False) -> None:
     """An experiment of `PROMISES`, in each load of which so many processes are killed; `parent`: the last of them is
     the agents' parent.
     """
@@ -127,8 +132,7 @@ def under(run: Run, which: str = "incast", kills: int = 8, parent: bool = False)
             if parent and fabric.agents._parent not in killed_parents:
                 killed_parents.add(fabric.agents._parent)
                 time.sleep(0.05)  # whoever was killed last has a successor by now
-                with suppress(ProcessLookupError):
-                    os.kill(fabric.agents._parent, signal.SIGKILL)
+                _kill(fabric.agents._parent)
                 killed["parent"] = killed.get("parent", 0) + 1
             super().__exit__(*failure)
             for kind, many in self.killer.killed.items():

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import XoffError
+from testbed.errors import UsageError, XoffError
+from testbed.lab import series
 from testbed.lab.fidelity import Fidelity, Verdict
 from testbed.units import written
 
@@ -157,6 +158,12 @@ class Result:
             if candidate.name == name:
                 return candidate.value
         raise KeyError(f"{self.experiment} reported no figure {name!r}; it has {[f.name for f in self.figures]}")
+
+    def series(self, name: str) -> Any:
+        """A time series that the run recorded, such as "buffer", as a DataFrame of pandas or polars."""
+        if self.folder is None:
+            raise UsageError(f"{self.experiment} has no folder, and so no series")
+        return series.read(self.folder, name)
 
     def exit_code(self, allow_degraded: bool = False) -> Exit:
         if self.status is not Status.OK:

@@ -8,6 +8,7 @@ everything from there again (go-back-N). Numbers are `sequence`s, which do not w
 from __future__ import annotations
 
 import enum
+import itertools
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ class _Posted:
 _FIRST = {Operation.WRITE: Opcode.WRITE_FIRST, Operation.SEND: Opcode.SEND_FIRST}
 _MIDDLE, _LAST, _ONLY = 1, 2, 4
 """What is added to the opcode of a first packet; one more for immediate data."""
+_MOST_READS = 8
+"""Reads that are under way at a time."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,11 @@ class Requester:
         return self._highest - self._first
 
     @property
+    def unsent(self) -> int:
+        """Packets that wait to be sent."""
+        return self._end - self._next
+
+    @property
     def outstanding(self) -> int:
         return len(self._works)
 
@@ -123,7 +131,7 @@ class Requester:
         if self._next - self._oldest >= self._settings.window:
             return False
         posted = self._works[self._cursor]
-        return posted.work.operation is not Operation.READ or not self._reads_before(posted)
+        return posted.work.operation is not Operation.READ or self._reads_before(posted) < _MOST_READS
 
     def post(self, work: Work) -> int:
         """Take a work on; its number is in what `completed` says of it."""
@@ -165,7 +173,7 @@ class Requester:
             Opcode(_FIRST[work.operation] + kind + (immediate is not None)),
             self.far_qp,
             psn(self._next),
-            work.local.read(work.local_address + start, min(mtu, work.length - start)),
+            work.local.read(work.local_address + start, min(mtu, work.length - start)) if work.length else b"",
             reth=Reth(work.remote_address, work.r_key, work.length) if has_reth else None,
             immediate=immediate,
             ack_request=ack,
@@ -177,13 +185,10 @@ class Requester:
         reth = Reth(work.remote_address + start, work.r_key, work.length - start)
         return Packet(Opcode.READ_REQUEST, self.far_qp, psn(self._next), reth=reth, ack_request=True)
 
-    def _reads_before(self, posted: _Posted) -> bool:
-        for one in self._works:
-            if one is posted:
-                return False
-            if one.work.operation is Operation.READ:
-                return True
-        return False
+    def _reads_before(self, posted: _Posted) -> int:
+        """Reads that have been asked for and are not complete."""
+        before = itertools.takewhile(lambda one: one is not posted, self._works)
+        return sum(one.work.operation is Operation.READ for one in before)
 
     # What comes from the far end
 

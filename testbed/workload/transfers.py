@@ -101,6 +101,16 @@ def tree_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
     return transfers
 
 
+def request_response(client: str, server: str, request: Size, response: Size, count: int) -> list[Transfer]:
+    """Closed loop: a client asks `count` times, each time when it has the response to the request before."""
+    if count < 1:
+        raise WorkloadError(f"count is {count}; a client asks at least once")
+    return [
+        Transfer(client, server, request * count, 0, request, (1,), 1),
+        Transfer(server, client, response * count, 0, response, (0,), 0),
+    ]
+
+
 def on_off(
     source: str, target: str, rate: Rate, *, on: Duration, off: Duration, lasts: Duration, dice: random.Random | None
 ) -> list[Transfer]:

@@ -80,6 +80,14 @@ def test_a_tree_reduces_to_the_first_host_and_broadcasts_from_there(count: int) 
     assert all(counted[host] >= 1 for host in hosts(count))
 
 
+def test_a_client_asks_again_when_it_has_the_response() -> None:
+    pattern = transfers.request_response("c", "s", Size("1kB"), Size("20kB"), 5)
+    assert [one.size for one in pattern] == [Size("5kB"), Size("100kB")]
+    assert finished(pattern) == [5, 5]
+    with pytest.raises(WorkloadError, match="count is 0"):
+        transfers.request_response("c", "s", MB, MB, 0)
+
+
 def test_bursts_have_the_size_of_their_rate_and_end_with_the_time() -> None:
     times = {"on": Duration("10ms"), "off": Duration("30ms"), "lasts": Duration("85ms")}
     pattern = transfers.on_off("a", "b", Rate("8Mb/s"), dice=None, **times)

@@ -17,6 +17,13 @@ def decode(folder: Path, frames: list[bytes]) -> list[dict[str, list[str]]]:
     capture = folder / "frames.pcap"
     records = b"".join(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in frames)
     capture.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + records)
+    packets = decode_capture(capture)
+    assert len(packets) == len(frames)
+    return packets
+
+
+def decode_capture(capture: Path) -> list[dict[str, list[str]]]:
+    """The same for a file."""
     assert TSHARK is not None
     command = [TSHARK, "-n", "-r", str(capture), "-T", "pdml"]
     done = subprocess.run(command, capture_output=True, check=False, timeout=120)
@@ -28,5 +35,4 @@ def decode(folder: Path, frames: list[bytes]) -> list[dict[str, list[str]]]:
             if name := element.get("name"):
                 fields[name].append(element.get("show", ""))
         packets.append(fields)
-    assert len(packets) == len(frames)
     return packets

@@ -37,13 +37,14 @@ class Roce(Transport):
     operation: str = "write"
     """"write", "send" or "read"."""
     message: Size = Size("64kB")
-    """A flow is a row of messages of this size; two of them are under way."""
+    """A flow is a row of messages of this size; the next is posted while one is being sent. A flow with
+    a duration sends to its end what has been posted."""
     settings: Settings = field(default_factory=Settings)
     cnp_priority: int = 6
     cnp_dscp: int = 48
     after: tuple[int, ...] = ()
     """Flows, by their place among all, that this one waits for: block m of it is sent when its source has received
-    block m - `lag` of each. They have the same transport, and the same size of message, which is the block."""
+    block m - `lag` of each. A block is a message."""
     lag: int = 0
     sample: Duration | None = None
     """Record the rate control's state at this interval of lab time."""
@@ -111,8 +112,8 @@ class Roce(Transport):
             size=Size.from_bytes(taken.octets),
             intact=bool(taken.digest) and taken.digest == taken.expected,
             retransmitted=given.retransmitted,
-            went_back=given.went_back,
-            timeouts=given.timeouts,
+            went_back=given.went_back + taken.went_back,
+            timeouts=given.timeouts + taken.timeouts,
             cnps_sent=taken.cnps,
             cnps_received=given.cnps,
             failure=given.failure or taken.failure,
@@ -149,6 +150,8 @@ class Taken:
     windows: tuple[int, ...] = ()
     cnps: int = 0
     failure: str = ""
+    went_back: int = 0
+    timeouts: int = 0
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from testbed.net.traffic.roce_flow import KEY, Asker, Source, Target, maker_of_s
 from testbed.net.traffic.transport import Endpoint, Session
 from testbed.roce.endpoint import Endpoint as Host
 from testbed.roce.endpoint import Kind, Outgoing
+from testbed.roce.memory import Sink
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Line
 from testbed.roce.requester import Operation
@@ -143,6 +144,7 @@ class _Loop:
             source = self._sources[index]
             self._use(pair, source.flow)
             source.pair = pair
+            pair.responder.receive_into = Sink()
             return KEY.pack(self._host.register(source.content))
 
         return answer
@@ -212,13 +214,13 @@ class _Loop:
             for outgoing in host.management(now_ns):
                 self._way(outgoing, None).send([outgoing])
         for pair in host.queue_pairs.values():
-            if pair.deadline_ns > now_ns:
-                continue
             way = self._ways.get((pair.number, Kind.DATA))
             if way is not None and way.waiting:
                 way.send([])
                 if way.waiting:
                     continue
+            if pair.deadline_ns > now_ns:
+                continue
             for outgoing in host.outgoing_of(pair, now_ns, _AT_ONCE):
                 self._way(outgoing, pair).send([outgoing])
 
@@ -254,7 +256,7 @@ class _Loop:
                 continue
             own = self._askers.get(index)
             session.count_sent(index, source.pair.fresh_packets)
-            if own.is_over if own is not None else source.has_served(now_ns, sending):
+            if own.is_over if own is not None else source.has_been_read:
                 source.has_reported = True
                 session.sent(index, source.given())
         for index, target in self._targets.items():
@@ -271,7 +273,7 @@ class _Loop:
             else:
                 due_ns = min(due_ns, pair.deadline_ns)
         for asker in self._askers.values():
-            due_ns = min(due_ns, asker.deadline_ns)
+            due_ns = min(due_ns, asker.deadline_ns(now_ns))
         for source in self._sources.values():
             due_ns = min(due_ns, source.next_sample_ns)
         if due_ns <= now_ns:

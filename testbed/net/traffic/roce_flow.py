@@ -16,7 +16,8 @@ from testbed.roce.rates import Fixed, Maker
 from testbed.roce.rates.base import NEVER
 from testbed.roce.requester import Operation, Work
 
-_UNDER_WAY = 2
+_UNDER_WAY = 64
+"""Messages that are posted and not complete, at most."""
 KEY = struct.Struct("!I")
 """Private data of a reply: the key of the memory."""
 
@@ -44,15 +45,12 @@ class Source:
         sample = transport_of(flow).sample
         self.sample_ns = sample.ns if sample else 0
         self.next_sample_ns = NEVER
-        self.end_ns = NEVER
         self.has_reported = False
 
     def begin(self, begin_ns: int) -> None:
         """When the flows begin."""
         if self.sample_ns:
             self.next_sample_ns = begin_ns
-        if self.flow.duration is not None:
-            self.end_ns = begin_ns + self.flow.start.ns + self.flow.duration.ns
 
     def given(self) -> Given:
         pair = self.pair
@@ -60,7 +58,7 @@ class Source:
             return Given(failure="no connection was made")
         requester = pair.requester
         return Given(
-            requester.retransmitted,
+            pair.sent_packets - pair.fresh_packets,
             requester.went_back,
             requester.timeouts,
             pair.cnps_received,
@@ -68,13 +66,10 @@ class Source:
             tuple(self.samples),
         )
 
-    def has_served(self, now_ns: int, may_send: bool) -> bool:
-        """Has the target read all that it may?"""
-        assert self.pair is not None
-        if self.flow.size is not None and self.pair.sent_octets >= self.flow.size.bytes:
-            return not self.pair.responder.has_response
-        is_late = self.flow.duration is not None and now_ns >= self.end_ns
-        return (is_late or not may_send) and not self.pair.responder.has_response
+    @property
+    def has_been_read(self) -> bool:
+        """Has the target of a read said that it is done, or failed?"""
+        return self.pair is not None and (bool(self.pair.responder.received) or self.pair.state is State.FAILED)
 
     def take_sample(self, now_ns: int) -> None:
         """The rate control's state at the moments of the interval that have passed."""
@@ -132,6 +127,8 @@ class Target:
             tuple(self.windows),
             pair.cnps_sent,
             pair.failure,
+            pair.requester.went_back,
+            pair.requester.timeouts,
         )
 
 
@@ -151,14 +148,15 @@ class Asker:
         self._left = flow.size.bytes if flow.size else NEVER
         self._messages = flow.count if flow.count is not None else NEVER
         self._posted = 0
+        self._has_ended = False
         self.is_over = False
 
-    @property
-    def deadline_ns(self) -> int:
-        return NEVER if self._posted or self.is_over else self._begin_ns
+    def deadline_ns(self, now_ns: int) -> int:
+        """When the flow begins, if it has not; what else it waits for comes in datagrams."""
+        return self._begin_ns if self._begin_ns > now_ns and not self.is_over else NEVER
 
     def post(self, now_ns: int, may_send: bool) -> None:
-        """Keep two messages under way, until the flow has been sent."""
+        """Keep messages under way, until the flow has been sent."""
         pair = self.pair
         if pair.state is State.FAILED:
             self.is_over = True
@@ -167,7 +165,9 @@ class Asker:
             if not may_send:
                 self.is_over = True
             return
-        while pair.requester.outstanding < _UNDER_WAY and self._may_post():
+        requester, ahead = pair.requester, self._message // pair.settings.mtu
+        # The next message is posted when the one before is being sent: what is posted is sent, whatever the time is.
+        while requester.unsent <= ahead and requester.outstanding < _UNDER_WAY and self._may_post():
             length = min(self._message, self._left)
             if not length or not self._messages or now_ns >= self._end_ns or not may_send:
                 break
@@ -178,14 +178,19 @@ class Asker:
             self._messages -= 1
         # A flow that waits for others has more to send, unless all has been posted.
         waits = bool(self._left and self._messages and now_ns < self._end_ns and may_send and not self._may_post())
-        self.is_over = pair.requester.idle and not waits
+        if pair.requester.idle and not waits:
+            if self._operation is Operation.READ and not self._has_ended:
+                self._has_ended = True
+                pair.post(Work(Operation.SEND, self._local, 0))  # the source cannot know otherwise
+            else:
+                self.is_over = True
         pair.requester.take_completed()
 
     def _may_post(self) -> bool:
-        """Has the next block come from every flow that this one waits for?"""
-        needed = self._posted + (1 - self._lag) * self._message
+        """Has the block come, from every flow that this one waits for, that the next block waits for?"""
+        blocks = self._posted // self._message + 1 - self._lag
         for target in self._waits_for:
-            size = target.flow.size
+            needed, size = blocks * transport_of(target.flow).message.bytes, target.flow.size
             if target.sink.received < (needed if size is None else min(needed, size.bytes)):
                 return False
         return True

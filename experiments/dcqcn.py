@@ -1,0 +1,62 @@
+"""DCQCN with ECN thresholds below those of PFC: the senders slow down before a pause is needed."""
+
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate
+
+LINE = Rate("10Mb/s")
+SENDERS = 4
+LASTS, SETTLED, STEADY = Duration("10s"), Duration("5s"), Duration("4500ms")
+HIGH, LOW = 800, 48
+"""XOFF thresholds in cells: above what ECN lets a port hold, and below."""
+
+
+@experiment(timeout="120s")
+def dcqcn(run: Run) -> None:
+    """Four RoCE flows into one port: PFC alone, ECN below PFC, and the thresholds swapped.
+
+    With PFC alone the buffer of each port fills and pauses its host, again and again. With DCQCN, and marks from 40 kB
+    of queue on, the switch marks, the receiver sends CNPs, and the flows slow down: at most a tenth of the pauses, and
+    the line is full once they have found their rates. With XOFF at 10 kB a port the queue ends before the marks begin:
+    there are no CNPs, and the pauses are back. In no case is a packet lost.
+    """
+    from testbed.ecn.curve import EcnCurve
+
+    curve = EcnCurve("40kB", "160kB", "20%")
+    alone = _run(run, "PFC alone", None, "fixed", HIGH)
+    run.claim("PFC alone: pauses", alone.pauses, at_least=100)
+    run.claim("PFC alone: CNPs", alone.cnps, equals=0)
+
+    first = _run(run, "ECN below PFC", curve, "dcqcn", HIGH)
+    run.claim("ECN below PFC: pauses", first.pauses, at_most=alone.pauses // 10)
+    run.claim("ECN below PFC: marked packets", first.marks, at_least=100)
+    run.claim("ECN below PFC: CNPs", first.cnps, at_least=SENDERS)
+    # One for a flow in 50 ms of the lab.
+    run.claim("ECN below PFC: CNPs of one flow", max(r.cnps_received for r in first.reports), at_most=210)
+
+    swapped = _run(run, "ECN above PFC", curve, "dcqcn", LOW)
+    run.claim("ECN above PFC: pauses", swapped.pauses, at_least=alone.pauses)
+    run.claim("ECN above PFC: marked packets", swapped.marks, equals=0)
+    run.claim("ECN above PFC: CNPs", swapped.cnps, equals=0)
+
+
+def _run(run: Run, case: str, curve: object, rate_control: str, xoff: int) -> Any:
+    from experiments._roce import marking, outcome
+    from testbed.buffer.settings import Static
+    from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow
+    from topologies.incast import Incast
+
+    topology = Incast(n=SENDERS, buffer=Buffer(total=6000, xoff=Static(xoff), xon_offset=16), **marking(curve))
+    flows = [
+        Flow(f"h{number}", "r", transport="roce", duration=LASTS, rate_control=rate_control)
+        for number in range(1, SENDERS + 1)
+    ]
+    found = outcome(run, topology, flows, case)
+    run.figure(f"{case}: goodput", found.rates(SETTLED, STEADY))
+    run.figure(f"{case}: most cells of one port", found.most_cells)
+    run.claim(f"{case}: lost or sent twice", found.lost, equals=0)
+    run.claim(f"{case}: every octet as it was sent", found.is_intact, equals=True)
+    run.claim(f"{case}: utilisation", found.utilisation(LINE, SETTLED, STEADY), at_least=0.9)
+    return found

@@ -1,0 +1,74 @@
+"""DCQCN in the lab beside a packet-level model in pure Python: the same rates, for 1, 2 and 8 flows."""
+
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate, Scale
+
+LINE = Rate("10Mb/s")
+SECONDS = 10
+LASTS = Duration("1s") * SECONDS
+WIRE_BITS = 1106 * 8
+"""Of a full packet on the wire."""
+WINDOWS = 100
+"""Reports count packets in windows of 10 ms; so many are a second."""
+
+
+@experiment(timeout="120s")
+def dcqcn_model(run: Run) -> None:
+    """1, 2 and 8 flows start together and share a port that marks from 40 kB of queue on.
+
+    The mean rate of a flow over the run is within 5 % of what the model computes, and so is the number of CNPs within
+    10 %; in no second of the run is the line's load further from the model's than an eighth of the line. Which of equal
+    flows gets more depends on single packets, in the model as in the lab: so Jain's index is compared, and not flow by
+    flow. The model is `experiments/_bottleneck.py`: paced sources, a queue, marks and CNPs, and nothing of the lab's
+    network.
+    """
+    from experiments._bottleneck import Bottleneck, simulate
+    from experiments._rates import jain
+    from testbed.ecn.curve import EcnCurve
+    from testbed.roce.rates import Line
+
+    curve = EcnCurve.step("40kB")
+    for number in (1, 2, 8):
+        model = simulate(Bottleneck(Line(LINE, Scale(1000)), curve), [0] * number, LASTS.ns, 10**9)
+        reports = _run(run, curve, number)
+        lab = [
+            [sum(report.windows[second * WINDOWS : (second + 1) * WINDOWS]) for second in range(SECONDS)]
+            for report in reports
+        ]
+        found, wanted = (
+            [[packets * WIRE_BITS for packets in flow] for flow in flows]
+            for flows in (lab, [flow.windows for flow in model.flows])
+        )
+        loads = [[sum(second) for second in zip(*flows, strict=True)] for flows in (found, wanted)]
+        for where, rates, load in (("in the lab", found, loads[0]), ("in the model", wanted, loads[1])):
+            run.figure(f"{number} flows, {where}: rate of each", [sum(flow) // SECONDS for flow in rates], "b/s")
+            run.figure(f"{number} flows, {where}: line's load in each second", load, "b/s")
+        share = round(sum(loads[0]) * 100 / sum(loads[1]), 1)
+        run.claim(f"{number} flows: mean rate of a flow, in % of the model's", share, at_least=95.0, at_most=105.0)
+        apart = max(abs(one - other) for one, other in zip(*loads, strict=True))
+        run.claim(f"{number} flows: load further from the model's", Rate.from_bps(apart), at_most=LINE // 8)
+        cnps = [sum(report.cnps_received for report in reports), sum(flow.cnps for flow in model.flows)]
+        run.figure(f"{number} flows: CNPs in the lab and in the model", cnps)
+        run.claim(f"{number} flows: CNPs apart", abs(cnps[0] - cnps[1]), at_most=max(cnps) // 10)
+        indices = [jain([Rate.from_bps(sum(flow)) for flow in flows]) for flows in (found, wanted)]
+        run.claim(f"{number} flows: Jain's index, lab and model", min(indices), at_least=0.98)
+
+
+def _run(run: Run, curve: Any, number: int) -> Any:
+    from experiments._roce import marking, outcome
+    from testbed.buffer.settings import Static
+    from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow
+    from topologies.incast import Incast
+
+    flows = [
+        Flow(f"h{place}", "r", transport="roce", duration=LASTS, rate_control="dcqcn") for place in range(1, number + 1)
+    ]
+    buffer = Buffer(total=20_000, xoff=Static(2000))
+    found = outcome(run, Incast(n=number, buffer=buffer, **marking(curve)), flows, f"{number} flows")
+    run.claim(f"{number} flows: pauses", found.pauses, equals=0)
+    run.claim(f"{number} flows: lost or sent twice", found.lost, equals=0)
+    run.claim(f"{number} flows: every octet as it was sent", found.is_intact, equals=True)
+    return found.reports

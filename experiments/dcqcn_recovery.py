@@ -1,0 +1,100 @@
+"""What DCQCN does after one notification: the cut, and the way back by time or by octets."""
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate, Size
+
+LINE = Rate("10Mb/s")
+STEPS = 5
+SAMPLE = Duration("1ms")
+COUNTED = Size("100kB")
+
+
+@experiment(timeout="60s")
+def dcqcn_recovery(run: Run) -> None:
+    """A short burst beside a RoCE flow has one of its packets marked: the receiver's CNP halves the flow's rate.
+
+    Then the rate goes half of the way back to what it was at each event: 7.5, 8.75, 9.375 Mb/s and so on. By time the
+    events come each 55 us, or 110 us if it is set so, times the scale; by octets each 100 kB that are sent. Control
+    case: without a mark there is no CNP, and the rate stays.
+    """
+    from testbed.roce.rates.dcqcn import PAPER
+
+    expected = _halves(LINE.bps)
+    for case, parameters, interval in (
+        ("by time", replace(PAPER, byte_counter=None), Duration("55ms")),
+        (
+            "by twice the time",
+            replace(PAPER, byte_counter=None, increase_interval=Duration("110us")),
+            Duration("110ms"),
+        ),
+        ("by octets", replace(PAPER, byte_counter=COUNTED, increase_interval=Duration("1s")), None),
+    ):
+        report = _run(run, case, parameters, "20kB")
+        run.claim(f"{case}: CNPs", report.cnps_received, equals=1)
+        steps = _steps(report)
+        events = steps[1 : STEPS + 1]
+        run.claim(f"{case}: rates", [rate for _, _, rate in steps][: STEPS + 1], equals=expected)
+        if interval:
+            gaps = [after[0] - before[0] for before, after in itertools.pairwise(events)]
+            run.claim(f"{case}: between steps, at least", min(gaps), at_least=interval.ns - SAMPLE.ns)
+            run.claim(f"{case}: between steps, at most", max(gaps), at_most=interval.ns + SAMPLE.ns)
+        else:
+            sent = [after[1] - before[1] for before, after in itertools.pairwise(events)]
+            # The counter counts octets on the wire, 1106 for 1024 of payload, and is looked at each millisecond.
+            least, most = (COUNTED.bytes * 1024 // 1106 + packets * 1024 for packets in (-3, 3))
+            run.claim(f"{case}: octets between steps, at least", min(sent), at_least=least)
+            run.claim(f"{case}: octets between steps, at most", max(sent), at_most=most)
+    report = _run(run, "no marks", PAPER, None)
+    run.claim("no marks: CNPs", report.cnps_received, equals=0)
+    run.claim("no marks: rates", [rate for _, _, rate in _steps(report)], equals=[LINE.bps])
+
+
+def _halves(rate: int) -> list[int]:
+    """The line rate, the cut, and half of the way back at each event."""
+    found, target = [rate, rate // 2], rate
+    while len(found) <= STEPS:
+        found.append((found[-1] + target) // 2)
+    return found
+
+
+def _steps(report: Any) -> list[tuple[int, int, int]]:
+    """Moment, octets sent and rate, where the rate is another than before."""
+    found: list[tuple[int, int, int]] = []
+    for sample in report.samples:
+        rate = int(sample["rate_bps"])
+        if not found or found[-1][2] != rate:
+            found.append((sample["t_ns"], sample["sent"], rate))
+    return found
+
+
+def _run(run: Run, case: str, parameters: Any, kmin: str | None) -> Any:
+    from experiments._roce import marking
+    from testbed.ecn.curve import EcnCurve
+    from testbed.ecn.field import Ecn
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+    from testbed.net.traffic.roce import Roce
+    from testbed.roce.rates import Dcqcn
+    from topologies.incast import Incast
+
+    curve = EcnCurve.step(kmin) if kmin else None
+    with network(Incast(n=2, **marking(curve)), run, case=case, autoStaticArp=True) as net:
+        flows = [
+            Flow(
+                "h1",
+                "r",
+                transport=Roce(sample=SAMPLE),
+                duration="1500ms",
+                rate_control=lambda line: Dcqcn(line, parameters),
+            ),
+            # In the queue it makes, the flow's packets are marked until its first CNP has slowed it down.
+            Flow("h2", "r", rate=LINE, start="300ms", duration="30ms", ecn=Ecn.ECT_0),
+        ]
+        with Flows(flows) as running, run.measuring():
+            running.wait()
+        run.claim(f"{case}: dropped", net.fabric.dropped(), equals=0)
+        return running.reports[0]

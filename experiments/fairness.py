@@ -1,0 +1,57 @@
+"""Fairness: PFC divides a line between ports, DCQCN between flows."""
+
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate
+
+LINE = Rate("10Mb/s")
+HOSTS = 4
+SHORT = (Duration("5s"), Duration("2s"), Duration("2500ms"))
+LONG = (Duration("20s"), Duration("12s"), Duration("7500ms"))
+"""How long flows last, when they are steady, and for how long they are then looked at: DCQCN takes time."""
+
+
+@experiment(timeout="120s")
+def fairness(run: Run) -> None:
+    """Senders join a row of switches one after the other, as in parking_lot, but with RoCE.
+
+    With PFC alone each switch divides its line between two ports: h4 gets 1/2, h3 1/4, h2 and h1 1/8 each. With DCQCN
+    and marks before PFC the flows come to equal shares, wherever they join. Control case: DCQCN without marks is as
+    PFC alone. Nothing is lost, and the last line is full.
+    """
+    from testbed.ecn.curve import EcnCurve
+
+    curve = EcnCurve("40kB", "160kB", "20%")
+    for case, rate_control, marks in (("PFC alone", "fixed", None), ("DCQCN without marks", "dcqcn", None)):
+        found, index = _run(run, case, rate_control, marks, SHORT)
+        run.claim(f"{case}: Jain's index", index, at_most=0.8)
+        run.claim(f"{case}: pauses", found.pauses, at_least=100)
+    found, index = _run(run, "DCQCN", "dcqcn", curve, LONG)
+    run.claim("DCQCN: Jain's index", index, at_least=0.95)
+
+
+def _run(
+    run: Run, case: str, rate_control: str, curve: Any, times: tuple[Duration, Duration, Duration]
+) -> tuple[Any, float]:
+    from experiments._rates import jain
+    from experiments._roce import marking, outcome
+    from testbed.buffer.settings import Static
+    from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow
+    from topologies.parking_lot import ParkingLot
+
+    lasts, settled, steady = times
+    topology = ParkingLot(n=HOSTS, buffer=Buffer(total=6000, xoff=Static(800), xon_offset=16), **marking(curve))
+    flows = [
+        Flow(f"h{number}", "r", transport="roce", duration=lasts, rate_control=rate_control)
+        for number in range(1, HOSTS + 1)
+    ]
+    found = outcome(run, topology, flows, case)
+    rates = found.rates(settled, steady)
+    run.figure(f"{case}: goodput", rates)
+    run.figure(f"{case}: Jain's index", jain(rates))
+    run.claim(f"{case}: lost or sent twice", found.lost, equals=0)
+    run.claim(f"{case}: every octet as it was sent", found.is_intact, equals=True)
+    run.claim(f"{case}: utilisation", found.utilisation(LINE, settled, steady), at_least=0.9)
+    return found, jain(rates)

@@ -1,0 +1,55 @@
+"""Go-back-N: RoCE over a cable that loses frames. Every octet arrives, at a price."""
+
+from typing import Annotated, Any
+
+from testbed.lab import Between, Run, experiment
+from testbed.units import Duration, Size
+
+SIZE = Size("2MB")
+PACKETS = 2000
+"""About as many as the flow has."""
+
+
+@experiment(timeout="120s")
+def go_back_n(run: Run, loss_percent: Annotated[int, Between(1, 5)] = 1) -> None:
+    """2 MB by writes, sends and reads over a cable that loses frames, and over one that does not.
+
+    The receiver takes packets in order alone, and asks by a NAK for the one that is missing; the sender goes back to it
+    and sends everything from there again. What has arrived has the SHA-256 of what was sent. On the cable without loss
+    no packet is sent twice, and the flow is done sooner.
+    """
+    for operation in ("write", "send", "read"):
+        clean = _run(run, f"{operation}, no loss", operation, 0)
+        run.claim(f"{operation}, no loss: sent again", clean.retransmitted, equals=0)
+        lossy = _run(run, f"{operation}, {loss_percent} % loss", operation, loss_percent)
+        case = f"{operation}, loss"
+        run.claim(f"{case}: sent again", lossy.retransmitted, at_least=PACKETS * loss_percent // 200)
+        run.claim(f"{case}: times gone back", lossy.went_back, at_least=PACKETS * loss_percent // 200)
+        run.claim(f"{case}: completion", lossy.completion, at_least=clean.completion + Duration("1ms"))
+
+
+def _run(run: Run, case: str, operation: str, loss_percent: int) -> Any:
+    from testbed.net.cable import Cable
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+    from testbed.net.traffic.roce import Roce, RoceReport
+    from topologies.incast import Incast
+
+    cable = Cable("100Gb/s", delay="1us", loss=f"{loss_percent}/100")
+    with network(Incast(n=1, cable=cable), run, case=case, autoStaticArp=True):
+        with Flows([Flow("h1", "r", transport=Roce(operation=operation), size=SIZE)]) as flows, run.measuring():
+            flows.wait()
+        (report,) = flows.reports
+        assert isinstance(report, RoceReport)
+        run.figure(f"{case}: completion", report.completion)
+        run.figure(f"{case}: goodput", report.goodput)
+        run.claim(f"{case}: received", report.size, equals=SIZE)
+        run.claim(f"{case}: every octet as it was sent", report.intact, equals=True)
+        run.claim(f"{case}: packets", report.received, equals=_packets())
+        return report
+
+
+def _packets() -> int:
+    """Full messages of 63 packets, and what is left."""
+    messages, rest = divmod(SIZE.bytes, 64_000)
+    return messages * -(-64_000 // 1024) + -(-rest // 1024)

@@ -1,0 +1,120 @@
+"""Jobs for tests/lab/test_roce.py."""
+
+from testbed.lab import Run, experiment
+from testbed.roce.rates import Line, RateControl
+from testbed.units import Duration, Rate, Size
+
+
+@experiment(timeout="60s")
+def fills_a_line(run: Run) -> None:
+    """One flow of 2 MB over 100 Mb/s: nothing but its packets is on the line."""
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+    from topologies.incast import Incast
+
+    with network(Incast(1, rate="100Gb/s"), run, autoStaticArp=True) as net:
+        with run.measuring(), Flows([Flow("h1", "r", transport="roce", size="2MB")]) as flows:
+            flows.wait()
+        (report,) = flows.reports
+        run.claim("goodput", report.goodput, at_least=Rate("99Mb/s"), at_most=Rate("100Mb/s"))
+        run.figure("completion", report.completion)
+        run.claim("lost", net.fabric.dropped(), equals=0)
+
+
+@experiment(timeout="60s")
+def on_the_wire(run: Run) -> None:
+    """Every kind of packet at h1's port, with a mark on each that leaves the switch."""
+    from testbed.ecn.curve import EcnCurve
+    from testbed.net.network import network
+    from testbed.net.port import Port
+    from testbed.net.traffic import Flow, Flows
+    from testbed.net.traffic.roce import Roce
+    from testbed.net.wire import capture
+    from topologies.incast import Incast
+
+    port = Port(ecn={3: EcnCurve.step("1B")})
+    with network(Incast(2, port=port, hopts={"port": Port()}), run, autoStaticArp=True) as net:
+        flows = [
+            Flow("h1", "r", transport=Roce(operation=operation), size="20kB", rate_control="dcqcn")
+            for operation in ("write", "send", "read")
+        ]
+        flows.append(Flow("h2", "r", transport="roce", size="20kB", rate_control="dcqcn"))
+        captured = capture(net["h1"], "h1-eth0", run.directory / "h1.pcap", "udp port 4791")
+        with captured, Flows(flows) as running, run.measuring():
+            running.wait()
+        run.claim("CNPs", sum(report.marked for report in running.reports), at_least=1)
+
+
+class Half(RateControl):
+    """Half of the line, and a note of what it was told."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__(line)
+        self.rate_bps /= 2
+
+
+@experiment(timeout="60s")
+def own_rate_control(run: Run) -> None:
+    """A class of this file sends at half of the line; a tree all-reduce of four hosts has every part."""
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows, workload
+    from testbed.net.traffic.roce import RoceReport
+    from testbed.workload import transfers
+    from topologies.incast import Incast
+
+    with network(Incast(4), run, autoStaticArp=True):
+        with run.measuring(), Flows([Flow("h1", "r", transport="roce", size="200kB", rate_control=Half)]) as flows:
+            flows.wait()
+        goodput = flows.reports[0].goodput
+        run.claim("goodput at half of the line", goodput, at_least=Rate("4.95Mb/s"), at_most=Rate("5.05Mb/s"))
+        tree = transfers.tree_all_reduce(["h1", "h2", "h3", "h4"], Size("50kB"))
+        with run.measuring(), Flows(workload.flows(tree)) as flows:
+            flows.wait()
+        reports = [report for report in flows.reports if isinstance(report, RoceReport)]
+        run.claim("parts", [report.size for report in reports], equals=[one.size for one in tree])
+        # h4 to h2, h2 and h3 to h1, h1 to h2 and h3, h2 to h4: four after one another, two of which share a line.
+        one = Rate("10Mb/s").time_for(Size.from_bytes(50_000 + 49 * 82))
+        run.claim("completion", workload.completion(reports), at_least=one * 5, at_most=one * 7)
+        order = [reports[place].last_ns for place in (2, 0, 3, 5)]
+        run.claim("one waits for the other", order == sorted(order), equals=True)
+
+
+@experiment(timeout="60s")
+def asks(run: Run) -> None:
+    """A client asks ten times: it takes ten times a request and a response, one after the other."""
+    from testbed.net.network import network
+    from testbed.net.traffic import Flows, workload
+    from testbed.workload import transfers
+    from topologies.incast import Incast
+
+    with network(Incast(1), run, autoStaticArp=True):
+        pattern = transfers.request_response("h1", "r", Size("1kB"), Size("10kB"), 10)
+        with run.measuring(), Flows(workload.flows(pattern)) as flows:
+            flows.wait()
+        # The switch stores a packet: the first of each message takes its time on two cables.
+        full, small = (Rate("10Mb/s").time_for(Size.from_bytes(octets)) for octets in (1106, 1082))
+        least = (small * 2 + full * 10) * 10
+        took = workload.completion(flows.reports)
+        run.claim("completion", took, at_least=least, at_most=least + Duration("20ms"))
+
+
+@experiment(timeout="60s")
+def recorded(run: Run) -> None:
+    """Two flows into one port, with the buffer and the rates recorded each millisecond."""
+    from testbed.buffer.settings import Static
+    from testbed.net import series
+    from testbed.net.network import network
+    from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
+    from testbed.net.traffic.roce import Roce
+    from topologies.incast import Incast
+
+    with network(Incast(2, buffer=Buffer(xoff=Static(100), xon_offset=16)), run, autoStaticArp=True):
+        flows = [
+            Flow(name, "r", transport=Roce(sample=Duration("10ms")), size="200kB", rate_control="dcqcn")
+            for name in ("h1", "h2")
+        ]
+        with series.recording(run), Flows(flows) as running, run.measuring():
+            running.wait()
+        series.flows(run, running.reports, ["h1", "h2"])  # type: ignore[arg-type]
+        run.claim("lost", sum(report.lost for report in running.reports), equals=0)

@@ -1,0 +1,109 @@
+"""RoCE between hosts of the lab: what is on the wire, how fast, and that it repeats to the nanosecond."""
+
+from __future__ import annotations
+
+import csv
+import struct
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from testbed import lab
+from testbed.frames import roce
+from testbed.lab import definition
+from testbed.lab.engine import Ready
+from testbed.lab.result import Result, Status
+from tests.unit.tshark import TSHARK, decode_capture
+
+from .conftest import Runner, kept
+
+EXPERIMENTS = ("dcqcn_recovery", "go_back_n", "dcqcn", "dcqcn_model", "fairness", "ai_training_step")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
+    kept(name, ready, tmp_path)
+
+
+def folder_of(result: Result) -> Path:
+    assert result.status is Status.OK, result.reason
+    assert result.passed, [claim for claim in result.claims if not claim.passed]
+    assert result.folder is not None
+    return result.folder
+
+
+def test_a_flow_fills_its_line_and_its_completion_is_the_same_to_the_nanosecond(run: Runner) -> None:
+    first, again = run("roce:fills_a_line"), run("roce:fills_a_line")
+    folder_of(first)
+    assert first.figure("completion") == again.figure("completion")
+    assert first.digest == again.digest
+
+
+def test_packets_on_the_wire_have_a_right_icrc_and_the_fields_of_their_flow(run: Runner) -> None:
+    folder = folder_of(run("roce:on_the_wire"))
+    frames = list(read_capture(folder / "h1.pcap"))
+    kinds = {frame[42] for frame in frames}
+    assert {roce.Opcode.DATAGRAM, roce.Opcode.WRITE_FIRST, roce.Opcode.ACKNOWLEDGE, roce.Opcode.CNP} <= kinds
+    for frame in frames:
+        source, destination = (str(IPv4Address(frame[start : start + 4])) for start in (26, 30))
+        (port,) = struct.unpack_from("!H", frame, 34)
+        assert frame[18:22] == b"\0\0\x40\0", "identification 0, Don't Fragment"
+        assert roce.Path(source, destination, port).intact(frame[42:])
+        dscp, ecn = frame[15] >> 2, frame[15] & 3
+        if frame[42] in (roce.Opcode.CNP, roce.Opcode.DATAGRAM):
+            assert (dscp, ecn) == (48, 0)
+        else:
+            assert dscp == 24
+            assert ecn in (2, 3)
+
+
+@pytest.mark.packages("tshark")
+@pytest.mark.skipif(TSHARK is None, reason="tshark is not installed: what is on the wire meets no independent decoder")
+def test_wireshark_reads_what_is_on_the_wire_without_an_expert_warning(run: Runner) -> None:
+    folder = folder_of(run("roce:on_the_wire"))
+    for fields in decode_capture(folder / "h1.pcap"):
+        assert "_ws.malformed" not in fields
+        assert "_ws.expert" not in fields, fields["_ws.expert.message"]
+        assert "infiniband.bth.opcode" in fields
+
+
+def test_a_rate_control_and_a_workload_of_ones_own_run(run: Runner) -> None:
+    folder_of(run("roce:own_rate_control"))
+
+
+def test_a_client_waits_for_each_response(run: Runner) -> None:
+    folder_of(run("roce:asks"))
+
+
+def test_the_buffer_is_recorded_at_exact_times(run: Runner) -> None:
+    folder = folder_of(run("roce:recorded"))
+    with (folder / "series-buffer.csv").open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    moments = [int(row["t_ns"]) for row in rows]
+    assert {(moment - moments[0]) % 1_000_000 for moment in moments} == {0}
+    paused = [row for row in rows if row["xoff"] == "1"]
+    assert {row["port"] for row in paused} == {"s1-eth1", "s1-eth2"}
+    assert {row["priority"] for row in paused} == {"3"}
+    assert max(int(row["shared"]) for row in rows) >= 100
+    last = {row["port"]: row for row in rows}
+    assert all(row["shared"] == row["headroom"] == row["xoff"] == "0" for row in last.values())
+    with (folder / "series-flows.csv").open(newline="") as opened:
+        samples = list(csv.DictReader(opened))
+    assert {row["flow"] for row in samples} == {"h1", "h2"}
+    assert {"alpha", "rate_bps", "target_bps", "sent"} <= samples[0].keys()
+
+
+def test_the_experiment_with_a_parameter_holds_for_more_loss(ready: Ready, tmp_path: Path) -> None:
+    experiment = definition.find("go_back_n")
+    folder_of(lab.run(experiment, parameters={"loss_percent": 5}, on=ready, out=tmp_path))
+
+
+def read_capture(file: Path) -> list[bytes]:
+    """The frames of tcpdump's file, without others than those to RoCE's port."""
+    octets, place, found = file.read_bytes(), 24, []
+    while place < len(octets):
+        _, _, length, _ = struct.unpack_from("<IIII", octets, place)
+        found.append(octets[place + 16 : place + 16 + length])
+        place += 16 + length
+    return found

@@ -1,1 +1,1 @@
-"""The switch's ingress buffer: what it is told (`settings`) and what it does with each frame (`model`)."""
+"""The switch's ingress buffer: its configuration (`settings`) and what it does with each frame (`model`)."""

@@ -1,29 +1,26 @@
 """The switch's ingress buffer, frame by frame: the reference that any faster realisation has to agree with.
 
 It implements "PAUSE generation" and "PFC thresholds" of the PFC/ECN article by decisions 0114 and 0130 to 0133.
-Integers only, no clock: the caller says which frame came or left, the model says where its cells went and whether
-PAUSE (XOFF) or resume (XON) is due. It sends nothing and knows no pause times and no queues.
+Integers only, no clock: the caller reports each frame that comes or leaves, the model returns where its cells went and
+whether PAUSE (XOFF) or resume (XON) is due. It sends nothing and knows no pause times and no queues.
 
 Words. A frame takes n = length / cell size cells, rounded up. `free` is the shared pool less all shared cells in use.
 A group's threshold T is its static cells (0 while free is 0), or alpha x free rounded down.
 
-Arrival, where `free` and T are those before the frame:
-  A1 In XOFF the whole frame is for headroom: go to A4.
-  A2 The group's unused guaranteed cells take what they can of n; `rest` is what they cannot.
-  A3 If rest is 0, or rest <= free and the group's shared cells + rest <= T, the frame is admitted: the rest is shared.
-     If not, a lossy frame is dropped whole: "shared pool" if rest > free, else "threshold". A lossless group
-     becomes XOFF, which is signalled with this frame, and the whole frame is for headroom (guaranteed is untouched).
-  A4 Headroom: dropped as "headroom" if the group's headroom cells + n exceed its limit, else as "headroom pool" if
-     the pool has less than n left, else admitted.
-Departure of a frame of n cells:
-  D1 Cells go back from the group's headroom first, then shared, then guaranteed: headroom has to be empty for the
-     next round trip, shared is what others wait for, and guaranteed is nobody else's. It does not matter which of
-     them this frame was charged to, so nothing need be remembered per frame.
-  D2 Then a group in XOFF becomes XON, which is signalled, if its headroom is empty and either its shared part is
-     empty, or its shared cells + xon_offset <= T (T after the frame; it is 0 while the pool is exhausted).
-     Why an empty shared part suffices: the group has nothing more to give back, so it would wait for others for
-     ever, and its guaranteed cells with it. Hence a group that drains resumes by its own departures.
-     A group that lost the frame that made it XOFF and holds nothing else has no departures; `recheck` resumes it.
+     Arrival, where `free` and T are those before the frame: A1 In XOFF the whole frame is for headroom: go to A4. A2
+     The group's unused guaranteed cells take what they can of n; `rest` is what they cannot. A3 If rest is 0, or rest
+     <= free and the group's shared cells + rest <= T, the frame is admitted: the rest is shared. If not, a lossy frame
+     is dropped whole: "shared pool" if rest > free, else "threshold". A lossless group becomes XOFF, which is signalled
+     with this frame, and the whole frame is for headroom (guaranteed is untouched). A4 Headroom: dropped as "headroom"
+     if the group's headroom cells + n exceed its limit, else as "headroom pool" if the pool has less than n left, else
+     admitted. Departure of a frame of n cells: D1 Cells go back from the group's headroom first, then shared, then
+     guaranteed: headroom has to be empty for the next round trip, shared cells are what other groups wait for, and
+     guaranteed cells are the group's own. It does not matter which of them this frame was charged to, so nothing need
+     be remembered per frame. D2 Then a group in XOFF becomes XON, which is signalled, if its headroom is empty and
+     either its shared part is empty, or its shared cells + xon_offset <= T (T after the frame; it is 0 while the pool
+     is exhausted). Why an empty shared part suffices: the group has nothing more to give back, so it would wait for
+     others for ever, and its guaranteed cells with it. Hence a group that drains resumes by its own departures. A group
+     that lost the frame that made it XOFF and holds nothing else has no departures; `recheck` resumes it.
 
 A dynamic threshold also moves when others come and go. XOFF then comes with the group's next frame (0131); XON with
 its next departure, or when `recheck` is called, which is meant for the moment before PAUSE is sent again.
@@ -47,7 +44,7 @@ class DropReason(enum.StrEnum):
 
 
 class Signal(enum.StrEnum):
-    """What has to be told upstream, for the group's priority, out of the group's port."""
+    """What has to be sent upstream, for the group's priority, out of the group's port."""
 
     XOFF = "xoff"
     XON = "xon"
@@ -310,7 +307,7 @@ class BufferModel:
         return Cells(headroom=cells)
 
     def _resume(self, group: _Group) -> Signal | None:
-        """D2, and a group that is no longer lossless pauses nobody."""
+        """D2, and a group that is no longer lossless sends no XOFF."""
         below = group.used.shared + group.settings.xon_offset <= group.settings.threshold.limit(self.free_shared)
         drained = group.used.headroom == 0 and (group.used.shared == 0 or below)
         if not group.xoff or (group.settings.lossless and not drained):

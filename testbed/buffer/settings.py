@@ -1,4 +1,4 @@
-"""What a switch's ingress buffer can be told, and what it refuses to be told.
+"""Settings of a switch's ingress buffer, and the checks of their values.
 
 The names are those of the PFC/ECN article and of switch command lines. The unit is the cell everywhere. A "group"
 is one priority of one ingress port (802.1Qaz calls something else a priority group; chips call this one so).
@@ -30,7 +30,7 @@ LARGEST_TERM = 2**16 - 1
 
 
 class BufferModelError(UsageError):
-    """Settings that cannot be, or a call that does not fit what the buffer holds."""
+    """Invalid settings, or a call that does not fit the buffer's content."""
 
 
 class BufferBusyError(BufferModelError):
@@ -85,7 +85,7 @@ class GroupSettings:
     """One priority of one ingress port. The defaults are a lossy priority that shares evenly."""
 
     lossless: bool = False  # PFC is on: over the threshold means PAUSE and headroom, not drop
-    guaranteed: int = 0  # the reserve threshold; nobody else gets these cells, used or not
+    guaranteed: int = 0  # the reserve threshold; no other group gets these cells, used or not
     threshold: Threshold = field(default_factory=lambda: Dynamic(1))  # of cells in the shared pool
     xon_offset: int = 0  # how far below the threshold XON is
     headroom: int = 0  # the most headroom cells, for what arrives after XOFF
@@ -180,7 +180,7 @@ class BufferSettings:
     def cells(self, length: int) -> int:
         """Cells for a frame of `length` bytes, rounded up. Which bytes count (FCS or not) is the caller's to settle."""
         if type(length) is not int or length < 1:
-            raise BufferModelError(f"a frame of {length!r} bytes cannot be; it has at least 1")
+            raise BufferModelError(f"a frame of {length!r} bytes is invalid; it has at least 1")
         return -(-length // self.cell_bytes)
 
     def _check_sums(self) -> None:

@@ -19,9 +19,9 @@ from testbed.dcbx.negotiation import Feature, PortState
 
 
 def changes(before: PortState | None, after: PortState, at_ns: int) -> list[Event]:
-    """What an agent that knows `before` has to be told; None: it knows nothing yet.
+    """The events that lead from `before` to `after`; None: there was no state before.
 
-    Another sentence alone is no change, and a feature that is not run is mentioned only if it was run before.
+    A different reason alone is not a change, and a feature that is not run is mentioned only if it was run before.
     """
     events: list[Event] = []
     for name, (make, facts) in _TOLD.items():

@@ -52,12 +52,12 @@ _STRICT = "strict"
 
 
 class ConfigError(UsageError):
-    """A file that cannot be followed."""
+    """An invalid configuration file."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a file says."""
+    """The content of a file."""
 
     settings: DcbxSettings
     timers: LldpTimers = LldpTimers()
@@ -140,7 +140,7 @@ class _Table:
             if key not in self._known:
                 near = get_close_matches(key, self._known, 1, 0.5)
                 hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self._known)}"
-                raise self.wrong(key, f"there is no such key; {hint}")
+                raise self.wrong(key, f"unknown key; {hint}")
 
     def build(self, make: Callable[[], T]) -> T:
         """What settings refuse, with the place."""
@@ -315,7 +315,7 @@ def _applications(top: _Table) -> ApplicationAdmin | None:
 
 
 def _refuse_contradictions(top: _Table, table: Sequence[AppEntry]) -> None:
-    """One protocol has one priority: which of two counts is up to who reads the TLV."""
+    """One protocol has one priority: with two, the receiver of the TLV would decide which counts."""
     known: dict[tuple[Selector, int], int] = {}
     names = {selector: name for name, selector in SELECTOR_KEYS.items()}
     for entry in table:

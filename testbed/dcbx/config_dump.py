@@ -21,7 +21,7 @@ SELECTION_KEYS = {"strict": Tsa.STRICT, "shaped": Tsa.CBS, "vendor": Tsa.VENDOR}
 
 
 def dump(settings: DcbxSettings, timers: LldpTimers = LldpTimers()) -> str:
-    """A file that says the same, with every key written out."""
+    """A file with the same settings and every key written out."""
     lines = [f'version = "{settings.version}"']
     if settings.tie_break is not None:
         lines.append(f'tie_break = "{settings.tie_break}"')

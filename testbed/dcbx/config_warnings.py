@@ -1,7 +1,7 @@
-"""What is odd in how a port operates, in sentences: legal, so it is done, but an administrator may not have meant it.
+"""Warnings about how a port operates: settings that are legal, and so applied, but probably not intended.
 
-The state machines of DCBX do not ask whether a port can do what it takes over. Whoever has a port shows these beside
-it.
+The state machines of DCBX do not check whether a port supports what it takes over. The agent shows these warnings with
+the port's state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How often a port takes in something new from its link: at most as often as LLDP lets one neighbour send.
+"""Limits how often a port processes changed frames from its link: as often as LLDP lets one neighbour send.
 
 IEEE 802.1AB gives a transmitter 10 frames at most at once (txCreditMax), and one more each second. A neighbour that
-says something else with every frame would otherwise have this port negotiate, program a card and write a log thousands
+changes its TLVs with every frame would otherwise make this port negotiate, program a NIC and write a log thousands
 of times in a second. A frame beyond that is held; of each neighbour the last one, so nothing that lasts is lost. Held
 frames are read one a second, the longest held first. Frames that repeat what is known cost nothing and are never held.
 """
@@ -56,7 +56,7 @@ class Damping:
         return True
 
     def drop(self, identifier: Identifier) -> None:
-        """The neighbour has said something later, which was taken in."""
+        """Drop a held frame: a later one of the neighbour was processed."""
         self._held.pop(identifier, None)
 
     def release(self, now_ns: int) -> tuple[LldpFrame, bytes] | None:

@@ -1,4 +1,4 @@
-"""What happens on a port, for the agent that has to act on it. Each event has the time and says all that is needed.
+"""What happens on a port, for the agent that has to act on it. Each event has the time and all that is needed.
 
 The first group is to be applied to the port. At each start they come for every feature that is run, then when something
 changes; a feature that is taken out of the settings is off in its last event. The second group is for people and logs.
@@ -29,13 +29,13 @@ class PfcChanged(Event):
     enabled: int
     defended: int  # discard every frame received on these, but bridge PDUs and LLDP
     remote: int | None  # where the peer runs it; what differs from `enabled` is for a local policy
-    remote_defended: int | None  # the peer discards what is sent on these; None: it does not say
+    remote_defended: int | None  # the peer discards what is sent on these; None: not announced
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class EtsChanged(Event):
-    """Operate with this table; None: ETS is no longer run here."""
+    """Operate with this table; None: ETS is disabled."""
 
     ets: Ets | None
     why: str
@@ -76,12 +76,12 @@ class HeadroomChanged(Event):
     why: str
 
 
-# To tell
+# For logs
 
 
 @dataclass(frozen=True, slots=True)
 class PendingChanged(Event):
-    """The feature is being passed (True), or is no longer; a user may keep off the link meanwhile."""
+    """The two ends have not agreed on the feature yet (True), or they have; traffic may be held until then."""
 
     feature: str
     pending: bool
@@ -89,7 +89,7 @@ class PendingChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class PeerChanged(Event):
-    """What the only neighbour says in DCBX is now this; None: there is no such neighbour."""
+    """The DCBX TLVs of the only neighbour; None: there is no single neighbour."""
 
     mac: Mac | None
     tlvs: DcbxTlvs
@@ -99,10 +99,10 @@ class Loss(enum.StrEnum):
     """Why a neighbour is gone."""
 
     EXPIRED = "its TTL is over"
-    SHUTDOWN = "it said so"
+    SHUTDOWN = "it shut down"
     LINK = "the link went down"
     DISABLED = "this port was disabled"
-    SILENT = "it was not heard for 10 minutes, and there are others"
+    SILENT = "no frame for 10 minutes, and there are other neighbours"
     FORGOTTEN = "an administrator had it forgotten"
 
 

@@ -1,7 +1,7 @@
-"""A ladder diagram from the log of a link: what was sent and received, what it said, and what each end made of it.
+"""A ladder diagram from the log of a link: what was sent and received, its content, and the state of each end.
 
 The log has the lines of `show`, each with its "port". A frame that one port sent and the other received is one arrow;
-one that was sent only is an arrow that ends on the way, and one that was received only is told at the port. An arrow
+one that was sent only is an arrow that ends on the way, and one that was received only is noted at the port. An arrow
 is labelled with what is new since the last frame of the same sender that arrived. A frame that repeats the one before
 it, came through or was lost as that one, and had no effect, is folded away and counted.
 
@@ -129,7 +129,7 @@ def ladder(records: Iterable[Record], left: str, right: str) -> Ladder:
 
 def _check(record: Any) -> None:
     if not isinstance(record, Mapping):
-        raise LadderError(f"{str(record)[:40]!r} is no line of a DCBX log, which is an object")
+        raise LadderError(f"{str(record)[:40]!r} is not a line of a DCBX log, which is an object")
     t_ns = record.get("t_ns")
     if not isinstance(t_ns, int) or isinstance(t_ns, bool) or not 0 <= t_ns <= _LATEST_NS:
         raise LadderError(f"t_ns is {str(t_ns)[:40]}, and has to be a time in whole nanoseconds")
@@ -157,7 +157,7 @@ class _Line:
 
     @property
     def waits(self) -> bool:
-        """It was received, and that it was sent has not been told."""
+        """It was received, and no line about its sending was read yet."""
         return self.is_frame("received") and self.partner is not None and not self.partner.is_out
 
 
@@ -188,7 +188,7 @@ class _Drawing:
 
     def drawn(self) -> Ladder:
         start = min(lines[0].t_ns for lines in self._lines)
-        pendings: list[_Line] = []  # of one port at one moment: they are told together
+        pendings: list[_Line] = []  # of one port at one moment: one note for all
         for line in self._in_order():
             is_pending = line.record["what"] == "pending_changed"
             if pendings and not (is_pending and (line.side, line.t_ns) == (pendings[0].side, pendings[0].t_ns)):
@@ -252,7 +252,7 @@ class _Drawing:
                 self._folds.add(line.t_ns, source, is_lost=False)
             else:
                 said = "; ".join(log_text.frame(line.record, stranger.heard))
-                self._note(line, [f"hears {source}, whose sending is not in these logs: {said}"])
+                self._note(line, [f"receives from {source}, whose sending is not in these logs: {said}"])
             stranger.last, stranger.heard = key, line.record
 
     # Events
@@ -335,7 +335,7 @@ class _Folds:
 def _pair(senders: list[_Line], receivers: list[_Line]) -> None:
     """Find where each frame of one port arrived at the other.
 
-    Equal frames cannot be told apart. Each that arrived was sent last before that, so it is earlier ones that were
+    Equal frames cannot be distinguished. Each that arrived was sent last before that, so it is earlier ones that were
     lost; and they arrive in the order in which they were sent.
     """
     by_id: dict[Any, tuple[list[_Line], list[_Line]]] = {}

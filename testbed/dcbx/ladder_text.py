@@ -1,4 +1,4 @@
-"""A ladder diagram as text of 100 columns: times at the left, a line down for each port, what is said between them."""
+"""A ladder diagram as text of 100 columns: times at the left, a line down for each port, frames between them."""
 
 from __future__ import annotations
 

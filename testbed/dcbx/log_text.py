@@ -1,7 +1,7 @@
-"""The lines of a log in words: what a frame says that is new, and what an event means. For ladder diagrams.
+"""The lines of a log as text: what is new in a frame, and what an event means. For ladder diagrams.
 
 The lines are those of `show.record` and `show.frame_record`. An event of another kind, which an agent may have added,
-is told with its name and its values.
+is written with its name and its values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COMMON = {"t_ns", "what", "port", "time"}
 
 
 def frame(line: Record, before: Record | None) -> list[str]:
-    """What a frame says that the sender's frame `before` did not; all of it if there is none."""
+    """What differs in a frame from the sender's frame `before`; all of it if there is none."""
     if "refused" in line:
         return [f"not LLDP as it should be: {line['why']}"]
     if line["ttl"] == 0:
@@ -170,7 +170,7 @@ _EVENTS: dict[str, Callable[[Record, Record], list[str]]] = {
     "traffic_classes_changed": _traffic_classes_changed,
     "headroom_changed": _headroom_changed,
     "pending_changed": lambda line, _: pending([line]),
-    "peer_changed": lambda _, __: [],  # the arrow before it says the same
+    "peer_changed": lambda _, __: [],  # the arrow before it shows the same
     "neighbour_found": lambda line, _: [f"new neighbour {_neighbour(line)}"],
     "neighbour_lost": lambda line, _: [f"neighbour {_neighbour(line)} is gone: {line['why']}"],
     "crowd_changed": _crowd_changed,

@@ -6,9 +6,9 @@
     defense      On, for a priority, if DefenseEnabled and Oper and Remote is not TRUE
 
 NULL is None: the last LLDPDU had no such TLV, or there was none. If both ports are willing in the symmetric machine,
-the tie-break (decision 0102) may say that one of them counts as not willing; the equations then hold with that.
+by the tie-break (decision 0102) one of them may count as not willing; the equations then hold with that.
 
-Nothing is kept here: the same variables give the same answer. Each answer comes with a sentence that says why.
+Nothing is kept here: the same variables give the same answer. Each answer comes with its reason.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def symmetric(
 ) -> Outcome[T]:
     """PFC, and in the draft Application Priority and CN.
 
-    `wins` counts only if both ports are willing. `kept`: for now this port does not believe that the peer wins, and
-    keeps this value. For the sentence: `absent` says why there is no remote value.
+    `wins` counts only if both ports are willing. `kept`: the flap guard keeps this value although the
+    peer wins. `absent` is the reason why there is no remote value.
     """
     if remote is None:
         return Outcome(admin, True, f"local setting: {absent}")
@@ -59,7 +59,9 @@ def symmetric(
         if wins is None:
             return Outcome(admin, False, "local setting: both ports are willing, and there is no tie-break")
         if wins:
-            return Outcome(admin, admin != remote, "local setting: both ports are willing, and the tie-break is for us")
+            return Outcome(
+                admin, admin != remote, "local setting: both ports are willing, and this port wins the tie-break"
+            )
         if kept is not None:
             return Outcome(
                 kept, kept != remote, "kept for now: both ports are willing, and the same values come again and again"

@@ -62,7 +62,7 @@ class Feature(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class PortState:
-    """Everything that is negotiated on a port, and what its frames say of it."""
+    """Everything that is negotiated on a port, and what its frames announce."""
 
     traffic_classes: Feature[int]
     ets: Feature[Ets]
@@ -85,7 +85,7 @@ def negotiate(
     settings: DcbxSettings,
     mac: Mac,
     peer: Peer | None,
-    absent: str = "no peer has been heard",
+    absent: str = "no LLDPDU has been received",
     kept: Mapping[str, object] = MappingProxyType({}),
 ) -> PortState:
     """`mac` is this port's; `absent` says why there is no peer, for the sentences; `kept`: the features of which it is
@@ -130,7 +130,7 @@ class _View:
 
     def traffic_classes(self) -> Feature[int]:
         own, remote = self._settings.traffic_classes, self._remote.traffic_classes
-        return Feature(own, own, remote, "local setting: it is only told to the peer", pending=remote is None)
+        return Feature(own, own, remote, "local setting: it is announced only", pending=remote is None)
 
     def ets(self) -> Feature[Ets]:
         admin, tlv, advice = self._settings.ets, self._remote.ets, self._remote.recommendation
@@ -252,7 +252,7 @@ SYMMETRIC = {"pfc": "PFC TLV", "applications": "Application Priority", "cn": "Co
 """The features that are passed on symmetrically, and the TLV of each."""
 
 
-# What the next frame says
+# Content of the next frame
 
 
 def _sent_ets(settings: DcbxSettings, ets: Feature[Ets]) -> EtsConfiguration | None:

@@ -1,12 +1,14 @@
-"""Whom LLDP hears on a port, and for how long: the receive machine of IEEE 802.1AB 9.2.8, without a clock.
+"""The neighbours that a port receives LLDP from, and until when: the receive machine of IEEE 802.1AB 9.2.8, without a
+clock.
 
-A neighbour is a pair of chassis ID and port ID. What it said holds until its TTL is over, in the lab's time, or until
-it says TTL 0. DCBX is between two ports: while more than one neighbour is known, `only` is None and DCBX is off. There
-is room for a few neighbours; while others talk too the port stays crowded until the longest of their TTLs is over.
+A neighbour is a pair of chassis ID and port ID. What it announced holds until its TTL is over, in the lab's time, or
+until it sends TTL 0. DCBX is between two ports: while more than one neighbour is known, `only` is None and DCBX is off.
+There is room for a few neighbours; while others talk too the port stays crowded until the longest of their TTLs is
+over.
 
 A TTL goes up to 65535 s, and one frame of a second neighbour could turn DCBX off for as long. So while there are
-several neighbours, one that was not heard for `CROWD_TTL` is forgotten, the one that came last first, until one is left
-(decision 0148). A neighbour that is alone on the link is believed for as long as it asks.
+several neighbours, one without a frame for `CROWD_TTL` is removed, the one that came last first, until one is left
+(decision 0148). A single neighbour stays for the TTL that it sends.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from testbed.frames.lldp import ChassisId, LldpFrame, PortId
 from testbed.units import Duration, Scale
 
 MOST = 8
-"""Two are too many already; the others are kept so that a user can see who they are."""
+"""Two are too many already; the others are kept to be shown."""
 CROWD_TTL = Duration("600s")
-"""How long one of several neighbours is believed without being heard: five times the TTL that LLDP has by default."""
+"""How long one of several neighbours stays without a frame: five times LLDP's default TTL."""
 
 _SECOND = 10**9
 
@@ -51,7 +53,7 @@ class Heard(enum.Enum):
     """What a frame changed."""
 
     NEW = enum.auto()  # a neighbour that was not known
-    KNOWN = enum.auto()  # a neighbour that was known says this now
+    KNOWN = enum.auto()  # a known neighbour sends this now
     GONE = enum.auto()  # TTL 0 from a neighbour that was known
     STRANGER_GONE = enum.auto()  # TTL 0 from one that was not
     NO_ROOM = enum.auto()
@@ -124,7 +126,7 @@ class Neighbours:
         return over
 
     def thin_out(self, now_ns: int) -> list[Neighbour]:
-        """Of several neighbours, forget those that were not heard for long, and return them."""
+        """Of several neighbours, remove those without a frame for long, and return them."""
         silent = [one for one in self._known.values() if one.heard_ns + self._crowd_ns <= now_ns]
         gone = silent[::-1][: len(self._known) - 1]
         for neighbour in gone:

@@ -10,7 +10,7 @@
     port.take_frames(), port.take_events()   after each of these: what is to be sent, and what to act on
 
 `state` has every feature as it is now, `counters` what was counted. A frame that repeats what a neighbour said last
-costs a comparison, so an idle port costs its agent next to nothing. Frames that say something new are taken in at the
+costs a comparison, so an idle port costs its agent almost nothing. Frames that say something new are taken in at the
 rate of `testbed.dcbx.damping`.
 
 When the peer expires, says goodbye or is no longer alone, the state goes back to local settings at once (0104). Losing
@@ -134,7 +134,7 @@ class DcbxPort:
         self._settle()
 
     def stop(self, now_ns: int) -> None:
-        """Tell the peer to forget this port, and go back to local settings."""
+        """Send a shutdown LLDPDU, and go back to local settings."""
         self._advance(now_ns)
         if self._transmitter.shut_down(now_ns):
             identity = self._identity
@@ -167,7 +167,7 @@ class DcbxPort:
         if settings.version is not self._settings.version:
             self._neighbours.read_again(settings.version)
         self._settings = settings
-        self._flap_guard.forget()
+        self._flap_guard.clear()
         self._settle()
 
     def receive(self, octets: bytes, now_ns: int) -> None:
@@ -228,7 +228,7 @@ class DcbxPort:
             self._take_in(*held)
 
     def _take_in(self, frame: LldpFrame, octets: bytes) -> None:
-        """A frame that says something new."""
+        """A frame that differs from the neighbour's last one."""
         pdu = frame.pdu
         reading = dcbx.read(self._settings.version, pdu.tlvs)
         self._count_flaws(frame, reading)
@@ -259,10 +259,10 @@ class DcbxPort:
             self._events.append(NeighbourLost(self._now_ns, *neighbour.identifier, why))
 
     def _settle(self) -> None:
-        """Something may have changed: negotiate anew, tell what is new, and send it."""
+        """Negotiate again, and emit events and frames for what changed."""
         peer, absent, speaks = self._look()
         if peer is None:
-            self._flap_guard.forget()
+            self._flap_guard.clear()
         state = negotiate(self._settings, self._identity.mac, peer, absent, self._flap_guard.kept(self._now_ns))
         swapped = self._flap_guard.notice(self._state, state, peer.mac, self._now_ns) if peer else []
         if swapped:
@@ -301,7 +301,7 @@ class DcbxPort:
             return None, f"DCBX is off, because {count} neighbours are on the link", None
         only = self._neighbours.only
         if only is None:
-            return None, "no peer has been heard", None
+            return None, "no LLDPDU has been received", None
         if only.dcbx.mismatch:
             own = self._settings.version
             return None, f"the peer speaks the {own.other} format, and this port the {own} one", own.other

@@ -1,6 +1,6 @@
-"""What this port recommends to its peer in ETS, and whether it can say so yet (decision 0107).
+"""What this port recommends to its peer in ETS, and whether it can be sent yet (decision 0107).
 
-A recommendation may have to wait for what the peer says of itself: the draft names the number of traffic classes and
+A recommendation may have to wait for what the peer announces: the draft names the number of traffic classes and
 the assignment of priorities to groups. While it waits the draft's TLV has RV 0; the published format has no RV, so the
 TLV is left out.
 """

@@ -1,8 +1,8 @@
 """What an administrator decides about DCBX on one port, and what is refused.
 
-A feature that is None is not run: its TLV is not sent, and what the peer says about it is only shown. Everything is
-checked here, once, so that no frame can be built that breaks a rule we know: percents sum to 100, nothing undefined is
-sent (decision 0103), and no value is set that the port's format cannot carry.
+A feature that is None is not run: its TLV is not sent, and what the peer announces about it is only shown. Everything
+is checked here, once, so that no frame can be built that breaks a rule we know: percents sum to 100, nothing undefined
+is sent (decision 0103), and no value is set that the port's format cannot carry.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Shares:
 
     def __post_init__(self) -> None:
         if len(self.percent) != 8 or min(self.percent) < 0 or sum(self.percent) != 100:
-            raise DcbxSettingsError(f"shares {self.percent} cannot be: give one for each of 8 priorities, 100 in sum")
+            raise DcbxSettingsError(f"shares {self.percent} are invalid: give one for each of 8 priorities, 100 in sum")
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class DcbxSettings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.traffic_classes <= 8:
-            raise DcbxSettingsError(f"{self.traffic_classes} traffic classes cannot be: there are 1 to 8")
+            raise DcbxSettingsError(f"{self.traffic_classes} traffic classes are invalid: there are 1 to 8")
         if self.ets is not None:
             self._check_ets(self.ets)
         if self.pfc is not None and self.is_draft and self.pfc.headroom and not self.pfc.defon_octet:
@@ -217,7 +217,7 @@ class LldpTimers:
 
     @property
     def ttl(self) -> int:
-        """Seconds that a peer is to believe us: 121 by default."""
+        """The TTL in sent frames, in seconds: 121 by default."""
         return min(65535, self.interval.ns // _SECOND * self.hold + 1)
 
 
@@ -232,7 +232,7 @@ class PortIdentity:
     mac: Mac
     chassis_id: ChassisId
     port_id: PortId
-    tlvs: tuple[Tlv, ...] = ()  # names, description, management addresses: whatever else is to be said
+    tlvs: tuple[Tlv, ...] = ()  # names, description, management addresses and the like
 
     def __post_init__(self) -> None:
         size = len(Lldpdu(self.chassis_id, self.port_id, 0, self.tlvs).encode())

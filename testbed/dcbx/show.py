@@ -6,7 +6,7 @@
     frame_record(octets)   one line of a log: a frame that was sent or received, and what it says in DCBX
 
 Priorities are lists of numbers, addresses and identifiers are text, None is what is not run, not known or not said.
-Whoever writes a log adds what a port does not know: its name, as "port".
+The writer of a log adds the name of the port, as "port".
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def _neighbour(neighbour: Neighbour) -> Plain:
 
 
 def _identity(tlvs: Iterable[Tlv]) -> Plain:
-    """What a neighbour says of itself. Its texts are its own, with whatever characters; `details` leaves these out."""
+    """What a neighbour announces of itself. Its texts are its own, with whatever characters; `details` leaves these
+    out.
+    """
     texts = {tlv.kind: str(tlv) for tlv in tlvs if isinstance(tlv, Text)}
     enabled = next((tlv.enabled for tlv in tlvs if isinstance(tlv, Capabilities)), None)
     return {
@@ -145,7 +147,7 @@ def _printable(text: str) -> str:
 
 
 def table(by_port: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row for each TLV that is run or heard on a port, and below what concerns a whole port."""
+    """A row for each TLV that is run or received on a port, and below what concerns the whole port."""
     rows = [_row(name, *feature) for name, port in by_port.items() for feature in port["features"].items()]
     told = [row for row in rows if row is not None]
     if not told:
@@ -159,7 +161,7 @@ def table(by_port: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _row(port: str, name: str, feature: Mapping[str, Any]) -> Sequence[str] | None:
-    """None: neither run here nor heard of."""
+    """None: neither run nor received."""
     told = [feature[key] for key in ("admin", "oper", "remote")]
     if all(value is None or value is False for value in told) and not feature["pending"]:
         return None
@@ -285,7 +287,7 @@ def _identifier(event: NeighbourFound | NeighbourLost) -> Plain:
 
 
 def _tlvs(tlvs: DcbxTlvs) -> Plain:
-    """What a frame says; a TLV that it has not is not there."""
+    """The content of a frame; absent TLVs are left out."""
     plain: Plain = {}
     if tlvs.traffic_classes is not None:
         plain["traffic_classes"] = tlvs.traffic_classes

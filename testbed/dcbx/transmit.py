@@ -1,12 +1,12 @@
 """When LLDP sends: the transmit and timer machines of IEEE 802.1AB 9.2.9 and 9.2.10, without a clock.
 
-A frame is due when the interval is over, when what we say has changed, and at once when a neighbour is new, which also
+A frame is due when the interval is over, when the content has changed, and at once when a neighbour is new, which also
 starts a series of `fast_count` frames, `fast_interval` apart. So does the start, which 802.1AB does not ask for: then a
-first frame that nobody was there to hear costs a second and not an interval.
+first frame without a receiver delays by a second and not by an interval.
 
 Each frame takes one credit; at most `most_credit` are there, and one comes back each second, counted from the start.
 With no credit left the frame is sent when the next one comes, with what is true then. A frame that goes late because
-nobody called in time moves the later ones: it is not made up for.
+the caller missed moves the later ones: it is not made up for.
 
 Disabling the port sends one shutdown frame (TTL 0), and a port does not start again before `reinit_delay` has passed.
 """
@@ -61,12 +61,12 @@ class Transmitter:
         return begun
 
     def local_change(self, now_ns: int) -> None:
-        """What we say is no longer what we said (localChange)."""
+        """The content to send has changed (localChange)."""
         if self._has_begun(now_ns):
             self._signal(now_ns)
 
     def new_neighbour(self, now_ns: int) -> None:
-        """Someone is there who has not heard us yet (newNeighbor)."""
+        """A new neighbour was found (newNeighbor)."""
         if self._has_begun(now_ns):
             self._fast = self._fast or self._fast_count
             self._timer_expires(now_ns)
@@ -85,7 +85,7 @@ class Transmitter:
         return True
 
     def deadline_ns(self) -> int | None:
-        """When `frame_due` may next say yes."""
+        """When `frame_due` may next return True."""
         if self._started_ns is None:
             return None
         if self._due:  # only credit is missing

@@ -1,1 +1,1 @@
-"""ECN: the field, the marking curve in a switch user's words, what Linux RED is told, and a model of what it does."""
+"""ECN: the field, the marking curve as switches configure it, the parameters of Linux RED, and a model of RED."""

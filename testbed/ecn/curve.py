@@ -32,7 +32,7 @@ _FRACTION = re.compile(r"\s*([0-9./]{1,30})\s*(%?)\s*")
 
 
 class EcnError(UsageError):
-    """ECN settings that cannot be, or that Linux cannot follow."""
+    """ECN settings that are invalid, or that Linux does not support."""
 
 
 @dataclass(frozen=True, init=False)

@@ -2,7 +2,7 @@
 
 The field is the last two bits of the DS field, which is the second octet of an IPv4 header and the traffic class of an
 IPv6 header. The PFC/ECN article numbers the bits of that octet from the left and calls bit 6 ECT and bit 7 CE;
-RFC 3168 gives the two bits four values. Linux RED with `ecn`, and `nodrop` for keep_not_ect, does what `fate` says.
+RFC 3168 gives the two bits four values. Linux RED with `ecn`, and `nodrop` for keep_not_ect, does what `fate` returns.
 
 Not here: when a packet is picked, which is `curve`, and changing packets, which the kernel does.
 """
@@ -15,7 +15,7 @@ from testbed.ecn.curve import EcnError
 
 
 class Ecn(enum.IntEnum):
-    """The four values; ECT_0 is what senders of ours use."""
+    """The four values; senders in the lab use ECT_0."""
 
     NOT_ECT = 0b00
     ECT_1 = 0b01
@@ -33,7 +33,7 @@ class Ecn(enum.IntEnum):
 
 
 class Pick(enum.StrEnum):
-    """What the queue's length, and chance, say about an arriving packet."""
+    """RED's decision on an arriving packet, by queue length and chance."""
 
     PASSED = "passed"  # below the lower limit, or between the limits and not picked
     PICKED = "picked"  # between the limits, by probability

@@ -1,11 +1,11 @@
-"""What Linux RED has to be told so that an `EcnCurve` comes out on the wire (decision 0139).
+"""Parameters of Linux RED that give the marking of an `EcnCurve` on the wire (decision 0139).
 
 The kernel's part, as net/sched/sch_red.c and include/net/red.h of 6.12 have it:
 
 - It knows one slope: a whole number s of 2^-32 per byte, max_P / (qth_max - qth_min) rounded down, at least 1. With d
   bytes of queue above qth_min it draws qR once, evenly from 0 to 2^32 / s, and picks the n-th packet since then as soon
   as n x d >= qR. So the distance to the next pick is even over 1 to 1/p, with p = s x d / 2^32: (1/p + 1) / 2 packets
-  in the mean. At a constant queue the share picked is 2p / (1 + p), near to twice the p that it is told.
+  in the mean. At a constant queue the share picked is 2p / (1 + p), near to twice the configured p.
 - That is a bent line. No slope makes it the straight one of the curve; `red_parameters` takes the slope whose largest
   distance from it, above or below, is least. `RedParameters.expected_fraction` is what then comes out, exactly.
 - Wlog 0 makes the average the queue itself: the kernel's check admits it, the tc command does not offer it.
@@ -40,7 +40,7 @@ _ALL_FLAGS = TC_RED_ECN | TC_RED_HARDDROP | TC_RED_ADAPTATIVE | TC_RED_NODROP
 FORGET = bytes([31]) * 256
 """The stab that makes any average 0: 31 is the largest shift that the kernel admits."""
 HOLD = bytes(1) + FORGET[1:]
-"""The stab that wears an average down evenly, to half in half a cell of idle time, and forgets it after a whole one."""
+"""The stab that wears an average down evenly, to half in half a cell of idle time, and clears it after a whole one."""
 HOLD_SCELL_LOG = 23
 """A cell of 8.4 s, so that a pause of 335 ms, the longest at 100 Mb/s, wears off 4 %."""
 

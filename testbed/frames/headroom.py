@@ -7,7 +7,7 @@ It has the length of a PFC frame, 60 octets here and 64 on the wire, so that it 
             6-11  source
            12-13  EtherType 0x8808
            14-15  opcode 0xFFFE, which IEEE 802.3 annex 31C has for extensions; another one can be configured
-           16-18  whose extension: 02-58-4F, from the addresses that nobody is assigned
+           16-18  whose extension: 02-58-4F, from addresses that are not assigned
            19     version, 1
            20     kind: 1 request, 2 response
            21     reserved, 0
@@ -58,7 +58,7 @@ _PURPOSE = b"xoffhdrm"  # the same key in another protocol makes other tags
 
 
 class MeasurementReason(enum.StrEnum):
-    """Why a frame is no measurement frame for us; the values are names of counters."""
+    """Why a frame is not a measurement frame; the values are names of counters."""
 
     TOO_SHORT = "too_short"
     NOT_MAC_CONTROL = "not_mac_control"
@@ -71,7 +71,7 @@ class MeasurementReason(enum.StrEnum):
 
 
 class MeasurementFrameError(XoffError):
-    """Octets that are no measurement frame."""
+    """Octets that are not a measurement frame."""
 
     def __init__(self, reason: MeasurementReason, message: str) -> None:
         super().__init__(message)
@@ -121,7 +121,7 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
     """Read a frame as it comes from a port, from the destination on and with or without FCS."""
     if len(data) < LENGTH:
         raise MeasurementFrameError(
-            MeasurementReason.TOO_SHORT, f"a frame of {len(data)} octets is no measurement frame, which has {LENGTH}"
+            MeasurementReason.TOO_SHORT, f"a frame of {len(data)} octets is not a measurement frame, which has {LENGTH}"
         )
     destination, source, ethertype, found_opcode = _ETHERNET.unpack_from(data)
     if ethertype != ETHERTYPE:
@@ -142,7 +142,7 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
     if extension != EXTENSION:
         raise MeasurementFrameError(
             MeasurementReason.OTHER_EXTENSION,
-            f"MAC control extension {extension.hex('-')} is not ours, {EXTENSION.hex('-')}",
+            f"MAC control extension {extension.hex('-')} is not that of Xoff, {EXTENSION.hex('-')}",
         )
     if version != VERSION:
         raise MeasurementFrameError(
@@ -163,12 +163,12 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
 
 
 def is_measurement(frame: bytes) -> bool:
-    """Whether a frame may be one of these, by its first octets; `parse` says if it is."""
+    """Whether a frame may be one of these, by its first octets; `parse` decides."""
     return len(frame) >= LENGTH and frame[:6] == DESTINATION.octets and frame[12:19] == _BEGINS
 
 
 def check_key(key: bytes) -> None:
-    """Refuse a key that cannot be."""
+    """Refuse an invalid key."""
     if not isinstance(key, bytes) or len(key) > LONGEST_KEY:
         raise FieldError(f"a measurement key is at most {LONGEST_KEY} octets; this one has {len(key)}")
 

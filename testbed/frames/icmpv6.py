@@ -31,8 +31,6 @@ from testbed.frames.ipv6 import (
 )
 
 ERRONEOUS_FIELD = 0
-UNRECOGNISED_NEXT_HEADER = 1
-UNRECOGNISED_OPTION = 2
 SR_UPPER_LAYER = 4
 """Codes of Parameter Problem."""
 HOP_LIMIT_EXCEEDED = 0
@@ -41,7 +39,6 @@ PORT_UNREACHABLE = 4
 """Code of Destination Unreachable."""
 
 _HEADER = struct.Struct("!BBHI")
-_ECHO = struct.Struct("!HH")
 _CHECKSUM_AT = 2
 _FIRST_INFORMATIONAL = 128
 _REDIRECT = 137
@@ -116,7 +113,7 @@ def parse(source: IPv6Address, destination: IPv6Address, message: bytes) -> Erro
 
 
 def answer(source: IPv6Address, error: Error) -> bytes:
-    """The packet that tells the sender of `error.invoking` about the error."""
+    """The packet that reports the error to the sender of `error.invoking`."""
     destination, _ = addresses(error.invoking)
     return Packet(source, destination, ICMPV6, error.encode(source, destination)).encode()
 
@@ -129,7 +126,7 @@ def may_answer(packet: bytes) -> bool:
     try:
         upper = _upper(packet)
     except PacketError:
-        return True  # what is behind the broken header is nobody's error
+        return True  # the part behind the broken header causes no error
     if upper.protocol != ICMPV6 or upper.start >= len(packet):
         return True
     kind = packet[upper.start]

@@ -82,7 +82,7 @@ class Problem:
 
 
 class PacketError(XoffError):
-    """Octets that cannot be read as what they should be."""
+    """Octets that are not a valid packet."""
 
     def __init__(self, reason: PacketReason, message: str, problem: Problem | None = None) -> None:
         super().__init__(message)
@@ -176,7 +176,7 @@ def addresses(packet: bytes) -> tuple[IPv6Address, IPv6Address]:
 def headers(packet: bytes) -> Iterator[Header]:
     """The headers behind the fixed one, in order: extension headers, and last the upper layer's.
 
-    `packet` has to be `whole`. PacketError comes when a header is reached that cannot be, not before.
+    `packet` has to be `whole`. PacketError is raised when an invalid header is reached, not before.
     """
     named_at, start = NEXT_HEADER_AT, HEADER_OCTETS
     while (protocol := packet[named_at]) in EXTENSIONS:

@@ -109,7 +109,7 @@ def parse_header(packet: bytes, header: Header) -> Iterator[Option]:
 
 
 def check_known(options: Iterable[Option], known: Collection[int]) -> None:
-    """PacketError for an option that is not known and whose first two bits say that it must be."""
+    """PacketError for an unknown option whose first two bits require that it is known."""
     for option in options:
         action = option.type >> 6
         if action and option.type not in known:

@@ -62,7 +62,7 @@ class LldpReason(enum.StrEnum):
 
 
 class LldpError(XoffError):
-    """Octets that are no LLDP frame for us."""
+    """Octets that are not an LLDP frame."""
 
     def __init__(self, reason: LldpReason, message: str) -> None:
         super().__init__(message)
@@ -71,7 +71,7 @@ class LldpError(XoffError):
 
 @dataclass(frozen=True, slots=True)
 class ChassisId:
-    """Who the neighbour is. Together with its PortId it tells one neighbour from another."""
+    """The chassis of a neighbour. Together with its PortId it identifies the neighbour."""
 
     subtype: int
     value: bytes
@@ -116,11 +116,11 @@ class PortId:
 
 @dataclass(frozen=True, slots=True)
 class Lldpdu:
-    """What one station says about one of its ports."""
+    """What one station announces about one of its ports."""
 
     chassis_id: ChassisId
     port_id: PortId
-    ttl: int  # seconds; 0: forget me now
+    ttl: int  # seconds; 0: shutdown
     tlvs: tuple[Tlv, ...] = ()
     flaws: tuple[Flaw, ...] = field(default=(), compare=False)
 
@@ -147,7 +147,7 @@ class Lldpdu:
 
 @dataclass(frozen=True, slots=True)
 class LldpFrame:
-    """An LLDPDU and who sent it."""
+    """An LLDPDU and its source address."""
 
     source: Mac
     pdu: Lldpdu
@@ -239,7 +239,7 @@ def _check_identifier(name: str, subtype: int, value: bytes) -> None:
     if subtype >> 8:
         raise FieldError(f"{name} subtype {subtype} does not fit into 8 bits")
     if not 1 <= len(value) <= 255:
-        raise FieldError(f"a {name} of {len(value)} octets cannot be: it has 1 to 255")
+        raise FieldError(f"a {name} of {len(value)} octets has an invalid length; must be 1 to 255")
 
 
 def _identifier_text(kind: int, subtype: int, value: bytes) -> str:

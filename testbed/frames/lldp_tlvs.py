@@ -1,6 +1,6 @@
 """The optional TLVs of LLDP (IEEE 802.1AB clause 8.5 and 8.6), one by one: values, octets, and what is wrong with them.
 
-`lldp` has the frame around them, and says how strict the reading is.
+`lldp` has the frame around them, and defines how strict the reading is.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ class ManagementAddress:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.address) <= 31:
-            raise FieldError(f"a management address of {len(self.address)} octets cannot be: it has 1 to 31")
+            raise FieldError(
+                f"a management address of {len(self.address)} octets has an invalid length; must be 1 to 31"
+            )
         if len(self.oid) > 128:
             raise FieldError(f"an object identifier of {len(self.oid)} octets is too long: it has 128 at most")
         if self.family >> 8 or self.numbering >> 8 or self.interface >> 32:
@@ -144,7 +146,7 @@ class Organisational:
 
     def __post_init__(self) -> None:
         if len(self.oui) != 3:
-            raise FieldError(f"an OUI of {len(self.oui)} octets cannot be: it has 3")
+            raise FieldError(f"an OUI of {len(self.oui)} octets has an invalid length; must be 3")
         if self.subtype >> 8:
             raise FieldError(f"organisational subtype {self.subtype} does not fit into 8 bits")
         if len(self.info) > 507:

@@ -19,7 +19,7 @@ A sender of ours fills in every field as the standard says. How strict `parse` i
   may have cut or added padding, and decision 0144 asks for complete fields and no more.
 - Nothing may stand before the EtherType: a frame with a VLAN tag is not MAC control.
 - The destination is the group address alone. Annex 31B would also let PAUSE come to the station's own
-  address; we refuse that and say so in the reason. Xoff never obeys a PAUSE but only counts it, PFC
+  address; this is refused with a reason of its own. Xoff never obeys a PAUSE but only counts it, PFC
   has no such case, and a unicast frame may have crossed bridges, while these concern one link.
 - The source is not judged, because a real MAC does not judge it either.
 
@@ -54,7 +54,7 @@ _LENGTH = 60
 
 
 class MacControlReason(enum.StrEnum):
-    """Why a frame is not a MAC control frame for us; the values are names of counters."""
+    """Why a frame is not a valid MAC control frame; the values are names of counters."""
 
     TOO_SHORT = "too_short"
     NOT_MAC_CONTROL = "not_mac_control"
@@ -71,9 +71,9 @@ class MacControlError(XoffError):
 
 
 class Meaning(enum.Enum):
-    """What a PFC frame asks of one priority."""
+    """The meaning of a PFC frame for one priority."""
 
-    UNCHANGED = "unchanged"  # enable bit 0: a pause that is under way goes on, the time says nothing
+    UNCHANGED = "unchanged"  # enable bit 0: a pause goes on, the time has no meaning
     XON = "XON"  # enable bit 1, time 0: resume now
     XOFF = "XOFF"  # enable bit 1: stop for the time, counted from now
 
@@ -117,7 +117,7 @@ class PfcFrame:
         return cls.of(source, dict.fromkeys(priorities, 0))
 
     def meaning(self, priority: int) -> Meaning:
-        """What the frame asks of one priority."""
+        """The meaning of the frame for one priority."""
         if not self.enabled & _bit(priority):
             return Meaning.UNCHANGED
         return Meaning.XOFF if self.times[priority] else Meaning.XON

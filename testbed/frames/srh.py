@@ -45,7 +45,7 @@ _SEGMENT = 16
 
 @dataclass(frozen=True)
 class Fields:
-    """What the fixed part says, true or not."""
+    """The fixed part, unchecked."""
 
     next_header: int
     extra_length: int  # Hdr Ext Len
@@ -70,7 +70,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Tlv:
-    """A TLV that is not padding. The first bit of the type says that it may change on the way."""
+    """A TLV that is not padding. The first bit of the type means that it may change on the way."""
 
     type: int
     value: bytes
@@ -99,7 +99,7 @@ class Srh:
         for name, bits in (("next_header", 8), ("flags", 8), ("tag", 16)):
             check_bits(name, getattr(self, name), bits)
         if not self.segments:
-            raise FieldError("a segment routing header without segments cannot be; name at least one")
+            raise FieldError("a segment routing header has at least one segment; name one")
         if len(self.tlvs) % 8:
             raise FieldError(f"TLVs of {len(self.tlvs)} octets do not end on 8 octets; pad them with encode_tlvs")
         if not 0 <= self.segments_left <= len(self.segments):

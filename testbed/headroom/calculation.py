@@ -39,7 +39,7 @@ _ALPHA = re.compile(r"(?P<above>[0-9]{1,9}(\.[0-9]{1,9})?)(/(?P<below>[0-9]{1,9}
 
 
 class HeadroomError(UsageError):
-    """A headroom that was asked for wrongly, or that cannot be computed from what was given."""
+    """Invalid parameters, or a headroom that cannot be computed from them."""
 
 
 class Model(enum.StrEnum):
@@ -165,7 +165,7 @@ class Headroom:
 
     @property
     def cells(self) -> int:
-        """What a switch is told."""
+        """The value to configure in a switch."""
         return -(-self.bytes // self.cell_bytes)
 
     def as_json(self) -> dict[str, Any]:

@@ -31,14 +31,14 @@ _LONGEST_NS = 10**18
 class Ignored(enum.StrEnum):
     """Why a whole measurement frame had no effect; the values are names of counters."""
 
-    OWN = "own"  # our own frame came back to us
+    OWN = "own"  # a frame of this port came back
     NOT_AGREED = "not_agreed"  # the two ends have not both announced the capability
-    STRAY = "stray"  # answers nothing that we asked, or asks what a series never has
+    STRAY = "stray"  # answers no request of this port, or has a sequence number that no series has
     LATE = "late"  # answers what we had given up
     DUPLICATE = "duplicate"  # the exchange has been made already
     REPLAYED = "replayed"  # belongs to a session that is over
     FORGED = "forged"  # a known request, but with another T1 than it had
-    CLOCK_STEP = "clock_step"  # the stamps cannot be: a clock was set
+    CLOCK_STEP = "clock_step"  # impossible stamps: a clock was set
     RATE_LIMITED = "rate_limited"  # the peer asks more often than it gets answers
 
 
@@ -144,7 +144,7 @@ class Series:
         return min([self._next_ns, *timeouts] if self._wants_more else timeouts, default=None)
 
     def accept(self, response: Response, now_ns: int, t4_ns: int) -> Ignored | None:
-        """Take a response in, or say why not."""
+        """Process a response; the reason if it is ignored."""
         self._expire(now_ns)
         if response.sequence >= len(self._asked):
             return Ignored.STRAY
@@ -209,7 +209,7 @@ class Responder:
         self.answered = 0
 
     def accept(self, request: Request, now_ns: int, t2_ns: int) -> Ignored | None:
-        """Take a request in, or say why not."""
+        """Process a request; the reason if it is ignored."""
         if request.sequence >= MOST_REQUESTS:
             return Ignored.STRAY
         seen = self._sessions.get(request.session)

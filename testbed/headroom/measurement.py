@@ -1,6 +1,6 @@
 """Measuring one port's headroom: the headroom proposal's phases 1 and 2, as a machine without sockets and clocks.
 
-    measurer.announced(ours, theirs, now)   from DCBX: what the two ends of the link say they can
+    measurer.announced(ours, theirs, now)   from DCBX: whether the two ends announce that they can
     measurer.link(up, now)                  at the start, and on every change: other cable, other rate, other peer
     measurer.receive(octets, now, arrived)  every MAC control frame with the measurement's opcode
     measurer.poll(now)                      frames to send now, and the status if it is another than before
@@ -22,7 +22,7 @@ set all the same:
   headroom does not mind as long as another one is right, or it is too long by less than the time to answer.
 - `now` jumps forward: not to be told from time that passed; a clock that does not stop in a suspended machine helps.
 
-The session numbers come from `seed`, octets that nobody can guess. Sharing `key` with the peer makes answers provable.
+The session numbers come from `seed`, secret octets. Sharing `key` with the peer makes answers provable.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Status:
-    """What the port says. Without a measurement the configured default holds."""
+    """The port's state. Without a measurement the configured default holds."""
 
     phase: Phase
     measurement: Measurement | None
@@ -128,7 +128,7 @@ class Measurer:
         return why
 
     def poll(self, now_ns: int) -> Output:
-        """What is to be sent now, answers first, and what there is to say."""
+        """What is to be sent now, answers first, and a new status."""
         self._tick(now_ns)
         answers: list[bytes] = []
         request = None
@@ -238,7 +238,7 @@ class Measurer:
         self._next_ns = None if repeat_ns is None else now_ns + repeat_ns
 
     def _draw_session(self) -> int:
-        """A number that nobody can guess and that was not used lately."""
+        """An unpredictable number that was not used lately."""
         recent = {past.session for past in self._past}
         while True:
             counter = self._drawn.to_bytes(8, "big") + self._mac.octets

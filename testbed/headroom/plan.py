@@ -1,4 +1,4 @@
-"""One pool for bridge buffer and headroom: who gets how much of it, and from which fill on PAUSE is sent.
+"""One pool for bridge buffer and headroom: how much of it each port gets, and from which fill on PAUSE is sent.
 
 This is the proposal's trade (decision 0114): headroom that a short cable does not need is buffer for bursts. All
 numbers are cells, so that any model of a buffer can use the plan. For each lossless group (a priority of a port):
@@ -118,9 +118,9 @@ def _check(pool: int, wanted: list[Demand], lossy: int) -> None:
         if demand.priority not in _PRIORITIES:
             raise HeadroomError(f"{where}: there are priorities 0 to 7")
         if (demand.port, demand.priority) in seen:
-            raise HeadroomError(f"{where} asks twice; give one demand for each")
+            raise HeadroomError(f"{where} has two demands; give one for each")
         seen.add((demand.port, demand.priority))
         if type(demand.headroom) is not int or demand.headroom < 0:
             raise HeadroomError(f"{where}: headroom is {demand.headroom!r}; it is a whole number of cells")
         if type(demand.frame) is not int or demand.frame < 1:
-            raise HeadroomError(f"{where}: a frame of {demand.frame!r} cells cannot be; it has at least 1")
+            raise HeadroomError(f"{where}: a frame of {demand.frame!r} cells is invalid; it has at least 1")

@@ -1,4 +1,4 @@
-"""What measuring yields: one sample for each answered request, and what a series of them says.
+"""Results of measurement: one sample for each answered request, and the statistics of a series.
 
 A sample is the proposal's four timestamps. (T4 - T1) - (T3 - T2) is the round trip, in which the time the far station
 took to answer does not count; that time, T3 - T2, is kept beside it. T1 and T4 are one clock's, T2 and T3 another's,

@@ -131,7 +131,7 @@ class Object:
         return fd
 
     def attach(self, name: str) -> int:
-        """Attach a program to where its section says; it stays while the returned descriptor is open."""
+        """Attach a program to the hook of its section; it stays while the returned descriptor is open."""
         link = self._library.bpf_program__attach(self._find_program(name))
         if not link:
             raise BpfError(f"program {name} cannot be attached: {os.strerror(ctypes.get_errno())}")
@@ -221,7 +221,7 @@ def _library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL("libbpf.so.1", use_errno=True)
     except OSError:
-        raise BpfError("libbpf is missing; `xoff doctor` says how to get it") from None
+        raise BpfError("libbpf is missing; `xoff doctor` shows how to install it") from None
     pointer, text = ctypes.c_void_p, ctypes.c_char_p
     for name, result, arguments in (
         ("bpf_object__open_mem", pointer, [text, ctypes.c_size_t, pointer]),

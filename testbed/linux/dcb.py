@@ -1,9 +1,9 @@
-"""DCB settings of a network card, over the kernel's DCB netlink (linux/dcbnl.h): ETS, PFC, application priorities.
+"""DCB settings of a NIC, over the kernel's DCB netlink (linux/dcbnl.h): ETS, PFC, application priorities.
 
-A card whose driver does not offer them, as all virtual ones, answers EOPNOTSUPP; then there is no `DcbNic`. What was
-there before is kept, and handed out before anything is changed, so that `restore` leaves the card as it was found, also
-by another process than the one that changed it. Written are only those fields that DCBX
-negotiates. Nothing here decides what is written.
+A NIC whose driver does not offer them, as all virtual ones, answers EOPNOTSUPP; then there is no `DcbNic`. What was
+there before is kept, and handed out before anything is changed, so that `restore` restores the NIC as it was found,
+also by another process than the one that changed it. Written are only those fields that DCBX negotiates. Nothing here
+decides what is written.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DcbError(XoffError):
 
 
 class NoDcb(DcbError):
-    """The driver takes no DCB settings at all, or not from us."""
+    """The driver accepts no DCB settings, or not from this process."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class DcbNic:
         return self._now
 
     def set_ets(self, ets: Ets | None) -> None:
-        """Bandwidth, transmission selection and the classes of priorities; None: as before us.
+        """Bandwidth, transmission selection and the classes of priorities; None: as found.
 
         A draft's table has to go through `in_classes` first.
         """
@@ -110,11 +110,11 @@ class DcbNic:
         elif ets.tsa is not None:
             fields = bytes(ets.bandwidth) * 2 + bytes(ets.tsa) + bytes(ets.assignment)
         else:
-            raise DcbError("a table without transmission selection cannot be given to a card")
+            raise DcbError("a table without transmission selection cannot be applied to a NIC")
         self._write_ets(old[: _ETS_FIELDS.start] + fields + old[_ETS_FIELDS.stop :])
 
     def set_pfc(self, enabled: int | None) -> None:
-        """Priorities, as a mask; None: as before us."""
+        """Priorities, as a mask; None: as found."""
         old = self._now.pfc
         if old is None:
             raise DcbError(f"the driver of {self._interface} takes no PFC settings")
@@ -122,7 +122,7 @@ class DcbNic:
         self._write_pfc(old[:_PFC_ENABLED] + bytes([mask]) + old[_PFC_ENABLED + 1 :])
 
     def set_applications(self, entries: tuple[AppEntry, ...]) -> None:
-        """These, and of what was there before us that which is about other protocols."""
+        """These entries, and of those found the ones for other protocols."""
         wanted = frozenset(entry for entry in entries if entry.selector in _NUMBERS)
         named = {(entry.selector, entry.protocol) for entry in wanted}
         kept = {entry for entry in self._before.applications if (entry.selector, entry.protocol) not in named}
@@ -150,9 +150,11 @@ class DcbNic:
             raise refused
 
     def _foreign_mode(self) -> int | None:
-        """Who runs DCBX, if it is not us as IEEE 802.1Q has it; None also if the driver does not say."""
+        """The DCBX mode to restore, if the host does not run IEEE DCBX already; None also if the driver does not report
+        it.
+        """
         try:
-            answer = self._request(_GET, _GET_MODE, b"", "asking who runs DCBX")
+            answer = self._request(_GET, _GET_MODE, b"", "reading the DCBX mode")
         except NetlinkError as error:
             if error.code != errno.EOPNOTSUPP:
                 raise
@@ -164,7 +166,7 @@ class DcbNic:
         return mode
 
     def _take_over(self, mode: int) -> None:
-        """Have DCBX run by us and not by the card."""
+        """Have the host run DCBX, not the NIC's firmware."""
         try:
             self._set_mode(_BY_HOST | _IEEE_VERSION)
         except DcbError:

@@ -1,4 +1,4 @@
-"""Tells when a file was written or replaced (inotify)."""
+"""Reports when a file was written or replaced (inotify)."""
 
 from __future__ import annotations
 

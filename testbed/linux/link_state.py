@@ -35,7 +35,7 @@ class Link:
     is_ethernet: bool
     exists: bool = True  # False: it is gone, and only index and name count
     downs: int | None = None
-    """How often it has lost its carrier. The kernel tells of a short loss by this alone; None: it does not count."""
+    """How often it has lost its carrier. The kernel reports a short loss by this alone; None: it does not count."""
 
     @property
     def can_talk(self) -> bool:
@@ -94,7 +94,7 @@ def _link(kind: int, body: bytes) -> Link | None:
     if kind not in (_NEW_LINK, _DELETE_LINK) or len(body) < _BODY.size:
         return None
     family, hardware, index, flags, _ = _BODY.unpack_from(body)
-    if family:  # what a bridge says of its port
+    if family:  # a bridge's message about its port
         return None
     found = netlink.attributes(body, _BODY.size)
     mac = found.get(_ADDRESS, b"")

@@ -67,7 +67,7 @@ def up(index: int, is_up: bool = True) -> Message:
 
 
 def quiet(index: int) -> Message:
-    """Have no IPv6 address but those it is given: no chatter on a port. To be said before it is set up."""
+    """No automatic IPv6 addresses, and so no unsolicited frames on a port. To be sent before it is set up."""
     return Message(_NEW_LINK, _interface(index) + _NO_ADDRESS_BY_ITSELF, f"quieting interface {index}")
 
 
@@ -99,7 +99,7 @@ def forward(index: int, mac: Mac) -> Message:
 
 
 def neighbour(index: int, address: str, mac: Mac) -> Message:
-    """Who has an IP address, so that nobody need ask."""
+    """A permanent neighbour entry, so that no address resolution takes place."""
     ip = ipaddress.ip_address(address)
     family = _AF_INET if ip.version == 4 else _AF_INET6
     body = (
@@ -109,7 +109,7 @@ def neighbour(index: int, address: str, mac: Mac) -> Message:
 
 
 def patient(index: int) -> list[Message]:
-    """Let packets wait for the answer to who has an address, whatever their number: none is lost for a long cable."""
+    """Queue any number of packets during address resolution, so that none is lost on a long cable."""
     limits = u32(_OF_INTERFACE, index) + u32(_WAITING_OCTETS, 2**31 - 1)
     made = []
     for family, table in ((_AF_INET, "arp_cache"), (_AF_INET6, "ndisc_cache")):
@@ -127,7 +127,7 @@ def address(index: int, given: str, remove: bool = False) -> Message:
     if ip.version == 4 and ip.network.prefixlen < 31:
         body += attribute(4, ip.network.broadcast_address.packed)
     if ip.version == 6:
-        body += u32(8, 0x02)  # no search for duplicates: there is nobody else
+        body += u32(8, 0x02)  # no duplicate address detection
     if remove:
         return Message(_DELETE_ADDRESS, body, f"removing {given}", may_be_gone=True)
     return Message(_NEW_ADDRESS, body, f"giving interface {index} {given}", create=True, replace=True)

@@ -17,7 +17,7 @@ from testbed.frames.lldp import ETHERTYPE, NEAREST_BRIDGE
 from testbed.linux import packet_filter
 
 GROUPS = (NEAREST_BRIDGE, Mac.parse("01-80-C2-00-00-03"), Mac.parse("01-80-C2-00-00-00"))
-"""802.1AB table 7-1: nearest bridge, nearest bridge that is no two-port relay, nearest customer bridge."""
+"""802.1AB table 7-1: nearest bridge, nearest non-TPMR bridge, nearest customer bridge."""
 
 _EVERYTHING = 0x0003  # ETH_P_ALL
 _PACKET_OUTGOING = 4
@@ -28,7 +28,7 @@ _AUXDATA_OCTETS = 20
 _LONGEST = 2048
 """More than an LLDP frame can have: a longer one is cut and still found too long."""
 _AT_ONCE = 32
-"""Frames that one call returns at most: who floods the port keeps its agent from nothing else."""
+"""Frames that one call returns at most, so that a flooded port does not starve the agent's other work."""
 
 
 class LldpSocket:
@@ -70,7 +70,7 @@ class LldpSocket:
             except BlockingIOError:
                 break
             except OSError as error:
-                if error.errno != errno.ENETDOWN:  # said once when the interface goes down
+                if error.errno != errno.ENETDOWN:  # reported once when the interface goes down
                     raise
                 continue
             if sender[2] == _PACKET_OUTGOING:
@@ -88,7 +88,7 @@ class LldpSocket:
         except OSError as error:
             if error.errno != errno.ENETDOWN:
                 raise
-            self._socket.send(frame)  # that was said of the past: the interface has been down since the last call
+            self._socket.send(frame)  # an old error: the interface was down since the last call
 
     def close(self) -> None:
         self._socket.close()

@@ -46,7 +46,7 @@ class Message:
     what: str
     create: bool = False
     replace: bool = False
-    may_be_gone: bool = False  # a removal of what is no longer there is no error
+    may_be_gone: bool = False  # removing what does not exist is not an error
 
     def encode(self, sequence: int) -> bytes:
         flags = _REQUEST | _ACK
@@ -120,8 +120,8 @@ class Socket:
                     message = messages[sequence - first]
                     gone = message.may_be_gone and -code in _GONE
                     if code and not gone and refused is None:
-                        said = _explanation(data[position : position + length], flags)
-                        refused = NetlinkError(f"{message.what}: {os.strerror(-code)}{said}", -code)
+                        explained = _explanation(data[position : position + length], flags)
+                        refused = NetlinkError(f"{message.what}: {os.strerror(-code)}{explained}", -code)
                 position += -(-length // 4) * 4
         return refused
 
@@ -175,8 +175,8 @@ def attributes(data: bytes, start: int = 0) -> dict[int, bytes]:
 
 
 def _explanation(error: bytes, flags: int) -> str:
-    """What the kernel says beyond a number, if it does."""
+    """The kernel's extended error message, if any."""
     if not flags & _ERROR_FLAGS_CAPPED:
         return ""
-    said = attributes(error, 36).get(_ATTRIBUTE_TEXT, b"").rstrip(b"\0").decode(errors="replace")
-    return f" ({said})" if said else ""
+    explained = attributes(error, 36).get(_ATTRIBUTE_TEXT, b"").rstrip(b"\0").decode(errors="replace")
+    return f" ({explained})" if explained else ""

@@ -1,4 +1,4 @@
-"""Being another user than root from here on, with a few of root's capabilities (capabilities(7)).
+"""Drops root for another user and a few of root's capabilities (capabilities(7)).
 
 What was opened before stays open. Nothing gives the rest back: neither a program that is executed later nor a bug.
 """
@@ -55,7 +55,7 @@ def drop(uid: int, gid: int, keep: Iterable[Capability]) -> None:
 
 
 def has(capability: Capability, pid: int | None = None) -> bool:
-    """Whether a process has it in effect; not if there is no such process."""
+    """Whether a process has it in effect; False if there is no such process."""
     try:
         with open(f"/proc/{pid or 'thread-self'}/status", "rb") as status:
             found = next((line for line in status if line.startswith(b"CapEff:")), b"CapEff: 0")

@@ -14,8 +14,6 @@ from testbed.units import Duration, Rate, Size
 
 ROOT = 0xFFFF_FFFF
 WIRE_OVERHEAD = 24
-CONTROL_PRIORITY = 8
-"""Socket priority that mqprio sends to the queue beside the eight."""
 
 _NEW_QDISC, _GET_QDISC, _NEW_CLASS, _GET_CLASS = 36, 38, 40, 42
 _HTB_TAIL = 24

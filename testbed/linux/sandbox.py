@@ -28,7 +28,7 @@ _NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | k
 
 
 class ControlGroup:
-    """Limits for a process tree, and what became of them. Without cgroup v2 there are no limits."""
+    """Limits for a process tree, and its use of them. Without cgroup v2 there are no limits."""
 
     def __init__(self, name: str, processes: int, memory_mb: int | None) -> None:
         self.path = _CGROUPS / name
@@ -51,7 +51,7 @@ class ControlGroup:
             (self.path / "cgroup.procs").write_text("0")
 
     def count(self, file: str, event: str) -> int:
-        """How often the kernel says that `event` happened, e.g. `memory.events`, `oom_kill`."""
+        """How often `event` happened, e.g. `memory.events`, `oom_kill`."""
         try:
             lines = (self.path / file).read_text().splitlines()
         except OSError:

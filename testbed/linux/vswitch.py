@@ -33,9 +33,10 @@ _LOOK_S = 0.002
 _RECONNECT_MS = 1000
 """How long to wait at most between two attempts to reach the controller; Open vSwitch takes no less."""
 _SELDOM_MS = 3_600_000
-"""How often interfaces' counters go into the database. Nobody reads them, and agents want the kernel's lock."""
+"""How often interfaces' counters go into the database. They are not read, and writing them takes the kernel lock that
+agents need."""
 _KEPT_MS = 300_000
-"""How long the kernel keeps a flow that nobody uses. A lossless flow that is paused is still one."""
+"""How long the kernel keeps an unused flow. A paused lossless flow counts as unused."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Vswitch:
         return self._daemon.pid
 
     def start(self) -> None:
-        """Until its ports are there. OvsError says why not."""
+        """Until its ports exist; OvsError with the reason if they do not."""
         database, socket = self.folder / "conf.db", self.folder / "db.sock"
         self.run("ovsdb-tool", "create", str(database), SCHEMA)
         self._database = self._spawn("ovsdb-server", f"--remote=punix:{socket}", str(database))
@@ -193,7 +194,7 @@ class Vswitch:
                     stderr=errors,
                     env=self._environment,
                     cwd=self.folder,
-                    start_new_session=True,  # who interrupts a command in a terminal does not mean these
+                    start_new_session=True,  # Ctrl-C in a terminal must not end these
                     preexec_fn=kernel.die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
                 )
             except FileNotFoundError:

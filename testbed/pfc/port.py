@@ -1,5 +1,5 @@
-"""PFC at one port, both directions: our own queues stop and resume as received frames ask, and frames are sent as our
-ingress buffer asks. IEEE 802.1Q clause 36 and the PFC/ECN article, by decisions 0132, 0137 and 0138.
+"""PFC at one port, both directions: received frames stop and resume the port's queues, and congestion of its
+ingress buffer sends frames. IEEE 802.1Q clause 36 and the PFC/ECN article, by decisions 0132, 0137 and 0138.
 
 Nothing here sends or waits. Time comes in as `now_ns`; out come frames, the next deadline, and priorities (as bit
 masks) whose queues have to change. A queue is in one of three states, and only changes are reported:
@@ -84,7 +84,7 @@ class PfcPort:
     )
 
     def __init__(self, settings: PfcSettings, source: Mac, rate: Rate, timers: Timers | None = None) -> None:
-        """`source` is the address that our frames carry, `rate` the port's speed in the lab, scaled already.
+        """`source` is the source address of sent frames, `rate` the port's speed in the lab, scaled already.
 
         `timers` are TIMERS numbers in which the port keeps what is due when, the ends of the eight pauses first (NEVER:
         not paused). In memory that a successor can read they are what `restore` wants, at every moment; also if the
@@ -101,8 +101,8 @@ class PfcPort:
         self._counted = 0  # so many of the events are in the counters already
         self._counters = PfcCounters()
         self.paused_mask = 0  # priorities whose own transmission is stopped
-        self.congested_mask = 0  # priorities of which the buffer said so, with PFC or without
-        self._announced = 0  # those of them that the far end was told to stop
+        self.congested_mask = 0  # priorities above their threshold, with PFC or without
+        self._announced = 0  # those of them for which XOFF was sent
         self._is_up = True
         self._readings = Readings(rate)
         self._interval_ns = refresh_interval_ns(self._rate, settings)
@@ -146,7 +146,7 @@ class PfcPort:
         return self._xon[mask]
 
     def receive(self, frame: bytes, now_ns: int) -> tuple[int, int]:
-        """A MAC control frame came in, from the destination on. Returns (stop, resume) for our own queues."""
+        """A MAC control frame came in, from the destination on. Returns (stop, resume) for this port's queues."""
         xoff, xon, pauses, told, ignored = self._readings[frame[:6] + frame[12:34]]
         stop = resume = 0
         if xoff:
@@ -178,7 +178,7 @@ class PfcPort:
     def expire(self, now_ns: int) -> tuple[int, int, int]:
         """Do all that is due. Returns (resume, refresh, drop).
 
-        For each priority in `refresh` the caller asks the buffer model's `recheck`, then calls `relieved` if that said
+        For each priority in `refresh` the caller calls the buffer model's `recheck`, then `relieved` if that returned
         XON, else `refreshed`. Called too early, this does nothing. Called late, it does things late: the next refresh
         counts from now, and a pause that has ended by now is no storm. Nor is one that ends at the moment of a poll.
         """
@@ -209,7 +209,7 @@ class PfcPort:
         self._announced |= mask
         if again:
             self._events.append((now_ns, PfcEvent.XOFF_REFRESHED, again, self._settings.pause_quanta))
-        if mask != again:  # after a storm the far end has to be told anew
+        if mask != again:  # after a storm XOFF has to be sent anew
             self._events.append((now_ns, _XOFF_SENT, mask ^ again, self._settings.pause_quanta))
         return self._xoff[mask]
 
@@ -247,14 +247,14 @@ class PfcPort:
         self._announced |= xoff
         if self._announced:
             self._timers[REFRESH] = min(self._timers[REFRESH], now_ns + self._interval_ns)
-        return Change(self._tell(xoff, xon, now_ns), 0, resume | cancelled)
+        return Change(self._frame(xoff, xon, now_ns), 0, resume | cancelled)
 
     def restore(self, paused_until_ns: Mapping[int, int], congested_mask: int, now_ns: int) -> Change:
         """Take over from an agent that died: what it had paused (its `paused_until_ns`), and what is congested now.
 
         To be called before anything else. A pause goes on to its end, but no longer than a frame could ask for now,
         and is a new one to the watchdog. Of the priorities given, those whose pause is over or without PFC resume. As
-        nobody knows what the far end was sent last, one frame says it all: XOFF for what is congested, XON for the
+        the frames sent last are unknown, one frame covers all: XOFF for congested priorities, XON for the
         other priorities with PFC. Storms are not handed over: the caller has to start with no queue dropping.
         """
         if self.paused_mask or self.congested_mask or self.stormed_mask:
@@ -281,7 +281,7 @@ class PfcPort:
         self._announced = congested_mask & self._active
         if self._announced:
             self._timers[REFRESH] = now_ns + self._interval_ns
-        frame = self._tell(self._announced, self._active & ~congested_mask, now_ns)
+        frame = self._frame(self._announced, self._active & ~congested_mask, now_ns)
         return Change(frame, stop, mask_of(paused_until_ns) & ~stop)
 
     def link_down(self, now_ns: int) -> int:
@@ -307,8 +307,8 @@ class PfcPort:
     def link_up(self, now_ns: int) -> bytes | None:
         """There is a link again. Returns the frame to send now: XOFF for what is congested.
 
-        The far end may get to know of its link a little later than this one, and then forgets what came before. So the
-        first repetition comes soon.
+        The far end may detect the link a little later than this one, and then drops what was received before. So the
+        first refresh comes soon.
         """
         if self._is_up:
             return None
@@ -318,7 +318,7 @@ class PfcPort:
         if not self._announced:
             return None
         self._timers[REFRESH] = now_ns + min(self._interval_ns, _SOON_NS)
-        return self._tell(self._announced, 0, now_ns)
+        return self._frame(self._announced, 0, now_ns)
 
     # What there is to see
 
@@ -401,7 +401,7 @@ class PfcPort:
                 self._watchdog.xoff(stopping, now_ns)
 
     def _watch(self, paused: int, now_ns: int) -> None:
-        """Have the watchdog look after pauses that begin for it now."""
+        """Start the watchdog for pauses that begin now."""
         if paused and self._watchdog is not None:
             self._timers[POLL] = self._watchdog.paused(paused, now_ns)
 
@@ -432,8 +432,8 @@ class PfcPort:
         assert self._watchdog is not None
         return mask_of(priority for priority, _ in over) if self._watchdog.settings.action is Action.DROP else 0
 
-    def _tell(self, xoff: int, xon: int, now_ns: int) -> bytes | None:
-        """One frame that tells the far end both, XON only if the settings send any."""
+    def _frame(self, xoff: int, xon: int, now_ns: int) -> bytes | None:
+        """One frame with both, XON only if the settings send any."""
         quanta = self._settings.pause_quanta
         changes = dict.fromkeys(PRIORITIES_IN[xoff], quanta)
         if xoff:

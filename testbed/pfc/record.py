@@ -22,15 +22,15 @@ class PfcEvent(enum.IntEnum):
 
     XOFF_RECEIVED = 0  # obeyed: quanta
     XON_RECEIVED = 1  # obeyed, whether or not there was a pause
-    PAUSE_EXPIRED = 2  # a received pause is over, of one priority: by how many ns the port was told late
+    PAUSE_EXPIRED = 2  # a received pause is over, of one priority: by how many ns `expire` was called late
     PAUSE_CANCELLED = 3  # a received pause is over, because PFC was switched off for the priority, or the link was lost
-    PAUSE_RESTORED = 4  # a pause of the agent before this one goes on, of one priority: ns left
+    PAUSE_RESTORED = 4  # a pause taken over from the previous agent, of one priority: ns left
     XOFF_SENT = 5  # quanta
     XOFF_REFRESHED = 6  # quanta
     XON_SENT = 7
-    CONGESTED = 8  # the buffer said so, whatever was sent
+    CONGESTED = 8  # the buffer crossed its threshold, whatever was sent
     RELIEVED = 9
-    IGNORED = 10  # a frame, or what it asks of these priorities: an Ignored
+    IGNORED = 10  # a frame, or its part for these priorities: an Ignored
     STORM_DETECTED = 11  # of one priority: ns for which it was paused
     STORM_ENDED = 12  # of one priority: ns for which PFC was off
 

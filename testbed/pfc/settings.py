@@ -1,4 +1,4 @@
-"""What PFC at a port can be told, and what it refuses to be told.
+"""Settings of PFC at a port, and the checks of their values.
 
 The constructors raise PfcError, so settings that contradict themselves never come into being. What depends on the
 speed of the port too, which is whether a pause is long enough to be repeated in time, is checked by `PfcPort`.
@@ -17,14 +17,14 @@ from testbed.units import Duration
 
 
 class PfcError(UsageError, ValueError):
-    """Settings that cannot be, or a call that does not fit the state of the port."""
+    """Invalid settings, or a call that does not fit the state of the port."""
 
 
 class Action(enum.StrEnum):
     """What is done with a queue in a storm."""
 
     DROP = "drop"  # its frames are thrown away, so that buffers behind it drain
-    FORWARD = "forward"  # it sends although the far end asks for a pause
+    FORWARD = "forward"  # it sends although it is paused
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class PfcSettings:
     """PFC at one port. The defaults are those of switches, but that it is off until priorities are named."""
 
     enabled: frozenset[int] = frozenset()  # priorities with PFC on, in both directions
-    pause_quanta: int = LONGEST_PAUSE  # the time that each PAUSE asks for
+    pause_quanta: int = LONGEST_PAUSE  # the time in each XOFF
     refresh: Fraction = Fraction(1, 2)  # while congestion lasts, PAUSE is repeated after this part of its time
     send_xon: bool = True  # if not, the far end has to wait until its pause is over (decision 0132)
     watchdog: WatchdogSettings | None = None
@@ -62,8 +62,7 @@ class PfcSettings:
             check_priority(priority)
         if type(self.pause_quanta) is not int or not 1 <= self.pause_quanta <= LONGEST_PAUSE:
             raise PfcError(
-                f"pause_quanta is {_shown(self.pause_quanta)}; a PAUSE asks for 1 to {LONGEST_PAUSE} quanta, "
-                "and 0 would be XON"
+                f"pause_quanta is {_shown(self.pause_quanta)}; must be 1 to {LONGEST_PAUSE} quanta, and 0 would be XON"
             )
         if not isinstance(self.refresh, Fraction) or not 0 < self.refresh <= Fraction(1, 2):
             raise PfcError(

@@ -1,9 +1,9 @@
-"""The PFC watchdog: tells a pause that has become a storm, and when the storm is over (decision 0138).
+"""The PFC watchdog: detects when a pause has become a storm, and when the storm is over (decision 0138).
 
 The PFC/ECN article warns of storms and deadlocks; switches answer with this watchdog. Words and rules:
 
 - A priority whose own transmission has been paused without a break for the detection time is in a storm, from the
-  first poll at or after that moment. A repeated PAUSE is no break. Nothing asks whether the queue made progress: a
+  first poll at or after that moment. A repeated PAUSE is no break. Progress of the queue is not examined: a
   paused queue here is stopped whole, so a pause without a break is a queue without progress.
 - A storm is over at the first poll at which restoration time has passed since its detection and since the last XOFF
   for the priority.
@@ -56,7 +56,7 @@ class Watchdog:
         return self.due_ns
 
     def xoff(self, mask: int, now_ns: int) -> None:
-        """The far end still asks for a pause of these priorities, which are in a storm."""
+        """XOFF was received for these priorities, which are in a storm."""
         for priority in PRIORITIES_IN[mask]:
             self._quiet_since[priority] = now_ns
 

@@ -37,7 +37,7 @@ class Frames(dict[int, bytes]):
 
 
 class Reading(NamedTuple):
-    """What a received frame asks of this port. Hot paths unpack it as the tuple that it is."""
+    """The effect of a received frame on this port. Hot paths unpack it as a tuple."""
 
     xoff: int = 0
     xon: int = 0
@@ -57,7 +57,7 @@ class Reading(NamedTuple):
 class Readings(dict[bytes, Reading]):
     """What frames ask of this port, by their octets 0-5 and 12-33.
 
-    That leaves out the source, which nobody judges, and the padding: frames can be known before their sender is.
+    That leaves out the source, which is not checked, and the padding: frames can be known before their sender is.
     """
 
     def __init__(self, rate: Rate) -> None:
@@ -73,7 +73,7 @@ class Readings(dict[bytes, Reading]):
             del self[key]
 
     def of(self, frame: bytes) -> Reading:
-        """What the frame asks; hot paths have this line themselves."""
+        """The effect of the frame; hot paths have this line themselves."""
         return self[frame[:6] + frame[12:34]]
 
     def __missing__(self, key: bytes) -> Reading:

@@ -8,7 +8,7 @@ into the form in which it is looked up, once; the eBPF program has the same form
      source's: so both directions of a connection have the priority of its service.
   E2 Else, the DSCP of an IP frame; 0 is one like any other.
   E3 Else, the EtherType after all tags (as `classify` reads it).
-  E4 Else the entry for everything else (published: EtherType 0), if the frame asks for nothing: no DSCP but 0, and
+  E4 Else the entry for everything else (published: EtherType 0), if the frame is unmarked: no DSCP but 0, and
      no socket priority but 0.
   E5 Of two entries for the same the first counts. An entry that names a transport goes before one for several.
 """
@@ -68,7 +68,7 @@ def table(entries: Iterable[AppEntry], version: DcbxVersion) -> dict[tuple[About
 
 
 def wanted(frame: bytes, found: Headers, socket_priority: int, applications: Table) -> int | None:
-    """The priority that a frame is to have by the table; None: the table says nothing."""
+    """The priority that a frame is to have by the table; None: the table has no entry."""
     for transport, port in _ports(frame, found):
         if (transport, port) in applications:
             return applications[transport, port]

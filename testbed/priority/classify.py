@@ -71,7 +71,7 @@ class Headers:
 
 
 def read(frame: bytes) -> Headers:
-    """What a frame says about its priority."""
+    """The fields of a frame that determine its priority."""
     at, pcp = ETHERTYPE, None
     for _ in range(_MOST_TAGS):
         if frame[at : at + 2] not in TAG_TYPES or len(frame) < at + 4:

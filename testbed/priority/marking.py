@@ -3,7 +3,7 @@
 A program asks by its socket's priority (Linux: SO_PRIORITY, skb->priority), by the DSCP it sets, or not at all. The
 host's port has the same `PriorityMap` as the port at the other end of its cable (`path` checks that). From both:
 
-  H0 What DCBX's application table says of the frame's protocol (`applications`) is wanted, whatever the program asked.
+  H0 An entry of DCBX's application table for the frame's protocol (`applications`) overrides the program's choice.
   H1 Else, the frame is IP and its DSCP is not 0: the DSCP by the port's table is wanted, whatever the trust mode.
   H2 Else the socket's priority if it is 0 to 7. Linux uses larger ones for its own purposes (class handles, SO_PRIORITY
      of a privileged program): then the port's priority.

@@ -1,4 +1,4 @@
-"""Whether all ports of a path find the same priorities; where they do not, PFC does not work and nobody else says so.
+"""Whether all ports of a path find the same priorities; where they do not, PFC fails without any other symptom.
 
 It implements the caution at the end of "priority and queue mapping" in the PFC/ECN article: dot1p to local priority and
 DSCP to dot1p have to be the same on all ports that frames are forwarded through. Ports are compared in pairs of
@@ -44,7 +44,7 @@ class DisagreementKind(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One difference, told once: at the first place on the first path that has it."""
+    """One difference, reported once: at the first place on the first path that has it."""
 
     kind: DisagreementKind
     port: str  # the first that differs

@@ -26,11 +26,11 @@ UNCHANGED = 0xFF
 
 
 class PriorityError(UsageError):
-    """Settings of a port that cannot be."""
+    """Invalid settings of a port."""
 
 
 class Trust(enum.StrEnum):
-    """Which priority of an arriving frame a port believes."""
+    """Which marking of an arriving frame a port trusts."""
 
     NONE = "none"  # none: the port's own priority stands for it
     DOT1P = "dot1p"  # the PCP of its VLAN tag (802.1p)
@@ -86,7 +86,7 @@ class PriorityMap:
         return self.dscp_to_dot1p.index(priority) if priority in self.dscp_to_dot1p else None
 
     def tables(self) -> bytes:
-        """Everything as 98 octets for the data plane; 0xFF says "unchanged", or "no DSCP" in the last table.
+        """Everything as 98 octets for the data plane; 0xFF means "unchanged", or "no DSCP" in the last table.
 
         octet  0      trust: 0 none, 1 dot1p, 2 dscp
                1      port priority

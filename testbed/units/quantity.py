@@ -16,7 +16,7 @@ _LONGEST_TEXT = 60
 
 
 class UnitError(UsageError, ValueError):
-    """A quantity or scale that cannot be read, or cannot exist."""
+    """A quantity or scale that cannot be read, or is out of range."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -181,7 +181,7 @@ class Quantity:
         if type(other) is not type(self):
             return NotImplemented
         if other._value > self._value:
-            raise UnitError(f"{self} - {other} is negative, and a {self.noun} cannot be")
+            raise UnitError(f"{self} - {other} is negative, which a {self.noun} must not be")
         return self._exactly(self._value - other._value)
 
     def __mul__(self, times: int) -> Self:

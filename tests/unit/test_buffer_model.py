@@ -498,7 +498,7 @@ def test_overbooked_headroom_promises_nothing_so_nobody_waits_for_it() -> None:
         (lambda: split_evenly(10, ()), "a reserve cannot be split over no ports; name at least one"),
         (lambda: switch(GroupSettings()).admit(1, 8, 64), "priority 8 does not exist; there are 0 to 7"),
         (lambda: switch(GroupSettings()).admit(3, 1, 64), "port 3 is not one of this buffer's: 1, 2"),
-        (lambda: switch(GroupSettings()).admit(1, 1, 0), "a frame of 0 bytes cannot be; it has at least 1"),
+        (lambda: switch(GroupSettings()).admit(1, 1, 0), "a frame of 0 bytes is invalid; it has at least 1"),
         (
             lambda: switch(GroupSettings()).release(1, 1, 300),
             "port 1 priority 1: 2 cells were to be released, but its 0 frames hold 0; "

@@ -106,7 +106,7 @@ def test_symmetric_passing_is_what_the_drafts_text_says() -> None:
     ]
     assert notes(found, LEFT) == [
         "TC 8",
-        "PFC none, local setting: no peer has been heard",
+        "PFC none, local setting: no LLDPDU has been received",
         "pending: TC, PFC",
         "new neighbour 02:00:00:00:00:0b port bridge",
         "PFC 3,4, the peer's: this port is willing and the peer is not",
@@ -114,7 +114,7 @@ def test_symmetric_passing_is_what_the_drafts_text_says() -> None:
     ]
     assert notes(found, RIGHT) == [
         "TC 8",
-        "PFC 3,4, local setting: no peer has been heard",
+        "PFC 3,4, local setting: no LLDPDU has been received",
         "pending: TC, PFC",
         "new neighbour 02:00:00:00:00:0a port host",
         "no longer pending: TC",
@@ -136,7 +136,7 @@ def test_asymmetric_passing_takes_two_transfers_in_one_direction_and_one_in_the_
     ]
     assert notes(found, LEFT) == [
         "TC 8",
-        f"{configured}, local setting: no peer has been heard",
+        f"{configured}, local setting: no LLDPDU has been received",
         "pending: TC, ETS",
         "new neighbour 02:00:00:00:00:0b port bridge",
         f"{followed}, the peer's recommendation: this port is willing",
@@ -308,7 +308,7 @@ def test_what_is_received_comes_after_what_was_sent_at_the_same_time() -> None:
 
 def test_a_third_station_is_told_where_it_is_heard() -> None:
     found = drawn(received(1, OTHERS), received(2, OTHERS), received(3, OTHERS))
-    hears = "hears 02:00:00:00:00:0c, whose sending is not in these logs: PFC 5, not willing"
+    hears = "receives from 02:00:00:00:00:0c, whose sending is not in these logs: PFC 5, not willing"
     assert notes(found, RIGHT) == [hears]
     assert folds(found) == ["… 2 more of the same from 02:00:00:00:00:0c"]
 
@@ -316,7 +316,7 @@ def test_a_third_station_is_told_where_it_is_heard() -> None:
 def test_a_frame_that_comes_twice_is_told() -> None:
     found = drawn(sent(0, THREE), received(1, THREE), received(2, THREE))
     assert len(arrows(found)) == 1
-    assert notes(found, RIGHT)[0].startswith("hears 02:00:00:00:00:0a, whose sending is not in these logs: ")
+    assert notes(found, RIGHT)[0].startswith("receives from 02:00:00:00:00:0a, whose sending is not in these logs: ")
 
 
 def test_ports_of_different_links_are_noticed() -> None:
@@ -391,7 +391,7 @@ WHOLE = "and has to be a time in whole nanoseconds"
     [
         (["{"], "line 1 is not JSON: '{'"),
         (['{"t_ns": 1, "what": "x", "port": "a"}', ""], "line 2 is not JSON: ''"),
-        (["[1]"], "line 1: '[1]' is no line of a DCBX log, which is an object"),
+        (["[1]"], "line 1: '[1]' is not a line of a DCBX log, which is an object"),
         (['{"what": "x", "port": "a"}'], f"line 1: t_ns is None, {WHOLE}"),
         (['{"t_ns": true, "what": "x", "port": "a"}'], f"line 1: t_ns is True, {WHOLE}"),
         (['{"t_ns": -1, "what": "x", "port": "a"}'], f"line 1: t_ns is -1, {WHOLE}"),

@@ -44,7 +44,7 @@ from testbed.units import Duration
 DRAFT, PUBLISHED = DcbxVersion.DRAFT, DcbxVersion.PUBLISHED
 LOW, HIGH = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
 BOTH = list(itertools.product([True, False], repeat=2))
-NOBODY = "no peer has been heard"
+NOBODY = "no LLDPDU has been received"
 
 GROUPS = Ets((0, 0, 1, 1, 2, 2, 15, 15), (50, 30, 20, 0, 0, 0, 0, 0))
 CLASSES = Ets((0, 0, 1, 1, 2, 2, 3, 3), (50, 30, 20, 0, 0, 0, 0, 0), (2, 2, 2, 0, 0, 0, 0, 0))
@@ -298,7 +298,7 @@ def test_a_recommendation_of_a_class_that_is_not_there_does_not_count() -> None:
 def test_number_of_traffic_classes_is_told_and_not_negotiated() -> None:
     own = settings(DRAFT, True, traffic_classes=3)
     state = hears(own, traffic_classes=5)
-    assert state.traffic_classes == Feature(3, 3, 5, "local setting: it is only told to the peer")
+    assert state.traffic_classes == Feature(3, 3, 5, "local setting: it is announced only")
     assert state.sent.traffic_classes == 3
     published = hears(settings(PUBLISHED, True), traffic_classes=5, ets=EtsConfiguration(CLASSES))
     assert (published.traffic_classes.remote, published.sent.traffic_classes) == (5, 8)
@@ -435,7 +435,7 @@ def test_headroom_is_off_by_default() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: DcbxSettings(traffic_classes=9), "9 traffic classes cannot be: there are 1 to 8"),
+        (lambda: DcbxSettings(traffic_classes=9), "9 traffic classes are invalid: there are 1 to 8"),
         (
             lambda: DcbxSettings(PUBLISHED, ets=EtsAdmin(GROUPS)),
             "this ETS table is for the draft format, and the port speaks the published one; "
@@ -475,7 +475,7 @@ def test_headroom_is_off_by_default() -> None:
         ),
         (
             lambda: Shares((50, 49, 0, 0, 0, 0, 0, 0)),
-            "shares (50, 49, 0, 0, 0, 0, 0, 0) cannot be: give one for each of 8 priorities, 100 in sum",
+            "shares (50, 49, 0, 0, 0, 0, 0, 0) are invalid: give one for each of 8 priorities, 100 in sum",
         ),
         (
             lambda: PfcAdmin(0x08, cap=0),

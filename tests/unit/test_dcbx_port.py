@@ -200,7 +200,7 @@ def test_at_the_start_every_feature_that_is_run_is_told_once() -> None:
     )
     assert port.take_events() == []
     port.start(7)
-    nobody = "local setting: no peer has been heard"
+    nobody = "local setting: no LLDPDU has been received"
     features = [event for event in port.take_events() if not isinstance(event, PendingChanged)]
     assert features == [
         TrafficClassesChanged(7, 3, None),
@@ -221,7 +221,7 @@ def test_at_another_start_everything_is_told_again() -> None:
     port.start(2)
     assert told(port, TrafficClassesChanged, PfcChanged) == [
         TrafficClassesChanged(2, 8, None),
-        PfcChanged(2, 0x08, 0, None, None, "local setting: no peer has been heard"),
+        PfcChanged(2, 0x08, 0, None, None, "local setting: no LLDPDU has been received"),
     ]
 
 
@@ -412,7 +412,7 @@ def test_a_neighbour_is_believed_for_its_ttl_to_the_nanosecond() -> None:
     assert told(port, NeighbourLost, PeerChanged, PfcChanged) == [
         NeighbourLost(20 * S + 3, ChassisId.of_mac(HIGH), PortId.interface("eth0"), Loss.EXPIRED),
         PeerChanged(20 * S + 3, None, DcbxTlvs()),
-        PfcChanged(20 * S + 3, 0x08, 0, None, None, "local setting: no peer has been heard"),
+        PfcChanged(20 * S + 3, 0x08, 0, None, None, "local setting: no LLDPDU has been received"),
     ]
     assert port.counters["neighbours_lost.expired"] == 1
 
@@ -473,7 +473,7 @@ def test_stopping_says_goodbye_and_goes_back_to_local_settings() -> None:
     link.a.stop(10 * S)
     link.collect()
     assert parse(link.sent[-2][2]).pdu.ttl == 0
-    assert (link.b.state.pfc.oper, link.b.state.pfc.why) == (0, "local setting: no peer has been heard")
+    assert (link.b.state.pfc.oper, link.b.state.pfc.why) == (0, "local setting: no LLDPDU has been received")
     assert link.a.state.pfc.why == "local setting: DCBX is not running on this port"
     assert link.a.deadline_ns is None
     assert not link.a.is_running

@@ -561,8 +561,8 @@ def test_any_octets_are_read_and_what_was_read_can_be_sent_again(
             lambda: encode(DRAFT, DcbxTlvs(pfc=Pfc(8, headroom=True))),
             "in the draft's PFC TLV the headroom capability comes after DefOn; set `defended`, 0 for none",
         ),
-        (lambda: DcbxTlvs(traffic_classes=9), "9 traffic classes cannot be: there are 1 to 8"),
-        (lambda: DcbxTlvs(traffic_classes=0), "0 traffic classes cannot be: there are 1 to 8"),
+        (lambda: DcbxTlvs(traffic_classes=9), "9 traffic classes are invalid: there are 1 to 8"),
+        (lambda: DcbxTlvs(traffic_classes=0), "0 traffic classes are invalid: there are 1 to 8"),
         (lambda: Pfc(0x100), "PFC enable 0x100 is not a set of priorities: it has more than 8 bits"),
         (lambda: Pfc(0, cap=16), "PFC capability 16 does not fit into 4 bits"),
         (lambda: mask([3, 8]), "8 is not a priority: there are 0 to 7"),
@@ -591,7 +591,7 @@ def test_any_octets_are_read_and_what_was_read_can_be_sent_again(
         ),
         (
             lambda: EtsRecommendation((100,) + (0,) * 7, valid=False),
-            "a recommendation with RV 0 says nothing: its table is reserved, all zeros",
+            "a recommendation with RV 0 is empty: its table is reserved, all zeros",
         ),
     ],
 )

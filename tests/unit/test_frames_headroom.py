@@ -134,7 +134,7 @@ def test_a_request_that_is_sent_back_as_a_response_is_refused() -> None:
 @known
 @pytest.mark.parametrize("length", range(60))
 def test_a_truncated_frame_is_refused(message: Request | Response, fields: bytes, length: int) -> None:
-    expected = f"a frame of {length} octets is no measurement frame, which has 60"
+    expected = f"a frame of {length} octets is not a measurement frame, which has 60"
     assert refusal(message.encode()[:length]) == (MeasurementReason.TOO_SHORT, expected)
 
 
@@ -162,7 +162,12 @@ def test_reserved_octets_are_ignored_if_they_were_sent_so() -> None:
             "a MAC control frame to 01:80:c2:00:00:0e is refused: measurement frames go to 01:80:c2:00:00:01",
         ),
         (14, "0101", MeasurementReason.OTHER_OPCODE, "MAC control opcode 0x0101 is not that of measurement, 0xfffe"),
-        (16, "0080c2", MeasurementReason.OTHER_EXTENSION, "MAC control extension 00-80-c2 is not ours, 02-58-4f"),
+        (
+            16,
+            "0080c2",
+            MeasurementReason.OTHER_EXTENSION,
+            "MAC control extension 00-80-c2 is not that of Xoff, 02-58-4f",
+        ),
         (19, "02", MeasurementReason.UNKNOWN_VERSION, "version 2 of the measurement frame is not known; it is 1 here"),
         (20, "03", MeasurementReason.UNKNOWN_KIND, "kind 3 is neither request nor response"),
     ],

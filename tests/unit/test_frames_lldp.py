@@ -394,8 +394,8 @@ def test_identifiers_are_shown_as_what_they_are() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: ChassisId(4, b""), "a chassis ID of 0 octets cannot be: it has 1 to 255"),
-        (lambda: PortId(5, bytes(256)), "a port ID of 256 octets cannot be: it has 1 to 255"),
+        (lambda: ChassisId(4, b""), "a chassis ID of 0 octets has an invalid length; must be 1 to 255"),
+        (lambda: PortId(5, bytes(256)), "a port ID of 256 octets has an invalid length; must be 1 to 255"),
         (lambda: PortId(256, b"a"), "port ID subtype 256 does not fit into 8 bits"),
         (lambda: ChassisId(-1, b"a"), "chassis ID subtype -1 does not fit into 8 bits"),
         (lambda: Lldpdu(PDU.chassis_id, PDU.port_id, 65536), "a TTL of 65536 seconds does not fit: it is 0 to 65535"),
@@ -404,8 +404,11 @@ def test_identifiers_are_shown_as_what_they_are() -> None:
             "a system name of 256 octets is too long: it has 255 at most",
         ),
         (lambda: Capabilities(0x10000, 0), "capabilities 0x10000 and 0x0 do not fit into 16 bits each"),
-        (lambda: ManagementAddress(1, b""), "a management address of 0 octets cannot be: it has 1 to 31"),
-        (lambda: ManagementAddress(1, bytes(32)), "a management address of 32 octets cannot be: it has 1 to 31"),
+        (lambda: ManagementAddress(1, b""), "a management address of 0 octets has an invalid length; must be 1 to 31"),
+        (
+            lambda: ManagementAddress(1, bytes(32)),
+            "a management address of 32 octets has an invalid length; must be 1 to 31",
+        ),
         (
             lambda: ManagementAddress(1, bytes(4), oid=bytes(129)),
             "an object identifier of 129 octets is too long: it has 128 at most",
@@ -418,7 +421,7 @@ def test_identifiers_are_shown_as_what_they_are() -> None:
             lambda: ManagementAddress.ip("192.0.2"),
             "'192.0.2' is not an IP address: write for example '192.0.2.1'",
         ),
-        (lambda: Organisational(b"\x00\x80", 1, b""), "an OUI of 2 octets cannot be: it has 3"),
+        (lambda: Organisational(b"\x00\x80", 1, b""), "an OUI of 2 octets has an invalid length; must be 3"),
         (lambda: Organisational(b"\x00\x80\xc2", 256, b""), "organisational subtype 256 does not fit into 8 bits"),
         (
             lambda: Organisational(b"\x00\x80\xc2", 1, bytes(508)),

@@ -162,7 +162,7 @@ def test_any_octets_are_a_header_or_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Srh(59, (), 0), "a segment routing header without segments cannot be; name at least one"),
+        (lambda: Srh(59, (), 0), "a segment routing header has at least one segment; name one"),
         (lambda: Srh(59, (R1,), 2), "2 segments left of 1; there are 0 to 1"),
         (
             lambda: Srh(59, (R1,), 0, tlvs=bytes(3)),
@@ -170,7 +170,7 @@ def test_any_octets_are_a_header_or_refused(data: bytes) -> None:
         ),
         (lambda: Srh(59, (R1,) * 128, 0), "a segment routing header of 2056 octets is too long; it has at most 2048"),
         (lambda: Srh.along([R1, R2], 59, done=2), "2 of 2 segments are done; one at least has to be left"),
-        (lambda: Srh.along([], 59), "a segment routing header without segments cannot be; name at least one"),
+        (lambda: Srh.along([], 59), "a segment routing header has at least one segment; name one"),
         (lambda: Srh(59, (R1,), 0, tag=1 << 16), "tag is 65536; it is a whole number from 0 to 65535"),
         (lambda: Tlv(4, b"").encode(), "TLV type 4 is padding, which is added where it is needed"),
         (lambda: Tlv(5, bytes(256)).encode(), "256 octets do not fit into a TLV, which has room for 255"),

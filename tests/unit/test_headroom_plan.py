@@ -168,14 +168,14 @@ def test_too_small_a_pool_keeps_what_it_can_and_names_the_rest_with_the_numbers(
         (lambda: divide(10, [], 2.5), "lossy is 2.5; it is a whole number of cells"),  # type: ignore[arg-type]
         (lambda: divide(10, [], 11), "11 cells are to be kept for lossy traffic, and the pool has 10"),
         (lambda: divide(10, [Demand(1, 8, 1, 1)]), "port 1 priority 8: there are priorities 0 to 7"),
-        (lambda: divide(10, [Demand(1, 3, 1, 1)] * 2), "port 1 priority 3 asks twice; give one demand for each"),
+        (lambda: divide(10, [Demand(1, 3, 1, 1)] * 2), "port 1 priority 3 has two demands; give one for each"),
         (
             lambda: divide(10, [Demand(1, 3, -1, 1)]),
             "port 1 priority 3: headroom is -1; it is a whole number of cells",
         ),
         (
             lambda: divide(10, [Demand(1, 3, 1, 0)]),
-            "port 1 priority 3: a frame of 0 cells cannot be; it has at least 1",
+            "port 1 priority 3: a frame of 0 cells is invalid; it has at least 1",
         ),
         (lambda: divide(10, []).share(1, 3), "port 1 priority 3 is not in this plan; it asked for nothing"),
     ],

@@ -599,11 +599,11 @@ def test_a_port_in_use_is_not_restored(use: Callable[[PfcPort], object]) -> None
         (lambda: PfcSettings(frozenset({"3"})), "priority '3' does not exist; there are 0 to 7"),
         (
             lambda: port(pause_quanta=0),
-            "pause_quanta is 0; a PAUSE asks for 1 to 65535 quanta, and 0 would be XON",
+            "pause_quanta is 0; must be 1 to 65535 quanta, and 0 would be XON",
         ),
         (
             lambda: port(pause_quanta=65536),
-            "pause_quanta is 65536; a PAUSE asks for 1 to 65535 quanta, and 0 would be XON",
+            "pause_quanta is 65536; must be 1 to 65535 quanta, and 0 would be XON",
         ),
         *(
             (

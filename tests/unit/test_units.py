@@ -423,7 +423,7 @@ def test_an_integer_part_times_the_integer_is_the_value_less_a_remainder(x: Quan
 def test_a_negative_difference_is_refused() -> None:
     with pytest.raises(UnitError) as caught:
         Rate("1Gb/s") - Rate("2Gb/s")
-    assert str(caught.value) == "1Gb/s - 2Gb/s is negative, and a rate cannot be"
+    assert str(caught.value) == "1Gb/s - 2Gb/s is negative, which a rate must not be"
 
 
 def test_a_negative_product_is_refused() -> None:

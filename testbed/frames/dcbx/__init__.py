@@ -1,6 +1,6 @@
 """The six DCBX TLVs in an LLDPDU, in the published format and in the draft's (decision 0100).
 
-`values` has what they say, `published` and `draft` have the layouts. A port speaks one format, so a whole frame is
+`values` has their content, `published` and `draft` have the layouts. A port speaks one format, so a whole frame is
 read or written in one. Two TLVs look the same in both (PFC, Application Priority); by the lengths of the others `read`
 notices a peer that speaks the other format, and then reads nothing of DCBX in that frame rather than guess.
 
@@ -33,7 +33,7 @@ class Reading:
 
 
 def encode(version: DcbxVersion, tlvs: DcbxTlvs) -> list[Organisational]:
-    """The TLVs to put into an LLDPDU; FieldError for what this format cannot say."""
+    """The TLVs to put into an LLDPDU; FieldError for what this format cannot express."""
     made: list[Organisational] = _FORMATS[version].encode(tlvs)
     return made
 

@@ -16,7 +16,7 @@ ETS_CONFIGURATION, ETS_RECOMMENDATION, PFC, APPLICATION_PRIORITY = 9, 10, 11, 12
 """Subtypes of both formats. 8 and 13 mean different things in them."""
 
 HEADROOM_CAPABLE = 0xA1
-"""Our private octet at the end of the PFC TLV (decision 0113). Only this value says "I can measure headroom": DefOn
+"""Our private octet at the end of the PFC TLV (decision 0113). Only this value announces headroom measurement: DefOn
 of a peer that speaks the other format, or what a later standard puts here, must not be taken for it."""
 
 Shape = tuple[int, int]

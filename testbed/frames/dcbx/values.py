@@ -1,4 +1,4 @@
-"""What the six DCBX TLVs say, whichever of the two formats they are written in.
+"""The content of the six DCBX TLVs, in whichever of the two formats they are encoded.
 
 A priority set is a mask, bit n for priority n, as it is on the wire. A table is a tuple of eight.
 """
@@ -75,7 +75,7 @@ class Ets:
         return DcbxVersion.DRAFT if self.tsa is None else DcbxVersion.PUBLISHED
 
     def problem(self) -> str | None:
-        """Why nobody may operate with this table, or None."""
+        """Why this table is invalid, or None."""
         return assignment_problem(self.assignment, self.tsa) or bandwidth_problem(self.bandwidth, self.tsa)
 
 
@@ -120,7 +120,7 @@ class EtsRecommendation:
     bandwidth: Table = (0,) * 8
     assignment: Table | None = None  # published only, with tsa
     tsa: Table | None = None
-    valid: bool = True  # RV. Draft only: False says that nothing is recommended yet, and the table is reserved
+    valid: bool = True  # RV. Draft only: False: nothing is recommended yet, and the table is reserved
 
     def __post_init__(self) -> None:
         check_table("recommended bandwidth", self.bandwidth, _OCTET)
@@ -130,7 +130,7 @@ class EtsRecommendation:
             check_table("recommended priority assignment", self.assignment, _HALF_OCTET)
             check_table("recommended transmission selection", self.tsa, _OCTET)
         if not self.valid and (self.tsa is not None or any(self.bandwidth)):
-            raise FieldError("a recommendation with RV 0 says nothing: its table is reserved, all zeros")
+            raise FieldError("a recommendation with RV 0 is empty: its table is reserved, all zeros")
 
     @property
     def version(self) -> DcbxVersion:
@@ -216,7 +216,7 @@ class DcbxTlvs:
 
     def __post_init__(self) -> None:
         if self.traffic_classes is not None and not 1 <= self.traffic_classes <= 8:
-            raise FieldError(f"{self.traffic_classes} traffic classes cannot be: there are 1 to 8")
+            raise FieldError(f"{self.traffic_classes} traffic classes are invalid: there are 1 to 8")
 
     def __bool__(self) -> bool:
         return self != _NOTHING

@@ -1,4 +1,4 @@
-"""The port program (`port.bpf.c`) from user space: loading it, telling it the ports, reading what it counts.
+"""The port program (`port.bpf.c`) from user space: loading, configuration of ports, counters.
 
 One program and one set of maps serve all nodes of a network. Forked agents inherit the descriptors and the shared
 memory; when the last process that holds them ends, the kernel removes programs, maps and attachments.
@@ -22,7 +22,6 @@ FIRST_INTERFACE = 4096
 """Ports have interface indices from here on, one for each slot and unique in the whole network."""
 PRIORITIES = 8
 RING_BYTES = 1 << 16
-MOST_CELLS_OF_A_FRAME = 0x7FFF
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
 _TABLES = 98
@@ -157,7 +156,7 @@ class PortCounters:
 
 @dataclass
 class PortProgram:
-    """The loaded program; `close` lets go of it."""
+    """The loaded program; `close` unloads it."""
 
     attached: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -207,7 +206,7 @@ class PortProgram:
         self.group_memory[start : start + _GROUP_SETTINGS.size] = limits.encode()
 
     def limits(self, slot: int, priority: int) -> GroupLimits:
-        """What the group is told at this moment."""
+        """Is the group congested at this moment?"""
         start = (slot * PRIORITIES + priority) * _GROUP.size
         lossless, guaranteed, above, below, offset, headroom = _GROUP_SETTINGS.unpack_from(self.group_memory, start)
         alpha = Fraction(above, below) if below else None
@@ -337,7 +336,7 @@ class PortProgram:
     def _request(self, name: str, slot: int, priority: int, cells: int = 0) -> tuple[int, int]:
         context = bytearray(_REQUEST.pack(slot, priority, cells, 0, 0))
         if bpf.run(self._requests[name], context):
-            raise bpf.BpfError(f"slot {slot} priority {priority} is no group of this network")
+            raise bpf.BpfError(f"slot {slot} priority {priority} is not a group of this network")
         *_, signal, result = _REQUEST.unpack(context)
         return signal, result
 

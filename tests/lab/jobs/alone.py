@@ -97,7 +97,7 @@ def settings(run: Run) -> None:
         settle(1)
         run.claim("a wrong file changes nothing", theirs.records("pfc_changed")[-1]["enabled"], equals=[5])
         said = [line for line in ours.text(ours.output).splitlines() if "stay" in line]
-        wrong = f"xoff: {ours.file}: [pfc] enable: there is no such key; did you mean enabled?"
+        wrong = f"xoff: {ours.file}: [pfc] enable: unknown key; did you mean enabled?"
         wrong += "; the settings stay as they were"
         run.claim("it is said each time", said, equals=[wrong, wrong])
         ours.write("")

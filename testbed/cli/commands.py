@@ -54,6 +54,7 @@ COMMANDS = {
     "qos": Command("ask the controller for path records, or put a QoS policy", "qos", "qos", "options"),
     "export": Command("a result as a Perfetto trace or a table", "export", "export", "options"),
     "plot": Command("a figure of a result, for papers", "plot", "plot", "options"),
+    "decode": Command("the frames of a capture in words", "decode", "decode", "options"),
     "ladder": Command("a diagram of DCBX on a link, from a run's log", "ladder", "draw", "options"),
     "agent": Command("DCBX on an interface of this machine", "dcbx", "agent", "agent_options"),
     "dcbx": Command("what such agents negotiate", "dcbx", "dcbx", "dcbx_options", True),

@@ -1,0 +1,187 @@
+"""What `xoff decode` promises: it reads both formats of captures, says what frames are, and survives any octets."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import struct
+import subprocess
+from contextlib import suppress
+from ipaddress import IPv6Address
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from testbed.cli import main
+from testbed.frames import Mac, headroom, lldp, mac_control, roce, srh
+from testbed.frames.dcbx import encode as dcbx_tlvs
+from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion, Pfc
+from testbed.frames.ipv6 import ETHERNET, ROUTING, UDP, Packet
+from testbed.report.capture_file import Captured, CaptureError, frames
+from testbed.report.frame_text import ethernet
+
+A, B = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
+XOFF = mac_control.PfcFrame.xoff(A, [3, 4], 65535).encode()
+
+
+def block(order: str, kind: int, body: bytes) -> bytes:
+    body += bytes(-len(body) % 4)
+    length = struct.pack(f"{order}I", 12 + len(body))
+    return struct.pack(f"{order}I", kind) + length + body + length
+
+
+def option(order: str, code: int, value: bytes) -> bytes:
+    return struct.pack(f"{order}HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def pcapng(order: str, *content: tuple[int, bytes, str]) -> bytes:
+    """A section of one interface in nanoseconds, and frames of (time, octets, comment)."""
+    out = block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
+    name = option(order, 2, b"s1-eth1") + option(order, 9, bytes([9])) + option(order, 0, b"")
+    out += block(order, 1, struct.pack(f"{order}HHI", 1, 0, 0) + name)
+    for t_ns, octets, comment in content:
+        head = struct.pack(f"{order}IIIII", 0, t_ns >> 32, t_ns & 2**32 - 1, len(octets), len(octets))
+        note = option(order, 1, comment.encode()) + option(order, 0, b"") if comment else b""
+        out += block(order, 6, head + octets + bytes(-len(octets) % 4) + note)
+    return out
+
+
+def pcap(order: str, magic: int, *content: tuple[int, int, bytes]) -> bytes:
+    out = struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 65535, 1)
+    for seconds, fraction, octets in content:
+        out += struct.pack(f"{order}IIII", seconds, fraction, len(octets), len(octets)) + octets
+    return out
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_pcapng_has_names_nanoseconds_and_comments(order: str) -> None:
+    found = list(frames(io.BytesIO(pcapng(order, (5_000_000_001, XOFF, "pause"), (2**33, XOFF, "")))))
+    assert found == [
+        Captured(5_000_000_001, "s1-eth1", 1, 60, XOFF, ("pause",)),
+        Captured(2**33, "s1-eth1", 1, 60, XOFF),
+    ]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(("magic", "t_ns"), [(0xA1B2C3D4, 7_000_000_000 + 5000), (0xA1B23C4D, 7_000_000_005)])
+def test_pcap_has_microseconds_or_nanoseconds(order: str, magic: int, t_ns: int) -> None:
+    assert list(frames(io.BytesIO(pcap(order, magic, (7, 5, XOFF))))) == [Captured(t_ns, "", 1, 60, XOFF)]
+
+
+@pytest.mark.parametrize(
+    ("octets", "message"),
+    [
+        (b"", "a file of 0 octets"),
+        (b"GIF89a", "it begins with 47494638"),
+        (pcap("<", 0xA1B2C3D4, (1, 2, XOFF))[:-1], "it ends where 60 more octets should be"),
+        (pcap("<", 0xA1B2C3D4, (1, 2, XOFF))[:30], "it ends within the record at octet 24"),
+        (pcapng("<", (1, XOFF, ""))[:-6], "more octets should be"),
+        (pcapng("<") + struct.pack("<II", 6, 2**31), "would have 2147483648 octets"),
+        (pcapng("<") + block("<", 6, bytes(8)), "of type 6, is damaged"),
+        (pcapng("<") + struct.pack("<II", 9, 12) + b"xxxx", "another length at its end"),
+    ],
+)
+def test_a_damaged_file_gives_one_error(octets: bytes, message: str) -> None:
+    with pytest.raises(CaptureError, match=message):
+        list(frames(io.BytesIO(octets)))
+
+
+@pytest.mark.packages("tshark")
+@pytest.mark.parametrize("kind", ["pcapng", "pcap", "nsecpcap"])
+def test_files_that_wireshark_writes_are_read(tmp_path: Path, kind: str) -> None:
+    if (editcap := shutil.which("editcap")) is None:
+        pytest.skip("editcap is missing")
+    (tmp_path / "ours").write_bytes(pcapng("<", (5_000_001_000, XOFF, ""), (2**33 * 1000, bytes(61), "")))
+    subprocess.run([editcap, "-F", kind, tmp_path / "ours", tmp_path / "theirs"], check=True)
+    with (tmp_path / "theirs").open("rb") as file:
+        found = [(one.t_ns, one.octets) for one in frames(file)]
+    assert found == [(5_000_001_000, XOFF), (2**33 * 1000, bytes(61))]
+
+
+@given(st.binary(max_size=300))
+@example(b"\x0a\x0d\x0d\x0a")
+def test_any_octets_are_read_or_refused(octets: bytes) -> None:
+    for start in (b"", struct.pack("<I", 0xA1B2C3D4), pcapng("<")):
+        with suppress(CaptureError):
+            list(frames(io.BytesIO(start + octets)))
+
+
+@given(st.binary(max_size=300))
+def test_any_frame_is_put_into_words(octets: bytes) -> None:
+    assert ethernet(octets)
+    for kind in (0x8100, 0x8808, 0x88CC, 0x86DD, 0x0800):
+        assert ethernet(bytes(12) + struct.pack("!H", kind) + octets)
+
+
+def test_pfc_names_each_priority_and_its_time() -> None:
+    assert ethernet(XOFF)[-1] == "PFC XOFF priority 3 for 65535 quanta, 4 for 65535 quanta"
+    assert (
+        ethernet(mac_control.PfcFrame.of(A, {3: 0, 5: 7}).encode())[-1]
+        == "PFC XOFF priority 5 for 7 quanta; XON priority 3"
+    )
+    assert ethernet(mac_control.PauseFrame(A, 9).encode())[-1] == "PAUSE, 9 quanta"
+
+
+def test_headroom_measurement_has_its_stamps_or_the_reason_why_not() -> None:
+    request = headroom.Request(A, 0xABCD, 4, 123)
+    assert ethernet(request.encode())[-1] == "headroom measurement request, session 0x0000abcd sequence 4 t1 123 ns"
+    answer = headroom.Response.to(request, B, 200, 210).encode()
+    assert ethernet(answer)[-1].endswith("t1 123 ns t2 200 ns t3 210 ns")
+    assert "wrong tag" in ethernet(request.encode(key=b"another"))[-1]
+
+
+@pytest.mark.parametrize("version", list(DcbxVersion))
+def test_lldp_says_what_its_dcbx_says_in_either_format(version: DcbxVersion) -> None:
+    tlvs = tuple(dcbx_tlvs(version, DcbxTlvs(pfc=Pfc(enabled=0b1000, willing=True, cap=8), traffic_classes=8)))
+    pdu = lldp.Lldpdu(lldp.ChassisId.of_mac(A), lldp.PortId.interface("eth7"), 120, tlvs)
+    said = "; ".join(ethernet(lldp.LldpFrame(A, pdu).encode()))
+    assert "port eth7 TTL 120" in said and f"DCBX {version}" in said and "PFC" in said
+
+
+def test_a_pfc_frame_in_a_reverse_tunnel_is_seen_through_its_segments() -> None:
+    one, two = IPv6Address("fd00::1"), IPv6Address("fd00::2")
+    routing = srh.Srh.along([one, two], ETHERNET).encode()
+    packet = Packet(two, one, ROUTING, routing + XOFF, traffic_class=0xB8).encode()
+    said = ethernet(B.octets + A.octets + b"\x81\x00" + struct.pack("!HH", 5 << 13 | 7, 0x86DD) + packet)
+    assert said[1:4] == [
+        "VLAN 7 priority 5",
+        "IPv6 fd00::2 > fd00::1 DSCP 46 hop limit 64",
+        "segment routing, 1 left of fd00::1 fd00::2",
+    ]
+    assert said[-1].startswith("PFC XOFF priority 3")
+
+
+def test_frames_within_frames_end_somewhere() -> None:
+    octets = XOFF
+    for _ in range(20):
+        packet = Packet(IPv6Address(1), IPv6Address(2), ETHERNET, octets).encode()
+        octets = B.octets + A.octets + b"\x86\xdd" + packet
+    assert len(ethernet(octets)) < 30
+
+
+def test_a_cnp_is_a_cnp() -> None:
+    content = roce.encode(roce.Packet.cnp(17)) + bytes(4)
+    udp = struct.pack("!HHHH", 50000, 4791, 8 + len(content), 0) + content
+    packet = Packet(IPv6Address(1), IPv6Address(2), UDP, udp, traffic_class=1 << 2 | 1).encode()
+    said = ethernet(B.octets + A.octets + b"\x86\xdd" + packet)
+    assert "DSCP 1 ECT(1)" in said[1] and said[-1].startswith("RoCEv2 cnp QP 17 PSN 0, BECN")
+
+
+def test_the_command_prints_a_line_for_each_frame(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "x.pcapng"
+    file.write_bytes(pcapng("<", (1_500_000_000, XOFF, "\x1b[31mred\n"), (1_500_000_500, bytes(70), "")))
+    assert main(["decode", str(file)]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == (
+        "1.500000000 s1-eth1 02:00:00:00:00:01 > 01:80:c2:00:00:01; "
+        "PFC XOFF priority 3 for 65535 quanta, 4 for 65535 quanta # \\x1b[31mred "
+    )
+    assert second.startswith("1.500000500 s1-eth1 00:00:00:00:00:00 > 00:00:00:00:00:00; EtherType 0x0000, 56 octets")
+    assert main(["decode", str(file), "--only", "PFC"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert main(["decode", str(tmp_path / "none")]) == 2
+    (tmp_path / "x").write_bytes(b"no capture")
+    assert main(["decode", str(tmp_path / "x")]) == 2
+    assert "begins with 6e6f2063" in capsys.readouterr().err

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +14,12 @@ from testbed.cli.packages import having, with_option
 from testbed.cli.ready import engine_option, ready, soonest
 from testbed.cli.report import of_results
 from testbed.errors import UsageError
-from testbed.lab import api, cores, definition
+from testbed.lab import batch, definition
+from testbed.lab.batch import Task
 from testbed.lab.engine import Kind
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import Limits
-from testbed.lab.result import Exit, Result
+from testbed.lab.result import Exit
 from testbed.units import Duration
 
 
@@ -84,24 +83,15 @@ def run(options: argparse.Namespace) -> int:
         thresholds = thresholds.changed(setting)
     engine = ready(options.engine)
     engines = [having(engine, options.packages, experiment) for experiment in chosen]
-    cancel = threading.Event()
-
+    tasks = [
+        Task(experiment, on, given, options.seed, _limits(options, experiment), thresholds)
+        for experiment, on in zip(chosen, engines, strict=True)
+    ]
     with ui.Screen(many=options.j > 1 and len(chosen) > 1, quiet_stdout=options.json) as screen:
-
-        def one(experiment: definition.Experiment) -> Result | None:
-            if cancel.is_set():
-                return None
-            watch = screen.watch(experiment.name)
-            try:
-                on = engines[chosen.index(experiment)]
-                return api.run(
-                    experiment, parameters=given, seed=options.seed, out=options.out, on=on,
-                    limits=_limits(options, experiment), thresholds=thresholds, watcher=watch, cancel=cancel,
-                )  # fmt: skip
-            finally:
-                watch.close()
-
-        results, interruption = run_all(chosen, one, options.j, cancel)
+        finished = batch.run(
+            tasks, out=options.out, width=options.j, watch=lambda task: closing(screen.watch(task.experiment.name))
+        )
+    results = finished.results
     if options.json:
         print(json.dumps([result.as_json() | {"folder": str(result.folder)} for result in results], indent=1))
     else:
@@ -109,34 +99,8 @@ def run(options: argparse.Namespace) -> int:
             ui.show(result)
     if options.report and (path := of_results(results)) is not None:
         console.say(f"report: {path}")
-    if interruption is not None:
-        raise interruption
+    finished.raise_first()
     return max((result.exit_code(options.allow_degraded) for result in results), default=Exit.OK)
-
-
-def run_all(
-    chosen: list[definition.Experiment],
-    one: Callable[[definition.Experiment], Result | None],
-    width: int,
-    cancel: threading.Event,
-) -> tuple[list[Result], KeyboardInterrupt | None]:
-    """Run all; after an interruption, what there is and the interruption itself."""
-    interruption = None
-    width = min(width, max(len(cores.available()), 1))
-    cores.share(width)
-    with ThreadPoolExecutor(width) as pool:
-        pending = [pool.submit(one, experiment) for experiment in chosen]
-        results = []
-        for future in pending:
-            while True:
-                try:
-                    results.append(future.result())
-                    break
-                except KeyboardInterrupt as error:
-                    # The runs are in threads of their own; they end by themselves and keep what they had.
-                    interruption = interruption or error
-                    cancel.set()
-    return [result for result in results if result is not None], interruption
 
 
 def _limits(options: argparse.Namespace, experiment: definition.Experiment) -> Limits:

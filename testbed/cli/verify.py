@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +13,8 @@ import testbed
 from testbed.cli import streams
 from testbed.cli.arguments import whole
 from testbed.cli.ready import engine_option, ready
-from testbed.cli.run import run_all
-from testbed.lab import api, definition, references
+from testbed.lab import batch, definition, references
+from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.engine import Kind
 from testbed.lab.references import Comparison, Outcome, Reference
 from testbed.lab.result import Exit, Result
@@ -42,20 +41,16 @@ def verify(options: argparse.Namespace) -> int:
     engine = ready(options.engine)
     root = Path(testbed.__file__).parents[1]
     known = references.read(root)
-    cancel = threading.Event()
+
+    def show(outcome: TaskOutcome) -> None:
+        if outcome.result is not None and not options.json:
+            print(_line(_compared(outcome.result, known)), flush=True)
+
     with tempfile.TemporaryDirectory(prefix="xoff-") as unkept:
-
-        def one(experiment: definition.Experiment) -> Result | None:
-            if cancel.is_set():
-                return None
-            result = api.run(experiment, on=engine, out=options.out or unkept, cancel=cancel)
-            if not options.json:
-                print(_line(_compared(result, known)), flush=True)
-            return result
-
-        results, interruption = run_all(chosen, one, options.j, cancel)
-    if interruption is not None:
-        raise interruption
+        tasks = [Task(experiment, engine) for experiment in chosen]
+        finished = batch.run(tasks, out=options.out or unkept, width=options.j, done=show)
+    finished.raise_first()
+    results = finished.results
     name = _engine_of(results[0])
     comparisons = [_compared(result, known) for result in results]
     same = sum(comparison.outcome is Outcome.SAME for comparison in comparisons)

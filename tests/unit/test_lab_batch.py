@@ -1,0 +1,67 @@
+"""Many runs, several at a time: order, callbacks, errors and interruption."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.errors import UsageError
+from testbed.lab import Run, batch, cores, experiment
+from testbed.lab.batch import Task, TaskOutcome
+from testbed.lab.job import Job
+from tests.unit.scripted_lab import ScriptedReady
+
+pytestmark = pytest.mark.usefixtures("xoff_cache")
+
+
+@experiment
+def measured(run: Run, load: int = 1) -> None:
+    """Is answered by a script here."""
+
+
+def test_results_are_in_the_order_of_the_tasks_whatever_order_they_end_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cores, "available", lambda: [0, 1])
+    later = threading.Event()
+
+    def answer(job: Job) -> dict[str, Any]:
+        if job.seed == 1:
+            assert later.wait(30)
+        else:
+            later.set()
+        return {"seed": job.seed}
+
+    seen: list[int] = []
+    ready = ScriptedReady(answer=answer)
+    finished = batch.run(
+        [Task(measured, ready, {"load": 5}, seed) for seed in (1, 2)],
+        out=tmp_path, width=2, done=lambda outcome: seen.append(outcome.task.seed),
+    )  # fmt: skip
+    assert [result.figure("seed") for result in finished.results] == [1, 2]
+    assert sorted(seen) == [1, 2]
+    assert all(job.parameters == {"load": 5} for job in ready.jobs)
+
+
+def test_an_error_of_one_task_does_not_end_the_others(tmp_path: Path) -> None:
+    ready = ScriptedReady()
+    finished = batch.run([Task(measured, ready, {"laod": 5}), Task(measured, ready)], out=tmp_path)
+    assert str(finished.outcomes[0].error).startswith("measured has no parameter laod; did you mean load?")
+    assert len(finished.results) == 1
+    with pytest.raises(UsageError, match="did you mean load"):
+        finished.raise_first()
+
+
+def test_after_cancelling_no_task_is_started(tmp_path: Path) -> None:
+    cancel = threading.Event()
+    ready = ScriptedReady()
+
+    def done(_: TaskOutcome) -> None:
+        cancel.set()
+
+    finished = batch.run([Task(measured, ready, seed=n) for n in range(5)], out=tmp_path, done=done, cancel=cancel)
+    assert len(ready.jobs) == 1
+    assert [outcome.result is None for outcome in finished.outcomes] == [False, True, True, True, True]

@@ -27,11 +27,11 @@ def test_lldpad_reads_every_published_tlv_as_we_meant_it_and_so_does_wireshark(r
     assert_wireshark_agrees(result, tmp_path)
 
 
-def test_a_willing_agent_does_what_lldpad_says(run: Runner) -> None:
+def test_a_willing_agent_adopts_the_settings_of_lldpad(run: Runner) -> None:
     run("dcbx_interop:follows_lldpad").check()
 
 
-def test_a_willing_lldpad_gives_its_card_what_our_agent_says(run: Runner) -> None:
+def test_a_willing_lldpad_programs_its_nic_with_the_settings_of_the_agent(run: Runner) -> None:
     run("dcbx_interop:leads_lldpad").check()
 
 
@@ -49,7 +49,7 @@ def test_lldpd_keeps_every_octet_that_we_send(run: Runner, version: str, tmp_pat
 
 
 @pytest.mark.parametrize("version", ["published", "draft"])
-def test_a_willing_agent_adopts_the_octets_that_lldpd_is_told_to_send(run: Runner, version: str) -> None:
+def test_a_willing_agent_adopts_the_octets_that_lldpd_is_configured_to_send(run: Runner, version: str) -> None:
     run("dcbx_interop:follows_lldpd", version=version).check()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .conftest import Runner
 
 
-def test_a_host_port_without_a_scheduler_says_that_it_cannot_run_ets(run: Runner) -> None:
+def test_ets_on_a_host_port_without_a_scheduler_is_refused(run: Runner) -> None:
     result = run("dcbx_ports:ets_where_it_cannot_be").check()
     assert result.figure("said") == {
         "h1-eth0": "h1-eth0 cannot run ETS: as it was made each of its queues has line rate; "

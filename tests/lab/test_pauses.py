@@ -26,5 +26,5 @@ def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Runner, action: str)
     assert run("pauses:storms", action=action).check().passed
 
 
-def test_a_port_in_a_storm_asks_for_no_pause_until_it_is_over(run: Runner) -> None:
+def test_a_port_in_a_storm_sends_no_xoff_until_it_is_over(run: Runner) -> None:
     assert run("pauses:storms_silence").check().passed

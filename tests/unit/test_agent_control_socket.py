@@ -91,7 +91,7 @@ def test_a_long_answer_comes_whole() -> None:
         assert len(control_socket.ask(name("0"))[name("0")]["long"]) == 1_000_000
 
 
-def test_nobody_to_ask_is_said_with_the_way_out() -> None:
+def test_a_query_without_an_agent_is_refused_with_the_way_out() -> None:
     with pytest.raises(ControlError) as error:
         control_socket.ask(name("none"))
     wanted = f"no agent serves {name('none')} in this network namespace; start one with `xoff agent {name('none')}`"
@@ -147,7 +147,7 @@ def test_its_user_and_root_may_everything_and_a_group_may_read(
         end.close()
 
 
-def test_the_kernel_says_who_the_caller_is() -> None:
+def test_the_kernel_identifies_the_caller() -> None:
     ends = socket.socketpair()
     assert control_socket._peer(ends[0]) == (os.getpid(), os.getuid(), os.getgid())
     assert set(control_socket._groups(ends[0])) == set(os.getgroups())
@@ -155,7 +155,7 @@ def test_the_kernel_says_who_the_caller_is() -> None:
         end.close()
 
 
-def test_who_may_not_ask_is_told_why() -> None:
+def test_a_refused_user_gets_the_reason() -> None:
     with served(name("0"), access=Access(4_000_000_000)) as asked:
         if os.getuid() == 0:
             pytest.skip("root may ask every agent")
@@ -164,7 +164,7 @@ def test_who_may_not_ask_is_told_why() -> None:
         assert asked == {name("0"): []}
 
 
-def test_a_process_that_is_no_agent_is_named_and_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_not_an_agent_is_named_and_its_answer_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any process may take a name; only those that could be agents are."""
     monkeypatch.setattr(control_socket, "_is_believed", lambda *_: False)
     whose = f"process {os.getpid()} of user {os.getuid()} has taken the name of the agent of {name('0')}, and is none"
@@ -179,7 +179,7 @@ def test_a_process_that_is_no_agent_is_named_and_not_believed(monkeypatch: pytes
         assert asked == {name("0"): []}
 
 
-def test_a_stranger_without_packet_sockets_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_without_packet_sockets_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_socket, "has", lambda *_: False)
     assert [control_socket._is_believed(1, user) for user in (0, os.geteuid(), os.geteuid() + 1)] == [True, True, False]
     monkeypatch.setattr(control_socket, "has", lambda *_: True)
@@ -190,7 +190,7 @@ def test_a_stranger_without_packet_sockets_is_not_believed(monkeypatch: pytest.M
 # What callers can do
 
 
-def test_callers_that_say_nothing_keep_nobody_out_and_are_given_up() -> None:
+def test_silent_callers_do_not_block_others_and_are_dropped() -> None:
     with served(name("0")) as asked:
         silent = [control_socket.connect(name("0")) for _ in range(100)]
         assert control_socket.ask(name("0"))[name("0")]["request"] == SHOW
@@ -213,7 +213,7 @@ def test_a_caller_is_given_up_after_its_time() -> None:
 
 
 @pytest.mark.parametrize("octets", [b"SHOW\n", b"x" * 100, b"\n", b"\x00\xff\n", b"show now\n", b"s" * 5000])
-def test_what_is_no_request_is_answered_with_those_there_are(octets: bytes) -> None:
+def test_an_unknown_request_is_answered_with_the_valid_ones(octets: bytes) -> None:
     with served(name("0")) as asked, control_socket.connect(name("0")) as caller:
         caller.sendall(octets)
         assert b"unknown request; must be one of show, forget" in caller.recv(1000)
@@ -223,12 +223,12 @@ def test_what_is_no_request_is_answered_with_those_there_are(octets: bytes) -> N
 @pytest.mark.parametrize(
     "octets", [b"", b"x", b"[]", b"1", b"{}", b'{"interface": "eth1"}', b"[" * 100_000, b"\xff", b'{"interface": 1}']
 )
-def test_an_answer_that_is_no_agents_is_refused(octets: bytes) -> None:
+def test_an_answer_that_is_not_from_an_agent_is_refused(octets: bytes) -> None:
     with pytest.raises(ControlError, match="what serves eth0 does not answer as an agent does"):
         control_socket.read_answer(octets, "eth0")
 
 
-def test_a_refusal_is_said_without_what_could_move_a_terminal() -> None:
+def test_a_refusal_is_shown_without_terminal_escape_sequences() -> None:
     with pytest.raises(ControlError) as error:
         control_socket.read_answer(b'{"error": "no \\u001b[2J"}', "eth0")
     assert str(error.value) == "the agent of eth0 refuses: no ?[2J"

@@ -46,6 +46,6 @@ def test_every_port_may_have_as_many_neighbours_as_are_kept_and_full_tables() ->
         assert notes.read() == kept
 
 
-def test_more_than_there_is_room_for_is_said() -> None:
+def test_a_state_that_does_not_fit_is_refused() -> None:
     with pytest.raises(HandoverError, match=r"a handover of \d+ octets does not fit"):
         Handover(1).write(bytes(1 << 16))

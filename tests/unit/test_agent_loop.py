@@ -144,7 +144,7 @@ class News:
 # XOFF and XON in any order
 
 
-def test_xoff_that_two_cpus_posted_after_its_own_xon_leaves_nobody_paused() -> None:
+def test_xoff_that_two_cpus_posted_after_its_own_xon_leaves_no_far_end_paused() -> None:
     agent = Agent()  # by the time that the ring is read the group has room again
     assert agent.events(XON, XOFF) == ["xoff", "xon"]
     assert agent.port.pfc.congested_mask == 0 and agent.port.pfc.deadline_ns is None
@@ -170,7 +170,7 @@ def test_both_that_wait_are_sent() -> None:
     assert Agent().events(XOFF, XON) == ["xoff", "xon"]
 
 
-def test_the_speaker_hears_the_same_as_the_far_end() -> None:
+def test_the_speaker_is_notified_of_what_the_far_end_receives() -> None:
     agent = Agent(notifies_speaker=True)
     agent.events(XON, XOFF)
     assert agent.told[-1] == NoticeType.XON
@@ -191,7 +191,7 @@ def test_a_refresh_for_a_group_that_is_not_congested_sends_xon() -> None:
     assert agent.port.pfc.deadline_ns is None
 
 
-def test_a_refresh_asks_whether_others_made_room() -> None:
+def test_a_refresh_checks_whether_other_groups_freed_cells() -> None:
     agent = Agent()
     agent.program.congested = agent.program.made_room = True
     agent.events(XOFF)
@@ -252,7 +252,7 @@ def test_frames_of_before_that_a_slow_port_would_obey_later_are_forgotten() -> N
 
 
 @pytest.mark.parametrize("is_up", [True, False])
-def test_a_successor_finds_that_the_link_was_lost_while_nobody_was_there(is_up: bool) -> None:
+def test_a_successor_finds_that_the_link_was_lost_while_no_agent_ran(is_up: bool) -> None:
     first = Agent()
     first.link(True, 1)
     first.receive(65535)

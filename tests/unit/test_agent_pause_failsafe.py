@@ -68,7 +68,7 @@ def test_what_is_lossless_is_what_is_so_now_and_its_queues_are_those_of_now() ->
     assert node.sent == [("s1-eth2", {1: 1000, 4: 1000})]
 
 
-def test_a_node_that_gets_no_successor_has_all_queues_open_and_pauses_nobody() -> None:
+def test_a_node_without_a_successor_has_all_queues_open_and_its_far_ends_resumed() -> None:
     node = Node()
     node.enable(CHARGED, 0b1000)
     node.failsafe.release()

@@ -51,7 +51,7 @@ def test_a_question_arrives_as_it_was_and_a_closed_end_is_an_empty_one(
     assert query_socket.receive(theirs).verb == ""
 
 
-def test_an_end_that_is_closed_is_said(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_an_end_that_is_closed_is_reported(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
     theirs.close()
     with pytest.raises(OSError):

@@ -111,7 +111,7 @@ def test_a_card_that_is_not_ours_leaves_no_file(place: Path, driver: Driver) -> 
     assert list(place.iterdir()) == []
 
 
-def test_what_cannot_be_restored_is_known_to_the_next_agent_too(place: Path, driver: Driver) -> None:
+def test_settings_that_could_not_be_restored_are_known_to_the_next_agent(place: Path, driver: Driver) -> None:
     before = everything(driver)
     kernel, said = Kernel(driver), list[str]()
     card = Nic("eth0", kernel.ask, said.append, SavedSettingsFile("eth0"), 7)
@@ -122,7 +122,7 @@ def test_what_cannot_be_restored_is_known_to_the_next_agent_too(place: Path, dri
     assert everything(driver) == before
 
 
-def test_without_a_place_for_the_file_the_agent_works_and_says_what_a_kill_would_do(
+def test_without_a_place_for_the_file_the_agent_works_and_reports_the_effect_of_a_kill(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "folders", lambda: [Path("/proc/none/xoff")])
@@ -156,7 +156,7 @@ def test_the_file_is_its_owners_alone_and_no_link_is_followed(place: Path, tmp_p
     assert SavedSettingsFile("eth0").read(7) is None
 
 
-def test_another_users_file_is_not_believed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_users_file_is_ignored(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = SavedSettingsFile("eth0")
     file.write(7, FOUND)
     file.close()
@@ -196,7 +196,7 @@ def test_what_was_not_written_by_an_agent_is_refused(change: dict[str, object]) 
             decode(octets, 7)
 
 
-def test_a_file_that_cannot_be_read_changes_nothing_on_the_card(place: Path, driver: Driver) -> None:
+def test_a_file_that_cannot_be_read_changes_nothing_on_the_nic(place: Path, driver: Driver) -> None:
     file = SavedSettingsFile("eth0")
     file.write(7, FOUND)
     (path,) = place.iterdir()

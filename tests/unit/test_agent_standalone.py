@@ -50,7 +50,7 @@ MAC = Mac.parse("02:00:00:00:00:0a")
         (PendingChanged(0, "pfc", True), None),
     ],
 )
-def test_events_are_said_in_a_line_or_not_at_all(event, text: str | None) -> None:  # type: ignore[no-untyped-def]
+def test_events_are_one_line_or_none(event, text: str | None) -> None:  # type: ignore[no-untyped-def]
     assert sentence(json.loads(json.dumps(record(event)))) == text
 
 
@@ -77,7 +77,7 @@ def test_an_interface_can_talk_that_is_there_and_up_and_has_a_carrier(kind: int,
     assert (link.index, link.name, link.mac, link.can_talk) == (7, "eth0", MAC, can_talk)
 
 
-def test_what_a_bridge_says_of_its_port_and_other_messages_are_no_links() -> None:
+def test_messages_of_a_bridge_about_its_port_and_others_are_not_links() -> None:
     assert _link(16, message("eth0", 1, family=7)) is None
     assert _link(20, message("eth0", 1)) is None
     assert _link(16, b"short") is None
@@ -183,7 +183,7 @@ def test_a_full_disk_ends_nothing_and_what_is_not_written_is_counted() -> None:
     log.close()
 
 
-def test_a_log_that_can_be_written_again_says_how_much_is_missing(tmp_path: Path) -> None:
+def test_a_log_that_can_be_written_again_has_the_number_of_lost_lines(tmp_path: Path) -> None:
     """A pipe that nobody reads is full after a while, and takes only a part of a line; the agent does not wait."""
     path, said = tmp_path / "pipe", list[str]()
     os.mkfifo(path)

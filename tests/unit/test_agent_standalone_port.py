@@ -82,7 +82,9 @@ def frame(enabled: int, ttl: int = 121) -> bytes:
     return LldpFrame(PEER, Lldpdu(identity.chassis_id, identity.port_id, ttl, tlvs)).encode()
 
 
-def test_a_change_of_the_address_is_no_end_and_leaves_the_card_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_the_address_does_not_end_the_port_and_leaves_the_nic_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World(monkeypatch)
     world.hear(frame(0x10), 2)
     assert world.driver.pfc_enabled == 0x10
@@ -121,7 +123,7 @@ def test_lines_that_come_too_often_are_left_out_and_counted(monkeypatch: pytest.
     )
 
 
-def test_what_is_odd_is_reported_once_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_are_reported_once_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, DcbxSettings(pfc=PfcAdmin(0, willing=True, cap=2)))
     for second in range(3):
         world.hear(frame(0xFF), second * S + 1)
@@ -132,7 +134,7 @@ def test_what_is_odd_is_reported_once_and_shown(monkeypatch: pytest.MonkeyPatch)
     assert world.port.snapshot()["warnings"] == []
 
 
-def test_what_is_odd_in_the_settings_is_reported_before_there_is_a_carrier(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_about_settings_are_reported_before_there_is_a_carrier(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, DcbxSettings(pfc=PfcAdmin(0b111, cap=1)))
     text = "warning: PFC is on for 3 priorities, and this port can have it in 1 (cap)"
     assert world.said[0] == text

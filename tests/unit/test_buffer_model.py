@@ -110,7 +110,7 @@ def test_a_queues_reserve_is_split_evenly_over_the_ports(reserve: int, ports: in
     assert (settings.guaranteed_cells, settings.shared_cells) == (each * ports, 200 - each * ports)
 
 
-def test_the_shared_pool_goes_to_who_comes_first_and_to_others_when_it_is_given_back() -> None:
+def test_the_shared_pool_is_first_come_first_served_and_reused_when_released() -> None:
     model = BufferModel(BufferSettings((1, 2), 100, 0, dict.fromkeys((0, 1), GroupSettings(threshold=Static(100)))))
     fill(model, 70, 1, 0)
     fill(model, 30, 2, 1)
@@ -405,7 +405,7 @@ def test_settings_that_do_not_fit_what_is_inside_are_refused_and_change_nothing(
         model.configure(BufferSettings((1, 2, 3), 1000, None))
 
 
-def test_headroom_is_not_promised_twice_and_who_gives_his_up_takes_no_more() -> None:
+def test_headroom_is_not_granted_twice_and_a_group_that_released_it_takes_no_more() -> None:
     def share(first: int, second: int) -> BufferSettings:
         groups = {(port, 3): lossless(Static(5), cells) for port, cells in ((1, first), (2, second)) if cells}
         return BufferSettings((1, 2), 1000, 30, groups=groups)
@@ -430,7 +430,7 @@ def test_headroom_is_not_promised_twice_and_who_gives_his_up_takes_no_more() -> 
     assert model.configure(share(0, 30)) == ()
 
 
-def test_overbooked_headroom_promises_nothing_so_nobody_waits_for_it() -> None:
+def test_overbooked_headroom_guarantees_nothing_so_no_group_waits_for_it() -> None:
     model = switch(lossless(Static(5), headroom=10))
     fill(model, 12)
     groups = {(1, LOSSLESS): lossless(Static(5), 5), (2, LOSSLESS): lossless(Static(5), 20)}
@@ -506,7 +506,7 @@ def test_overbooked_headroom_promises_nothing_so_nobody_waits_for_it() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_numbers(make: Any, message: str) -> None:
+def test_invalid_values_are_refused_with_the_numbers(make: Any, message: str) -> None:
     with pytest.raises(BufferModelError) as refused:
         make()
     assert str(refused.value) == message

@@ -106,13 +106,13 @@ def test_values_that_come_back_count_only_one_after_the_other() -> None:
         assert (port.state.pfc.oper, port.state.pfc.why) == (value, FOLLOWS)
 
 
-def test_a_frame_that_comes_after_the_doubt_counts_though_the_deadline_was_missed() -> None:
+def test_a_frame_that_comes_after_the_hold_counts_though_the_deadline_was_missed() -> None:
     port = in_doubt()
     hear(port, 8 * S, SECOND)
     assert (port.state.pfc.oper, port.state.pfc.why) == (SECOND, FOLLOWS)
 
 
-def test_what_was_not_swapped_is_not_doubted() -> None:
+def test_what_was_not_swapped_is_not_held() -> None:
     port = in_doubt()
     assert (port.state.cn.oper, port.state.cn.why) == (FIRST, FOLLOWS)
     assert "swapped.cn" not in port.counters
@@ -132,7 +132,7 @@ def test_what_was_not_swapped_is_not_doubted() -> None:
         pytest.param([(FIRST, True), (OWN, False)], id="the peer is not willing any more"),
     ],
 )
-def test_what_is_no_swap_makes_no_doubt(story: list[tuple[int, bool]]) -> None:
+def test_what_is_not_a_swap_makes_no_hold(story: list[tuple[int, bool]]) -> None:
     port = follower()
     for second, (value, willing) in enumerate(story):
         hear(port, second * S, value, willing=willing)
@@ -140,13 +140,13 @@ def test_what_is_no_swap_makes_no_doubt(story: list[tuple[int, bool]]) -> None:
     assert not any(name.startswith("swapped") for name in port.counters)
 
 
-def test_a_peer_that_is_not_willing_is_followed_in_spite_of_a_doubt() -> None:
+def test_a_peer_that_is_not_willing_is_followed_in_spite_of_a_hold() -> None:
     port = in_doubt()
     hear(port, 3 * S, SECOND, willing=False)
     assert port.state.pfc.oper == SECOND
 
 
-def test_an_administrators_change_is_no_swap_and_ends_a_doubt() -> None:
+def test_an_administrators_change_is_not_a_swap_and_ends_a_hold() -> None:
     port = in_doubt()
     port.configure(settings(LOW, own=SECOND), 3 * S)
     assert (port.state.pfc.oper, port.state.pfc.why) == (FIRST, FOLLOWS)
@@ -156,7 +156,7 @@ def test_an_administrators_change_is_no_swap_and_ends_a_doubt() -> None:
     assert port.counters["swapped.pfc"] == 1
 
 
-def test_a_doubt_does_not_outlive_the_peer() -> None:
+def test_a_hold_does_not_outlive_the_peer() -> None:
     for lose in ("link", "stop", "goodbye"):
         port = in_doubt()
         assert is_in_doubt(port)
@@ -174,7 +174,7 @@ def test_a_doubt_does_not_outlive_the_peer() -> None:
 
 
 @pytest.mark.parametrize("mac", [LOW, HIGH])
-def test_a_peer_that_follows_at_once_and_never_doubts_comes_to_rest_on_the_value_that_we_keep(mac: Mac) -> None:
+def test_a_peer_that_follows_at_once_and_never_holds_converges_on_the_value_kept_here(mac: Mac) -> None:
     """So may the peer be that somebody else has made. Each frame takes a tenth of a second."""
     port, theirs, heard = follower(mac), FIRST, []
     under_way = port.take_frames()
@@ -192,7 +192,7 @@ def test_a_peer_that_follows_at_once_and_never_doubts_comes_to_rest_on_the_value
     assert heard[-1] == port.state.pfc.oper == port.state.cn.oper == FIRST
 
 
-def test_doubts_are_only_those_of_a_port_that_follows() -> None:
+def test_only_a_port_that_follows_holds() -> None:
     """The one whose configuration wins may be told its own value as often as the peer likes."""
     port = make_port(HIGH, replace(settings(HIGH), tie_break=TieBreak.HIGHER))
     port.start(0)

@@ -94,7 +94,7 @@ SAYS_THREE, SAYS_FOUR = ("PFC 3, not willing",), ("PFC 4, not willing",)
 # The draft's ladders
 
 
-def test_symmetric_passing_is_what_the_drafts_text_says() -> None:
+def test_symmetric_passing_follows_the_drafts_text() -> None:
     """A willing port takes over the value of one that is not and sends it back; Pending ends with that."""
     found = ladder(symmetric(), "host", "bridge")
     bridge = ("TC 8", "PFC 3,4, not willing, defends none")
@@ -248,25 +248,25 @@ def ended(at: int, port: str) -> dict[str, Any]:
     return {"t_ns": at, "what": "pending_changed", "port": port, "feature": "pfc", "pending": False}
 
 
-def test_what_a_lost_frame_said_is_said_again_by_the_next_that_arrives() -> None:
+def test_the_content_of_a_lost_frame_is_shown_with_the_next_that_arrives() -> None:
     found = drawn(sent(0, THREE), received(1, THREE), sent(2, FOUR), sent(S, FOUR), received(S + 1, FOUR))
     assert arrows(found) == [(LEFT, SAYS_THREE, True), (LEFT, SAYS_FOUR, False), (LEFT, SAYS_FOUR, True)]
 
 
-def test_a_frame_says_everything_to_a_port_that_has_forgotten_its_sender() -> None:
+def test_a_frame_is_shown_whole_to_a_port_that_has_dropped_its_sender() -> None:
     before = sent(0, THREE), received(1, THREE), found(1, "b")
     again = sent(2 * S, THREE), received(2 * S + 1, THREE), found(2 * S + 1, "b")
     assert arrows(drawn(*before, lost(S, "b"), *again)) == [(LEFT, SAYS_THREE, True)] * 2
     assert arrows(drawn(*before, lost(S, "b", STRANGER), *again))[1] == (LEFT, ("as before",), True)
 
 
-def test_a_tlv_that_is_gone_is_told() -> None:
+def test_a_tlv_that_is_gone_is_reported() -> None:
     less = octets(DcbxTlvs())
     found = drawn(sent(0, THREE), received(1, THREE), sent(2, less), received(3, less))
     assert arrows(found)[1] == (LEFT, ("no PFC any more",), True)
 
 
-def test_another_ttl_a_shutdown_and_no_dcbx_at_all_are_told() -> None:
+def test_another_ttl_a_shutdown_and_no_dcbx_at_all_are_reported() -> None:
     empty, other, goodbye = octets(DcbxTlvs()), octets(DcbxTlvs(), ttl=120), octets(DcbxTlvs(), ttl=0)
     frames = [
         line for at, frame in enumerate((empty, other, goodbye)) for line in (sent(at, frame), received(at, frame))
@@ -274,18 +274,18 @@ def test_another_ttl_a_shutdown_and_no_dcbx_at_all_are_told() -> None:
     assert [says for _, says, _ in arrows(drawn(*frames))] == [("no DCBX",), ("TTL 120",), ("shutdown (TTL 0)",)]
 
 
-def test_after_a_shutdown_a_frame_says_everything() -> None:
+def test_after_a_shutdown_a_frame_is_shown_whole() -> None:
     log = [line for at, frame in enumerate((THREE, GOODBYE, THREE)) for line in (sent(at, frame), received(at, frame))]
     assert [says for _, says, _ in arrows(drawn(*log))] == [SAYS_THREE, ("shutdown (TTL 0)",), SAYS_THREE]
 
 
-def test_a_frame_that_is_on_its_way_for_long_says_when_it_arrives() -> None:
+def test_a_frame_with_a_long_delay_is_labelled_with_its_arrival() -> None:
     text = as_text(drawn(sent(0, THREE), received(250 * MS, THREE)))
     assert "─── PFC 3, not willing; arrives at 0.250000 ──" in text
     assert "arrives" not in as_text(drawn(sent(0, THREE), received(MS - 1, THREE)))
 
 
-def test_equal_frames_that_overtake_nobody_are_paired_in_order() -> None:
+def test_equal_frames_without_reordering_are_paired_in_order() -> None:
     late = [sent(0, THREE), sent(S, THREE), sent(2 * S, THREE)]
     came = [received(at, THREE) for at in (3 * S // 2, 5 * S // 2, 7 * S // 2)]
     (first, *_) = (step for step in drawn(*late, *came).steps if isinstance(step, Arrow))
@@ -306,14 +306,14 @@ def test_what_is_received_comes_after_what_was_sent_at_the_same_time() -> None:
     assert kinds == [(Arrow, RIGHT), (Note, LEFT), (Arrow, LEFT), (Note, RIGHT)]
 
 
-def test_a_third_station_is_told_where_it_is_heard() -> None:
+def test_a_third_station_is_noted_at_the_port_that_receives_it() -> None:
     found = drawn(received(1, OTHERS), received(2, OTHERS), received(3, OTHERS))
     hears = "receives from 02:00:00:00:00:0c, whose sending is not in these logs: PFC 5, not willing"
     assert notes(found, RIGHT) == [hears]
     assert folds(found) == ["… 2 more of the same from 02:00:00:00:00:0c"]
 
 
-def test_a_frame_that_comes_twice_is_told() -> None:
+def test_a_frame_that_comes_twice_is_reported() -> None:
     found = drawn(sent(0, THREE), received(1, THREE), received(2, THREE))
     assert len(arrows(found)) == 1
     assert notes(found, RIGHT)[0].startswith("receives from 02:00:00:00:00:0a, whose sending is not in these logs: ")
@@ -326,13 +326,13 @@ def test_ports_of_different_links_are_noticed() -> None:
     assert drawn(sent(0, THREE), received(1, THREE)).remarks == ()
 
 
-def test_a_frame_that_is_refused_is_told() -> None:
+def test_a_frame_that_is_refused_is_reported() -> None:
     found = drawn(sent(0, THREE[:20]), received(1, THREE[:20]))
     assert arrows(found)[0][1][0].startswith("not LLDP as it should be: ")
     assert notes(found, RIGHT)[0].startswith("refuses a frame: ")
 
 
-def test_an_event_of_another_kind_is_told_with_its_values() -> None:
+def test_an_event_of_another_kind_is_reported_with_its_values() -> None:
     assert notes(drawn({"t_ns": 1, "what": "link_down", "port": "a", "why": "carrier"}), LEFT) == [
         "link down, why carrier"
     ]
@@ -362,18 +362,18 @@ def test_an_event_of_another_kind_is_told_with_its_values() -> None:
         strict=True,
     )),
 )  # fmt: skip
-def test_each_event_is_told_in_words(line: dict[str, Any], said: list[str]) -> None:
+def test_each_event_has_its_text(line: dict[str, Any], said: list[str]) -> None:
     assert notes(drawn(line | {"port": "a"}), LEFT) == said
 
 
-def test_what_only_the_remote_end_changed_is_not_told_again_at_this_one() -> None:
+def test_what_only_the_remote_end_changed_is_not_repeated_at_this_one() -> None:
     line = record(LINES[0][0]) | {"port": "a"}
     assert len(notes(drawn(line, line | {"t_ns": 9, "remote": [3]}), LEFT)) == 1
     more = notes(drawn(line, line | {"t_ns": 9, "defended": [4], "remote": [3]}), LEFT)
     assert more[1:] == ["PFC defends 4"]
 
 
-def test_an_arrow_says_all_six_tlvs() -> None:
+def test_an_arrow_is_labelled_with_all_six_tlvs() -> None:
     full = octets(
         DcbxTlvs(applications=ApplicationPriority((AppEntry(3, Selector.TCP, 1),)), pfc=Pfc(1, cap=2, headroom=True))
     )
@@ -399,7 +399,7 @@ WHOLE = "and has to be a time in whole nanoseconds"
         (['{"t_ns": 1, "what": "x", "port": 7}'], "line 1: port is 7, and has to be text"),
     ],
 )  # fmt: skip
-def test_what_is_no_line_of_a_log_is_named(lines: list[str], message: str) -> None:
+def test_what_is_not_a_line_of_a_log_is_named(lines: list[str], message: str) -> None:
     with pytest.raises(LadderError) as error:
         list(read(lines))
     assert str(error.value) == message

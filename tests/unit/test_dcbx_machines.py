@@ -108,7 +108,7 @@ def test_symmetric_machine(row: list[str], admin: int, remote: int) -> None:
 
 @pytest.mark.parametrize("row", rows(SYMMETRIC, "T F", "T F -", "- us peer"), ids=" ".join)
 @pytest.mark.parametrize("remote", [0x00, 0x08])
-def test_a_doubt_counts_only_where_a_tie_break_is_for_the_peer(row: list[str], remote: int) -> None:
+def test_a_hold_has_an_effect_only_where_the_peer_wins_the_tie_break(row: list[str], remote: int) -> None:
     def outcome(tie: str, doubted: bool) -> Outcome[int]:
         return symmetric(
             0x08,

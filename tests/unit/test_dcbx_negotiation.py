@@ -169,13 +169,13 @@ def test_in_the_draft_applications_and_cn_use_the_same_machine_as_pfc(local: boo
     assert (state.sent.cn.enabled, state.sent.cn.willing) == (state.cn.oper, local)
 
 
-def test_pfc_capability_is_told_and_not_negotiated() -> None:
+def test_pfc_capability_is_announced_and_not_negotiated() -> None:
     own = settings(DRAFT, pfc=PfcAdmin(0x08, willing=True, cap=2))
     state = hears(own, pfc=Pfc(0x3C, cap=6))
     assert state.sent.pfc == Pfc(0x3C, True, 2, defended=0)
 
 
-def test_a_published_application_table_is_told_and_a_willing_port_uses_the_peers() -> None:
+def test_a_published_application_table_is_announced_and_a_willing_port_uses_the_peers() -> None:
     unwilling = hears(settings(PUBLISHED), applications=ApplicationPriority(OTHER_TABLE))
     assert (unwilling.applications.oper, unwilling.applications.remote) == (TABLE, OTHER_TABLE)
     assert unwilling.applications.why == "local setting: this port is not willing"
@@ -224,7 +224,7 @@ def test_defense_follows_the_adopted_value_too() -> None:
     assert (state.pfc.oper, state.pfc.defended, state.cn.oper, state.cn.defended) == (0x08, 0, 0x10, 0)
 
 
-def test_the_peers_defense_is_known_where_the_format_says_it() -> None:
+def test_the_peers_defense_is_known_where_the_format_has_it() -> None:
     assert hears(settings(DRAFT), pfc=Pfc(0x18, cap=1, defended=0x10)).pfc.remote_defended == 0x10
     assert hears(settings(DRAFT), pfc=Pfc(0x18, cap=1)).pfc.remote_defended is None
     assert hears(settings(PUBLISHED), pfc=Pfc(0x18)).pfc.remote_defended is None
@@ -248,7 +248,7 @@ def test_published_cn_is_not_negotiated() -> None:
 
 @pytest.mark.parametrize("version", DcbxVersion)
 @pytest.mark.parametrize(("local", "remote"), BOTH)
-def test_a_willing_port_follows_the_recommendation_whatever_the_peers_w_says(
+def test_a_willing_port_follows_the_recommendation_whatever_the_peers_w_bit(
     version: DcbxVersion, local: bool, remote: bool
 ) -> None:
     advice = EtsRecommendation(OTHER_BANDWIDTH)
@@ -295,7 +295,7 @@ def test_a_recommendation_of_a_class_that_is_not_there_does_not_count() -> None:
     assert state.ets.why == "local setting: the peer recommends traffic class 4, and this port has 4"
 
 
-def test_number_of_traffic_classes_is_told_and_not_negotiated() -> None:
+def test_number_of_traffic_classes_is_announced_and_not_negotiated() -> None:
     own = settings(DRAFT, True, traffic_classes=3)
     state = hears(own, traffic_classes=5)
     assert state.traffic_classes == Feature(3, 3, 5, "local setting: it is announced only")
@@ -517,7 +517,7 @@ def test_headroom_is_off_by_default() -> None:
         ),
     ],
 )
-def test_settings_that_cannot_be_are_refused(build: object, message: str) -> None:
+def test_invalid_settings_are_refused(build: object, message: str) -> None:
     assert callable(build)
     with pytest.raises((DcbxSettingsError, FieldError)) as caught:
         build()

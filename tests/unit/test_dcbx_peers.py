@@ -205,7 +205,7 @@ def test_what_they_agree_on_follows_from_the_settings_alone(story: Story) -> Non
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(stories())
-def test_when_nothing_changes_nothing_is_told_and_only_the_interval_sends(story: Story) -> None:
+def test_without_changes_there_are_no_events_and_only_the_interval_sends(story: Story) -> None:
     link = after(story)
     begin, sent = link.now, len(link.sent)
     link.run_until(begin + 600 * S)
@@ -228,7 +228,7 @@ def test_ports_of_different_formats_keep_to_their_own_settings(data: st.DataObje
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(stories(), st.lists(st.tuples(st.integers(0, 3), masks), min_size=1, max_size=30))
-def test_strangers_on_the_cable_turn_dcbx_off_while_they_last_and_leave_no_trace(
+def test_other_stations_on_the_link_turn_dcbx_off_while_they_last_and_leave_no_trace(
     story: Story, strangers: list[tuple[int, int]]
 ) -> None:
     link = after(story)
@@ -260,7 +260,7 @@ def followers(version: DcbxVersion = PUBLISHED) -> Link:
 
 
 @pytest.mark.parametrize("version", DcbxVersion)
-def test_opposite_tie_breaks_swap_once_and_come_to_rest_on_one_value(version: DcbxVersion) -> None:
+def test_opposite_tie_breaks_swap_once_and_converge_on_one_value(version: DcbxVersion) -> None:
     link = followers(version)
     link.run_until(60 * S)
     changes = {name: [(e.at_ns, e.enabled) for e in link.events[name] if isinstance(e, PfcChanged)] for name in "ab"}
@@ -275,7 +275,7 @@ def test_opposite_tie_breaks_swap_once_and_come_to_rest_on_one_value(version: Dc
     assert [one.counters["swapped.pfc"] for one in (link.a, link.b)] == [1, 1]
 
 
-def test_opposite_tie_breaks_come_to_rest_whatever_becomes_of_the_first_frames() -> None:
+def test_opposite_tie_breaks_converge_whatever_becomes_of_the_first_frames() -> None:
     """Lost, in time, late, or twice: in every combination, for the first frames of both."""
     for fates in itertools.product([[], [0], [3 * S], [0, 3 * S]], repeat=4):
         link, left = followers(), list(fates)
@@ -302,7 +302,7 @@ def values_that_nobody_has_set() -> Story:
 @settings(max_examples=60)
 @example(values_that_nobody_has_set())
 @given(stories(contradiction=True))
-def test_opposite_tie_breaks_come_to_rest_on_one_value_after_any_disturbance(story: Story) -> None:
+def test_opposite_tie_breaks_converge_on_one_value_after_any_disturbance(story: Story) -> None:
     link = after(story)
     link.run_until(link.now + 2 * LONGEST_DOUBT)
     begin, sent = link.now, len(link.sent)

@@ -191,7 +191,7 @@ def _is_about_pfc(event: Event) -> bool:
 # What an agent is told
 
 
-def test_at_the_start_every_feature_that_is_run_is_told_once() -> None:
+def test_at_the_start_there_is_one_event_for_every_feature_that_is_run() -> None:
     port = make_port(
         LOW,
         DcbxSettings(
@@ -214,7 +214,7 @@ def test_at_the_start_every_feature_that_is_run_is_told_once() -> None:
     assert port.take_events() == []
 
 
-def test_at_another_start_everything_is_told_again() -> None:
+def test_after_another_start_all_events_come_again() -> None:
     port = running(pfc(0x08))
     port.link_down(1)
     told(port)
@@ -231,7 +231,7 @@ def test_a_port_that_runs_nothing_has_little_to_tell() -> None:
     assert told(port) == [TrafficClassesChanged(0, 8, None), PendingChanged(0, "traffic_classes", True)]
 
 
-def test_each_change_of_a_peer_is_told_as_what_to_apply() -> None:
+def test_each_change_of_a_peer_is_an_event_with_what_to_apply() -> None:
     port = running(
         DcbxSettings(
             DRAFT,
@@ -305,7 +305,7 @@ def test_taking_a_feature_out_of_the_settings_turns_it_off() -> None:
 # New settings while running
 
 
-def test_new_settings_are_sent_at_once_and_only_when_they_say_something_new() -> None:
+def test_new_settings_are_sent_at_once_and_only_when_they_change_the_frame() -> None:
     port = running(pfc(0x08))
     port.configure(pfc(0x18), 5)
     (frame,) = port.take_frames()
@@ -379,7 +379,7 @@ def test_a_peer_of_the_other_format_is_reported_and_nothing_of_it_counts() -> No
     assert port.counters["version_mismatch"] == 1
 
 
-def test_after_a_change_of_format_the_peer_is_read_again_and_told_in_it() -> None:
+def test_after_a_change_of_format_the_peer_is_read_and_answered_in_it() -> None:
     port = running(pfc(0x08, willing=True))
     port.receive(frame_of(DcbxTlvs(8, EtsConfiguration(GROUPS), pfc=Pfc(0x01, defended=0)), version=DRAFT), 1)
     port.take_frames()
@@ -391,7 +391,7 @@ def test_after_a_change_of_format_the_peer_is_read_again_and_told_in_it() -> Non
     assert said(port, frame) == DcbxTlvs(8, pfc=Pfc(0x01, True, defended=0))
 
 
-def test_a_change_of_format_is_sent_even_if_it_says_the_same() -> None:
+def test_a_change_of_format_is_sent_even_with_the_same_content() -> None:
     port = running(DcbxSettings(PUBLISHED, cn=CnAdmin(0x08)))
     port.configure(DcbxSettings(DRAFT, cn=CnAdmin(0x08)), 1)
     assert [len((said(port, frame).cn and frame) or b"") for frame in port.take_frames()] == [60]
@@ -400,7 +400,7 @@ def test_a_change_of_format_is_sent_even_if_it_says_the_same() -> None:
 # Neighbours
 
 
-def test_a_neighbour_is_believed_for_its_ttl_to_the_nanosecond() -> None:
+def test_a_neighbour_stays_for_its_ttl_to_the_nanosecond() -> None:
     port = running(pfc(0x08, willing=True))
     port.receive(frame_of(DcbxTlvs(pfc=Pfc(0x01)), ttl=20), 3)
     told(port)
@@ -427,7 +427,7 @@ def test_the_ttl_is_in_the_standards_seconds_and_lasts_them_in_lab_time(k: int) 
     assert [parse(frame).pdu.ttl for frame in port.take_frames()] == [121] * 3  # the answer, and two fast ones
 
 
-def test_each_frame_renews_the_time_also_if_it_says_nothing_new() -> None:
+def test_each_frame_renews_the_ttl_also_if_its_content_is_the_same() -> None:
     port = running(pfc(0x08))
     frame = frame_of(DcbxTlvs(pfc=Pfc(0x01)), ttl=10)
     for now in (0, 9 * S, 18 * S):
@@ -464,7 +464,7 @@ def test_ttl_0_takes_the_peer_away_at_once() -> None:
     assert port.counters["refused.shutdown_of_stranger"] == 1
 
 
-def test_stopping_says_goodbye_and_goes_back_to_local_settings() -> None:
+def test_stopping_sends_a_shutdown_frame_and_restores_local_settings() -> None:
     link = Link(make_port(LOW, pfc(0x08)), make_port(HIGH, pfc(0, willing=True)))
     link.a.start(0)
     link.b.start(0)
@@ -618,7 +618,7 @@ def test_a_peer_that_changes_with_every_frame_is_followed_ten_times_at_once_and_
         port.expire(deadline)
 
 
-def test_a_frame_that_is_held_gives_way_to_what_its_neighbour_says_later() -> None:
+def test_a_held_frame_is_replaced_by_a_later_one_of_its_neighbour() -> None:
     port = running(pfc(0x08, willing=True))
     for number in range(11):
         port.receive(frame_of(DcbxTlvs(pfc=Pfc(1 << number % 2))), number)
@@ -628,7 +628,7 @@ def test_a_frame_that_is_held_gives_way_to_what_its_neighbour_says_later() -> No
     assert port.state.pfc.oper == 0b10
 
 
-def test_strangers_that_flood_a_port_keep_nobody_from_being_heard() -> None:
+def test_other_stations_that_flood_a_port_do_not_suppress_its_neighbour() -> None:
     """Held are the last frames of eight neighbours, and they are read in turn."""
     port = running(pfc(0x08))
     for number in range(30):
@@ -641,7 +641,7 @@ def test_strangers_that_flood_a_port_keep_nobody_from_being_heard() -> None:
     assert len(port.neighbours) == 1, "another link begins anew"
 
 
-def test_a_goodbye_of_nobody_costs_no_turn() -> None:
+def test_a_shutdown_frame_of_an_unknown_neighbour_uses_no_turn() -> None:
     port = running(pfc(0x08))
     for number in range(200):
         port.receive(stranger(number % 100, ttl=0), number)
@@ -759,7 +759,7 @@ def test_every_frame_of_a_port_that_recommends_has_the_recommendation() -> None:
     assert {tlvs.recommendation for tlvs in sent} == {advice.table}
 
 
-def test_two_ports_agree_within_the_first_instant_of_the_link_and_say_it_four_times() -> None:
+def test_two_ports_agree_within_the_first_instant_of_the_link_and_send_four_frames() -> None:
     link = Link(make_port(LOW, pfc(0x08)), make_port(HIGH, pfc(0, willing=True)))
     link.a.start(0)
     link.b.start(0)

@@ -141,7 +141,7 @@ def test_columns_stand_under_their_heads() -> None:
         assert all(row[at] != " " and (at == 0 or row[at - 1] == " ") for row in rows)
 
 
-def test_a_recommendation_is_shown_where_it_is_made_and_where_it_is_heard() -> None:
+def test_a_recommendation_is_shown_where_it_is_made_and_where_it_is_received() -> None:
     shares = Shares((20, 0, 0, 60, 0, 0, 0, 20))
     bridge = DcbxSettings(DRAFT, ets=EtsAdmin(GROUPS, recommend=shares))
     host = DcbxSettings(DRAFT, ets=EtsAdmin(GROUPS, willing=True))
@@ -206,7 +206,7 @@ def test_defenses_of_both_ends_are_shown() -> None:
     assert [cells(row)[7] for row in shown(s1=link.a) if "PFC" in row] == ["4/2"]
 
 
-def test_the_headroom_capability_is_a_row_where_somebody_announces_it() -> None:
+def test_the_headroom_capability_is_a_row_where_an_end_announces_it() -> None:
     quiet = settled(DcbxSettings(pfc=PfcAdmin(0)), DcbxSettings(pfc=PfcAdmin(0)))
     assert not any("headroom" in row for row in shown(s1=quiet.a))
     link = settled(DcbxSettings(pfc=PfcAdmin(0)), DcbxSettings(pfc=PfcAdmin(0, headroom=True)))
@@ -216,11 +216,11 @@ def test_the_headroom_capability_is_a_row_where_somebody_announces_it() -> None:
     ]
 
 
-def test_a_port_that_does_not_run_says_so_below() -> None:
+def test_a_port_that_does_not_run_is_noted_below() -> None:
     assert shown(s1=make_port(LOW, DcbxSettings()))[2:] == ["s1: DCBX is not running"]
 
 
-def test_a_crowd_is_said_below_and_who_is_in_it() -> None:
+def test_several_neighbours_are_noted_below_with_their_names() -> None:
     port = make_port(LOW, DcbxSettings())
     port.start(0)
     for last in (0x0B, 0x0C):
@@ -231,7 +231,7 @@ def test_a_crowd_is_said_below_and_who_is_in_it() -> None:
     ]
 
 
-def test_a_peer_of_the_other_format_is_said_below() -> None:
+def test_a_peer_of_the_other_format_is_noted_below() -> None:
     port = make_port(LOW, DcbxSettings())
     port.start(0)
     port.receive(frame_of(DcbxTlvs(8), DRAFT), 1)
@@ -242,7 +242,7 @@ def test_a_peer_of_the_other_format_is_said_below() -> None:
     ]
 
 
-def test_what_is_wrong_with_a_neighbours_tlvs_is_said_below() -> None:
+def test_errors_in_a_neighbours_tlvs_are_noted_below() -> None:
     port = make_port(LOW, DcbxSettings())
     port.start(0)
     wrong = replace(CLASSES, bandwidth=(70, 31, 0, 0, 0, 0, 0, 0))
@@ -294,7 +294,7 @@ def test_a_snapshot_has_every_feature_and_what_was_counted() -> None:
     assert (seen["mac"], seen["chassis_id"], seen["port_id"]) == (str(HIGH), str(HIGH), "eth0")
 
 
-def test_the_details_say_who_the_peer_is_how_long_it_is_believed_and_what_was_counted() -> None:
+def test_the_details_have_the_peers_identity_its_ttl_and_counters() -> None:
     texts = Text(TextKind.SYSTEM_NAME, b"leaf1"), Text(TextKind.PORT_DESCRIPTION, b"up\x1b[2Jlink")
     mine = Capabilities(0x14, 0x04), ManagementAddress.ip("192.0.2.1")
     identity = replace(PortIdentity.of(HIGH, "eth7"), tlvs=(*texts, *mine))
@@ -313,7 +313,7 @@ def test_the_details_say_who_the_peer_is_how_long_it_is_believed_and_what_was_co
 
 @pytest.mark.slow
 @given(st.sampled_from(DcbxVersion), drafts() | publisheds())
-def test_whatever_a_peer_says_survives_json_and_fits_the_table(version: DcbxVersion, tlvs: DcbxTlvs) -> None:
+def test_any_tlvs_of_a_peer_survive_json_and_fit_the_table(version: DcbxVersion, tlvs: DcbxTlvs) -> None:
     ets = Ets((0,) * 8, (100, *[0] * 7), None if version is DRAFT else (2,) * 8)
     mine = DcbxSettings(version, ets=EtsAdmin(ets, True), pfc=PfcAdmin(8, True), cn=CnAdmin(8))
     port = make_port(LOW, mine)
@@ -381,7 +381,7 @@ def test_every_event_has_a_line() -> None:
     assert made == {kind.__name__ for kind in Event.__subclasses__()}  # by name: slots make each class twice
 
 
-def test_a_frame_is_a_line_with_what_it_says() -> None:
+def test_a_frame_is_a_line_with_its_content() -> None:
     tlvs = DcbxTlvs(
         8,
         EtsConfiguration(CLASSES, willing=True),
@@ -446,7 +446,7 @@ def test_any_octets_are_a_line(octets: bytes) -> None:
     assert ("tlvs" in line) is ("refused" not in line)
 
 
-def test_a_frame_that_is_refused_says_why() -> None:
+def test_a_refused_frame_has_a_reason() -> None:
     line = frame_record(b"\0" * 9, PUBLISHED, "received", 1)
     assert line["refused"] == "too_short"
     assert line["why"] == "a frame of 9 octets is cut short: an Ethernet header would end at 14"

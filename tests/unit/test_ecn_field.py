@@ -35,7 +35,7 @@ def test_writing_the_field_keeps_the_dscp(ds_field: int, ecn: Ecn) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 256, True, "8"])
-def test_what_is_no_octet_is_refused(value: int) -> None:
+def test_what_is_not_an_octet_is_refused(value: int) -> None:
     for use in (Ecn.of, Ecn.CE.into):
         with pytest.raises(EcnError) as caught:
             use(value)
@@ -59,7 +59,7 @@ def test_what_becomes_of_a_packet_of_an_ecn_sender(
 
 
 @pytest.mark.parametrize("ecn", [Ecn.NOT_ECT, None], ids=["without ECN", "not IP"])
-def test_what_cannot_be_marked_is_dropped_when_picked_or_kept_until_tail_drop_if_the_user_says_so(
+def test_what_cannot_be_marked_is_dropped_when_picked_or_by_setting_kept_until_tail_drop(
     ecn: Ecn | None,
 ) -> None:
     picks = (Pick.PASSED, Pick.PICKED, Pick.FORCED, Pick.FULL)

@@ -105,7 +105,7 @@ def test_what_is_expected_is_what_the_kernels_algorithm_does(pmax: str) -> None:
 
 
 @pytest.mark.parametrize("pmax", PMAXES)
-def test_packets_really_are_marked_as_the_curve_says(pmax: str) -> None:
+def test_packets_really_are_marked_by_the_curve(pmax: str) -> None:
     """The whole way: settings, the kernel's numbers, its algorithm; against the user's line."""
     curve = EcnCurve("100kB", "400kB", pmax)
     parameters = red_parameters(curve)
@@ -335,7 +335,7 @@ def test_packets_without_ecn_that_shall_be_kept_need_nodrop() -> None:
     assert struct.unpack("=II", parameters.attributes()[3][1]) == (0b1001, 0b1111)
 
 
-def test_a_plug_below_red_keeps_the_limit_and_red_is_told_none() -> None:
+def test_a_plug_below_red_enforces_the_limit_and_red_has_none() -> None:
     curve = EcnCurve("100kB", "400kB", "0.2", limit="2MB")
     assert [red_parameters(curve, plug_below=below).limit for below in (False, True)] == [2_000_000, 0]
     below = red_parameters(curve, plug_below=True)
@@ -386,7 +386,7 @@ def test_whatever_is_made_passes_the_kernels_checks_or_is_refused_in_words(
         ),
     ],
 )
-def test_a_curve_that_cannot_be_names_its_values(arguments: tuple[str, ...], message: str) -> None:
+def test_an_invalid_curve_is_refused_with_its_values(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(EcnError) as caught:
         EcnCurve(*arguments)
     assert str(caught.value) == message

@@ -250,7 +250,7 @@ def test_ready_of_a_priority_without_cn_is_not_read() -> None:
     assert flaws(PUBLISHED, "fe06 0080c2 08 30 ef") == (DcbxTlvs(cn=CongestionNotification(0x30, 0x10)), [])
 
 
-def test_other_organisations_and_other_subtypes_are_no_fault() -> None:
+def test_other_organisations_and_other_subtypes_are_ignored() -> None:
     others = [
         tlv("fe06 00120f 0b 05ee"),  # IEEE 802.3
         tlv("fe06 0080c2 01 0064"),  # port VLAN
@@ -480,7 +480,7 @@ def test_a_tlv_of_the_other_format_that_comes_first_counts_as_first_too() -> Non
     assert (reading.tlvs, [flaw.counter for flaw in reading.flaws]) == (DcbxTlvs(), counters)
 
 
-def test_no_dcbx_at_all_is_no_mismatch() -> None:
+def test_no_dcbx_at_all_is_not_a_mismatch() -> None:
     assert read(PUBLISHED, []) == Reading(DcbxTlvs())
     assert not DcbxTlvs()
     assert DcbxTlvs(traffic_classes=1)
@@ -595,7 +595,7 @@ def test_any_octets_are_read_and_what_was_read_can_be_sent_again(
         ),
     ],
 )
-def test_what_a_format_cannot_say_is_refused(build: object, message: str) -> None:
+def test_what_a_format_cannot_express_is_refused(build: object, message: str) -> None:
     assert callable(build)
     with pytest.raises(FieldError) as caught:
         build()

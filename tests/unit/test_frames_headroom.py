@@ -173,7 +173,7 @@ def test_reserved_octets_are_ignored_if_they_were_sent_so() -> None:
     ],
     ids=["IPv4", "LLDP's address", "PFC", "another extension", "version 2", "kind 3"],
 )
-def test_what_is_not_for_us_is_refused_under_its_own_reason(
+def test_other_frames_are_refused_each_with_its_reason(
     place: int, octets: str, reason: MeasurementReason, message: str
 ) -> None:
     changed = bytes.fromhex(octets)
@@ -218,7 +218,7 @@ def test_any_octets_are_a_frame_or_refused(head: bytes, rest: bytes, key: bytes)
         (lambda: check_key(bytes(40)), "a measurement key is at most 32 octets; this one has 40"),
     ],
 )
-def test_a_frame_that_cannot_be_is_not_built(build: object, message: str) -> None:
+def test_an_invalid_frame_is_not_built(build: object, message: str) -> None:
     assert callable(build)
     with pytest.raises(FieldError) as caught:
         build()

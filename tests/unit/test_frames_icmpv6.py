@@ -143,5 +143,5 @@ ROUTING = bytes.fromhex("3a 02 04 01 00 00 0000") + B.packed
         (Packet(A, IPv6Address("ff02::1"), ipv6.UDP, b""), False),
     ],
 )
-def test_errors_and_packets_of_nobody_in_particular_are_not_answered(packet: Packet, allowed: bool) -> None:
+def test_errors_and_packets_without_a_unicast_source_are_not_answered(packet: Packet, allowed: bool) -> None:
     assert icmpv6.may_answer(packet.encode()) is allowed

@@ -95,7 +95,7 @@ def test_another_version_is_refused() -> None:
         ({"payload": bytes(65536)}, "a payload of 65536 octets does not fit; IPv6 has room for 65535"),
     ],
 )
-def test_a_packet_that_cannot_be_is_not_built(fields: dict[str, object], message: str) -> None:
+def test_an_invalid_packet_is_not_built(fields: dict[str, object], message: str) -> None:
     with pytest.raises(FieldError, match=f"^{re.escape(message)}$"):
         Packet(**{"source": A, "destination": B, "next_header": 17, "payload": b""} | fields)  # type: ignore[arg-type]
 
@@ -114,7 +114,7 @@ def test_the_walk_gives_every_header_and_last_the_upper_layer() -> None:
 
 
 @pytest.mark.parametrize("protocol", [ipv6.FRAGMENT, ipv6.ICMPV6, ipv6.NO_NEXT_HEADER, ipv6.ETHERNET, 50, 51, 253])
-def test_whatever_is_no_extension_header_ends_the_walk(protocol: int) -> None:
+def test_whatever_is_not_an_extension_header_ends_the_walk(protocol: int) -> None:
     packet = Packet(A, B, protocol, bytes([ipv6.ROUTING]) * 16).encode()
     assert [header.protocol for header in walk(packet)] == [protocol]
 
@@ -255,7 +255,7 @@ def test_an_option_that_must_be_known_ends_the_packet(kind: int, problem: Proble
         ),
     ],
 )
-def test_an_option_that_cannot_be_is_not_built(build: object, message: str) -> None:
+def test_an_invalid_option_is_not_built(build: object, message: str) -> None:
     assert callable(build)
     with pytest.raises(FieldError, match=f"^{re.escape(message)}$"):
         build()

@@ -228,7 +228,7 @@ def test_no_truncation_of_the_mandatory_part_is_read(length: int) -> None:
 # What a receiver bears with
 
 
-def test_a_missing_end_is_no_fault() -> None:
+def test_a_missing_end_is_not_a_fault() -> None:
     assert parse(LEAST) == parse(LEAST + END)
     assert parse(LEAST).pdu.flaws == ()
 
@@ -436,7 +436,7 @@ def test_identifiers_are_shown_as_what_they_are() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_not_built(build: object, message: str) -> None:
+def test_invalid_values_are_not_built(build: object, message: str) -> None:
     assert callable(build)
     with pytest.raises(FieldError) as caught:
         build()

@@ -95,7 +95,7 @@ def test_each_priority_is_left_resumed_or_stopped() -> None:
     assert list(frame.changes()) == [(2, 0), (5, 1)]
 
 
-def test_the_time_of_a_priority_that_is_not_enabled_says_nothing() -> None:
+def test_the_time_of_a_priority_that_is_not_enabled_has_no_effect() -> None:
     frame = PfcFrame(SOURCE, 0x02, (7,) * 8)
     assert [frame.meaning(priority) for priority in (0, 1, 2)] == [Meaning.UNCHANGED, Meaning.XOFF, Meaning.UNCHANGED]
     assert list(frame.changes()) == [(1, 7)]
@@ -192,9 +192,7 @@ def test_a_vector_without_any_priority_is_legal_and_changes_nothing() -> None:
     ],
     ids=["IPv4", "VLAN tag", "LLDP's address", "unicast PAUSE", "EPON gate"],
 )
-def test_what_is_not_for_us_is_refused_under_its_own_reason(
-    octets: bytes, reason: MacControlReason, message: str
-) -> None:
+def test_other_frames_are_refused_each_with_its_reason(octets: bytes, reason: MacControlReason, message: str) -> None:
     assert refusal(octets) == (reason, message)
 
 
@@ -269,7 +267,7 @@ def test_a_damaged_octet_is_refused_read_or_ignored_as_its_field_demands(
         ),
     ],
 )
-def test_a_frame_that_cannot_be_is_not_built(build: object, message: str) -> None:
+def test_an_invalid_frame_is_not_built(build: object, message: str) -> None:
     assert callable(build)
     with pytest.raises(FieldError) as caught:
         build()
@@ -308,7 +306,7 @@ def test_addresses_survive_text_and_are_ordered_as_numbers(one: Mac, other: Mac)
         "02:00:00:00:00:0\u0661",
     ],
 )
-def test_nonsense_is_no_address(text: str) -> None:
+def test_nonsense_is_not_an_address(text: str) -> None:
     with pytest.raises(FieldError) as caught:
         Mac.parse(text)
     assert isinstance(caught.value, UsageError)
@@ -317,7 +315,7 @@ def test_nonsense_is_no_address(text: str) -> None:
     )
 
 
-def test_octets_that_are_not_six_are_no_address() -> None:
+def test_octets_that_are_not_six_are_not_an_address() -> None:
     with pytest.raises(FieldError, match=r"^b'\\x02\\x00' is not a MAC address: it must be 6 octets$"):
         Mac(b"\x02\x00")
     with pytest.raises(FieldError, match=r"^'x{36}\.\.\. is not a MAC address: write six pairs"):

@@ -154,7 +154,7 @@ def test_what_a_network_changes_leaves_the_icrc_as_it_is_and_the_rest_does_not()
         (bytes([0x11]) + bytes(11) + b"\x64" + bytes(7), Reason.BAD_SYNDROME),
     ],
 )
-def test_octets_that_are_no_packet_are_refused_with_a_reason(octets: bytes, reason: Reason) -> None:
+def test_octets_that_are_not_a_packet_are_refused_with_a_reason(octets: bytes, reason: Reason) -> None:
     with pytest.raises(PacketError) as caught:
         roce.parse(octets)
     assert caught.value.reason is reason
@@ -170,7 +170,7 @@ def test_octets_that_are_no_packet_are_refused_with_a_reason(octets: bytes, reas
         (Packet(Opcode.WRITE_ONLY, 0, 0, reth=Reth(0, 0, 2**32)), "WRITE_ONLY has a value that does not fit"),
     ],
 )
-def test_a_packet_that_cannot_be_is_refused(packet: Packet, message: str) -> None:
+def test_an_invalid_packet_is_refused(packet: Packet, message: str) -> None:
     with pytest.raises(FieldError, match=message):
         roce.encode(packet)
 

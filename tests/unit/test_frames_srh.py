@@ -176,7 +176,7 @@ def test_any_octets_are_a_header_or_refused(data: bytes) -> None:
         (lambda: Tlv(5, bytes(256)).encode(), "256 octets do not fit into a TLV, which has room for 255"),
     ],
 )
-def test_a_header_that_cannot_be_is_not_built(build: object, message: str) -> None:
+def test_an_invalid_header_is_not_built(build: object, message: str) -> None:
     assert callable(build)
     with pytest.raises(FieldError, match=f"^{re.escape(message)}$"):
         build()

@@ -83,7 +83,7 @@ def test_x_is_the_rate_times_the_difference_and_the_far_stations_time_does_not_m
         ((10, 0, 11, 20), "10 ns passed at one station and 11"),
     ],
 )
-def test_stamps_that_cannot_be_are_refused(stamps: tuple[int, int, int, int], text: str) -> None:
+def test_impossible_stamps_are_refused(stamps: tuple[int, int, int, int], text: str) -> None:
     message = refused(lambda: round_trip(*stamps))
     assert text in message
     assert message.endswith("a clock was set meanwhile, measure again")
@@ -156,7 +156,7 @@ def test_alpha_is_shown_exactly_or_rounded_up(alpha: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "one", "-1", "1.", "1/0", "1e9", "1_0", "\u0661", "9" * 50])
-def test_nonsense_is_no_alpha(text: str) -> None:
+def test_nonsense_is_not_an_alpha(text: str) -> None:
     shown = text if len(text) <= 40 else "9" * 37 + "..."
     assert refused(lambda: read_alpha(text)) == f"{shown!r} is not an alpha; write a number such as '1.1' or '11/10'"
 
@@ -403,7 +403,7 @@ def test_a_sum_in_plain_data_has_every_term_in_bits_bytes_and_cells() -> None:
         ),
     ],
 )
-def test_a_port_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_an_invalid_port_is_refused(changes: dict[str, Any], message: str) -> None:
     assert refused(lambda: Port(**{"rate": Rate("10Gb/s"), **changes})) == message
 
 

@@ -262,7 +262,7 @@ def test_lost_requests_and_responses_are_replaced_and_counted() -> None:
         assert {sample.round_trip_ns for sample in found.samples} == {2_000}
 
 
-def test_a_dead_link_is_given_up_said_and_tried_again() -> None:
+def test_a_dead_link_is_given_up_reported_and_tried_again() -> None:
     end, other = End(measurer(A, replace(QUICK, retry_ns=SECOND))), End(measurer(B))
     Link((end, other), lambda number, octets: []).run(3 * SECOND)
     assert end.statuses[-1] == (
@@ -306,7 +306,7 @@ def test_a_later_series_without_answers_leaves_the_measurement_before_it() -> No
         ),
     ],
 )  # fmt: skip
-def test_unless_both_ends_announce_it_nothing_is_sent_and_the_port_says_so(
+def test_unless_both_ends_announce_it_nothing_is_sent_and_the_status_has_the_reason(
     ours: bool, theirs: bool, phase: Phase, text: str
 ) -> None:
     port = Measurer("s1-eth1", A, b"seed", QUICK)
@@ -400,7 +400,7 @@ def test_the_last_answer_makes_a_poll_due_which_ends_the_series() -> None:
     assert port.deadline() is None
 
 
-def test_it_can_be_told_to_measure_now() -> None:
+def test_a_measurement_can_be_started_at_any_time() -> None:
     ends = (End(measurer(A)), End(measurer(B)))
     Link(ends, lambda number, octets: [1_000]).run(SECOND)
     port = ends[0].machine
@@ -568,7 +568,7 @@ def test_a_session_that_is_over_cannot_be_replayed() -> None:
     assert port.receive(Request(A, 3, 1, 0).encode(), 20) is None
 
 
-def test_a_peer_that_asks_without_end_gets_answers_at_a_limited_rate() -> None:
+def test_a_peer_that_sends_requests_without_end_gets_answers_at_a_limited_rate() -> None:
     port = measurer(B, replace(QUICK, answer_interval_ns=MS, answer_burst=5))
     given_, limited = 0, 0
     for number in range(1000):  # one every 0.1 ms, for 100 ms
@@ -599,7 +599,7 @@ def test_what_is_remembered_is_bounded_whatever_comes() -> None:
 # Clocks
 
 
-def test_an_answer_whose_stamps_cannot_be_is_ignored_and_a_better_one_counts() -> None:
+def test_an_answer_with_impossible_stamps_is_ignored_and_a_better_one_counts() -> None:
     port, request = ready_to_be_fooled()
     assert port.receive(answer(request, t2_ns=9, t3_ns=8), 100) is Ignored.CLOCK_STEP  # the far clock went back
     assert port.receive(answer(request, t2_ns=0, t3_ns=101), 100) is Ignored.CLOCK_STEP  # longer than it was away
@@ -663,7 +663,7 @@ def test_a_far_clock_that_is_set_makes_no_headroom_short(
 # What a series says
 
 
-def test_headroom_needs_the_slowest_way_there_and_the_quickest_back_whatever_the_far_clock_says() -> None:
+def test_headroom_needs_the_slowest_way_there_and_the_quickest_back_whatever_the_far_clock_shows() -> None:
     ways = [(100, 40), (130, 20), (110, 50), (120, 60)]
     for offset in (0, -(10**9), 10**12):
         samples = tuple(
@@ -730,7 +730,7 @@ def test_half_of_the_shortest_round_trip_is_802_1qcc_s_tx_propagation_delay() ->
         ({"opcode": 65536}, "opcode is 65536; it is a whole number from 0 to 65535"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(HeadroomError) as caught:
         Settings(**changes)
     assert str(caught.value) == message

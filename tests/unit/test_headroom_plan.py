@@ -124,7 +124,7 @@ def test_a_larger_pool_keeps_what_was_lossless_and_a_fitting_one_only_raises_thr
 
 
 @given(pools, demands.filter(bool), st.integers(1, 500))
-def test_who_needs_more_is_never_lossless_because_of_that_and_nobody_gets_more_buffer(
+def test_a_larger_need_never_makes_a_port_lossless_nor_gives_any_port_more_buffer(
     pool: int, wanted: tuple[Demand, ...], more: int
 ) -> None:
     first = wanted[0]
@@ -180,7 +180,7 @@ def test_too_small_a_pool_keeps_what_it_can_and_names_the_rest_with_the_numbers(
         (lambda: divide(10, []).share(1, 3), "port 1 priority 3 is not in this plan; it asked for nothing"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(make: Any, message: str) -> None:
+def test_an_invalid_plan_is_refused(make: Any, message: str) -> None:
     with pytest.raises(HeadroomError) as caught:
         make()
     assert str(caught.value) == message

@@ -130,7 +130,7 @@ def test_one_part_can_be_as_before_while_others_are_ours(kernel: Kernel, driver:
     assert driver.pfc == pfc
 
 
-def test_a_driver_without_dcb_is_said_to_be_one(kernel: Kernel) -> None:
+def test_a_driver_without_dcb_is_reported(kernel: Kernel) -> None:
     kernel.refuses = {22: errno.EOPNOTSUPP, 21: errno.EOPNOTSUPP}
     with pytest.raises(NoDcb, match=r"^the driver of eth0 takes no DCB settings$"):
         DcbNic("eth0", kernel.ask)
@@ -203,7 +203,7 @@ def test_a_drafts_table_gets_classes_for_what_is_in_no_group(
     assert made == Ets(classes, shares, tuple(int(tsa.get(number, Tsa.ETS)) for number in range(8)))
 
 
-def test_a_drafts_table_with_no_class_left_cannot_be_given() -> None:
+def test_a_drafts_table_without_a_free_class_is_not_applied() -> None:
     assert in_classes(Ets((0, 1, 2, 3, 4, 5, 6, 15), (20, 20, 10, 10, 10, 10, 10, 10))) is None
 
 
@@ -232,7 +232,7 @@ def test_the_card_does_what_is_operational_and_what_is_not_run_stays(kernel: Ker
     assert (driver.ets, driver.applications, said) == (ets, applications, [])
 
 
-def test_what_a_card_cannot_do_is_said_once(kernel: Kernel) -> None:
+def test_what_a_nic_does_not_support_is_reported_once(kernel: Kernel) -> None:
     made, said = card(kernel)
     kernel.codes = {20: errno.EINVAL}
     full = Ets((0, 1, 2, 3, 4, 5, 6, 15), (20, 20, 10, 10, 10, 10, 10, 10))
@@ -263,7 +263,7 @@ def test_what_a_card_cannot_do_is_said_once(kernel: Kernel) -> None:
         ),
     ],
 )
-def test_without_a_card_it_is_said_at_once_what_still_works(
+def test_without_dcb_support_what_still_works_is_reported_at_once(
     kernel: Kernel, spoil: Callable[[Kernel], None], text: str
 ) -> None:
     kernel.refuses = {22: errno.EOPNOTSUPP}

@@ -24,7 +24,7 @@ def test_an_attribute_is_padded_to_four_octets() -> None:
     assert attributes(u32(1, 7) + text(2, "x")) == {1: b"\7\0\0\0", 2: b"x\0"}
 
 
-def test_attributes_that_lie_about_their_length_end_the_list() -> None:
+def test_attributes_with_a_wrong_length_end_the_list() -> None:
     assert attributes(bytes.fromhex("0300 0100 0000 0000")) == {}
 
 

@@ -35,7 +35,7 @@ def test_a_refusal_names_the_request_and_has_the_kernels_number(netlink: Socket)
     assert (str(refused.value), refused.value.code) == ("setting interface 99 up: No such device", 19)
 
 
-def test_what_the_kernel_says_beyond_a_number_is_passed_on(netlink: Socket) -> None:
+def test_the_kernels_extended_error_message_is_passed_on(netlink: Socket) -> None:
     plug, _ = qdiscs.plug(LOOPBACK, qdiscs.ROOT, qdiscs.handle(1), 1)
     with pytest.raises(NetlinkError) as refused:
         netlink.send([replace(plug, body=plug.body.replace(b"plug", b"what"))])
@@ -57,7 +57,7 @@ def test_more_requests_than_a_batch_holds_are_all_done(netlink: Socket) -> None:
     assert netlink.dump(_GET_ADDRESSES, bytes(8)) == []
 
 
-def test_removing_what_is_gone_is_no_error(netlink: Socket) -> None:
+def test_removing_what_is_gone_is_not_an_error(netlink: Socket) -> None:
     netlink.send([address(1), address(1, remove=True), address(1, remove=True), links.delete(99)])
 
 

@@ -21,7 +21,7 @@ def split(words: list[str]) -> list[list[str]]:
     return commands
 
 
-def test_a_leaf_of_a_controller_does_what_that_one_says_and_keeps_to_it() -> None:
+def test_a_leaf_of_a_controller_has_only_the_rules_of_the_controller() -> None:
     commands = split(LEAF.commands("unix:/run/controller"))
     (bridge,) = (command for command in commands if command[:2] == ["set", "Bridge"])
     assert "fail_mode=secure" in bridge and "protocols=OpenFlow13" in bridge

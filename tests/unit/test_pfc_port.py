@@ -115,7 +115,7 @@ def test_a_second_xoff_replaces_what_is_left_of_the_first_be_it_longer_or_shorte
     assert one.deadline_ns == (300 + quanta) * QUANTUM
 
 
-def test_enable_bit_0_leaves_a_pause_as_it_is_whatever_the_time_says() -> None:
+def test_enable_bit_0_leaves_a_pause_as_it_is_whatever_the_time() -> None:
     one = port()
     one.receive(pfc({3: 1000, 4: 500}), 0)
     one.drain()
@@ -180,7 +180,7 @@ def test_xon_at_the_very_end_of_a_pause_resumes_once() -> None:
     assert one.counters.count(PfcEvent.PAUSE_EXPIRED, 3) == 0
 
 
-def test_a_late_wake_up_ends_the_pause_late_and_says_by_how_much() -> None:
+def test_a_late_wake_up_ends_the_pause_late_and_logs_by_how_much() -> None:
     one = port()
     one.receive(pfc({3: 100, 4: 130}), 0)
     one.drain()
@@ -342,7 +342,7 @@ def test_each_reason_of_the_codec_has_a_counter() -> None:
 
 
 @pytest.mark.parametrize(("frame", "reason"), ODD.values(), ids=ODD)
-def test_what_is_no_pfc_frame_changes_a_counter_and_nothing_else(frame: bytes, reason: Ignored) -> None:
+def test_what_is_not_a_pfc_frame_changes_a_counter_and_nothing_else(frame: bytes, reason: Ignored) -> None:
     one = port()
     one.receive(pfc({3: 1000}), 0)
     one.congested(P4, 0)
@@ -403,7 +403,7 @@ def test_a_hundred_thousand_damaged_frames_change_nothing_but_counters() -> None
 
 
 @given(st.lists(st.binary(max_size=70) | st.builds(bytes.__add__, st.just(XOFF[:16]), st.binary(max_size=50))))
-def test_any_octets_stop_what_they_say_or_are_counted_as_ignored(frames: list[bytes]) -> None:
+def test_any_octets_stop_the_priorities_they_name_or_are_counted_as_ignored(frames: list[bytes]) -> None:
     one = port(*range(8))
     for data in frames:
         before = one.paused_mask
@@ -556,7 +556,7 @@ class Dying(list[int]):
         self._memory[number] = moment_ns
 
 
-def test_a_restarted_agent_lets_go_what_is_over_without_pfc_or_due_at_this_moment() -> None:
+def test_a_restarted_agent_resumes_what_is_over_without_pfc_or_due_at_this_moment() -> None:
     one = port(3)
     change = one.restore({3: 50, 4: 10**9}, 0, 50)
     assert (said(change.frame), change.stop, change.resume) == ({3: 0}, 0, P3 | P4)
@@ -640,7 +640,7 @@ def test_a_port_in_use_is_not_restored(use: Callable[[PfcPort], object]) -> None
         (lambda: port().restore({8: 5}, 0, 0), "priority 8 does not exist; there are 0 to 7"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_way_out(make: Callable[[], object], message: str) -> None:
+def test_invalid_values_are_refused_with_the_way_out(make: Callable[[], object], message: str) -> None:
     with pytest.raises(PfcError) as caught:
         make()
     assert isinstance(caught.value, UsageError)

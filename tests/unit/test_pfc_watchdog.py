@@ -86,7 +86,7 @@ def test_a_detection_time_that_is_no_whole_nanosecond_is_waited_for_to_its_end()
 
 
 @pytest.mark.parametrize(("end", "drop"), [(199_999_999, 0), (200 * MS, 0), (200_000_001, P3)])
-def test_a_pause_that_is_over_by_the_poll_is_no_storm(end: int, drop: int) -> None:
+def test_a_pause_that_is_over_by_the_poll_is_not_a_storm(end: int, drop: int) -> None:
     """Quanta of 1 ns; the last XOFF makes the pause end at `end`."""
     one = port(rate=Rate("512Gb/s"))
     now = 0
@@ -101,7 +101,7 @@ def test_a_pause_that_is_over_by_the_poll_is_no_storm(end: int, drop: int) -> No
         assert one.expire(200 * MS) == (0 if drop else P3, 0, drop)
 
 
-def test_a_pause_that_ended_before_a_late_poll_is_no_storm() -> None:
+def test_a_pause_that_ended_before_a_late_poll_is_not_a_storm() -> None:
     one = port()
     one.receive(PfcFrame.xoff(PEER, [3], 4000).encode(), 0)  # 204.8 ms
     assert one.expire(210 * MS) == (P3, 0, 0)
@@ -238,7 +238,7 @@ def test_a_queue_that_was_sending_all_along_is_not_resumed() -> None:
     assert one.counters.count(PfcEvent.STORM_ENDED, 3) == 1
 
 
-def test_what_is_still_congested_is_told_so_after_it() -> None:
+def test_what_is_still_congested_gets_xoff_after_it() -> None:
     one = stormed()
     assert one.congested(P3, 300 * MS) is None
     assert one.expire(500 * MS) == (P3, P3, 0)
@@ -248,7 +248,7 @@ def test_what_is_still_congested_is_told_so_after_it() -> None:
     assert said(one.relieved(P3, 510 * MS)) == {3: 0}
 
 
-def test_what_has_room_again_by_the_end_of_it_is_not_told_anything() -> None:
+def test_a_priority_that_has_room_again_by_the_end_of_it_gets_no_frame() -> None:
     one = stormed()
     one.congested(P3, 300 * MS)
     assert one.expire(500 * MS) == (P3, P3, 0)

@@ -159,7 +159,7 @@ def test_rewriting_the_dscp_keeps_ecn_and_mends_the_checksum(ecn: int) -> None:
         assert rewrite(MACS + before, settings) == MACS + after
 
 
-def test_classify_says_what_rewriting_will_set() -> None:
+def test_classify_returns_what_rewriting_will_set() -> None:
     settings = REWRITES[Trust.DSCP]
     assert classify(MACS + TAG_5 + ipv4(46), settings) == Classified(5, 5, Source.DSCP, pcp=2, dscp=40)
     assert classify(MACS + ipv4(46), settings) == Classified(5, 5, Source.DSCP, dscp=40)

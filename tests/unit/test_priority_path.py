@@ -94,14 +94,14 @@ def test_a_difference_that_touches_two_priorities_names_both() -> None:
     )
 
 
-def test_a_dot1p_value_in_another_queue_is_told() -> None:
+def test_a_dot1p_value_in_another_queue_is_reported() -> None:
     assert one_odd("s2-eth1", dot1p_to_local={3: 5}) == [
         "s2-eth1 puts dot1p 3 into queue 5, s2-eth2 into 3; PFC of priority 3 would silently fail: "
         "give both the same table (and so at 1 more place)"
     ]
 
 
-def test_a_value_without_pfc_that_gets_into_the_queue_of_one_with_it_is_told() -> None:
+def test_a_value_without_pfc_that_gets_into_the_queue_of_one_with_it_is_reported() -> None:
     assert one_odd("h2-eth0", dot1p_to_local={5: 3}) == [
         "h2-eth0 puts dot1p 5 into queue 3, s2-eth1 into 5; PFC of priority 3 would silently fail: "
         "give both the same table"
@@ -109,7 +109,7 @@ def test_a_value_without_pfc_that_gets_into_the_queue_of_one_with_it_is_told() -
     assert one_odd("h2-eth0", dot1p_to_local={5: 6}) == []
 
 
-def test_neighbours_with_different_trust_are_told_what_happens_to_untagged_frames() -> None:
+def test_different_trust_of_neighbours_is_reported_with_its_effect_on_untagged_frames() -> None:
     assert one_odd("h2-eth0") == []
     odd = PathPort("s1-eth1", PriorityMap("dot1p", 2), {3})
     assert told(path({"s1-eth1": odd})) == [
@@ -118,7 +118,7 @@ def test_neighbours_with_different_trust_are_told_what_happens_to_untagged_frame
     ]
 
 
-def test_a_port_without_trust_on_the_way_is_told_with_its_missing_pfc() -> None:
+def test_a_port_without_trust_on_the_way_is_reported_with_its_missing_pfc() -> None:
     assert one_odd("h2-eth0", trust="none", enabled=set()) == [
         "PFC of priority 3 is on at s2-eth1 and off at h2-eth0, so nothing is lossless between them: "
         "switch it on at both, or off at both",
@@ -126,7 +126,7 @@ def test_a_port_without_trust_on_the_way_is_told_with_its_missing_pfc() -> None:
     ]
 
 
-def test_pfc_at_one_end_of_a_link_only_is_told_for_either_end() -> None:
+def test_pfc_at_one_end_of_a_link_only_is_reported_for_either_end() -> None:
     assert one_odd("h1-eth0", enabled={3, 5, 4}) == [
         "PFC of priorities 4 and 5 is on at h1-eth0 and off at s1-eth1, so nothing is lossless between them: "
         "switch it on at both, or off at both"
@@ -142,7 +142,7 @@ def test_pfc_at_one_end_of_a_link_only_is_told_for_either_end() -> None:
 @pytest.mark.parametrize(
     ("trust", "frames"), [("dot1p", "untagged frames"), ("dscp", "untagged frames that are not IP")]
 )
-def test_untagged_frames_that_get_another_priority_are_told(trust: str, frames: str) -> None:
+def test_untagged_frames_that_get_another_priority_are_reported(trust: str, frames: str) -> None:
     assert one_odd("h2-eth0", trust=trust, port_priority=3) == [
         f"h2-eth0 takes {frames} for priority 3, s2-eth1 for 0; PFC of priority 3 would silently fail: "
         "give both the same port priority"
@@ -150,7 +150,7 @@ def test_untagged_frames_that_get_another_priority_are_told(trust: str, frames: 
     assert one_odd("h2-eth0", trust=trust, port_priority=2) == []
 
 
-def test_rewriting_on_the_way_is_told_at_the_port_that_does_it() -> None:
+def test_rewriting_on_the_way_is_reported_at_the_port_that_does_it() -> None:
     rest = "; PFC of priority 3 would silently fail: let such frames keep their priority on the way"
     alike = ("s1-eth1", "s1-eth2", "s2-eth2", "s2-eth1")
     for settings, trust, what in (
@@ -218,7 +218,7 @@ def test_all_paths_of_a_right_leaf_spine_are_right() -> None:
     assert check_paths(leaf_spine()) == []
 
 
-def test_one_odd_port_of_a_leaf_spine_is_one_sentence_that_knows_all_places() -> None:
+def test_one_deviating_port_of_a_leaf_spine_is_one_message_with_all_places() -> None:
     (found,) = check_paths(leaf_spine(PriorityMap("dscp", dscp_to_dot1p={26: 4})))
     assert found.text == (
         "l3-h29 maps dscp 26 to dot1p 4, l3-s1 to 3; PFC of priority 3 would silently fail: give both the same table"

@@ -59,7 +59,7 @@ def test_changing_what_was_given_changes_nothing() -> None:
         ({"rewrite_dscp": {3: 24.0}}, "rewrite_dscp of 3 is 24.0; there are 0 to 63"),
     ],
 )
-def test_settings_that_cannot_be_name_the_table_and_the_value(arguments: dict[str, Any], message: str | None) -> None:
+def test_invalid_settings_are_refused_with_table_and_value(arguments: dict[str, Any], message: str | None) -> None:
     with pytest.raises(PriorityError) as caught:
         PriorityMap(**arguments)
     assert isinstance(caught.value, UsageError)

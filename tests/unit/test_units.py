@@ -125,7 +125,7 @@ def test_every_printed_value_reads_back_with_or_without_a_space(x: Quantity, spa
 
 
 @given(st.sampled_from(TYPES), st.data())
-def test_every_unit_of_every_table_counts_as_the_table_says(kind: type[Quantity], data: st.DataObject) -> None:
+def test_every_unit_of_every_table_has_the_factor_of_the_table(kind: type[Quantity], data: st.DataObject) -> None:
     unit = data.draw(st.sampled_from(sorted(kind.units)))
     thousandths = data.draw(st.integers(0, 9_999_999))
     value = Fraction(thousandths * kind.units[unit], 1000)
@@ -161,7 +161,7 @@ def check_refusal(expected: str) -> None:
 '1,5us' is not a duration: its number must look like 12 or 12.5; write for example '3.3us'
 '5 feet' is not a length: unknown unit 'feet'; write for example '500m'
 """)
-def test_text_that_is_no_value_is_refused_with_the_reason(expected: str) -> None:
+def test_text_that_is_not_a_value_is_refused_with_the_reason(expected: str) -> None:
     check_refusal(expected)
 
 
@@ -357,7 +357,7 @@ def test_a_value_survives_copy_and_pickle(x: Quantity) -> None:
 
 
 @pytest.mark.parametrize("x", [Rate("1Gb/s"), Scale(10)])
-def test_a_value_cannot_be_changed(x: object) -> None:
+def test_a_value_is_immutable(x: object) -> None:
     with pytest.raises(AttributeError):
         x.k = 1  # type: ignore[attr-defined]
     with pytest.raises(AttributeError):

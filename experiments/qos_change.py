@@ -94,7 +94,8 @@ def _meddle(run: Run, manager: Any, case: str) -> None:
     run.figure(f"{case}: drift in words", [str(one) for one in drift] + [done])
     run.claim(f"{case}: table after the repair", fabric.program.lanes(slot, OWN_FRAMES) == table, equals=True)
     reported = manager.reported(PortKey("s1", 5)).shares.weighted
-    run.claim(f"{case}: shares after the repair, VL 6 to VL 1", round(float(reported[6] / reported[1]), 2), equals=2.0)
+    repaired = round(float(reported[6] / reported[1]), 2)
+    run.claim(f"{case}: shares after the repair, VL 6 to VL 1", repaired, equals=2.0)
 
 
 def _wait(duration: Duration) -> None:

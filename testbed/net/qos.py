@@ -128,7 +128,9 @@ class SubnetManager:
             order = self.plan.ports[key].shares.strict
         else:
             order = tuple(sorted(strict, key=lambda queue: strict[queue]))
-        weighted = {queue: Fraction(quantum) for queue, (level, quantum) in served.items() if level == SHARED}
+        planned = self.plan.ports[key].shares.weighted
+        quanta = {vl: quantum for vl, (level, quantum) in served.items() if level == SHARED and vl in planned}
+        weighted = {vl: Fraction(quantum, sum(quanta.values())) for vl, quantum in quanta.items()}
         return PortSetup(sl2vl, Shares(order, weighted, ()))
 
     def dropped(self) -> dict[str, tuple[int, ...]]:

@@ -149,7 +149,7 @@ def _of_port(key: PortKey, before: PortSetup, after: PortSetup) -> Iterator[Diff
 
 
 def _same_shares(one: Shares, other: Shares) -> bool:
-    """Only the VLs that `one` serves count; what the others get does not matter, for nothing is mapped to them."""
+    """Whether `other` gives the VLs of `one` what `one` does. Other VLs do not count: nothing is mapped to them."""
     if one.strict != other.strict:
         return False
     total = sum((other.weighted.get(vl, Fraction(0)) for vl in one.weighted), Fraction(0))

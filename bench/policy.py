@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
 
-from controllers.service import Service
+from controllers.io_loop import IoLoop
 from policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated
 
 from controllers.settings import Address, Settings
@@ -205,7 +205,7 @@ def rest_latencies(each_second: int, seconds: int) -> list[float]:
     The controller is a process of its own. The time is wall time, so other work on the machine is in it.
     """
     here = Address.parse("127.0.0.1:0")
-    service = Service(Settings(b"k" * 32, TOKEN, here, here))
+    service = IoLoop(Settings(b"k" * 32, TOKEN, here, here))
     controller = multiprocessing.get_context("fork").Process(target=service.serve, daemon=True)
     controller.start()
     rng, fabric = random.Random(1), leaf_spine()

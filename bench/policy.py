@@ -24,9 +24,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
 
-from controllers.io_loop import IoLoop
 from policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated
 
+from controllers.io_loop import IoLoop
 from controllers.settings import Address, Settings
 from testbed.policy.fabric import GBIT, Fabric, Port, PortKey
 from testbed.policy.grammar import BLOCK, XML

@@ -123,14 +123,12 @@ def _table(without: dict[str, Any], found: dict[str, Any]) -> str:
         lab = Rate.from_bps(value.bps // 1000 * 1000)
         return str(lab), str(scale.real(lab))
 
-    rows: list[tuple[str, ...]] = [("", "without", "with End.X.PFC", "with it, in hardware")]
+    rows: list[tuple[str, ...]] = [("", "without", "with End.X.PFC", "in hardware")]
     rows.append(("frames of a1 lost", str(without["lost"]), str(found["lost"]), str(found["lost"])))
     goods = [rate(one["goodput"]) for one in (without, found)]
     rows.append(("goodput of a1", goods[0][0], *goods[1]))
     rows.append(("PFC frames through the WAN", str(without["pauses"]), str(found["pauses"]), str(found["pauses"])))
-    rows.append(
-        ("r1's port to the WAN was paused", str(without["pause"]), str(found["pause"]), str(scale.real(found["pause"])))
-    )
+    rows.append(("r1's WAN port paused", str(without["pause"]), str(found["pause"]), str(scale.real(found["pause"]))))
     kilobytes = [f"{one['edge'] / 1000:.0f} kB" for one in (without, found)]
     rows.append(("most in r3's buffer", *kilobytes, kilobytes[1]))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]

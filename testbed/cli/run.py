@@ -60,6 +60,7 @@ def demo(options: argparse.Namespace) -> int:
     streams.outlast()
     options.experiment, options.set, options.packages = ["cross_dc"], [], []
     options.engine = options.engine or soonest()
+    options.report = True
     if not options.json:
         console.stdout.print(
             "Two data centres and a WAN on a stock Linux kernel with a clock of its own,\n"
@@ -98,7 +99,8 @@ def run(options: argparse.Namespace) -> int:
         for result in results:
             ui.show(result)
     if options.report and (path := of_results(results)) is not None:
-        console.say(f"report: {path}")
+        # With --json, standard output is for the JSON alone.
+        (console.stderr if options.json else console.stdout).print(f"report: {console.shown(path)}", soft_wrap=True)
     finished.raise_first()
     return max((result.exit_code(options.allow_degraded) for result in results), default=Exit.OK)
 

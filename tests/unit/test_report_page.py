@@ -14,6 +14,9 @@ import pytest
 from dcbx_ladders import symmetric
 
 from testbed.cli import main
+from testbed.lab.engine import Kind
+from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
+from testbed.lab.result import Provenance, Result, Status, Times
 from testbed.report.page import report
 from tests.report_folders import HOSTILE, MS, hostile, large, lines, network, small
 
@@ -143,3 +146,27 @@ def test_a_network_of_too_many_nodes_is_not_drawn(tmp_path: Path) -> None:
     folder = small(tmp_path / "one")
     lines(folder / "networks.jsonl", [network(0, "large", hosts=300)])
     assert "301 nodes are too many to draw" in Page(report([folder])).text
+
+
+def test_the_demo_and_run_with_report_end_with_the_path_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from testbed.cli import run
+
+    fidelity = Fidelity(Verdict.KEPT, (), 1, 100.0, 1, 1, Thresholds())
+    provenance = Provenance("um", "none", "", "", "", "", "0.1.0", "", "")
+    folder = small(tmp_path / "one")
+    done = Result("incast", Status.OK, "", {}, 1, (), (), fidelity, provenance, Times(1, 1.0, None), {}, folder)
+    monkeypatch.setattr(run, "ready", lambda kind: kind)
+    monkeypatch.setattr(run, "soonest", lambda: Kind.UM)
+    monkeypatch.setattr(run, "having", lambda engine, packages, experiment: engine)
+    monkeypatch.setattr(run.api, "run", lambda experiment, **_: done)
+    for command in (["demo"], ["run", "incast", "--report"]):
+        (folder / "report.html").unlink(missing_ok=True)
+        assert main(command) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == f"report: {folder / 'report.html'}"
+        assert (folder / "report.html").is_file()
+    assert main(["run", "incast"]) == 0
+    assert "report:" not in capsys.readouterr().out
+    assert main(["run", "incast", "--report", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["experiment"] == "incast"

@@ -1,0 +1,38 @@
+"""A report of a real run has the numbers of its result, which are from the network's counters, not its log."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from testbed.lab import definition
+from testbed.lab.api import run
+from testbed.lab.engine import Ready
+from testbed.report.folder import read
+from testbed.report.page import report
+from testbed.report.tracks import PAUSED, tracks
+
+
+def test_pauses_and_drops_in_the_report_are_those_that_the_network_counted(ready: Ready, tmp_path: Path) -> None:
+    result = run(definition.find("incast"), on=ready, out=tmp_path).check()
+    assert result.folder is not None
+    folder = read(result.folder)
+    assert [network.title for network in folder.networks] == ["with PFC", "without PFC"]
+    network = folder.networks[0]
+    assert network.nodes == {"h1": "host", "h2": "host", "r": "host", "s1": "switch"}
+    assert network.ports["s1-eth1"]["groups"]["3"]["alpha"] == "1/2"
+    assert network.buffers["s1"]["total_cells"] == 1500
+    assert {cable["rate_bps"] for cable in network.cables} == {10_000_000}
+    assert network.end_ns < folder.networks[1].start_ns
+
+    found = tracks(folder)
+    paused = {track.port: len(track.t_ns) for track in found.of(PAUSED)}
+    assert [paused["h1-eth0"], paused["h2-eth0"]] == result.figure("with PFC: pauses of each sender")
+    assert found.dropped["threshold"] == result.figure("lost by flows")
+    assert found.events["xoff_sent"] == next(one.measured for one in result.claims if one.name == "with PFC: pauses")
+    assert folder.damaged_lines == 0
+
+    (data,) = re.findall(r'class="data">(.*?)</script>', report([result.folder]))
+    rows = {(one["panel"], one["port"]): one["rows"] for one in json.loads(data)["tracks"]}
+    assert rows["paused", "h1-eth0"] == paused["h1-eth0"]

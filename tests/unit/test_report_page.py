@@ -14,6 +14,7 @@ import pytest
 from dcbx_ladders import symmetric
 
 from testbed.cli import main
+from testbed.lab import batch
 from testbed.lab.engine import Kind
 from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.result import Provenance, Result, Status, Times
@@ -160,7 +161,7 @@ def test_the_demo_and_run_with_report_end_with_the_path_of_the_report(
     monkeypatch.setattr(run, "ready", lambda kind: kind)
     monkeypatch.setattr(run, "soonest", lambda: Kind.UM)
     monkeypatch.setattr(run, "having", lambda engine, packages, experiment: engine)
-    monkeypatch.setattr(run.api, "run", lambda experiment, **_: done)
+    monkeypatch.setattr(run.batch, "run", lambda tasks, **_: batch.Batch((batch.TaskOutcome(tasks[0], done),)))
     for command in (["demo"], ["run", "incast", "--report"]):
         (folder / "report.html").unlink(missing_ok=True)
         assert main(command) == 0

@@ -1,4 +1,4 @@
-"""Ten million damaged inputs for every decoder of frames, settings and the agent's socket: see tests/fuzz.py.
+"""Ten million damaged inputs for every decoder of frames, records, settings and the agent's socket: see tests/fuzz.py.
 
     python bench/fuzz.py [--count 1e7] [--seed 1] [--only ipv6]
 

@@ -35,6 +35,7 @@ from testbed.linux import link_state
 from testbed.linux.dcb import NicSettings, SavedSettings
 from testbed.srv6.protocol import advertisement
 from tests import fuzz_lldp
+from tests.fuzz_records import record_seeds
 
 MOST_CPU_S = 0.050
 MOST_GROWTH_KIB = 20_000
@@ -396,6 +397,7 @@ def decoders() -> dict[str, Decoder]:
         "answer": Decoder(of(json.dumps(_ANSWER).encode(), b'{"error": "no"}'), _always(_answer)),
         "found": Decoder(of(saved_settings.encode(_CARD, 7)), _always(_found)),
         "link message": Decoder(of(_LINK), _always(_link)),
+        **{name: Decoder(of(*seeds), _always(read)) for name, (seeds, read) in record_seeds().items()},
     }
 
 

@@ -94,6 +94,7 @@ def _described(track: Track, rows: int, columns: int) -> dict[str, Any]:
         "label": track.label,
         "shape": str(track.shape),
         "unit": track.unit,
+        "parts": track.parts,
         "rows": rows,
         "columns": columns,
     }

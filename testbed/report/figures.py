@@ -75,7 +75,8 @@ def _chart(drawn: Any, found: list[Track]) -> Any:
     for track in found:
         times = [t / 1e9 for t in track.t_ns]
         if track.shape is Shape.STEPS:
-            axes.step(times, track.values, where="post", label=_name(track.name), linewidth=1)
+            values = [value / track.parts for value in track.values]
+            axes.step(times, values, where="post", label=_name(track.name), linewidth=1)
         else:
             axes.plot(times, track.values, ".", markersize=2.5, label=_name(track.name))
     axes.set_xlabel("lab time, s")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.report import columns, ladders, panels, tables, topology
+from testbed.report import columns, ladders, panels, series, tables, topology
 from testbed.report.folder import Folder, read
 from testbed.report.markup import Html, folded, heading, readable, text
 from testbed.report.tracks import Tracks, tracks
@@ -71,6 +71,7 @@ def _case_button(network: Any, folder: Folder, folders: list[Folder]) -> str:
 
 def _article(number: int, folder: Folder, budget: int) -> str:
     found = tracks(folder)
+    found.tracks += series.tracks(folder)
     given = panels.panels(number, folder, found)
     descriptions, stream = columns.packed(found.tracks, folder.end_ns, budget)
     envelopes = [track.name for track, one in zip(found.tracks, descriptions, strict=True) if "bin_ns" in one]

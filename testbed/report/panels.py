@@ -7,7 +7,20 @@ from typing import Any
 
 from testbed.report.folder import Folder
 from testbed.report.markup import readable, text
-from testbed.report.tracks import ASSERTED, DROPS, MARKS, OCCUPANCY, PAUSED, STORM, TUNNEL, Track, Tracks, natural
+from testbed.report.series import PREFIX
+from testbed.report.tracks import (
+    ASSERTED,
+    DROPS,
+    MARKS,
+    OCCUPANCY,
+    PAUSED,
+    STORM,
+    TUNNEL,
+    Shape,
+    Track,
+    Tracks,
+    natural,
+)
 
 _MOST_LANES = 60
 _SERIES_COLOURS = 6
@@ -73,7 +86,7 @@ def active(folder: Folder, found: Tracks) -> tuple[int, int]:
 def _end(track: Track) -> int:
     if track.panel in _KEYS:
         return track.values[-1]
-    is_reset = track.panel == DROPS and track.values[-1] == 0  # at the end of the network
+    is_reset = track.shape is Shape.STEPS and track.values[-1] == 0  # at the end of the network
     return track.t_ns[-2] if is_reset and len(track.t_ns) > 1 else track.t_ns[-1]
 
 
@@ -122,7 +135,9 @@ def _occupancy(folder: Folder, found: Tracks) -> list[Panel]:
     out = []
     for node, tracks in sorted(by_node.items(), key=lambda item: natural(item[0])):
         lines, words = _thresholds(folder, found, tracks)
-        about = f"cells of the shared pool at each crossing of XOFF or XON{words}"
+        recorded = any(found.tracks[at].shape is Shape.STEPS for at in tracks)
+        about = "cells of the shared pool at each crossing of XOFF or XON"
+        about += f"{', and as recorded' if recorded else ''}{words}"
         out.append(_chart(f"Buffer of {node}", about, found, tracks, lines))
     return out
 
@@ -135,7 +150,8 @@ def _thresholds(folder: Folder, found: Tracks, tracks: list[int]) -> tuple[list[
         track = found.tracks[at]
         for network in folder.networks:
             groups = network.ports.get(track.port, {}).get("groups")
-            group = groups.get(track.label.removeprefix("priority ")) if isinstance(groups, dict) else None
+            priority = track.label.removeprefix("priority ").partition(",")[0]
+            group = groups.get(priority) if isinstance(groups, dict) else None
             if not isinstance(group, dict):
                 continue
             xoff, offset = group.get("xoff_cells"), group.get("xon_offset_cells")
@@ -156,8 +172,8 @@ def _series(found: Tracks) -> list[Panel]:
     """Charts of time series: one for each name of a series and unit."""
     charts: dict[str, list[int]] = {}
     for at, track in enumerate(found.tracks):
-        if track.panel.startswith("series:"):
-            charts.setdefault(track.panel.removeprefix("series:"), []).append(at)
+        if track.panel.startswith(PREFIX):
+            charts.setdefault(track.panel.removeprefix(PREFIX), []).append(at)
     return [
         _chart(
             name.capitalize(),

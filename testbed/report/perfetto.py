@@ -14,6 +14,8 @@ from typing import BinaryIO
 
 from testbed.errors import plain
 from testbed.report.folder import Event, Folder
+from testbed.report.series import PREFIX
+from testbed.report.series import tracks as series_tracks
 from testbed.report.tables import INTERVALS
 from testbed.report.tracks import Shape, Track, tracks
 
@@ -33,7 +35,7 @@ def write(folder: Folder, out: BinaryIO) -> None:
 def _packets(folder: Folder, made: _Tracks) -> Iterator[bytes]:
     found = tracks(folder)
     nodes = {port: network.node_of(port) for network in folder.networks for port in network.ports}
-    for track in found.tracks:
+    for track in (*found.tracks, *series_tracks(folder)):
         is_counter = track.shape in (Shape.SAMPLES, Shape.STEPS)
         yield from made.of(nodes, track.port, _title(track), track.unit or "1" if is_counter else "")
         identity = made.identity(track.port, _title(track))
@@ -44,7 +46,7 @@ def _packets(folder: Folder, made: _Tracks) -> Iterator[bytes]:
 def _title(track: Track) -> str:
     if track.shape is Shape.MARKS:
         return "events"
-    return f"{track.label} {INTERVALS.get(track.panel, track.panel)}"
+    return f"{track.label} {INTERVALS.get(track.panel, track.panel.removeprefix(PREFIX))}"
 
 
 def _of_track(track: Track, identity: int, marks: list[str]) -> Iterator[bytes]:
@@ -55,7 +57,7 @@ def _of_track(track: Track, identity: int, marks: list[str]) -> Iterator[bytes]:
         elif track.shape is Shape.MARKS:
             yield _event(t_ns, identity, _INSTANT, name=marks[value])
         else:
-            yield _event(t_ns, identity, _COUNTER, value=value)
+            yield _event(t_ns, identity, _COUNTER, value=value, parts=track.parts)
 
 
 def _arrows(folder: Folder, made: _Tracks, nodes: dict[str, str]) -> Iterator[bytes]:
@@ -126,12 +128,16 @@ def _descriptor(identity: int, parent: int, name: str, unit: str) -> bytes:
     return _packet() + _message(60, fields)
 
 
-def _event(t_ns: int, track: int, kind: int, *, name: str = "", value: int | None = None, flow: bytes = b"") -> bytes:
+def _event(
+    t_ns: int, track: int, kind: int, *, name: str = "", value: int | None = None, parts: int = 1, flow: bytes = b""
+) -> bytes:
     fields = _number(9, kind) + _number(11, track)
     if name:
         fields += _text(23, name)
-    if value is not None:
+    if value is not None and parts == 1:
         fields += _number(30, value & 2**64 - 1)
+    elif value is not None:
+        fields += _double(44, value / parts)
     return _number(8, max(0, t_ns)) + _packet() + _message(11, fields + flow)
 
 
@@ -157,6 +163,10 @@ def _number(field: int, value: int) -> bytes:
 
 def _fixed(field: int, value: int) -> bytes:
     return _varint(field << 3 | 1) + struct.pack("<Q", value)
+
+
+def _double(field: int, value: float) -> bytes:
+    return _varint(field << 3 | 1) + struct.pack("<d", value)
 
 
 def _message(field: int, content: bytes) -> bytes:

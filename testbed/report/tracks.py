@@ -37,6 +37,8 @@ class Track:
     t_ns: array[int] = field(default_factory=lambda: array("q"))
     values: array[int] = field(default_factory=lambda: array("q"))
     unit: str = ""
+    parts: int = 1
+    """Values are in so many parts of the unit."""
 
     @property
     def name(self) -> str:

@@ -86,6 +86,14 @@ def test_crossings_are_counters_with_their_unit(tmp_path: Path) -> None:
     assert values.count(301) == 3 and values.count(204) == 3
 
 
+def test_recorded_rates_are_counters_that_need_not_be_whole(tmp_path: Path) -> None:
+    folder = small(tmp_path / "one")
+    (folder / "series-flows.csv").write_text(f"t_ns,flow,alpha\n{100 * MS},h1,0.25\n")
+    _, events = trace(folder)
+    (packed,) = [event[44] for t, event in events if 44 in event and t == 100 * MS]
+    assert struct.unpack("<d", struct.pack("<Q", packed)) == (0.25,)
+
+
 def test_an_arrow_leads_from_each_xoff_to_the_queue_that_it_stopped(tmp_path: Path) -> None:
     tracks, events = trace(small(tmp_path / "one"))
     begun = {event[47]: (t, event[11]) for t, event in events if 47 in event}

@@ -43,6 +43,11 @@ function decodeTracks(descriptions, octets) {
     } else if (exactIntervals) {
       for (let row = 0; row < one.rows; row++) track.v[row] += track.t[row];
     }
+    if (one.parts > 1) {
+      for (const values of [track.v, ...(track.high ? [track.high] : [])]) {
+        for (let row = 0; row < one.rows; row++) values[row] /= one.parts;
+      }
+    }
     track.most = 0;
     if (one.shape !== LANES && one.shape !== MARKS) {
       const tops = track.high || track.v;
@@ -86,4 +91,12 @@ function timeText(t, step) {
 function spanText(t) {
   const [unit, factor] = UNITS.find(([, factor]) => t >= factor) || UNITS[3];
   return `${Number((t / factor).toPrecision(6))} ${unit}`;
+}
+
+// A value with its unit; rates and sizes in powers of 1000.
+function valueText(value, unit) {
+  const steps = unit === "b/s" || unit === "B" ? [["G", 1e9], ["M", 1e6], ["k", 1e3]] : [];
+  const [prefix, factor] = steps.find(([, one]) => Math.abs(value) >= one) || ["", 1];
+  const number = Number((value / factor).toPrecision(7)).toLocaleString("en", { maximumFractionDigits: 6 });
+  return `${number} ${prefix}${unit}`.trim();
 }

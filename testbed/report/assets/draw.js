@@ -140,7 +140,8 @@ function drawLanes(panel, report, view, colour) {
 function drawChart(panel, report, view, colour) {
   const [context, size] = prepare(panel);
   const tracks = panel.tracks.map((at) => report.tracks[at]);
-  const most = Math.max(1, ...tracks.map((track) => track.most), ...panel.lines.map((line) => line[1])) * 1.08;
+  const most = (Math.max(0, ...tracks.map((track) => track.most), ...panel.lines.map((line) => line[1])) || 1) * 1.08;
+  const unit = tracks[0].unit === "b/s" || tracks[0].unit === "B" ? tracks[0].unit : "";
   const top = 6, y = (value) => top + (size.body - top) * (1 - value / most);
   drawAxis(context, size, view, colour);
   const [values] = ticks(0, most, 4);
@@ -149,7 +150,7 @@ function drawChart(panel, report, view, colour) {
     context.fillStyle = colour.grid;
     context.fillRect(size.left, Math.round(y(value)), size.plot, 1);
     context.fillStyle = colour.dim;
-    context.fillText(value.toLocaleString("en"), size.left - 6, Math.max(7, y(value)));
+    context.fillText(valueText(value, unit), size.left - 6, Math.max(7, y(value)));
   }
   context.save();
   context.beginPath();

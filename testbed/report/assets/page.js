@@ -102,12 +102,12 @@ function describe(panel, t, y) {
     if (row < 0) continue;
     if (track.bin_ns && track.shape === LANES) {
       words.push(`${name}: ${spanText(track.v[row])} of ${spanText(track.bin_ns)}, ${track.high[row]} begin`);
-    } else if (track.bin_ns) words.push(`${name}: ${track.v[row]} to ${track.high[row]} ${track.unit}`);
+    } else if (track.bin_ns) words.push(`${name}: ${valueText(track.v[row], track.unit)} to ${valueText(track.high[row], track.unit)}`);
     else if (track.shape === LANES) {
       words.push(`${name} ${STATES[track.panel] || ""}: ${spanText(track.v[row] - track.t[row])} from ${timeText(track.t[row], 1e3)}`);
     } else if (track.shape === MARKS) {
       words.push(`${track.port}: ${report.marks[track.v[row]]} at ${timeText(track.t[row], 1e3)}`);
-    } else words.push(`${name}: ${track.v[row].toLocaleString("en")} ${track.unit}, at ${timeText(track.t[row], 1e3)}`);
+    } else words.push(`${name}: ${valueText(track.v[row], track.unit)}, at ${timeText(track.t[row], 1e3)}`);
   }
   return words.slice(0, 6).join("; ");
 }

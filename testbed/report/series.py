@@ -1,0 +1,120 @@
+"""Time series of a result as tracks: what buffers held, and the rates of flows. The files are `series-NAME.csv`.
+
+A value holds until the next row of the same port and priority, or flow. Of the series `buffer` guaranteed, shared and
+headroom cells are shown; of any other series each column of numbers, by the column `flow` or `port`.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from testbed.report.folder import LATEST_NS, Folder, ReportError
+from testbed.report.tracks import LARGEST, OCCUPANCY, Shape, Track
+
+PREFIX = "series:"
+"""Of the panels of series."""
+_POOLS = {"shared": OCCUPANCY, "headroom": f"{PREFIX}headroom in use", "guaranteed": f"{PREFIX}guaranteed cells in use"}
+_KEYS = ("flow", "port", "priority")
+_UNITS = {"bps": "b/s", "bytes": "B", "ns": "ns", "cells": "cells", "sent": "B"}
+
+
+@dataclass
+class _Column:
+    """The values of one track as they are in the file."""
+
+    panel: str
+    port: str
+    label: str
+    unit: str
+    t_ns: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+
+def tracks(folder: Folder) -> list[Track]:
+    """The tracks of all series of a result; what is never anything but zero is left out."""
+    found: dict[tuple[str, ...], _Column] = {}
+    for path in sorted(folder.path.glob("series-*.csv")):
+        for row in _rows(folder, path):
+            _add(folder, path.stem.removeprefix("series-"), row, found)
+    return [_track(folder, column) for column in found.values() if any(column.values)]
+
+
+def _track(folder: Folder, column: _Column) -> Track:
+    """The track of a column. At the end of its network a value is over, and so it is zero from there on."""
+    most = max(map(abs, column.values))
+    is_whole = all(value == int(value) for value in column.values)
+    parts = 1 if is_whole else next((one for one in (10**6, 10**3) if most * one < LARGEST), 1)
+    track = Track(column.panel, column.port, column.label, Shape.STEPS, unit=column.unit, parts=parts)
+    ends = [network.end_ns for network in folder.networks]
+    for t_ns, value in zip(column.t_ns, column.values, strict=True):
+        while ends and ends[0] < t_ns:
+            _end(track, ends.pop(0))
+        track.add(t_ns, round(value * parts))
+    for end_ns in ends[:1]:
+        _end(track, end_ns)
+    return track
+
+
+def _end(track: Track, t_ns: int) -> None:
+    if track.values and track.values[-1]:
+        track.add(t_ns, 0)
+
+
+def _rows(folder: Folder, path: Path) -> Iterator[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            for row in csv.DictReader(file):
+                if None in row or any(value is None for value in row.values()):
+                    folder.damaged_lines += 1
+                else:
+                    yield row
+    except csv.Error as error:
+        raise ReportError(f"{path} is no table: {error}") from None
+    except OSError as error:
+        raise ReportError(f"{path}: {error.strerror}") from None
+
+
+def _add(folder: Folder, name: str, row: dict[str, str], found: dict[tuple[str, ...], _Column]) -> None:
+    t_ns = _number(row.get("t_ns", ""))
+    if t_ns is None or abs(t_ns) > LATEST_NS:
+        folder.damaged_lines += 1
+        return
+    port, priority = row.get("port", ""), row.get("priority", "")
+    label = f"priority {priority}" if priority else row.get("flow", "")
+    for column, text in row.items():
+        value = _number(text)
+        if column == "t_ns" or column in _KEYS or value is None or (name == "buffer" and column not in _POOLS):
+            continue
+        panel = _POOLS[column] if name == "buffer" else f"{PREFIX}{name}: {_words(column)}"
+        unit = "cells" if name == "buffer" else _UNITS.get(column.rpartition("_")[2], "")
+        key = panel, port, label, column
+        if key not in found:
+            found[key] = _Column(panel, port, f"{label}, {column}" if panel == OCCUPANCY else label, unit)
+        one = found[key]
+        if abs(value) >= LARGEST or (one.t_ns and t_ns < one.t_ns[-1]):
+            folder.damaged_lines += 1
+        else:
+            one.t_ns.append(int(t_ns))
+            one.values.append(value)
+
+
+def _words(column: str) -> str:
+    head, _, tail = column.rpartition("_")
+    return (head if head and tail in _UNITS else column).replace("_", " ")
+
+
+def _number(text: str) -> float | None:
+    """A whole number stays exact."""
+    try:
+        return int(text) if len(text) < 20 else None
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

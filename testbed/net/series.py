@@ -10,7 +10,8 @@ it is part of the digest; `Result.series` reads it back. Only the lab can import
     guaranteed, shared, headroom    cells in use
     xoff          1: the port has paused the priority
 
-Not here: lengths of queues, which only a request to the kernel tells.
+The use of a switch's pool is the sum over its ports and priorities. Not here: lengths of queues, which only a request
+to the kernel tells.
 """
 
 from __future__ import annotations

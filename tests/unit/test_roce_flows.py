@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from testbed.ecn.field import Ecn
+from testbed.errors import UsageError
 from testbed.net.traffic import Flow, FlowOptionError
 from testbed.net.traffic.roce import Roce, ds_field
 from testbed.roce.rates import Fixed, Line, RateControl
@@ -52,3 +54,23 @@ def test_packets_are_ect_0_unless_the_flow_asks_for_another_field() -> None:
 def test_a_path_mtu_is_one_of_infiniband() -> None:
     with pytest.raises(RoceError, match="mtu is 1500"):
         Roce(settings=Settings(mtu=1500))
+
+
+def node(name: str) -> Any:
+    return SimpleNamespace(name=name)
+
+
+def test_flows_that_run_together_have_the_same_settings() -> None:
+    one = Flow(node("h1"), node("r"), transport=Roce())
+    other = Flow(node("h2"), node("r"), transport=Roce(settings=Settings(mtu=256)))
+    with pytest.raises(UsageError, match="these have different ones"):
+        Roce.endpoints({0: one, 1: other})
+
+
+def test_a_flow_waits_only_for_what_its_source_receives() -> None:
+    one = Flow(node("h1"), node("h2"), transport="roce")
+    other = Flow(node("h3"), node("h1"), transport=Roce(after=(0,)))
+    with pytest.raises(UsageError, match="flow 1 from h3 waits for flow 0, which no RoCE flow to h3 is"):
+        Roce.endpoints({0: one, 1: other})
+    with pytest.raises(FlowOptionError, match="a read waits for no other flow"):
+        Flow("h1", "h2", transport=Roce(operation="read", after=(0,)))

@@ -73,6 +73,8 @@ class Roce(Transport):
         """One for each host that is a source or a target."""
         from testbed.net.traffic.roce_endpoint import RoceEndpoint
 
+        if len({flow.transport.settings for flow in flows.values() if isinstance(flow.transport, cls)}) > 1:
+            raise UsageError("RoCE flows that run together have the same Roce(settings=...); these have different ones")
         for index, flow in flows.items():
             assert isinstance(flow.transport, cls)
             for other in flow.transport.after:

@@ -1,4 +1,4 @@
-"""What testbed.report.series promises: recorded values are tracks, exact where whole, and over when their network is."""
+"""What testbed.report.series promises: recorded values are tracks, exact where whole, which end with their network."""
 
 from __future__ import annotations
 

@@ -84,18 +84,12 @@ class Map:
 class Object:
     """A compiled object: its maps are made and its programs loaded when it is built."""
 
-    def __init__(self, code: bytes, constants: dict[str, bytes] | None = None) -> None:
-        """`constants` are the contents of read-only sections, such as `.rodata`, before loading."""
+    def __init__(self, code: bytes) -> None:
         self._library = _library()
         self._messages: list[str] = []
         self._object = self._library.bpf_object__open_mem(code, ctypes.c_size_t(len(code)), None)
         if not self._object:
             raise BpfError(f"the BPF object cannot be read: {os.strerror(ctypes.get_errno())}")
-        for name, content in (constants or {}).items():
-            found = self._find_map(name)
-            size = self._library.bpf_map__value_size(found)
-            if self._library.bpf_map__set_initial_value(found, content.ljust(size, b"\0"), ctypes.c_size_t(size)):
-                raise BpfError(f"the BPF object does not take its constants in {name}")
         collected: list[str] = []
 
         def collect(level: int, text: bytes, arguments: int) -> int:
@@ -232,7 +226,6 @@ def _library() -> ctypes.CDLL:
         ("bpf_map__fd", ctypes.c_int, [pointer]),
         ("bpf_map__value_size", ctypes.c_uint32, [pointer]),
         ("bpf_map__max_entries", ctypes.c_uint32, [pointer]),
-        ("bpf_map__set_initial_value", ctypes.c_int, [pointer, text, ctypes.c_size_t]),
         ("bpf_program__fd", ctypes.c_int, [pointer]),
         ("bpf_program__attach", pointer, [pointer]),
         ("bpf_link__fd", ctypes.c_int, [pointer]),

@@ -1,4 +1,4 @@
-"""Agents, speakers, controllers and the agents' parent are killed at random moments while experiments run."""
+"""Agents, speakers, controllers and the agent supervisor are killed at random moments while experiments run."""
 
 from __future__ import annotations
 

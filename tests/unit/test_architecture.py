@@ -1,8 +1,10 @@
-"""What `docs/architecture.md` and `docs/pfc.md` say is in the code, is there."""
+"""Pages name files that exist; modules form no cycle, and classes stay small."""
 
 from __future__ import annotations
 
+import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,36 @@ def test_files_and_names_that_a_page_gives_are_in_the_code(page: str) -> None:
                 if not re.search(rf"\b(?:def|class|int|bool) {part}\b|\b{part}\(", text):
                     missing.append(match[0])
     assert missing == []
+
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in (ROOT / "testbed").rglob("*.py")
+}
+
+
+def _imports(module: str) -> set[str]:
+    """The modules that it imports when it is loaded."""
+    found = set()
+    for statement in ast.parse(MODULES[module].read_text()).body:
+        if isinstance(statement, ast.ImportFrom):
+            names = {f"{statement.module}.{name.name}" for name in statement.names}
+            found |= {name if name in MODULES else str(statement.module) for name in names}
+        elif isinstance(statement, ast.Import):
+            found |= {name.name for name in statement.names}
+    return found & MODULES.keys() - {module}
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    TopologicalSorter({module: _imports(module) for module in MODULES}).prepare()  # CycleError names the cycle
+
+
+def test_no_class_has_more_than_30_public_methods() -> None:
+    large = {
+        f"{module}.{node.name}": len(public)
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and len(public := [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name[0] != "_"]) > 30
+    }
+    assert large == {}

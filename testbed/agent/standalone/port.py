@@ -278,7 +278,7 @@ def open_socket(name: str) -> LldpSocket:
     try:
         return LldpSocket(name)
     except PermissionError:
-        raise AgentError(f"sending and hearing LLDP on {name} needs CAP_NET_RAW; run this as root") from None
+        raise AgentError(f"sending and receiving LLDP on {name} needs CAP_NET_RAW; run this as root") from None
     except OSError as error:
         raise AgentError(f"no socket for LLDP on {name}: {error.strerror or error}") from None
 

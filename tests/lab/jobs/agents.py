@@ -248,7 +248,7 @@ def die_too_often(run: Run) -> None:
 
 @experiment(timeout="120s", files=("looking.py",))
 def parent_dies(run: Run) -> None:
-    """Without the agents' parent the agents go on: a pause ends in time. At the end of the network all of them end."""
+    """Without the supervisor the agents go on: a pause ends in time. At the end of the network all of them end."""
     from testbed.net.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast

@@ -130,7 +130,7 @@ def ends(run: Run) -> None:
             )
             run.claim(f"{number.name}: its peer knows at once", follows(theirs, []), equals=True)
             why = theirs.records("neighbour_lost")[-1]["why"]
-            run.claim(f"{number.name}: why, for the peer", why, equals="it said so")
+            run.claim(f"{number.name}: why, for the peer", why, equals="it shut down")
             goodbye = ours.records("frame")[-1]
             run.claim(f"{number.name}: last frame", [goodbye["direction"], goodbye["ttl"]], equals=["sent", 0])
         for log in (ours.log, theirs.log):
@@ -163,7 +163,7 @@ def command_line(run: Run) -> None:
         says("no file", ["agent", "a0", "--config", "/n"], 2, "xoff: /n cannot be read: No such file or directory")
         text = "xoff: no agent runs in this network namespace; start one with `xoff agent IFACE`"
         says("no agent", ["dcbx"], 3, text)
-        text = "xoff: sending and hearing LLDP on a0 needs CAP_NET_RAW; run this as root"
+        text = "xoff: sending and receiving LLDP on a0 needs CAP_NET_RAW; run this as root"
         says("an ordinary user", ["agent", "a0"], 3, text, user=65534)
         with agent(folder, THREE) as ours:
             text = (

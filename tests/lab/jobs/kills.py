@@ -104,7 +104,7 @@ def _replace(controller: Any) -> None:
 @experiment(timeout="1200s", files=("looking.py",))
 def under(run: Run, which: str = "incast", kills: int = 6, parent: bool = False) -> None:
     """An experiment of `PROMISES`, in each load of which so many processes are killed; `parent`: the last of them is
-    the agents' parent.
+    the agent supervisor.
     """
     from testbed.net import traffic
     from testbed.net.controller import SrController

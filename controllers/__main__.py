@@ -103,22 +103,22 @@ def _run(name: str | None, openflow: Address) -> int:
     hub = importlib.import_module(f"{package}.lib.hub")
 
     def end(number: int, frame: FrameType | None) -> None:
-        app.service.stop()
+        app.io_loop.stop()
 
     def reload(number: int, frame: FrameType | None) -> None:
-        app.service.reload()
+        app.io_loop.reload()
 
     signal.signal(signal.SIGHUP, reload)
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    service = app.service
-    print(f"agents {service.agents_at}, REST {service.rest_at}, OpenFlow {openflow}, {app.library}", flush=True)
+    io_loop = app.io_loop
+    print(f"agents {io_loop.agents_at}, REST {io_loop.rest_at}, OpenFlow {openflow}, {app.library}", flush=True)
     hub.joinall([app.serving])
-    print("ended" if service.defect is None else "ended by a defect", flush=True)
+    print("ended" if io_loop.defect is None else "ended by a defect", flush=True)
     if openflow.path:
         Path(openflow.path).unlink(missing_ok=True)
     # The library's own threads wait for switches and know no end; nothing of ours is left to be done.
-    os._exit(0 if service.defect is None else 1)
+    os._exit(0 if io_loop.defect is None else 1)
 
 
 def _start(package: str, openflow: Address) -> Any:

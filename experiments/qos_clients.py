@@ -61,7 +61,7 @@ def qos_clients(run: Run) -> None:
 
     ends = frozenset({PortKey("h1", 1), PortKey("r", 1)})
     partition = Partition("Part1", PKEY, ends, sl=IPOIB, mtu=1024, rate=5 * GBIT)
-    without = Partition("Part1", PKEY, ends)
+    without = Partition("Part1", PKEY, ends, mtu=1500)
     for case, policy, tenant in (("with a policy", _policy(), partition), ("without", b"", without)):
         with SrController() as controller, network(Incast(n=1, port=Port().with_vls()), run, autoStaticArp=True) as net:
             source, target = net.hosts

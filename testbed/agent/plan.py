@@ -1,8 +1,8 @@
 """The plan of an agent: everything about its node that it is given before it is forked.
 
 Agents implement protocols and do not know how a port is built. To put a protocol's decision on a port, the plan has
-functions: `arrange` for the shares of the line, `divide` for the buffer. Since the plan is inherited by fork, they can
-be any.
+functions: `arrange` for the shares of the line, `lay_out_buffer` for the buffer. Since the plan is inherited by fork,
+they can be any.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class PortPlan:
     mac: Mac
     rate: Rate
     pfc: PfcSettings
-    charged: bool
+    has_buffer: bool
     """Has this node a buffer, so that the port can become congested?"""
     stop: tuple[bytes, ...]
     go: tuple[bytes, ...]
@@ -144,12 +144,12 @@ class PortPlan:
     """The headroom, in cells, for a round trip that is measured through a tunnel."""
     notifies_speaker: bool = False
     """Does the agent notify the speaker of congestion, because a tunnel for PFC starts here?"""
-    obeys_after_ns: int = 0
+    response_delay_ns: int = 0
     """By how much the port delays its reaction to PFC frames, as a slower device would."""
-    sends_after_ns: int = 0
-    """How long after a threshold was passed the agent sends a PFC frame, at the least."""
-    stops_after_ns: int = 0
-    """How long after a PFC frame arrived the agent stops or resumes a queue, at the least."""
+    xoff_delay_ns: int = 0
+    """The least time from a crossed threshold to the PFC frame."""
+    stop_delay_ns: int = 0
+    """The least time from a PFC frame's arrival until a queue is stopped or resumed."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,6 @@ class AgentPlan:
     pid: int
     ports: tuple[PortPlan, ...]
     wan: WanPlan | None = None
-    divide: Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout] | None = None
+    lay_out_buffer: Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout] | None = None
     """The buffer with these priorities lossless, as a mask for each slot, and with these headrooms, in cells for each
     slot that has measured it; UsageError if it has not enough cells."""

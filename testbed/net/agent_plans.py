@@ -34,7 +34,7 @@ def agent_plan(
         pid=node.pid,
         ports=tuple(_port_plan(port, chassis, wan, buffer is not None, measuring) for port in ports),
         wan=wan.plan if wan else None,
-        divide=buffer,
+        lay_out_buffer=buffer,
     )
 
 
@@ -51,7 +51,7 @@ def _port_plan(port: PortState, chassis: ChassisId, wan: Wan | None, charged: bo
         mac=port.mac,
         rate=port.cable.rate,
         pfc=settings.pfc,
-        charged=charged,
+        has_buffer=charged,
         stop=tuple(queues.pausing(priority, True) for priority in range(8)),
         go=tuple(queues.pausing(priority, False) for priority in range(8)),
         empty=tuple(queues.emptied(priority) for priority in range(8)),
@@ -61,9 +61,9 @@ def _port_plan(port: PortState, chassis: ChassisId, wan: Wan | None, charged: bo
         headroom=_headroom_plan(port, cells, measuring),
         notifies_speaker=in_wan,
         cells_for=cells if wan and wan.plan.measures and in_wan else None,
-        obeys_after_ns=settings.obeys_after.ns,
-        sends_after_ns=reaction.sends.ns if reaction else 0,
-        stops_after_ns=reaction.stops.ns if reaction else 0,
+        response_delay_ns=settings.obeys_after.ns,
+        xoff_delay_ns=reaction.sends.ns if reaction else 0,
+        stop_delay_ns=reaction.stops.ns if reaction else 0,
     )
 
 

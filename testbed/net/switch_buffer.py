@@ -29,7 +29,7 @@ class BufferedPort:
 
 @dataclass(frozen=True)
 class SwitchBuffer:
-    """The buffer of one node; a call gives its layout (`AgentPlan.divide`)."""
+    """The buffer of one node; a call gives its layout (`AgentPlan.lay_out_buffer`)."""
 
     buffer: Buffer
     ports: tuple[BufferedPort, ...]

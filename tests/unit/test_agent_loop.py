@@ -69,7 +69,7 @@ class Agent:
             mac=Mac.parse("02:00:00:00:00:01"),
             rate=Rate("10Mb/s"),
             pfc=PfcSettings(frozenset({PRIORITY})),
-            charged=True,
+            has_buffer=True,
             stop=tuple(b"stop %d," % queue for queue in range(8)),
             go=tuple(b"go %d," % queue for queue in range(8)),
             empty=(),

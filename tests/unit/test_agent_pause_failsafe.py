@@ -22,7 +22,7 @@ def _port(slot: int) -> PortPlan:
         mac=Mac.parse("02:00:00:00:00:01"),
         rate=Rate("10Mb/s"),
         pfc=PfcSettings(frozenset({3}), pause_quanta=1000),
-        charged=slot == CHARGED,
+        has_buffer=slot == CHARGED,
         stop=tuple(b"stop %d %d," % (slot, queue) for queue in range(8)),
         go=tuple(b"go %d %d," % (slot, queue) for queue in range(8)),
         empty=(),

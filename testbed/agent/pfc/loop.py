@@ -143,7 +143,7 @@ class Loop:
         for slot, port in self._ports.items():
             self._records.append(RECORD.pack(now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid()))
             congested = 0
-            if port.plan.charged:
+            if port.plan.has_buffer:
                 for priority in range(PRIORITIES):
                     congested |= self._program.is_congested(slot, priority) << priority
             if port.left_behind or congested:
@@ -173,8 +173,8 @@ class Loop:
             if kind == _FRAME:
                 start = at + header
                 octets = bytes(memory[start : start + (length if length < FRAME_OCTETS else FRAME_OCTETS)])
-                if port.plan.obeys_after_ns:
-                    heapq.heappush(self._later, (time_ns + port.plan.obeys_after_ns, slot, time_ns, octets))
+                if port.plan.response_delay_ns:
+                    heapq.heappush(self._later, (time_ns + port.plan.response_delay_ns, slot, time_ns, octets))
                 elif octets[14:16] == _MEASUREMENT:
                     self._forward_measurement(slot, octets, time_ns)
                 else:
@@ -193,8 +193,8 @@ class Loop:
     def _congested(self, port: AgentPort, priority: int, since_ns: int) -> None:
         frame, slot = port.pfc.congested(1 << priority, since_ns), port.plan.slot
         if frame:
-            if port.plan.sends_after_ns:
-                _wait_until(since_ns + port.plan.sends_after_ns)
+            if port.plan.xoff_delay_ns:
+                _wait_until(since_ns + port.plan.xoff_delay_ns)
             self._send(port, frame)
             now_ns = time.monotonic_ns()
             self._records.append(RECORD.pack(now_ns, AgentEvent.FRAME_SENT, slot, 1 << priority, now_ns - since_ns))
@@ -204,8 +204,8 @@ class Loop:
     def _relieved(self, port: AgentPort, priority: int, since_ns: int) -> None:
         frame, slot = port.pfc.relieved(1 << priority, since_ns), port.plan.slot
         if frame:
-            if port.plan.sends_after_ns:
-                _wait_until(since_ns + port.plan.sends_after_ns)
+            if port.plan.xoff_delay_ns:
+                _wait_until(since_ns + port.plan.xoff_delay_ns)
             self._send(port, frame)
         if port.plan.notifies_speaker:
             self._notify_speaker(NOTICE.pack(NoticeType.XON, priority, slot, since_ns, 0), slot)
@@ -214,8 +214,8 @@ class Loop:
         """Apply a received PFC frame to this port's queues."""
         port = self._ports[slot]
         stop, resume = port.pfc.receive(frame, arrived_ns)
-        if port.plan.stops_after_ns and (stop or resume):
-            _wait_until(arrived_ns + port.plan.stops_after_ns)
+        if port.plan.stop_delay_ns and (stop or resume):
+            _wait_until(arrived_ns + port.plan.stop_delay_ns)
         if stop:
             before_ns = time.monotonic_ns()
             self._netlink_send(port.stopping(stop))
@@ -227,7 +227,7 @@ class Loop:
 
     def _forward_measurement(self, slot: int, frame: bytes, arrived_ns: int) -> None:
         """Pass a measurement frame to the speaker, with the time at which a PFC frame would have taken effect."""
-        effective_ns = max(time.monotonic_ns(), arrived_ns + self._ports[slot].plan.stops_after_ns) + self._stop_ns
+        effective_ns = max(time.monotonic_ns(), arrived_ns + self._ports[slot].plan.stop_delay_ns) + self._stop_ns
         self._notify_speaker(NOTICE.pack(NoticeType.MEASUREMENT, 0, slot, arrived_ns, effective_ns) + frame, slot)
 
     def _notify_speaker(self, what: bytes, slot: int) -> None:
@@ -269,7 +269,7 @@ class Loop:
         if refresh:
             relieved = still = 0
             for priority in PRIORITIES_IN[refresh]:
-                if port.plan.charged and self._program.has_room(slot, priority):
+                if port.plan.has_buffer and self._program.has_room(slot, priority):
                     relieved |= 1 << priority
                 else:
                     still |= 1 << priority

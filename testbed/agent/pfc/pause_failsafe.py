@@ -38,14 +38,14 @@ class PauseFailsafe:
             if queues := self._queues(port):  # the kernel refuses an empty request
                 self._request(b"".join(port.stop[queue] for queue in PRIORITIES_IN[queues]))
         for port in self._ports:
-            if port.charged:
+            if port.has_buffer:
                 self._send_to_far_end(port, port.pfc.pause_quanta)
 
     def release(self) -> None:
         """There will be no successor: resume all queues, here and at the far ends."""
         for port in self._ports:
             self._request(b"".join(port.go))
-            if port.charged:
+            if port.has_buffer:
                 self._send_to_far_end(port, 0)
 
     def _queues(self, port: PortPlan) -> int:

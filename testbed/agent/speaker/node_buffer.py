@@ -78,7 +78,7 @@ class NodeBuffer:
     """The buffer of one node, in the port program."""
 
     def __init__(self, plan: AgentPlan, program: PortProgram, orders: OrderSocket, log: SpeakerLog) -> None:
-        self._number, self._lay_out = plan.number, plan.divide
+        self._number, self._lay_out = plan.number, plan.lay_out_buffer
         self._program, self._orders, self._log = program, orders, log
         self.allocation = CellAllocation({port.slot: port.pfc.mask for port in plan.ports})
         self.retry_ns = NEVER

@@ -7,6 +7,7 @@ where zero means that none is given (decision 0121). The other spare field's own
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from testbed.frames.path_record import (
     QOS_SUPPORTED,
@@ -124,19 +125,17 @@ def _has_both_ends(request: Request) -> bool:
 
 
 def _mtu(record: PathRecord | MultiPathRecord, is_given: bool) -> Wanted | None:
-    if not is_given:
-        return None
-    if record.mtu not in MTU_CODES:
-        raise RecordError(f"{record.mtu} is no MTU code")
-    return Wanted(MTU_CODES[record.mtu], Selector(record.mtu_selector))
+    return _wanted("MTU", record.mtu, record.mtu_selector, MTU_CODES) if is_given else None
 
 
 def _rate(record: PathRecord | MultiPathRecord, is_given: bool) -> Wanted | None:
-    if not is_given:
-        return None
-    if record.rate not in RATE_CODES:
-        raise RecordError(f"{record.rate} is no rate code")
-    return Wanted(RATE_CODES[record.rate], Selector(record.rate_selector))
+    return _wanted("rate", record.rate, record.rate_selector, RATE_CODES) if is_given else None
+
+
+def _wanted(what: str, code: int, selector: int, codes: Mapping[int, int]) -> Wanted:
+    if code not in codes:
+        raise RecordError(f"{code} is no {what} code")
+    return Wanted(codes[code], Selector(selector))
 
 
 def _life(record: PathRecord | MultiPathRecord, is_given: bool) -> Wanted | None:

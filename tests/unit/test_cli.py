@@ -126,7 +126,7 @@ def test_completion_offers_commands_and_experiments() -> None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         return [word.strip() for word in done.stdout.split("\n") if word.strip()]
 
-    assert complete("xoff de") == ["demo"]
+    assert complete("xoff dem") == ["demo"]
     assert complete("xoff run hel") == ["hello"]
     assert complete("xoff shell st") == ["star"]
     assert complete("xoff headroom --medium fi") == ["fibre"]

@@ -41,6 +41,8 @@ COMMANDS = {
     "test": Command("run Xoff's own tests", "suite", "test", "test_options", installs=True),
     "list": Command("list experiments and topologies", "listing", "list_", has_json=True),
     "run": Command("run experiments", "run", "run", "experiment_options", True, True),
+    "sweep": Command("run an experiment over a grid of parameters", "sweep", "run_sweep", "sweep_options", True, True),
+    "compare": Command("what differs between two results or sweeps", "sweep", "compare", "compare_options", True),
     "verify": Command(
         "compare this machine's results with the repository's", "verify", "verify", "verify_options", True, True
     ),

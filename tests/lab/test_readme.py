@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,3 +118,17 @@ def test_pages_name_no_file_that_is_not_there(page: str) -> None:
     text = (ROOT / page).read_text()
     for name in re.findall(r"`((?:testbed|tests|bench|topologies|experiments|controllers)/[\w/.-]+\.\w+)`", text):
         assert (ROOT / name).exists(), f"{page}: {name}"
+
+
+def test_the_study_of_the_page_has_a_mean_of_each_figure(ready: Ready, tmp_path: Path) -> None:
+    program = BLOCKS["docs/studies.md:0"].text
+    program = program.replace('out="results/study"', "on=ready, out=out")
+    names: dict[str, Any] = {"out": tmp_path, "ready": ready}
+    exec(program, names)
+    found = names["found"]
+    assert (found.made, len(found.rows), found.failed) == (4, 4, ())
+    assert names["mean"].runs == 2
+    again: dict[str, Any] = {"out": tmp_path, "ready": ready}
+    exec(program, again)
+    assert again["found"].made == 0
+    assert again["found"].rows == found.rows

@@ -1,0 +1,122 @@
+"""`xoff sweep` and `xoff compare`: parameter studies on this machine, and what differs between results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from testbed.cli import console, streams, ui
+from testbed.cli.arguments import whole
+from testbed.cli.packages import having, with_option
+from testbed.cli.ready import engine_option, ready
+from testbed.errors import UsageError
+from testbed.lab import cores, definition, sweep, sweep_tables
+from testbed.lab.batch import TaskOutcome
+from testbed.lab.comparison import compare_folders
+from testbed.lab.engine import Kind
+from testbed.lab.result import Exit, Status
+from testbed.lab.sweep_tables import Mean
+
+
+def sweep_options(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument("experiment", nargs=1, metavar="EXPERIMENT", help="a name, a FILE.py or FILE.py:NAME")
+    what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
+    parser.add_argument(
+        "--grid", action="append", default=[], metavar="K=A,B,C", help="values of a parameter; may be repeated"
+    )
+    parser.add_argument("--seeds", type=whole(1, 10), default=1, metavar="N", help="seeds 1 to N (default 1)")
+    with_option(parser)
+    parser.add_argument(
+        "-j",
+        type=whole(1, 2),
+        default=len(cores.available()),
+        metavar="N",
+        help="run up to N at a time (default all cores)",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the sweep's folder (default results/sweep-EXPERIMENT)")
+    engine_option(parser, Kind.UM, Kind.UM, Kind.VM)
+
+
+def run_sweep(options: argparse.Namespace) -> int:
+    """Run an experiment with every combination of parameters and every seed. Runs that are in the folder are not made
+    again, so the same command continues a sweep that was interrupted."""
+    streams.outlast()
+    experiment = definition.find(options.experiment[0])
+    grid = dict(_axis(text) for text in options.grid)
+    if len(grid) < len(options.grid):
+        raise UsageError("--grid names a parameter twice; write all its values in one, as in --grid hosts=2,4")
+    for point in sweep.combinations(grid):
+        experiment.read_parameters(point)  # a typo is reported before anything is set up
+    engine = having(ready(options.engine), options.packages, experiment)
+    with ui.Screen(many=True, quiet_stdout=True) as screen:
+        found = sweep.run(
+            experiment, grid, seeds=options.seeds, on=engine, out=options.out or f"results/sweep-{experiment.name}",
+            width=options.j, watch=lambda task: closing(screen.watch(_name(task.parameters, task.seed))), done=_report,
+        )  # fmt: skip
+    tables = found.write_tables()
+    if options.json:
+        rows = [row.columns() for row in found.rows]
+        failed = [failure.columns() for failure in found.failed]
+        print(json.dumps({"folder": str(found.folder), "made": found.made, "rows": rows, "failed": failed}, indent=1))
+    else:
+        for mean in sweep_tables.summary(found.rows):
+            console.stdout.print(_line(mean), soft_wrap=True, markup=False)
+        console.say(f"{len(found.rows)} runs in the table, {len(found.failed)} failed; {found.made} were made now")
+        console.say(f"tables: {', '.join(map(str, tables))}")
+    if found.interruption is not None:
+        raise found.interruption
+    if found.failed:
+        return Exit.MACHINE
+    return Exit.OK if all(row.passed for row in found.rows) else Exit.FAILED
+
+
+def compare_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("first", type=Path, metavar="A", help="a result folder, or a sweep's")
+    parser.add_argument("second", type=Path, metavar="B", help="another of the same kind")
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Show what differs between two results, or between the means of two sweeps. Exit code 1 if anything does."""
+    differences = compare_folders(options.first, options.second)
+    if options.json:
+        print(
+            json.dumps([{"what": one.what, "first": one.first, "second": one.second} for one in differences], indent=1)
+        )
+    else:
+        for one in differences:
+            console.stdout.print(f"{one.what}: {one.first} -> {one.second}", soft_wrap=True, markup=False)
+        if not differences:
+            console.say("no differences")
+    return Exit.FAILED if differences else Exit.OK
+
+
+def _axis(text: str) -> tuple[str, list[str]]:
+    name, equals, values = text.partition("=")
+    if not name or not equals or not all(values.split(",")):
+        raise UsageError(f"--grid {text}: NAME=VALUE,VALUE is expected, as in --grid hosts=2,4,8")
+    return name, values.split(",")
+
+
+def _name(parameters: Mapping[str, Any], seed: int) -> str:
+    return " ".join([*(f"{name}={value}" for name, value in parameters.items()), f"seed {seed}"])
+
+
+def _report(outcome: TaskOutcome, ended: int, total: int) -> None:
+    name = _name(outcome.task.parameters, outcome.task.seed)
+    if (result := outcome.result) is None:
+        text = str(outcome.error)
+    elif result.status is not Status.OK:
+        text = f"{result.status}: {result.reason}"
+    else:
+        text = "ok" if result.passed else "a claim does not hold"
+    console.say(f"{ended} of {total}: {name}: {text}")
+
+
+def _line(mean: Mean) -> str:
+    point = " ".join(f"{name}={value}" for name, value in mean.parameters.items())
+    interval = f" +- {mean.half_width:.4g}" if mean.runs > 1 else ""
+    return f"{point}  {mean.figure}: {mean.mean:.6g}{interval} ({mean.runs} run{'s' * (mean.runs > 1)})".strip()

@@ -1,0 +1,87 @@
+"""What differs between two results, or between two sweeps: what a user reads after a change."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.lab.result import RESULT
+from testbed.lab.sweep_tables import SUMMARY
+
+_ABSENT = "absent"
+_NOT_COMPARED = {"folder", "inputs", "digest"}
+_VALUES = ("mean", "half width of 95 %", "runs")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not the same."""
+
+    what: str
+    first: Any
+    second: Any
+
+
+def compare_folders(first: Path, second: Path) -> list[Difference]:
+    """The differences between two result folders, or two folders of sweeps; none if they are the same."""
+    for folder in (first, second):
+        if not (folder / RESULT).is_file() and not (folder / SUMMARY).is_file():
+            raise UsageError(f"{folder} has neither {RESULT} nor {SUMMARY}; name a result folder, or a sweep's")
+    if (first / RESULT).is_file() != (second / RESULT).is_file():
+        raise UsageError(f"one of {first} and {second} is a result and the other a sweep; name two of a kind")
+    if (first / RESULT).is_file():
+        return list(_differences(_of_result(_read(first)), _of_result(_read(second))))
+    return list(_differences(_of_sweep(first), _of_sweep(second)))
+
+
+def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Difference]:
+    for what in dict.fromkeys([*first, *second]):
+        one, other = first.get(what, _ABSENT), second.get(what, _ABSENT)
+        if one != other:
+            yield Difference(what, one, other)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        return content
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder / RESULT} cannot be read: {error}") from None
+
+
+def _of_result(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What a result has, by a name for each thing."""
+    try:
+        found = {name: content[name] for name in ("experiment", "status", "reason", "seed", "virtual_ns")}
+        found |= {f"parameter {name}": value for name, value in content["parameters"].items()}
+        found |= {f"figure {one['name']}": _with_unit(one["value"], one["unit"]) for one in content["figures"]}
+        for claim in content["claims"]:
+            found[f"claim {claim['name']}"] = _with_unit(claim["measured"], claim["unit"])
+            found[f"claim {claim['name']}: passed"] = claim["passed"]
+        found |= {f"fidelity {name}": value for name, value in content["fidelity"].items()}
+        found |= {f"file {name}": digest for name, digest in content["files"].items()}
+        found |= {f"made with {name}": value for name, value in content["provenance"].items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"a {RESULT} lacks {error}; was it written by another version of Xoff?") from None
+    return found
+
+
+def _with_unit(value: Any, unit: str) -> Any:
+    return f"{value}{unit}" if unit else value
+
+
+def _of_sweep(folder: Path) -> dict[str, Any]:
+    """The means of a sweep, by parameters and figure."""
+    found = {}
+    with (folder / SUMMARY).open(newline="", encoding="utf-8") as table:
+        for row in csv.DictReader(table):
+            beside = {*_VALUES, "figure", "least", "most", *_NOT_COMPARED}
+            point = " ".join(f"{name}={value}" for name, value in row.items() if name not in beside)
+            for value in _VALUES:
+                found[f"{point} {row['figure']}, {value}".strip()] = row[value]
+    return found

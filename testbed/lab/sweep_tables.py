@@ -1,0 +1,180 @@
+"""The tables of a sweep: a row for each run, and means over seeds with their 95 % intervals.
+
+`table.csv` and `summary.csv` are always written, `table.parquet` where pyarrow is installed, and `failed.csv` if a run
+did not end by itself. A figure that is a number is a column `figure: NAME [unit]`; other figures stay in result.json.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import XoffError
+from testbed.lab.result import RESULT
+
+TABLE, SUMMARY, FAILED, PARQUET = "table.csv", "summary.csv", "failed.csv", "table.parquet"
+
+# The 97.5 % quantile of Student's t, for 1 to 30 degrees of freedom. Beyond, that of the normal distribution is less
+# than 4 % below.
+_T = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+_NORMAL = 1.960
+_FIGURE = "figure: "
+
+
+class TableError(XoffError):
+    """A result of a sweep cannot be read."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run."""
+
+    parameters: Mapping[str, str]
+    """Those of the grid, as they were given."""
+    seed: int
+    status: str
+    reason: str
+    passed: bool
+    digest: str
+    inputs: str
+    folder: str
+    figures: Mapping[str, float]
+    """By name and unit."""
+
+    @classmethod
+    def read(cls, sweep: Path, folder: str, inputs: str, parameters: Mapping[str, Any]) -> Row:
+        """The row of the result in a folder of the sweep."""
+        path = sweep / folder / RESULT
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            return cls(
+                {name: str(value) for name, value in parameters.items()}, int(content["seed"]), str(content["status"]),
+                str(content["reason"]), bool(content["passed"]), str(content["digest"]), inputs, folder,
+                figures_of(content),
+            )  # fmt: skip
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise TableError(f"{path} cannot be read ({error}); remove its folder, and the run is made again") from None
+
+    def columns(self) -> dict[str, Any]:
+        """The row as it is written."""
+        named = {"seed": self.seed, "status": self.status, "reason": self.reason, "passed": self.passed}
+        figures = {f"{_FIGURE}{name}": value for name, value in self.figures.items()}
+        last = {"digest": self.digest, "inputs": self.inputs, "folder": self.folder}
+        return {**self.parameters, **named, **figures, **last}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that did not end by itself, or has not been made."""
+
+    parameters: Mapping[str, str]
+    seed: int
+    status: str
+    reason: str
+
+    def columns(self) -> dict[str, Any]:
+        return {**self.parameters, "seed": self.seed, "status": self.status, "reason": self.reason}
+
+
+def figures_of(result: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of a result.json that are numbers, by name and unit."""
+    found = {}
+    for figure in result["figures"]:
+        value = figure["value"]
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            found[f"{figure['name']} [{figure['unit']}]" if figure["unit"] else figure["name"]] = value
+    return found
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A figure over the seeds of one combination of parameters."""
+
+    parameters: Mapping[str, str]
+    figure: str
+    runs: int
+    mean: float
+    half_width: float
+    """Of the 95 % interval, by Student's t; NaN with one run."""
+    least: float
+    most: float
+
+
+def mean_of(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and the half width of its 95 % interval."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return mean, math.nan
+    degrees = len(values) - 1
+    quantile = _T[degrees - 1] if degrees <= len(_T) else _NORMAL
+    return mean, quantile * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def summary(rows: Iterable[Row]) -> list[Mean]:
+    """Means over seeds, in the order of the rows."""
+    values: dict[tuple[tuple[str, str], ...], dict[str, list[float]]] = {}
+    for row in rows:
+        figures = values.setdefault(tuple(row.parameters.items()), {})
+        for name, value in row.figures.items():
+            figures.setdefault(name, []).append(value)
+    return [
+        Mean(dict(point), name, len(found), *mean_of(found), min(found), max(found))
+        for point, figures in values.items()
+        for name, found in figures.items()
+    ]
+
+
+def write(folder: Path, rows: Sequence[Row], failed: Sequence[Failure]) -> list[Path]:
+    """Write all tables of a sweep; those that were written."""
+    _write_csv(folder / TABLE, [row.columns() for row in rows])
+    means = [
+        {**mean.parameters, "figure": mean.figure, "runs": mean.runs, "mean": mean.mean,
+         "half width of 95 %": mean.half_width, "least": mean.least, "most": mean.most}
+        for mean in summary(rows)
+    ]  # fmt: skip
+    _write_csv(folder / SUMMARY, means)
+    written = [folder / TABLE, folder / SUMMARY]
+    (folder / FAILED).unlink(missing_ok=True)
+    if failed:
+        _write_csv(folder / FAILED, [failure.columns() for failure in failed])
+        written.append(folder / FAILED)
+    if rows and importlib.util.find_spec("pyarrow") is not None:
+        written.append(_write_parquet(folder / PARQUET, rows))
+    return written
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    draft = path.with_suffix(".new")
+    with draft.open("w", newline="", encoding="utf-8") as out:
+        table = csv.DictWriter(out, names)
+        table.writeheader()
+        table.writerows(rows)
+    draft.replace(path)
+
+
+def _write_parquet(path: Path, rows: Sequence[Row]) -> Path:
+    import pyarrow
+    from pyarrow import parquet
+
+    content = [row.columns() for row in rows]
+    names = list(dict.fromkeys(name for row in content for name in row))
+    # A figure may be whole in one run and not in another.
+    columns = {
+        name: [float(row[name]) if name.startswith(_FIGURE) and name in row else row.get(name) for row in content]
+        for name in names
+    }
+    parquet.write_table(pyarrow.table(columns), path)
+    return path

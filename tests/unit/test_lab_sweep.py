@@ -1,0 +1,159 @@
+"""Sweeps: every combination once, resumed without repeating, with tables that do not depend on interruptions."""
+
+from __future__ import annotations
+
+import csv
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.errors import UsageError
+from testbed.lab import Run, experiment, sweep, sweep_tables
+from testbed.lab.comparison import Difference, compare_folders
+from testbed.lab.job import Job
+from testbed.lab.sweep_tables import mean_of
+from tests.unit.scripted_lab import ScriptedReady
+
+pytestmark = pytest.mark.usefixtures("xoff_cache")
+GRID = {"load": ["1", "10"]}
+
+
+@experiment
+def measured(run: Run, load: int = 1, kind: str = "x") -> None:
+    """Is answered by a script here."""
+
+
+def answer(job: Job) -> dict[str, Any]:
+    return {"goodput": job.parameters["load"] * 100 + job.seed, "text": "no number"}
+
+
+def table(folder: Path, name: str = sweep_tables.TABLE) -> list[dict[str, str]]:
+    with (folder / name).open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def without_folders(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [{name: value for name, value in row.items() if name != "folder"} for row in rows]
+
+
+def test_a_grid_is_every_combination_in_order() -> None:
+    assert sweep.combinations({"a": ["1", "2"], "b": ["x", "y"]}) == [
+        {"a": "1", "b": "x"}, {"a": "1", "b": "y"}, {"a": "2", "b": "x"}, {"a": "2", "b": "y"},
+    ]  # fmt: skip
+    assert sweep.combinations({}) == [{}]
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({"load": []}, "the grid has no value of load"),
+        ({"load": ["1", "1"]}, "the grid has a value of load twice: 1,1"),
+        ({"laod": ["1"]}, "measured has no parameter laod; did you mean load?"),
+        ({"load": ["x"]}, "load=x: a whole number is expected"),
+        ({"load": [str(n) for n in range(60_000)], "kind": ["a", "b"]}, "120000 combinations with 1 seeds are over"),
+    ],
+)
+def test_a_wrong_grid_is_refused_before_any_run(grid: dict[str, list[str]], message: str, tmp_path: Path) -> None:
+    ready = ScriptedReady(answer=answer)
+    with pytest.raises(UsageError, match=message.replace("?", r"\?")):
+        sweep.run(measured, grid, on=ready, out=tmp_path / "sweep")
+    assert ready.jobs == []
+
+
+def test_the_table_has_a_row_for_each_run_and_the_summary_its_mean_and_interval(tmp_path: Path) -> None:
+    found = sweep.run(measured, GRID, seeds=3, on=ScriptedReady(answer=answer), out=tmp_path)
+    found.write_tables()
+    assert found.made == 6
+    assert [(row["load"], row["seed"], row["figure: goodput"]) for row in table(tmp_path)] == [
+        ("1", "1", "101"), ("1", "2", "102"), ("1", "3", "103"),
+        ("10", "1", "1001"), ("10", "2", "1002"), ("10", "3", "1003"),
+    ]  # fmt: skip
+    means = sweep_tables.summary(found.rows)
+    assert [(mean.parameters, mean.figure, mean.runs, mean.mean) for mean in means] == [
+        ({"load": "1"}, "goodput", 3, 102.0),
+        ({"load": "10"}, "goodput", 3, 1002.0),
+    ]
+    assert means[0].half_width == pytest.approx(4.303 / math.sqrt(3))
+
+
+def test_runs_that_were_made_are_not_made_again(tmp_path: Path) -> None:
+    ready = ScriptedReady(answer=answer)
+    sweep.run(measured, GRID, seeds=2, on=ready, out=tmp_path)
+    again = sweep.run(measured, GRID, seeds=3, on=ready, out=tmp_path)
+    assert (again.made, len(again.rows), len(ready.jobs)) == (2, 6, 6)
+    assert [job.seed for job in ready.jobs[4:]] == [3, 3]
+
+
+def test_other_limits_or_parameters_are_other_inputs(tmp_path: Path) -> None:
+    ready = ScriptedReady(answer=answer)
+    sweep.run(measured, {"load": ["1"]}, on=ready, out=tmp_path)
+    assert sweep.run(measured, {"load": ["1"], "kind": ["x"]}, on=ready, out=tmp_path).made == 0  # the default
+    assert sweep.run(measured, {"load": ["1"], "kind": ["y"]}, on=ready, out=tmp_path).made == 1
+
+
+def test_an_interrupted_and_resumed_sweep_has_the_table_of_an_undisturbed_one(tmp_path: Path) -> None:
+    cancel = threading.Event()
+    ready = ScriptedReady(answer=answer)
+    first = sweep.run(
+        measured, GRID, seeds=3, on=ready, out=tmp_path / "cut", cancel=cancel,
+        done=lambda _, ended, total: cancel.set() if ended == 2 else None,
+    )  # fmt: skip
+    assert (len(first.rows), len(first.failed)) == (2, 4)
+    assert {failure.status for failure in first.failed} == {"not started"}
+    (tmp_path / "cut" / sweep.INDEX).open("a").write('{"inputs": "half a li')  # as a crash would leave it
+    sweep.run(measured, GRID, seeds=3, on=ready, out=tmp_path / "cut").write_tables()
+    sweep.run(measured, GRID, seeds=3, on=ready, out=tmp_path / "whole").write_tables()
+    assert without_folders(table(tmp_path / "cut")) == without_folders(table(tmp_path / "whole"))
+    assert compare_folders(tmp_path / "cut", tmp_path / "whole") == []
+    assert len(ready.jobs) == 12
+    assert sweep.run(measured, GRID, seeds=3, on=ready, out=tmp_path / "cut").made == 0
+
+
+def test_failed_runs_are_apart_with_their_reason_and_are_not_repeated(tmp_path: Path) -> None:
+    def sometimes(job: Job) -> dict[str, Any]:
+        if job.seed == 2:
+            raise RuntimeError("no buffer")
+        return answer(job)
+
+    ready = ScriptedReady(answer=sometimes)
+    sweep.run(measured, GRID, seeds=2, on=ready, out=tmp_path).write_tables()
+    assert [row["seed"] for row in table(tmp_path)] == ["1", "1"]
+    failed = table(tmp_path, sweep_tables.FAILED)
+    assert [(row["load"], row["seed"], row["status"], row["reason"]) for row in failed] == [
+        ("1", "2", "error", "no buffer"),
+        ("10", "2", "error", "no buffer"),
+    ]
+    assert sweep.run(measured, GRID, seeds=2, on=ready, out=tmp_path).made == 0
+
+
+def test_a_result_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    ready = ScriptedReady(answer=answer)
+    first = sweep.run(measured, GRID, on=ready, out=tmp_path)
+    (tmp_path / first.rows[0].folder / "result.json").unlink()
+    assert sweep.run(measured, GRID, on=ready, out=tmp_path).made == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "mean", "half_width"),
+    [([5.0, 5.0, 5.0], 5.0, 0.0), ([1.0, 3.0], 2.0, 12.706 * math.sqrt(2) / math.sqrt(2))],
+)
+def test_the_interval_is_that_of_students_t(values: list[float], mean: float, half_width: float) -> None:
+    assert mean_of(values) == (mean, pytest.approx(half_width))
+    assert math.isnan(mean_of(values[:1])[1])
+
+
+def test_a_comparison_names_what_differs_between_two_results(tmp_path: Path) -> None:
+    found = sweep.run(measured, GRID, on=ScriptedReady(answer=answer), out=tmp_path)
+    first, second = (tmp_path / row.folder for row in found.rows)
+    assert compare_folders(first, first) == []
+    differences = compare_folders(first, second)
+    assert Difference("parameter load", 1, 10) in differences
+    assert Difference("figure goodput", 101, 1001) in differences
+    with pytest.raises(UsageError, match="is a result and the other a sweep"):
+        found.write_tables()
+        compare_folders(first, tmp_path)
+    with pytest.raises(UsageError, match=r"has neither result\.json nor summary\.csv"):
+        compare_folders(first, tmp_path / "nothing")

@@ -117,3 +117,19 @@ def test_path_records_go_by_the_tables_of_the_plan() -> None:
     ends = {port.key.node: port for port in fabric.end_ports}
     answer = records.query(Request(sgid=ends["h1"].gid, dgid=ends["h3"].gid))
     assert isinstance(answer, NotFound) and answer.reason is Reason.SL_DROPPED, "SL 0 is on VL 0, which has no weight"
+
+
+def test_whatever_the_policy_a_port_has_a_vl_that_it_supports_or_vl15_for_each_sl() -> None:
+    rng = random.Random(11)
+    for _ in range(100):
+        fabric = small_fabric()
+        for node in fabric.nodes.values():
+            for number, port in node.ports.items():
+                node.ports[number] = replace(port, vls=rng.choice((1, 2, 4, 8, 15)))
+        found = plan(random_policy(rng), fabric)
+        for key, setup in found.ports.items():
+            served = {*setup.shares.strict, *setup.shares.weighted}
+            vls = fabric.nodes[key.node].ports[key.number].vls
+            assert all(len(table) == 16 for table in setup.sl2vl.values())
+            assert {vl for table in setup.sl2vl.values() for vl in table} <= served | {DROP_VL}
+            assert served <= set(range(vls)) and sum(setup.shares.weighted.values()) in (0, 1)

@@ -112,14 +112,14 @@ class Agents:
         return self._pids[self._index(node) + speaker * len(self._plans)]
 
     def snapshot(self, node: str) -> dict[str, Any]:
-        """State and counters of a node's ports; under "dcbx", of those that speak it."""
+        """State and counters of a node's ports; under "dcbx", of those that run it."""
         index = self._index(node)
         found = self._ask(self._controls[index], node, "snapshot")
         speaker = self._speakers[index]
         return found | (self._ask(speaker, node, "snapshot") if speaker else {"dcbx": {}, "wan": None})
 
     def dcbx(self, node: str) -> dict[str, Any]:
-        """State of a node's ports that speak DCBX; its agent is not interrupted for it."""
+        """State of a node's ports that run DCBX; its agent is not interrupted for it."""
         speaker = self._speakers[self._index(node)]
         found: dict[str, Any] = self._ask(speaker, node, "snapshot")["dcbx"] if speaker else {}
         return found
@@ -141,7 +141,7 @@ class Agents:
         """Send a command to the speaker of a port's node."""
         speaker = self._speakers[self._index(node)]
         if speaker is None:
-            raise AgentError(f"{port} does not speak DCBX, and no other port of {node} does")
+            raise AgentError(f"{port} does not run DCBX, and no other port of {node} does")
         answer = self._ask(speaker, node, verb, argument)
         if "error" in answer:
             raise AgentError(answer["error"])

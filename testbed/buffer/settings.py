@@ -111,7 +111,7 @@ class GroupSettings:
 class BufferSettings:
     """A whole switch: the ports share one buffer, and each has eight priorities.
 
-    `priorities` is for all ports; `groups`, by (port, priority), goes before it (a long cable wants more headroom);
+    `priorities` is for all ports; `groups`, by (port, priority), goes before it (a long cable needs more headroom);
     what neither names is lossy. `headroom_pool` is a number of cells, or None to follow the sum of the headrooms.
     """
 

@@ -85,7 +85,7 @@ class Ladder:
         return f"{microseconds // 10**6}.{microseconds % 10**6:06d}"
 
     def label(self, arrow: Arrow) -> list[str]:
-        """The parts of an arrow's label; with when it arrived, if the next time below it may not tell."""
+        """The parts of an arrow's label; with when it arrived, if the next time below it is not enough."""
         if arrow.arrived_ns is None or arrow.arrived_ns - arrow.t_ns < _MILLISECOND:
             return list(arrow.says)
         return [*arrow.says, f"arrives at {self.clock(arrow.arrived_ns)}"]

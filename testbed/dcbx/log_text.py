@@ -36,7 +36,7 @@ def frame(line: Record, before: Record | None) -> list[str]:
 
 
 def event(line: Record, before: Record | None) -> list[str]:
-    """What is new in an event; `before` is the last one of its kind on the same port. Empty: nothing to speak of."""
+    """What is new in an event; `before` is the last one of its kind on the same port. Empty: nothing new."""
     say = _EVENTS.get(line["what"])
     return [_in_general(line)] if say is None else say(line, before or {})
 

@@ -80,7 +80,7 @@ def asymmetric(
     """ETS. `recommended` is what is operated with if RV is TRUE; `known`: a Configuration TLV of the peer is here.
 
     The draft defines Pending for the symmetric machine only. Here it is TRUE while the peer's configuration is not
-    known, and while a willing port is told by RV 0 that a recommendation is to follow.
+    known, and while RV 0 announces to a willing port that a recommendation is to follow.
     """
     pending = not known or (local_willing and rv is False)
     if not local_willing:

@@ -8,7 +8,7 @@ Which machine a feature uses depends on the format:
     PFC                   symmetric, defense optional    symmetric, defense optional and not announced
     Application Priority  symmetric                      informational; a willing port uses the peer's table (0105)
     CN                    symmetric, defense required    not negotiated, defense required (0105)
-    headroom (ours)       both announce it or it is off, in both formats (0113)
+    headroom (private)    both announce it or it is off, in both formats (0113)
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def negotiate(
     absent: str = "no LLDPDU has been received",
     kept: Mapping[str, object] = MappingProxyType({}),
 ) -> PortState:
-    """`mac` is this port's; `absent` says why there is no peer, for the sentences; `kept`: the features of which it is
+    """`mac` is this port's; `absent` is the reason why there is no peer; `kept`: the features of which it is
     doubted, for now, that the peer's configuration wins, and the values that they keep (decision 0102)."""
     view = _View(settings, mac, peer, absent, kept)
     ets, recommendation, pfc = view.ets(), view.recommendation(), view.pfc()

@@ -3,7 +3,7 @@ clock.
 
 A neighbour is a pair of chassis ID and port ID. What it announced holds until its TTL is over, in the lab's time, or
 until it sends TTL 0. DCBX is between two ports: while more than one neighbour is known, `only` is None and DCBX is off.
-There is room for a few neighbours; while others talk too the port stays crowded until the longest of their TTLs is
+There is room for a few neighbours; while others send too the port stays crowded until the longest of their TTLs is
 over.
 
 A TTL goes up to 65535 s, and one frame of a second neighbour could turn DCBX off for as long. So while there are
@@ -112,7 +112,7 @@ class Neighbours:
         return Heard.NEW if known is None else Heard.KNOWN
 
     def read_again(self, version: DcbxVersion) -> None:
-        """The port speaks another format now."""
+        """The port has changed its format."""
         for identifier, neighbour in self._known.items():
             self._known[identifier] = replace(neighbour, dcbx=read(version, neighbour.frame.pdu.tlvs))
 

@@ -6,15 +6,15 @@
     port.expire(now)                     when `deadline_ns` has come; None: nothing is waited for
     port.configure(settings, now)        new settings, all at once, running or not
     port.link_down(now), port.stop(now)  carrier lost; DCBX no longer wanted
-    port.forget(now)                     an administrator has all neighbours forgotten; who is there is heard again
+    port.forget(now)                     remove all neighbours; those present are found again
     port.take_frames(), port.take_events()   after each of these: what is to be sent, and what to act on
 
-`state` has every feature as it is now, `counters` what was counted. A frame that repeats what a neighbour said last
-costs a comparison, so an idle port costs its agent almost nothing. Frames that say something new are taken in at the
+`state` has every feature as it is now, `counters` what was counted. A frame that repeats a neighbour's last one
+costs a comparison, so an idle port costs its agent almost nothing. Changed frames are processed at the
 rate of `testbed.dcbx.damping`.
 
-When the peer expires, says goodbye or is no longer alone, the state goes back to local settings at once (0104). Losing
-the link forgets the neighbours too: who comes back may be somebody else.
+When the peer expires, shuts down or is no longer alone, the state goes back to local settings at once (0104). Losing
+the link removes the neighbours too: another device may come back.
 """
 
 from __future__ import annotations

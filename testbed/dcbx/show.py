@@ -3,10 +3,10 @@
     snapshot(port)         everything as it is now
     table(by_port)         snapshots, also after a way through JSON, as a table for any terminal
     record(event)          one line of a log: what happened
-    frame_record(octets)   one line of a log: a frame that was sent or received, and what it says in DCBX
+    frame_record(octets)   one line of a log: a frame that was sent or received, and its DCBX TLVs
 
-Priorities are lists of numbers, addresses and identifiers are text, None is what is not run, not known or not said.
-The writer of a log adds the name of the port, as "port".
+Priorities are lists of numbers, addresses and identifiers are text, None is what is not run, not known or not
+announced. The writer of a log adds the name of the port, as "port".
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def record(event: Event) -> Plain:
 
 
 def frame_record(octets: bytes, version: DcbxVersion, direction: Direction, now_ns: int) -> Plain:
-    """A frame as a line of a log, read in the format that the port speaks. Any octets will do.
+    """A frame as a line of a log, read in the format that the port speaks. Any octets are accepted.
 
     "id" is the same for equal frames, so that what one port sent is found again where another received it.
     """

@@ -13,11 +13,12 @@ The kernel's part, as net/sched/sch_red.c and include/net/red.h of 6.12 have it:
   average, aged by a table (stab), instead of the queue. `FORGET` ages it to zero at once: right where nothing means
   empty. But a child that is plugged, which is how we pause, gives nothing either, while packets go on to arrive. No
   table makes RED see these. `HOLD` keeps the last average: during a pause packets are picked by the queue at its
-  beginning, which is less than they find, and the first one after it is judged by that too, empty or not. It wants a
-  parent that asks only while packets wait, as htb and tbf do; under another one sparse packets would meet an old queue.
+  beginning, which is less than they find, and the first one after it is judged by that too, empty or not. It needs a
+  parent that dequeues only while packets wait, as htb and tbf do; under another one sparse packets would meet an old
+  queue.
 - Flags: ECN, and NODROP for keep_not_ect; never HARDDROP, which drops above qth_max instead of marking. NODROP does
   not go into tc_red_qopt.flags, so all of them travel in an attribute of their own.
-- The limit makes RED create a FIFO of its own. With a plug below RED the plug has to enforce it and RED has to be told
+- The limit makes RED create a FIFO of its own. With a plug below RED the plug has to enforce it and RED has to have
   0: any other number puts a new FIFO in the plug's place with each change of RED's settings.
 """
 

@@ -1,6 +1,6 @@
 """The measurement frames of adaptive PFC headroom: a request and its response (headroom proposal, phase 2).
 
-The proposal asks for a new MAC control frame and leaves its format open; this one is ours and private (decision 0113).
+The proposal asks for a new MAC control frame and leaves its format open; this one is private (decision 0113).
 It has the length of a PFC frame, 60 octets here and 64 on the wire, so that it takes as long to send:
 
     octets  0-5   destination 01-80-C2-00-00-01, that of PFC: no bridge passes it on
@@ -21,10 +21,10 @@ It has the length of a PFC frame, 60 octets here and 64 on the wire, so that it 
 A response repeats sequence, session and T1. T4 is taken where the response arrives and never travels. Only differences
 of stamps of one clock mean anything.
 
-The tag makes a response provable to whoever shares a key with the answering station, and ties it to one request of one
+The tag proves a response to a station that shares a key with the answering one, and ties it to one request of one
 session, so that a recorded one is of no use later. Without a key (the default) anybody can compute it: it then only
-keeps out damaged and foreign frames, and session and T1, which have to be repeated, keep out those who do not hear the
-requests. Keys come from the configuration of both ends; a frame with another key counts as forged.
+keeps out damaged and foreign frames, and session and T1, which have to be repeated, keep out stations that do not
+receive the requests. Keys come from the configuration of both ends; a frame with another key counts as forged.
 
 Octet 21 is ignored on receipt but covered by the tag; T2 and T3 of a request, and whatever follows octet 59, are
 ignored. Not here: when to send and what an answer is worth, which is `testbed.headroom`.

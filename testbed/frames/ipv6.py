@@ -75,7 +75,7 @@ class PacketReason(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """The ICMPv6 Parameter Problem with which RFC 8200 wants a packet answered."""
+    """The ICMPv6 Parameter Problem that RFC 8200 requires as the answer."""
 
     code: int
     pointer: int

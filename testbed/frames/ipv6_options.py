@@ -5,10 +5,10 @@
     slice option:       type, 8, flags (8 bits), context type (8), reserved (16), id (32)
 
 The slice option is the working group's NR option (formerly VTN, NRP; draft-ietf-6man-enhanced-vpn-vtn-id), used as
-decision 0146 says. Context type 0 is an id that is unique in the network. The flag S, "strict", asks routers without
-that slice to drop: ours leaves it 0, since legacy routers have to pass back-pressure on. No type is assigned yet; the
-default is 0x1E, which is for experiments (RFC 4727), and begins with the bits that make others skip the option and
-promise that nobody changes it on the way.
+decision 0146 says. Context type 0 is an id that is unique in the network. The flag S, "strict", requests routers
+without that slice to drop: here it is 0, since legacy routers have to pass back-pressure on. No type is assigned yet;
+the default is 0x1E, which is for experiments (RFC 4727), and begins with the bits that make others skip the option and
+promise that it does not change on the way.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SliceOption:
 
 
 def encode_header(next_header: int, options: Iterable[Option]) -> bytes:
-    """A hop-by-hop or destination options header. The first option is at offset 2, where the slice option wants it."""
+    """A hop-by-hop or destination options header. The first option is at offset 2, as the slice option requires."""
     check_bits("next_header", next_header, 8)
     body = b"".join(option.encode() for option in options)
     missing = -(2 + len(body)) % 8

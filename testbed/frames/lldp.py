@@ -21,7 +21,7 @@ How strict `parse` is as a receiver:
 - A TLV type that 802.1AB reserves is kept as it is, as `Unknown`. So is an identifier's subtype: an ID only has to be
   the same each time.
 
-Not here: when to send and how long to believe (`testbed.dcbx`), and what organisational TLVs mean (`frames.dcbx`).
+Not here: timing and expiry (`testbed.dcbx`), and what organisational TLVs mean (`frames.dcbx`).
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def parse_pdu(octets: bytes) -> Lldpdu:
         kind, start = head >> 9, at + 2
         at = start + (head & 0x1FF)
         if at > end:
-            message = f"a TLV of type {kind} says {head & 0x1FF} octets, and {end - start} are left"
+            message = f"a TLV of type {kind} has a length of {head & 0x1FF} octets, and {end - start} are left"
             flaws.append(Flaw("tlv", TlvReason.CUT_SHORT, message))
             break
         if kind == _END:
@@ -225,7 +225,7 @@ def _mandatory(octets: bytes, at: int, kind: int, reason: LldpReason) -> tuple[b
     if head >> 9 != kind:
         raise LldpError(reason, f"a TLV of type {head >> 9} stands where {name}, type {kind}, should be")
     if len(octets) - start < length:
-        raise LldpError(reason, f"the {name} says {length} octets, and {len(octets) - start} are left")
+        raise LldpError(reason, f"the {name} has a length of {length} octets, and {len(octets) - start} are left")
     if not 2 <= length <= longest:
         raise LldpError(reason, f"the {name} has {length} octets, and has to have 2 to {longest}")
     return octets[start : start + length], start + length

@@ -12,11 +12,11 @@ All are 60 octets here and 64 on the wire, since the MAC adds the FCS:
     PAUSE: 16-17  one time
            zeros up to octet 59
 
-A sender of ours fills in every field as the standard says. How strict `parse` is as a receiver:
+Sent frames have every field as in the standard. How strict `parse` is as a receiver:
 
 - What is reserved, octet 16 and the padding, is ignored, whatever is in it and however long it is.
   A frame is long enough if it holds the fields: veth has no minimum length, a capture or a tunnel
-  may have cut or added padding, and decision 0144 asks for complete fields and no more.
+  may have cut or added padding, and decision 0144 requires complete fields and no more.
 - Nothing may stand before the EtherType: a frame with a VLAN tag is not MAC control.
 - The destination is the group address alone. Annex 31B would also let PAUSE come to the station's own
   address; this is refused with a reason of its own. Xoff never obeys a PAUSE but only counts it, PFC

@@ -1,10 +1,11 @@
-"""The two parts of a measurement: a `Series` asks, a `Responder` answers. A port has both, and they share nothing.
+"""The two parts of a measurement: a `Series` sends requests, a `Responder` answers. A port has both, and they share
+nothing.
 
 What may happen to frames on the way is all provided for. A lost request or response costs one request more, up to a
 limit. Order does not matter, because responses name their request. Of several responses to one request the first
 counts. What is late, repeated, from another session, unasked for or impossible has no effect and is counted under its
 reason. Memory is bounded by the settings, and both sides send at a limited rate, so that neither a fault nor a peer
-that asks without end can fill a link with answers.
+that sends requests without end can fill a link with answers.
 
 Time is what the caller hands in, in ns of one clock that does not go back. A port uses `testbed.headroom.measurement`,
 which decides when to ask and has the sessions.
@@ -34,12 +35,12 @@ class Ignored(enum.StrEnum):
     OWN = "own"  # a frame of this port came back
     NOT_AGREED = "not_agreed"  # the two ends have not both announced the capability
     STRAY = "stray"  # answers no request of this port, or has a sequence number that no series has
-    LATE = "late"  # answers what we had given up
+    LATE = "late"  # answers a request after its timeout
     DUPLICATE = "duplicate"  # the exchange has been made already
     REPLAYED = "replayed"  # belongs to a session that is over
     FORGED = "forged"  # a known request, but with another T1 than it had
     CLOCK_STEP = "clock_step"  # impossible stamps: a clock was set
-    RATE_LIMITED = "rate_limited"  # the peer asks more often than it gets answers
+    RATE_LIMITED = "rate_limited"  # the peer sends requests faster than the limit
 
 
 class Points(enum.StrEnum):

@@ -8,8 +8,9 @@
     measurer.deadline()                     when to poll at the latest
 
 Nothing is asked or answered unless both ends announce the capability; else the procedure stops, the configured default
-stays, and `status` says so. Each end measures for itself, since each needs its own headroom: a port asks (a `Series` of
-requests, repeated on schedule and when the link changes) and answers (a `Responder`), independently of each other.
+stays, and `status` has the reason. Each end measures for itself, since each needs its own headroom: a port sends
+requests (a `Series` of requests, repeated on schedule and when the link changes) and answers (a `Responder`),
+independently of each other.
 
 Timestamps (decision 0111). T1 and T3 are `now` of the poll that gives the frame out, so give it to the port at once.
 T4 is `arrived`: where arriving frames are charged to the buffer, the kernel's stamp for example, and `now` if there is
@@ -20,7 +21,7 @@ set all the same:
 - `arrived` comes from another clock, and that one is set: it is after `now` or too long before; the frame is ignored.
 - The far station's clock is set between T2 and T3: that sample is impossible and ignored, or it is too short, which
   headroom does not mind as long as another one is right, or it is too long by less than the time to answer.
-- `now` jumps forward: not to be told from time that passed; a clock that does not stop in a suspended machine helps.
+- `now` jumps forward: looks like time that passed; a clock that does not stop in a suspended machine helps.
 
 The session numbers come from `seed`, secret octets. Sharing `key` with the peer makes answers provable.
 """
@@ -112,7 +113,7 @@ class Measurer:
         self._start_over(now_ns)
 
     def measure(self, now_ns: int) -> None:
-        """Measure again now, whatever the schedule says; what is measured holds until it is done."""
+        """Measure again now, independent of the schedule; what is measured holds until it is done."""
         self._tick(now_ns)
         if self._may_run and self._series is None:
             self._next_ns = now_ns

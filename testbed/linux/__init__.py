@@ -1,1 +1,1 @@
-"""All that talks to the Linux kernel."""
+"""All interfaces to the Linux kernel."""

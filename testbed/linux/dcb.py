@@ -39,7 +39,7 @@ _ENTRY = struct.Struct("=BBH")  # struct dcb_app: selector, priority, protocol
 
 
 class DcbError(XoffError):
-    """The card's driver refused a setting."""
+    """The NIC's driver refused a setting."""
 
     exit_code = 3
 
@@ -50,7 +50,7 @@ class NoDcb(DcbError):
 
 @dataclass(frozen=True)
 class NicSettings:
-    """What a card is set to; None: its driver does not know this."""
+    """The settings of a NIC; None: not supported by its driver."""
 
     ets: bytes | None  # struct ieee_ets
     pfc: bytes | None  # struct ieee_pfc
@@ -68,7 +68,7 @@ class SavedSettings:
 class DcbNic:
     """One interface's settings. NoDcb if there are none.
 
-    `found` is what the card was set to before an agent that did not restore it. Otherwise it is as it is now, and
+    `found` are the settings from before an agent that did not restore them. Otherwise they are the present ones, and
     `keep` is called with that before the first change.
     """
 
@@ -230,7 +230,7 @@ class DcbNic:
 
 
 def in_classes(ets: Ets) -> Ets | None:
-    """A draft's table as a card takes it: priorities that are in no group get classes that the groups leave free.
+    """A draft's table as a NIC takes it: priorities that are in no group get classes that the groups leave free.
 
     Strict ones the highest, then AVB's two, which are shaped by credit; None if there are not enough.
     """

@@ -63,8 +63,8 @@ class LinkWatch:
     def read(self) -> list[Link] | None:
         """What changed since the last time, in order; None: too much, look at `all` and take the rest as gone.
 
-        Whoever is at it still gets the time to finish it: the kernel lets one at a time change a network, and an agent
-        that is to stop a queue would wait for one that we keep from its end.
+        A process that is changing it gets the time to finish: the kernel lets one process at a time change a network,
+        and an agent that is to stop a queue would wait for one that we keep from its end.
         """
         self._asking.ask(_GET_LINK, _BODY.pack(0, 0, _LOOPBACK, 0, 0), "asking for the loopback interface")
         changed = []

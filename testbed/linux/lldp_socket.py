@@ -1,4 +1,4 @@
-"""The socket through which a port hears and sends LLDP (IEEE 802.1AB 7.1 to 7.3).
+"""The socket through which a port receives and sends LLDP (IEEE 802.1AB 7.1 to 7.3).
 
 It taps the interface before a bridge or Open vSwitch can take the frame away, and a filter in the kernel leaves alone
 all that is not LLDP to one of its three group addresses. A frame that came with a VLAN tag is not LLDP, though the

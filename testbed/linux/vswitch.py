@@ -3,7 +3,7 @@
 Both are children of this process and end with it. Whatever they keep is in a folder that goes with them. Open vSwitch
 takes the queueing disciplines off the ports that it gets, unless their QoS record has the type `linux-noop`: these do.
 
-A daemon that dies is started again at once. The kernel goes on with the flows that it has meanwhile; the new daemon
+A daemon that dies is started again at once. The kernel keeps its flows meanwhile; the new daemon
 clears them, and of a controller's leaf frames are lost until the rules have come again. The database is not watched: a
 daemon goes on without it.
 """
@@ -41,7 +41,7 @@ _KEPT_MS = 300_000
 
 @dataclass(frozen=True)
 class Bridge:
-    """What Open vSwitch is to be. Without a controller it learns by itself; with one it does what that one says, and
+    """What Open vSwitch is to be. Without a controller it learns by itself; with one it has that one's rules only, and
     keeps to it when the controller is away.
     """
 

@@ -87,7 +87,7 @@ class PfcPort:
         """`source` is the source address of sent frames, `rate` the port's speed in the lab, scaled already.
 
         `timers` are TIMERS numbers in which the port keeps what is due when, the ends of the eight pauses first (NEVER:
-        not paused). In memory that a successor can read they are what `restore` wants, at every moment; also if the
+        not paused). In memory that a successor can read they are the input of `restore`, at every moment; also if the
         successor dies before it has called it: a new port leaves what it finds there as it is. For a port that is not
         to be restored all of them have to be NEVER.
         """
@@ -252,7 +252,7 @@ class PfcPort:
     def restore(self, paused_until_ns: Mapping[int, int], congested_mask: int, now_ns: int) -> Change:
         """Take over from an agent that died: what it had paused (its `paused_until_ns`), and what is congested now.
 
-        To be called before anything else. A pause goes on to its end, but no longer than a frame could ask for now,
+        To be called before anything else. A pause goes on to its end, but no longer than the longest pause of a frame,
         and is a new one to the watchdog. Of the priorities given, those whose pause is over or without PFC resume. As
         the frames sent last are unknown, one frame covers all: XOFF for congested priorities, XON for the
         other priorities with PFC. Storms are not handed over: the caller has to start with no queue dropping.

@@ -69,7 +69,7 @@ class Watchdog:
     def poll(self, paused: int, now_ns: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Storms found and storms ended at this moment, (priority, ns) each, with the time that pause or storm lasted.
 
-        `paused` are the priorities whose pause goes on. Those found are paused no longer, for the port lets them go.
+        `paused` are the priorities whose pause goes on. Those found are paused no longer, since the port resumes them.
         """
         ended = 0
         due = NEVER

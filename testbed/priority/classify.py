@@ -8,8 +8,8 @@ Reading, in this order:
   R1 Octets 12-13 are a type. Type 0x8100 or 0x88A8 is a VLAN tag: two octets PCP (3 bits), DEI, VID, and the next
      type. At most two tags are looked through, in any mixture; the PCP is that of the first (outermost) one, VID 0
      (a priority tag) included. A tag counts if its two octets are there, even if nothing follows.
-  R2 The frame is IP if the type then is 0x0800, the next octet is there, says version 4 and a header of 5 words or
-     more, and the DS octet after it is there; or if the type is 0x86DD, both octets are there and say version 6.
+  R2 The frame is IP if the type then is 0x0800, the next octet is there, has version 4 and a header of 5 words or
+     more, and the DS octet after it is there; or if the type is 0x86DD, both octets are there and have version 6.
      Nothing else is IP: ARP, a third tag, MPLS, 802.3 lengths with LLC or SNAP, an IPv4 header of fewer than 5 words,
      a version that is not the type's, a frame that ends before its DSCP.
   R3 The DSCP is the upper six bits of the DS field: IPv4's second octet, IPv6's traffic class. Each fragment has it,

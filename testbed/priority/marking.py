@@ -1,6 +1,6 @@
 """What a sending host does so that the next port finds the priority that the application asked for.
 
-A program asks by its socket's priority (Linux: SO_PRIORITY, skb->priority), by the DSCP it sets, or not at all. The
+A program chooses by its socket's priority (Linux: SO_PRIORITY, skb->priority), by the DSCP it sets, or not at all. The
 host's port has the same `PriorityMap` as the port at the other end of its cable (`path` checks that). From both:
 
   H0 An entry of DCBX's application table for the frame's protocol (`applications`) overrides the program's choice.

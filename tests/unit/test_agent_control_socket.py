@@ -167,7 +167,9 @@ def test_a_refused_user_gets_the_reason() -> None:
 def test_a_process_that_is_not_an_agent_is_named_and_its_answer_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any process may take a name; only those that could be agents are."""
     monkeypatch.setattr(control_socket, "_is_believed", lambda *_: False)
-    whose = f"process {os.getpid()} of user {os.getuid()} has taken the name of the agent of {name('0')}, and is none"
+    whose = (
+        f"process {os.getpid()} of user {os.getuid()} holds the name of the agent of {name('0')} but is not an agent"
+    )
     with served(name("0")) as asked:
         for attempt, text in (
             (lambda: control_socket.ask(name("0")), whose),

@@ -97,7 +97,7 @@ def test_a_change_of_the_address_does_not_end_the_port_and_leaves_the_nic_alone(
     assert parse(world.sockets[1].sent[-1]).source == OTHER
     world.port.stop(4)
     assert world.driver.pfc_enabled == 0, "what was there before the agent, not before the change"
-    assert world.said[-1] == "ended; a shutdown frame was sent to the peer; the card is as it was"
+    assert world.said[-1] == "ended; a shutdown frame was sent to the peer; the NIC is restored"
 
 
 def test_a_peer_that_changes_with_every_frame_costs_few_card_writes_and_lines(monkeypatch: pytest.MonkeyPatch) -> None:

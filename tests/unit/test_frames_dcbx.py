@@ -503,7 +503,7 @@ def test_any_octets_are_read_and_what_was_read_can_be_sent_again(
     [
         (
             lambda: encode(PUBLISHED, DcbxTlvs(ets=EtsConfiguration(CLASSES))),
-            "a published ETS Configuration says how many traffic classes there are: give 1 to 8",
+            "a published ETS Configuration has a number of traffic classes: give 1 to 8",
         ),
         (
             lambda: encode(PUBLISHED, DcbxTlvs(8, EtsConfiguration(GROUPS))),
@@ -551,7 +551,7 @@ def test_any_octets_are_read_and_what_was_read_can_be_sent_again(
         ),
         (
             lambda: encode(DRAFT, DcbxTlvs(pfc=Pfc(8, cap=0))),
-            "the draft's PFC TLV cannot say a capability of 0, but 1 to 8; without any, send no PFC TLV",
+            "the draft's PFC TLV cannot carry a capability of 0, but 1 to 8; without any, send no PFC TLV",
         ),
         (
             lambda: encode(DRAFT, DcbxTlvs(pfc=Pfc(8, mbc=True))),

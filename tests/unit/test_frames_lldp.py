@@ -178,7 +178,7 @@ def test_a_frame_is_read_as_it_was_built(
             LldpReason.BAD_CHASSIS_ID,
             "the chassis ID has 257 octets, and has to have 2 to 256",
         ),
-        (LEAST[:20], LldpReason.BAD_CHASSIS_ID, "the chassis ID says 7 octets, and 4 are left"),
+        (LEAST[:20], LldpReason.BAD_CHASSIS_ID, "the chassis ID has a length of 7 octets, and 4 are left"),
         (HEAD + CHASSIS, LldpReason.BAD_PORT_ID, "the LLDPDU ends where its port ID should be"),
         (HEAD + CHASSIS + TTL, LldpReason.BAD_PORT_ID, "a TLV of type 3 stands where port ID, type 2, should be"),
         (HEAD + CHASSIS + CHASSIS, LldpReason.BAD_PORT_ID, "a TLV of type 1 stands where port ID, type 2, should be"),
@@ -189,7 +189,7 @@ def test_a_frame_is_read_as_it_was_built(
         ),
         (HEAD + CHASSIS + PORT + END, LldpReason.BAD_TTL, "a TLV of type 0 stands where TTL, type 3, should be"),
         (HEAD + CHASSIS + PORT + b"\x06\x01\x79", LldpReason.BAD_TTL, "the TTL has 1 octets, and has to have 2 to 511"),
-        (HEAD + CHASSIS + PORT + b"\x06\x02\x00", LldpReason.BAD_TTL, "the TTL says 2 octets, and 1 are left"),
+        (HEAD + CHASSIS + PORT + b"\x06\x02\x00", LldpReason.BAD_TTL, "the TTL has a length of 2 octets, and 1 are left"),
         *(
             (
                 LEAST + again,
@@ -322,8 +322,8 @@ def test_a_wrong_optional_tlv_is_left_out_and_the_others_count(octets: str, coun
 @pytest.mark.parametrize(
     ("octets", "counter", "message"),
     [
-        ("08ff 00", "tlv.cut_short", "a TLV of type 4 says 255 octets, and 1 are left"),
-        ("fe05 0080c20b", "tlv.cut_short", "a TLV of type 127 says 5 octets, and 4 are left"),
+        ("08ff 00", "tlv.cut_short", "a TLV of type 4 has a length of 255 octets, and 1 are left"),
+        ("fe05 0080c20b", "tlv.cut_short", "a TLV of type 127 has a length of 5 octets, and 4 are left"),
         ("08", "tlv.cut_short", "one octet is left, and a TLV starts with two"),
         ("0003 010203 0a02 7332", "end.not_empty", "End has 3 octets"),
     ],

@@ -2,7 +2,7 @@
 
 It sleeps until a frame, a change of a link, a signal, a changed file, a caller or a deadline wakes it. An interface
 that loses its carrier, goes down or is removed is waited for, by its name. SIGHUP and a changed file have the settings
-read again; SIGINT and SIGTERM end it: each peer gets a shutdown frame, and each card is left as it was found.
+read again; SIGINT and SIGTERM end it: each peer gets a shutdown frame, and each NIC is restored.
 
 One interface is `testbed.agent.standalone.port`; DCBX itself is `testbed.dcbx.port`; queries and permissions are
 `testbed.agent.standalone.control_socket`.

@@ -4,7 +4,7 @@ Abstract names belong to the network namespace, as interfaces do, and go with th
 ends. So one name is lock and door at once: no file is left, a name needs no quoting, and agents of different users
 meet. Who binds it first serves the interface.
 
-Whoever connects sends one line, a word of `REQUESTS`, and is sent one JSON object. The kernel says who it is: root, and
+A caller sends one line, a word of `REQUESTS`, and gets one JSON object. The kernel identifies its user: root, and
 the user who started the agent, may do everything; members of a group that was named may read; all others are refused.
 Any process of this network namespace can take a name before the agent does. It is then named, and not believed.
 """
@@ -100,7 +100,7 @@ class Claim:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When a caller that is slow is given up."""
+        """When a slow caller is disconnected."""
         return min((caller.end_ns for caller in self._callers.values()), default=None)
 
     def serve(self, now_ns: int, perform: Callable[[str], Answer]) -> None:
@@ -243,7 +243,7 @@ def _ask(interface: str, request: str) -> Answer:
     with connect(interface) as caller:
         pid, user, _ = _peer(caller)
         if not _is_believed(pid, user):
-            raise ControlError(f"{_holder(pid, user)} has taken the name of the agent of {interface}, and is none")
+            raise ControlError(f"{_holder(pid, user)} holds the name of the agent of {interface} but is not an agent")
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused at once: the answer is there
             caller.sendall(f"{request}\n".encode())
         octets = b""
@@ -260,7 +260,7 @@ def _taken(interface: str) -> str:
     with contextlib.suppress(OSError), connect(interface) as caller:
         pid, user, _ = _peer(caller)
     if user != -1 and not _is_believed(pid, user):
-        return f"{_holder(pid, user)} has taken the name of the agent of {interface}, and is none; end it"
+        return f"{_holder(pid, user)} holds the name of the agent of {interface} but is not an agent; end it"
     whose = "" if user in (-1, os.geteuid()) else f" of user {user}"
     return (
         f"an agent serves {interface} already, process {pid or 'unknown'}{whose}; see its state with "

@@ -1,4 +1,4 @@
-"""One interface of a stand-alone agent: its socket, its DCBX, its card, and what becomes of them when the link changes.
+"""One interface of a stand-alone agent: its socket, its DCBX and its NIC, and what the link's changes do to them.
 
 It may exist or not. The owner waits for its `fd` and its `deadline_ns`, and passes changes of links to it.
 """
@@ -80,7 +80,7 @@ class StandalonePort:
         self._look_for_oddities()
 
     def _appear(self, link: Link) -> None:
-        """The interface is there: open its socket, and find its card unless it is the same interface as before."""
+        """The interface is there: open its socket, and find its NIC unless it is the same interface as before."""
         assert link.mac is not None  # an Ethernet interface has one
         self._socket: LldpSocket | None = open_socket(link.name)
         self.socket_is_new = True  # it may have the number of one that was closed
@@ -105,7 +105,7 @@ class StandalonePort:
         return self._dcbx
 
     def start(self, now_ns: int) -> None:
-        """Begin, if the link can talk."""
+        """Start, if the link is up."""
         if self._link.can_talk and not self._dcbx.is_running:
             self._dcbx.start(now_ns)
             self._carry_out(now_ns)
@@ -173,7 +173,7 @@ class StandalonePort:
         restored = self._card is not None and self._card.restore()
         self._card = None
         peer = "; a shutdown frame was sent to the peer" * was_running
-        self._report(f"ended{peer}{'; the card is as it was' * restored}")
+        self._report(f"ended{peer}{'; the NIC is restored' * restored}")
 
     def close(self) -> None:
         if self._socket:

@@ -1,6 +1,6 @@
 """The original settings of a NIC, in a file, so that they can be restored after an agent is killed.
 
-The file is written before the first change and emptied when the card is restored. It is about one interface of one
+The file is written before the first change and emptied when the NIC is restored. It is about one interface of one
 network namespace, by its index: another interface of that name has settings of its own. The file stays open: an agent
 that is no longer root can still empty it, and the next agent that is root removes it.
 """

@@ -4,7 +4,7 @@
 read or written in one. Two TLVs look the same in both (PFC, Application Priority); by the lengths of the others `read`
 notices a peer that speaks the other format, and then reads nothing of DCBX in that frame rather than guess.
 
-How strict `read` is: a TLV of another length than its format says is left out; a PFC TLV may be longer. Of a
+How strict `read` is: a TLV of another length than that of its format is left out; a PFC TLV may be longer. Of a
 repeated one the first counts, right or wrong. Reserved bits are not read. Other organisations' TLVs, and subtypes that
 are not DCBX, are no fault. What was found wrong is listed, each with the name of a counter.
 """

@@ -5,7 +5,7 @@
      9  ETS conf  17   reserved 7, W 1; assignment 8 x 4; bandwidth 8 x 8
     10  ETS rec   13   reserved 7, RV 1; bandwidth 8 x 8, reserved while RV is 0
     11  PFC     6, 7   W 1, reserved 4, cap 3 (0 is 8); enabled 8; in 7 octets DefOn 8 (decision 0101). After DefOn an
-                       octet more may be our headroom capability.
+                       octet more may be the private headroom capability.
     12  APP   5 + 3n   W 1, reserved 7; entries of priority 3, reserved 2, selector 3, protocol 16
     13  CN         7   W 1, reserved 7; enabled 8; DefOn 8
 
@@ -47,7 +47,7 @@ from testbed.frames.lldp_tlvs import Flaw, Organisational
 
 TRAFFIC_CLASSES, CN = 8, 13
 OWN_SHAPES = frozenset({(TRAFFIC_CLASSES, 1), (ETS_CONFIGURATION, 13), (ETS_RECOMMENDATION, 9), (CN, 3)})
-"""Whoever sends one of these speaks this format: the published one has none of them."""
+"""A sender of any of these uses this format: the published one has none of them."""
 
 SELECTORS = {0: Selector.ETHERTYPE, 1: Selector.TCP, 2: Selector.UDP, 3: Selector.ANY_PORT, 4: Selector.OTHER_PORT}
 
@@ -80,7 +80,7 @@ def encode(tlvs: DcbxTlvs) -> list[Organisational]:
 def _encode_pfc(pfc: Pfc) -> Organisational:
     if not 1 <= pfc.cap <= 8:
         raise FieldError(
-            f"the draft's PFC TLV cannot say a capability of {pfc.cap}, but 1 to 8; without any, send no PFC TLV"
+            f"the draft's PFC TLV cannot carry a capability of {pfc.cap}, but 1 to 8; without any, send no PFC TLV"
         )
     if pfc.mbc:
         raise FieldError("the draft's PFC TLV has no MBC bit; leave `mbc` at False")

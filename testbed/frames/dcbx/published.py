@@ -5,7 +5,7 @@
      9  ETS conf  25   W 1, CBS 1, reserved 3, traffic classes 3 (0 is 8); assignment 8 x 4; bandwidth 8 x 8;
                        transmission selection 8 x 8
     10  ETS rec   25   reserved 8; assignment, bandwidth and transmission selection as above
-    11  PFC        6   W 1, MBC 1, reserved 2, cap 4; enabled 8. An octet more may be our headroom capability.
+    11  PFC        6   W 1, MBC 1, reserved 2, cap 4; enabled 8. An octet more may be the private headroom capability.
     12  APP   5 + 3n   reserved 8; entries of priority 3, reserved 2, selector 3, protocol 16
 
 8 and 12 have no W, 10 has no RV. Subtype 13 belongs to another protocol (EVB).
@@ -46,7 +46,7 @@ from testbed.frames.lldp_tlvs import Flaw, Organisational
 
 CN = 8
 OWN_SHAPES = frozenset({(CN, 2), (ETS_CONFIGURATION, 21), (ETS_RECOMMENDATION, 21)})
-"""Whoever sends one of these speaks this format: the draft has none of them."""
+"""A sender of any of these uses this format: the draft has none of them."""
 
 SELECTORS = {1: Selector.ETHERTYPE, 2: Selector.TCP, 3: Selector.UDP, 4: Selector.ANY_PORT, 5: Selector.DSCP}
 
@@ -55,7 +55,7 @@ def encode(tlvs: DcbxTlvs) -> list[Organisational]:
     made = []
     if tlvs.ets is not None:
         if tlvs.traffic_classes is None:
-            raise FieldError("a published ETS Configuration says how many traffic classes there are: give 1 to 8")
+            raise FieldError("a published ETS Configuration has a number of traffic classes: give 1 to 8")
         ets = tlvs.ets.ets
         first = tlvs.ets.willing << 7 | tlvs.ets.cbs << 6 | tlvs.traffic_classes & 7
         table = _pack_table(ets.assignment, ets.bandwidth, ets.tsa)

@@ -28,7 +28,7 @@ class DcbxReason(enum.StrEnum):
 
     BAD_LENGTH = "bad_length"  # left out
     REPEATED = "repeated"  # left out: the first counts
-    OTHER_VERSION = "other_version"  # left out: only the other format has it, and this peer speaks ours
+    OTHER_VERSION = "other_version"  # left out: only the other format has it, and this peer uses this one
     BANDWIDTH_SUM = "bandwidth_sum"  # a recommendation is left out; a configuration is for display only (0103)
     UNDEFINED = "undefined"  # a value that means nothing: likewise, but of a PFC capability only itself
     RESERVED_SELECTOR = "reserved_selector"  # that entry is left out
@@ -44,7 +44,7 @@ def flaw(tlv: str, reason: DcbxReason, message: str) -> Flaw:
 
 
 def bad_length(tlv: str, info: bytes, wanted: str) -> Flaw:
-    """Lengths are said as the formats' tables say them, with OUI and subtype."""
+    """Lengths are those of the formats' tables, with OUI and subtype."""
     return flaw(tlv, DcbxReason.BAD_LENGTH, f"its length is {len(info) + 4}, and has to be {wanted}")
 
 
@@ -56,9 +56,9 @@ def table_flaws(tlv: str, assignment: Table, bandwidth: Table, tsa: Table | None
 
 
 def is_capable(octets: bytes, flaws: list[Flaw]) -> bool:
-    """Read what follows the fields of a PFC TLV: nothing, our octet, or something that is left alone."""
+    """Read what follows the fields of a PFC TLV: nothing, the private octet, or something that is ignored."""
     if octets and octets[0] != HEADROOM_CAPABLE:
-        message = f"octet {octets[0]:#04x} after its fields is not our headroom capability, {HEADROOM_CAPABLE:#04x}"
+        message = f"octet {octets[0]:#04x} after its fields is not the headroom capability, {HEADROOM_CAPABLE:#04x}"
         flaws.append(flaw("pfc", DcbxReason.UNKNOWN_CAPABILITY, message))
     return octets[:1] == bytes([HEADROOM_CAPABLE])
 

@@ -150,7 +150,7 @@ class Pfc:
     cap: int = 8  # how many traffic classes can have PFC at once
     mbc: bool = False  # published only: the sender cannot bypass the delay of its MACsec
     defended: int | None = None  # draft only: DefOn; None: the TLV has no such octet (decision 0101)
-    headroom: bool = False  # ours: it can measure headroom (decision 0113)
+    headroom: bool = False  # private: it can measure headroom (decision 0113)
 
     def __post_init__(self) -> None:
         check_mask("PFC enable", self.enabled)
@@ -190,7 +190,7 @@ class CongestionNotification:
     """Which priorities have congestion notification (CN), and where the sender's defenses are on."""
 
     enabled: int
-    defended: int = 0  # of the enabled ones; the published format says the opposite, Ready
+    defended: int = 0  # of the enabled ones; the published format has the opposite, Ready
     willing: bool = False  # draft only
 
     def __post_init__(self) -> None:

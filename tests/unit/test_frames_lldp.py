@@ -189,7 +189,11 @@ def test_a_frame_is_read_as_it_was_built(
         ),
         (HEAD + CHASSIS + PORT + END, LldpReason.BAD_TTL, "a TLV of type 0 stands where TTL, type 3, should be"),
         (HEAD + CHASSIS + PORT + b"\x06\x01\x79", LldpReason.BAD_TTL, "the TTL has 1 octets, and has to have 2 to 511"),
-        (HEAD + CHASSIS + PORT + b"\x06\x02\x00", LldpReason.BAD_TTL, "the TTL has a length of 2 octets, and 1 are left"),
+        (
+            HEAD + CHASSIS + PORT + b"\x06\x02\x00",
+            LldpReason.BAD_TTL,
+            "the TTL has a length of 2 octets, and 1 are left",
+        ),
         *(
             (
                 LEAST + again,

@@ -43,7 +43,9 @@ def report(paths: list[Path], budget: int = columns.BUDGET) -> str:
     """The report of one or more result folders."""
     folders = [read(path) for path in paths]
     title = ", ".join(dict.fromkeys(folder.result["experiment"] for folder in folders))
-    articles = [_article(number, folder, budget // len(folders)) for number, folder in enumerate(folders)]
+    articles = [
+        _article(number, folder, budget // len(folders), len(folders) == 1) for number, folder in enumerate(folders)
+    ]
     cases = "".join(_case_button(network, folder, folders) for folder in folders for network in folder.networks[:12])
     body = [
         f"<header><h1>{text(title, 200)}</h1>",
@@ -69,7 +71,13 @@ def _case_button(network: Any, folder: Folder, folders: list[Folder]) -> str:
     )
 
 
-def _article(number: int, folder: Folder, budget: int) -> str:
+def _claims(folder: Folder, alone: bool) -> list[str]:
+    """Beside others they are folded: the comparison has them, and panels stand side by side."""
+    both = tables.claims_table(folder) + tables.figures_table(folder)
+    return [heading(3, "Claims"), both] if alone else [folded("Claims and figures", both)]
+
+
+def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
     found = tracks(folder)
     found.tracks += series.tracks(folder)
     given = panels.panels(number, folder, found)
@@ -95,9 +103,7 @@ def _article(number: int, folder: Folder, budget: int) -> str:
         heading(2, folder.name),
         f"<p>{tables.outcome(folder)}</p>",
         f'<p class="bad">{text(folder.result.get("reason"))}</p>' if folder.result.get("reason") else "",
-        heading(3, "Claims"),
-        tables.claims_table(folder),
-        tables.figures_table(folder),
+        *_claims(folder, alone),
         *_drawings(number, folder),
         *(panel.markup() for panel in given),
         _envelope_note(envelopes),

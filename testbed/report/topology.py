@@ -6,7 +6,7 @@ at the outside beside their switch. The same network always gives the same drawi
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,15 +148,19 @@ def drawing(network: Network, identity: str) -> str:
         f'aria-label="{title}" preserveAspectRatio="xMidYMid meet">'
     ]
     pairs: dict[frozenset[str], int] = {}
+    degree = Counter(node for cable in network.cables for node in cable["nodes"])
     for cable in network.cables:
-        out += _cable(cable, points, pairs)
+        out += _cable(cable, points, pairs, degree)
     for name, (x, y) in points.items():
         out.append(_node(name, network.nodes[name], x, y))
     return "\n".join([*out, "</svg>"])
 
 
 def _cable(
-    cable: dict[str, Any], points: dict[str, tuple[float, float]], pairs: dict[frozenset[str], int]
+    cable: dict[str, Any],
+    points: dict[str, tuple[float, float]],
+    pairs: dict[frozenset[str], int],
+    degree: Counter[str],
 ) -> list[str]:
     one, other = cable["nodes"]
     if one not in points or other not in points:
@@ -172,8 +176,9 @@ def _cable(
     out = [
         f'<g><title>{title}</title><line class="cable" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/></g>'
     ]
-    for name, x, y, way in ((cable["ends"][0], x1, y1, 1), (cable["ends"][1], x2, y2, -1)):
-        step = min(44.0, length * 0.4)
+    for at, (x, y, way) in enumerate(((x1, y1, 1), (x2, y2, -1))):
+        name = cable["ends"][at]
+        step = min(44.0 + 4 * max(0, degree[cable["nodes"][at]] - 8), length * 0.4)  # ports of many apart
         out.append(
             f'<g class="port" data-port="{text(name)}"><title>{text(name)}</title>'
             f'<circle cx="{x + dx * step * way:.1f}" cy="{y + dy * step * way:.1f}" r="7"/></g>'

@@ -156,6 +156,11 @@ function drawChart(panel, report, view, colour) {
   context.beginPath();
   context.rect(size.left, 0, size.plot, size.body);
   context.clip();
+  tracks.forEach((track, number) => {
+    context.strokeStyle = context.fillStyle = colour.series[number % colour.series.length];
+    context.setLineDash(DASHES[Math.floor(number / colour.series.length) % DASHES.length]);
+    drawValues(context, track, view, size, y);
+  });
   context.setLineDash([5, 4]);
   panel.lines.forEach(([label, value]) => {
     context.strokeStyle = context.fillStyle = colour.threshold;
@@ -165,11 +170,6 @@ function drawChart(panel, report, view, colour) {
     context.stroke();
     context.textAlign = "left";
     context.fillText(label, size.left + 4, Math.max(7, y(value) - 8));
-  });
-  tracks.forEach((track, number) => {
-    context.strokeStyle = context.fillStyle = colour.series[number % colour.series.length];
-    context.setLineDash(DASHES[Math.floor(number / colour.series.length) % DASHES.length]);
-    drawValues(context, track, view, size, y);
   });
   context.restore();
 }
@@ -208,6 +208,7 @@ function drawValues(context, track, view, size, y) {
     }
   }
   let held = NaN;
+  context.globalAlpha = 0.75; // what is behind stays visible
   for (let column = 0; column < low.length; column++) {
     if (high[column] < low[column]) {
       if (steps && !Number.isNaN(held)) context.fillRect(size.left + column, y(held) - 0.75, 1, 1.5);
@@ -217,4 +218,5 @@ function drawValues(context, track, view, size, y) {
     context.fillRect(size.left + column, above - 0.75, 1, Math.max(1.5, y(low[column]) - above + 1.5));
     held = high[column];
   }
+  context.globalAlpha = 1;
 }

@@ -83,11 +83,31 @@ class Buffer:
         return (slot, priority) in self.relieved
 
 
+class RecordedAgent(WanAgent):
+    """Keeps what it would send and report."""
+
+    is_recorded = True
+
+    def __init__(self, *given: Any) -> None:
+        self.sent: list[bytes] = []
+        self.reported: list[Pause | OwnTunnel] = []
+        super().__init__(*given)
+
+    def _send_packet(self, packet: bytes) -> None:
+        if self.is_recorded:
+            self.sent.append(packet)
+        else:
+            super()._send_packet(packet)
+
+    def _report(self, message: Pause | OwnTunnel, now_ns: int) -> None:
+        self.reported.append(message)
+
+
 @dataclass
 class Edge:
     """A router's agent, and what it did."""
 
-    agent: WanAgent
+    agent: RecordedAgent
     inside: socket.socket
     data: socket.socket
     sent: list[bytes]
@@ -211,7 +231,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
             list[Message](),
         )
         buffer.congested.update(congested)
-        means = Services(
+        services = Services(
             buffer,  # type: ignore[arg-type]
             lambda order: orders.append(Order.parse(order)),
             lambda now_ns, kind, slot, mask, value: records.append((kind, slot, mask)),
@@ -221,7 +241,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         )
         ports = (port(TENANT, f"{router}-eth0"), port(WAN, f"{router}-eth1"))
         with kernel.in_network(namespace):
-            agent = WanAgent(AgentPlan(router, 1, os.getpid(), ports, plan), means, left)
+            agent = RecordedAgent(AgentPlan(router, 1, os.getpid(), ports, plan), services, left)
         opened_sockets.extend([agent._raw, agent._ending, agent._data, agent._own])
         agent._ending, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         agent._ending.setblocking(False)
@@ -229,10 +249,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         agent._data, data = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         agent._data.setblocking(False)
         opened_sockets.extend([agent._data, data])
-        sent, told = list[bytes](), list[Pause | OwnTunnel]()
-        agent._send_packet = sent.append  # type: ignore[method-assign]
-        agent._say = lambda message, now_ns: told.append(message)  # type: ignore[method-assign]
-        made = Edge(agent, inside, data, sent, orders, records, told, requests, buffer)
+        made = Edge(agent, inside, data, agent.sent, orders, records, agent.reported, requests, buffer)
         agent.start(0)
         return made
 
@@ -388,7 +405,7 @@ def test_a_learned_tunnel_that_is_forgotten_logs_the_port_that_is_congested(make
     edge = make(knows=FIGURE)
     edge.learn(MS)
     edge.agent.congested(WAN, 3, True, MS, MS)
-    edge.agent._look_up((), 2 * MS)
+    edge.agent._set_directory((), 2 * MS)
     assert edge.said()[-1] == "xon 3 to fd00:5:1:10::"
     assert edge.records[-1][:2] == (AgentEvent.TUNNEL_XON, WAN)
 
@@ -501,7 +518,7 @@ def test_what_comes_to_a_sid_is_counted_for_the_controller(make: Make) -> None:
 
 def test_a_packet_that_cannot_go_is_counted_and_nothing_else(make: Make) -> None:
     edge = make(tunnels=[back()])
-    del edge.agent._send_packet  # the real one again
+    edge.agent.is_recorded = False
     edge.agent.congested(WAN, 3, True, 0, 0)
     assert edge.agent.send_errors == 1, "there is no way to anywhere in an empty namespace"
     assert edge.agent.snapshot()["tunnels"][0]["stopped"] == [3]
@@ -541,7 +558,7 @@ def test_what_comes_from_outside_the_domain_pauses_nothing_even_if_it_is_known(
     assert len(edge.obeyed()) == 1
     for interface, orders in (("r1-eth0", 0), ("r1-eth1", 1), ("eth9", 0)):
         found = [(pfc({3: LONGEST_PAUSE}), 0, interface)]
-        monkeypatch.setattr("testbed.agent.wan.wan_agent._packets", lambda _, found=found: iter(found))
+        monkeypatch.setattr("testbed.agent.wan.wan_agent.received", lambda _, found=found: iter(found))
         edge.agent._take(0)
         assert len(edge.obeyed()) == orders, interface
     assert edge.agent.snapshot()["sids"][str(sid("r1"))] == {"dropped outside_domain": 2, "paused": 2}
@@ -581,7 +598,7 @@ def test_what_the_kernel_passes_on_teaches_like_what_ends_here(make: Make, monke
             srv6.source(1), destination.address, ipv6.ROUTING, Srh.along(path, ipv6.UDP, done).encode() + bytes(8)
         )
         found = [(packet.encode(), 0, "r3-eth1")]
-        monkeypatch.setattr("testbed.agent.wan.wan_agent._packets", lambda _, found=found: iter(found))
+        monkeypatch.setattr("testbed.agent.wan.wan_agent.received", lambda _, found=found: iter(found))
         edge.agent._learn(0)
         segments = [one["segments"] for one in edge.agent.snapshot()["tunnels"]]
         assert segments == [[str(sid) for sid in (srv6.end("r3").address, end2.address, first.address)]]

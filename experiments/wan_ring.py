@@ -64,7 +64,7 @@ def wan_ring(
         one = _case(run, net, "one overloaded", ROUND + OVERLOAD[:1], seconds)
         every = _case(run, net, "all overloaded", ROUND + OVERLOAD, seconds)
         dropped, cells, stopped = net.fabric.dropped(), *_left(net.fabric)
-    run.claim("alone: edges that press back", alone.pressing, equals=[])
+    run.claim("standalone: edges that press back", alone.pressing, equals=[])
     run.claim("one overloaded: edges that press back", one.pressing, equals=["r3"])
     run.claim("one overloaded: edges that are pressed", one.pressed, equals=["r1"])
     run.claim("one overloaded: lost", one.lost, equals=0)

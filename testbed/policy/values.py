@@ -177,7 +177,7 @@ class Reader:
 
     def _number(self, node: Node, text: str, offset: int, most: int) -> int | None:
         if not _NUMBER.fullmatch(text):
-            self.error(node, f"{shown(text)} is no number", f"0 to {_form(most)}, decimal or 0x", offset)
+            self.error(node, f"{shown(text)} is not a number", f"0 to {_form(most)}, decimal or 0x", offset)
             return None
         value = int(text, 16) if text[:2] in ("0x", "0X") else int(text)
         if value > most:

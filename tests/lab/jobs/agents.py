@@ -238,7 +238,7 @@ def die_too_often(run: Run) -> None:
                 time.sleep(0.02)
                 killed = kill(fabric, "s1")
             gone = wait_for(lambda: not Path(f"/proc/{killed}").exists() and fabric.agents.pid("s1") == 0)
-            run.claim("nobody is there any more", gone, equals=True)
+            run.claim("no process of the network is left", gone, equals=True)
             received = flows.received(0)
             time.sleep(0.2)
             run.claim("the queue is open", flows.received(0) - received, at_least=20)
@@ -374,9 +374,9 @@ def networks_in_turn(run: Run) -> None:
             with network(make()):
                 run.claim(f"{name}: starts", True, equals=False)
         except XoffError as error:
-            run.claim(f"{name}: says why", str(error), equals=message)
+            run.claim(f"{name}: reason", str(error), equals=message)
         except Exception as error:
-            run.claim(f"{name}: says why", repr(error), equals=message)
+            run.claim(f"{name}: reason", repr(error), equals=message)
 
     before, room = everything(), room_for_namespaces()
     works()

@@ -86,7 +86,7 @@ def limits(group: GroupSettings) -> GroupLimits:
 
 
 def expected(model: BufferModel) -> tuple[BufferCounters, dict[Key, GroupCounters]]:
-    """All that the model counted, as the program would say it. A group that nobody used is all zeros."""
+    """All counters of the model, in the form of the program's. An unused group is all zeros."""
     found = model.snapshot()
     groups = dict.fromkeys(
         model.settings.all_groups(),
@@ -113,7 +113,7 @@ def expected(model: BufferModel) -> tuple[BufferCounters, dict[Key, GroupCounter
 
 
 class Pair:
-    """A model and the program, told the same things; what they do not agree about is kept."""
+    """A model and the program with the same input; differences are kept."""
 
     def __init__(self, program: PortProgram, settings: BufferSettings, buffer: int) -> None:
         self.model = BufferModel(settings)
@@ -182,19 +182,19 @@ class Pair:
 
     def _compare(self, what: str, key: Key, wanted: Any, found: Any) -> None:
         if wanted != found:
-            self.differences.append(f"{what} at {key}: the model says {wanted}, the program {found}")
+            self.differences.append(f"{what} at {key}: the model has {wanted}, the program {found}")
 
     def compare_all(self) -> None:
         """Every counter of the buffer and of all groups."""
         buffer, groups = expected(self.model)
         found = self._program.buffer(self._buffer)
         if found != buffer:
-            self.differences.append(f"buffer: the model says {buffer}, the program {found}")
+            self.differences.append(f"buffer: the model has {buffer}, the program {found}")
         for (port, priority), group in groups.items():
             counted = self._program.group(self._slots[port], priority)
             wanted = GroupCounters(**vars(group) | {"impossible_releases": self._impossible[port, priority]})
             if counted != wanted:
-                self.differences.append(f"group {port}, {priority}: the model says {wanted}, the program {counted}")
+                self.differences.append(f"group {port}, {priority}: the model has {wanted}, the program {counted}")
 
 
 @experiment(timeout="600s")
@@ -337,11 +337,11 @@ class Switch:
                 self._compare()
                 for _ in range(self._chance.choice([0, 2, 20])):
                     if waiting := [queue for queue, held in self._queues.items() if held]:
-                        self._let_go(*self._chance.choice(waiting), self._chance.choice([100, 500, None]))
+                        self._release(*self._chance.choice(waiting), self._chance.choice([100, 500, None]))
                 self._compare()
             for queue, held in self._queues.items():
                 if held:
-                    self._let_go(*queue, None)
+                    self._release(*queue, None)
             self._compare()
             self._compare_ends()
             for raw in self._raw:
@@ -375,7 +375,7 @@ class Switch:
             else:
                 self._queues.setdefault((leaving.slot, priority), deque()).append((group, length))
 
-    def _let_go(self, slot: int, priority: int, wait_us: int | None) -> None:
+    def _release(self, slot: int, priority: int, wait_us: int | None) -> None:
         """Let a queue send for so long, or to its end."""
         queues = self._fabric.ports[slot].queues
         before = self._released()
@@ -417,11 +417,11 @@ class Switch:
         buffer, groups = expected(self._model)
         found = self._fabric.buffer("s1")
         if found != buffer:
-            self.differences.append(f"buffer: the model says {buffer}, the program {found}")
+            self.differences.append(f"buffer: the model has {buffer}, the program {found}")
         for (number, priority), group in groups.items():
             counted = self._fabric.group(self._names[number], priority)
             if counted != group:
-                self.differences.append(f"group {number}, {priority}: the model says {group}, the program {counted}")
+                self.differences.append(f"group {number}, {priority}: the model has {group}, the program {counted}")
 
     def _compare_ends(self) -> None:
         """What the agent logged, and what arrived, when all is over."""

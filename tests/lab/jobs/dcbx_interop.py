@@ -1,4 +1,4 @@
-"""Our stand-alone agent on a cable with DCBX and LLDP daemons that nobody here wrote."""
+"""The stand-alone agent on a cable with independent DCBX and LLDP daemons."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ FULL = DcbxSettings(
     ),
     cn=CnAdmin(mask([5])),
 )
-"""What a switch says that expects to be followed."""
+"""The settings of a switch that is not willing."""
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def _ordered(entries: Any) -> tuple[AppEntry, ...]:
 
 
 def expected(settings: DcbxSettings) -> DcbxTlvs:
-    """What a port with a peer that sends no DCBX says."""
+    """The reason at a port whose peer sends no DCBX."""
     sent = negotiate(settings, Mac.parse(LOW), None).sent
     entries = _ordered(sent.applications.entries) if sent.applications else ()
     applications = ApplicationPriority(entries) if sent.applications else None
@@ -207,7 +207,7 @@ LLDPAD_SAYS = DcbxTlvs(
 """Its applications come with the last one first."""
 
 
-def lldpad_says(pfc_willing: bool, ets_willing: bool) -> None:
+def configure_lldpad(pfc_willing: bool, ets_willing: bool) -> None:
     """Have lldpad send LLDPAD_SAYS."""
     _tool("PFC", "enabled=4,5", f"willing={'yes' if pfc_willing else 'no'}")
     tables = ("tsa=0:ets,1:ets,2:strict,3:strict,4:strict,5:strict,6:strict,7:strict",)
@@ -241,7 +241,7 @@ def follows_lldpad(run: Run) -> None:
     """lldpad sends and is not willing; we are, and have no settings of our own."""
     driver = Driver()
     with cable(), capture(run), lldpad(run.directory, driver), agent(run.directory, None) as ours:
-        lldpad_says(pfc_willing=False, ets_willing=False)
+        configure_lldpad(pfc_willing=False, ets_willing=False)
         until(lambda: heard_from(ours) == as_plain(LLDPAD_SAYS), 5)
         run.claim("what it sends, as we read it", heard_from(ours), equals=as_plain(LLDPAD_SAYS))
         run.claim("flaws in its frames", [r.get("flaws") for r in ours.records("frame") if r.get("flaws")], equals=[])
@@ -263,7 +263,7 @@ def leads_lldpad(run: Run) -> None:
     """We are not willing; lldpad is, and gives its card what we say."""
     driver = Driver()
     with cable(), capture(run), lldpad(run.directory, driver), agent(run.directory, FULL) as ours:
-        lldpad_says(pfc_willing=True, ets_willing=True)
+        configure_lldpad(pfc_willing=True, ets_willing=True)
         until(lambda: driver.pfc_enabled == mask([3]) and ours.feature("pfc", "remote") == [3], 5)
         assert FULL.ets is not None and isinstance(FULL.ets.recommend, Recommend)
         table = FULL.ets.recommend.table
@@ -296,7 +296,7 @@ def both_willing(run: Run) -> None:
         driver = Driver()
         settings = DcbxSettings(pfc=PfcAdmin(mask([3]), willing=True))
         with cable(ours_mac, theirs_mac), lldpad(folder, driver), agent(folder, settings) as ours:
-            lldpad_says(pfc_willing=True, ets_willing=True)
+            configure_lldpad(pfc_willing=True, ets_willing=True)
             until(lambda: ours.feature("pfc", "remote_willing"), 5)
             settle(5)
             name = f"ours is {ours_mac}, lldpad's {theirs_mac}"
@@ -418,7 +418,7 @@ def follows_lldpd(run: Run, version: str = "published") -> None:
     folder = run.directory
     with cable(), capture(run), lldpd(folder), agent(folder, settings) as ours:
         settle(2)
-        run.claim("PFC before it says anything", ours.feature("pfc", "oper"), equals=[7])
+        run.claim("PFC before its first frame", ours.feature("pfc", "oper"), equals=[7])
         run.claim("pending before", ours.feature("pfc", "pending"), equals=True)
         _send_custom(folder, said, form)
         until(lambda: ours.feature("pfc", "oper") == [1, 2], 5)
@@ -446,7 +446,7 @@ def wrong_version(run: Run) -> None:
     folder = run.directory
     draft = some_settings(run.rng, DcbxVersion.DRAFT)
     with cable(), capture(run), lldpad(folder, Driver()), agent(folder, draft) as ours:
-        lldpad_says(pfc_willing=True, ets_willing=True)
+        configure_lldpad(pfc_willing=True, ets_willing=True)
         until(lambda: ours.state()["peer_speaks"] == "published", 5)
         run.claim("what the peer speaks", ours.state()["peer_speaks"], equals="published")
         run.claim("what we know of its PFC", ours.feature("pfc", "remote") is None, equals=True)
@@ -455,7 +455,7 @@ def wrong_version(run: Run) -> None:
         (folder / "lldptool.txt").write_text(printed)
         said = [line for line in ours.text(ours.output).splitlines() if "speaks" in line]
         wanted = ["xoff: a0: the peer speaks the published format; its DCBX TLVs are ignored"]
-        run.claim("what the agent says of it", said, equals=wanted)
+        run.claim("what the agent reports about it", said, equals=wanted)
 
 
 @experiment(timeout="120s", files=FILES)

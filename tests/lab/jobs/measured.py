@@ -124,7 +124,9 @@ def application(run: Run) -> None:
 
 @experiment(timeout="120s", files=("looking.py",))
 def no_capability(run: Run) -> None:
-    """One end does not announce that it measures: the default stays, and the port says so. Then it does."""
+    """One end does not announce that it measures: the default stays, and the status has the reason. Then it announces
+    it.
+    """
     from testbed.net.port import Buffer, Port
 
     plain = Port().with_dcbx().dcbx
@@ -148,7 +150,7 @@ def no_capability(run: Run) -> None:
 
 @experiment(timeout="120s", files=("looking.py",))
 def forgeries(run: Run) -> None:
-    """Requests and answers that nobody asked for, replays, damage: counted, and nothing else."""
+    """Requests and answers without a request, replays, damage: counted, and nothing else."""
     from testbed.net.port import Buffer
     from testbed.net.wire import RawPort
 

@@ -129,7 +129,7 @@ def comes_and_goes(run: Run) -> None:
         fabric.configure_dcbx("h1-eth0", follow.dcbx)
         run.claim("adopted", wait_for(lambda: enabled(fabric)["h1-eth0"] == [4]), equals=True)
         net.configLinkStatus("s1", "h1", "down")
-        run.claim("alone: its own", wait_for(lambda: enabled(fabric)["h1-eth0"] == [2]), equals=True)
+        run.claim("standalone: its own", wait_for(lambda: enabled(fabric)["h1-eth0"] == [2]), equals=True)
         run.claim("neighbours of a link that is down", fabric.dcbx("s1-eth1")["neighbours"], equals=[])
         up_ns = time.monotonic_ns()
         net.configLinkStatus("s1", "h1", "up")

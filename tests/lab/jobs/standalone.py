@@ -1,4 +1,4 @@
-"""The stand-alone agent as its user meets it: what it says, what it survives, and how it ends."""
+"""The stand-alone agent from the user's side: its messages, the faults that it survives, and how it ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WILLING = DcbxSettings(pfc=PfcAdmin(mask([7]), willing=True))
 
 
 def xoff(folder: Path, *words: str, user: int = 0) -> tuple[int | None, str]:
-    """The command line: exit code and all that it says."""
+    """The command line: exit code and output."""
     output = folder / "said.txt"
     output.unlink(missing_ok=True)
     code = Process(words, output, user=user).wait()
@@ -32,8 +32,8 @@ def follows(end: Agent, priorities: list[int]) -> bool:
     """Within the time that a link has."""
 
     def last() -> Any:
-        told = end.records("pfc_changed")
-        return told[-1]["enabled"] if told else None
+        changes = end.records("pfc_changed")
+        return changes[-1]["enabled"] if changes else None
 
     return until(lambda: last() == priorities, 3)
 
@@ -151,27 +151,27 @@ def command_line(run: Run) -> None:
     """What the commands say, and their exit codes."""
     folder = run.directory
 
-    def says(name: str, words: list[str], code: int, text: str, user: int = 0) -> None:
+    def refuses(name: str, words: list[str], code: int, text: str, user: int = 0) -> None:
         run.claim(name, list(xoff(folder, *words, user=user)), equals=[code, text])
 
     with cable():
-        says("no interface", ["agent", "a00"], 2, "xoff: there is no interface a00; did you mean a0?")
+        refuses("no interface", ["agent", "a00"], 2, "xoff: there is no interface a00; did you mean a0?")
         text = "xoff: lo is a loopback interface, and has no peer; there are a0"
-        says("loopback", ["agent", "lo"], 2, text)
+        refuses("loopback", ["agent", "lo"], 2, text)
         text = "xoff: there is no interface x; there are a0"
-        says("no similar one", ["agent", "x"], 2, text)
-        says("no file", ["agent", "a0", "--config", "/n"], 2, "xoff: /n cannot be read: No such file or directory")
+        refuses("no similar one", ["agent", "x"], 2, text)
+        refuses("no file", ["agent", "a0", "--config", "/n"], 2, "xoff: /n cannot be read: No such file or directory")
         text = "xoff: no agent runs in this network namespace; start one with `xoff agent IFACE`"
-        says("no agent", ["dcbx"], 3, text)
+        refuses("no agent", ["dcbx"], 3, text)
         text = "xoff: sending and receiving LLDP on a0 needs CAP_NET_RAW; run this as root"
-        says("an ordinary user", ["agent", "a0"], 3, text, user=65534)
+        refuses("an ordinary user", ["agent", "a0"], 3, text, user=65534)
         with agent(folder, THREE) as ours:
             text = (
                 f"xoff: an agent serves a0 already, process {ours.process.pid}; see its state with `xoff dcbx a0`, "
                 "or stop it first"
             )
-            says("a second one", ["agent", "a0"], 3, text)
-            says("of another interface", ["dcbx", "lo"], 3, "xoff: no agent serves lo in this network namespace; "
+            refuses("a second one", ["agent", "a0"], 3, text)
+            refuses("of another interface", ["dcbx", "lo"], 3, "xoff: no agent serves lo in this network namespace; "
                  "start one with `xoff agent lo`")  # fmt: skip
             with agent(folder, None, THEIRS, is_far=True) as theirs:
                 follows(theirs, [3])
@@ -297,7 +297,7 @@ def sockets(run: Run) -> None:
         at_peer("ip", "link", "set", "dev", THEIRS, "up")
         settle(0.1)
         run.claim("up again", heard(plain), equals=[plain.hex()])
-        # A bridge that is told to forward LLDP takes the frame away from whoever waits behind it.
+        # A bridge that is configured to forward LLDP consumes the frame before it reaches a socket behind it.
         command("ip", "link", "add", "name", "bridge0", "type", "bridge", "group_fwd_mask", "0x4000")
         command("ip", "link", "set", "dev", "bridge0", "up")
         command("ip", "link", "set", "dev", OURS, "master", "bridge0")

@@ -9,8 +9,8 @@ from .conftest import Runner
 
 @pytest.mark.parametrize("name", ["links", "settings", "ends", "command_line", "unprivileged", "hostile"])
 def test_agent(run: Runner, name: str) -> None:
-    run(f"alone:{name}").check()
+    run(f"standalone:{name}").check()
 
 
 def test_an_lldp_socket_returns_lldp_from_others_without_a_tag_and_nothing_else(run: Runner) -> None:
-    run("alone:sockets").check()
+    run("standalone:sockets").check()

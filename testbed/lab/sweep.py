@@ -9,18 +9,20 @@ that has ended is never made again. So a sweep that was interrupted goes on wher
 those alone. Runs that were lost, interrupted, or cut off by a limit of wall time or a full disk have no result that
 repeats; these are made again.
 
-The folder of a sweep has `runs/`, the result folders; `index.jsonl`, a line for each run with the digest of its inputs;
-and the tables (`sweep_tables.py`).
+The folder of a sweep has `runs/`, result folders with the digest of their inputs as name, and the tables
+(`sweep_tables.py`). Nothing in the tables depends on the order in which runs were made.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import itertools
 import json
+import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +37,7 @@ from testbed.lab.job import Limits, job_for, pack
 from testbed.lab.result import RESULT, Status
 from testbed.lab.sweep_tables import Failure, Row
 
-INDEX, RUNS = "index.jsonl", "runs"
+RUNS, UNFINISHED, LOCK = "runs", "unfinished", ".lock"
 _UNREPEATABLE = {Status.INTERRUPTED, Status.LOST, Status.WALL_TIMEOUT, Status.DISK_FULL}
 MOST_RUNS = 100_000
 
@@ -109,41 +111,40 @@ def run(
     ready = on if isinstance(on, Ready) else engine.prepare(on)
     ready = ready.having([*experiment.packages, *packages], lambda _: None, experiment.source.parent)
     folder = Path(out)
-    try:
-        (folder / RUNS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"a sweep cannot go to {folder}: {error.strerror}; name another folder") from None
     tasks = {
         input_digest(task): task
         for task in (Task(experiment, ready, point, seed, limits) for point in points for seed in seeds)
     }
-    finished = _read_index(folder)
-    _end_last_line(folder / INDEX)
-    left = {digest: task for digest, task in tasks.items() if digest not in finished}
-    digests = {id(task): digest for digest, task in left.items()}
-    failures: dict[str, Failure] = {}
-    counted = itertools.count(1)
+    with _only_sweep_of(folder):
+        left = {digest: task for digest, task in tasks.items() if not (_place(folder, digest) / RESULT).is_file()}
+        digests = {id(task): digest for digest, task in left.items()}
+        failures: dict[str, Failure] = {}
+        counted = itertools.count(1)
 
-    def keep(outcome: TaskOutcome) -> None:
-        digest = digests[id(outcome.task)]
-        if (result := outcome.result) is None:
-            failures[digest] = _failure(outcome.task, "refused", str(outcome.error))
-        elif result.status in _UNREPEATABLE:
-            failures[digest] = _failure(outcome.task, result.status, result.reason)
-        else:
-            assert result.folder is not None
-            finished[digest] = str(result.folder.relative_to(folder))
-            with (folder / INDEX).open("a") as index:
-                index.write(json.dumps({"inputs": digest, "folder": finished[digest]}) + "\n")
-        done(outcome, next(counted), len(left))
+        def keep(outcome: TaskOutcome) -> None:
+            digest = digests[id(outcome.task)]
+            if (result := outcome.result) is None:
+                failures[digest] = _failure(outcome.task, "refused", str(outcome.error))
+            elif result.status in _UNREPEATABLE:
+                failures[digest] = _failure(outcome.task, result.status, result.reason)
+            else:
+                assert result.folder is not None
+                shutil.rmtree(_place(folder, digest), ignore_errors=True)
+                result.folder.rename(_place(folder, digest))
+            done(outcome, next(counted), len(left))
 
-    made = batch.run(list(left.values()), out=folder / RUNS, width=width, watch=watch, done=keep, cancel=cancel)
+        unfinished = folder / UNFINISHED
+        try:
+            made = batch.run(list(left.values()), out=unfinished, width=width, watch=watch, done=keep, cancel=cancel)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
     rows = []
     for digest, task in tasks.items():
-        if digest not in finished:
+        place = _place(folder, digest)
+        if not (place / RESULT).is_file():
             failures.setdefault(digest, _failure(task, "not started", "the sweep was interrupted"))
             continue
-        row = Row.read(folder, finished[digest], digest, task.parameters)
+        row = Row.read(folder, str(place.relative_to(folder)), digest, task.parameters)
         if row.status == Status.OK:
             rows.append(row)
         else:
@@ -157,27 +158,23 @@ def _failure(task: Task, status: str, reason: str) -> Failure:
     return Failure({name: str(value) for name, value in task.parameters.items()}, task.seed, status, reason)
 
 
-def _end_last_line(index: Path) -> None:
-    """Have what is appended begin on a line of its own, should a crash have cut off the last one."""
-    with index.open("a+b") as file:
-        if file.tell() and index.read_bytes()[-1:] != b"\n":
-            file.write(b"\n")
+def _place(folder: Path, digest: str) -> Path:
+    return folder / RUNS / digest[:20]
 
 
-def _read_index(folder: Path) -> dict[str, str]:
-    """Where the results of finished runs are, by the digest of their inputs; a line that was cut off is left out."""
-    found = {}
+@contextmanager
+def _only_sweep_of(folder: Path) -> Iterator[None]:
+    """Keep a second sweep out of the folder meanwhile."""
     try:
-        lines = (folder / INDEX).read_text().splitlines()
-    except FileNotFoundError:
-        return {}
+        (folder / RUNS).mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("w")
     except OSError as error:
-        raise UsageError(f"{folder / INDEX} cannot be read: {error.strerror}") from None
-    for line in lines:
+        raise UsageError(f"a sweep cannot go to {folder}: {error.strerror}; name another folder") from None
+    with lock:
         try:
-            entry = json.loads(line)
-            if (folder / entry["folder"] / RESULT).is_file():
-                found[str(entry["inputs"])] = str(entry["folder"])
-        except (ValueError, KeyError, TypeError):
-            continue
-    return found
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another sweep is running in {folder}; wait for its end, or name another folder"
+            ) from None
+        yield

@@ -21,13 +21,6 @@ from testbed.lab.result import RESULT
 
 TABLE, SUMMARY, FAILED, PARQUET = "table.csv", "summary.csv", "failed.csv", "table.parquet"
 
-# The 97.5 % quantile of Student's t, for 1 to 30 degrees of freedom. Beyond, that of the normal distribution is less
-# than 4 % below.
-_T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-_NORMAL = 1.960
 _FIGURE = "figure: "
 
 
@@ -117,9 +110,29 @@ def mean_of(values: Sequence[float]) -> tuple[float, float]:
     mean = statistics.fmean(values)
     if len(values) < 2:
         return mean, math.nan
-    degrees = len(values) - 1
-    quantile = _T[degrees - 1] if degrees <= len(_T) else _NORMAL
-    return mean, quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return mean, student_t(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def student_t(degrees: int, within: float = 0.95) -> float:
+    """The value that Student's t exceeds, in magnitude, with a probability of 1 - `within`: found by bisection."""
+    low, high = 0.0, 1e6
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _probability_within(middle, degrees) < within else (low, middle)
+    return high
+
+
+def _probability_within(t: float, degrees: int) -> float:
+    """The probability of a value from -t to t: Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    angle = math.atan(t / math.sqrt(degrees))
+    is_odd = degrees % 2
+    term = total = math.cos(angle) if is_odd else 1.0
+    for k in range(2 + is_odd, degrees - 1, 2):
+        term *= math.cos(angle) ** 2 * (k - 1) / k
+        total += term
+    if not is_odd:
+        return math.sin(angle) * total
+    return 2 / math.pi * (angle + (math.sin(angle) * total if degrees > 1 else 0.0))
 
 
 def summary(rows: Iterable[Row]) -> list[Mean]:

@@ -88,8 +88,9 @@ def recording(run: Recording, interval: Duration | str = "1ms") -> Iterator[None
     try:
         yield
     finally:
-        stopped.close()
+        stopped.send(None)  # to close it would not do: processes that were forked meanwhile have it too
         process.join()
+        stopped.close()
 
 
 def _record(fabric: Fabric, groups: Sequence[Key], file: Path, stop: Any, *, every_ns: int, start_ns: int) -> None:

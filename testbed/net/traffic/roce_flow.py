@@ -181,7 +181,7 @@ class Asker:
         if pair.requester.idle and not waits:
             if self._operation is Operation.READ and not self._has_ended:
                 self._has_ended = True
-                pair.post(Work(Operation.SEND, self._local, 0))  # the source cannot know otherwise
+                pair.post(Work(Operation.SEND, self._local, 0, immediate=0))  # the source cannot know otherwise
             else:
                 self.is_over = True
         pair.requester.take_completed()

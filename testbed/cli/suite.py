@@ -65,7 +65,7 @@ def test(options: argparse.Namespace) -> int:
 
 def _chosen(root: Path, options: argparse.Namespace) -> list[str]:
     """What pytest is to be told."""
-    places = ["tests/unit"] if options.unit else ["tests/unit", "tests/lab"]
+    places = ["tests/unit"] if options.unit else ["tests/unit", "tests/lab", "tests/browser"]
     if options.pattern is None:
         return places if options.all else ["-m", "not long and not slow" if options.unit else "not long", *places]
     if (root / options.pattern.partition("::")[0]).exists():

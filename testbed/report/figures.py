@@ -9,7 +9,7 @@ from typing import Any
 from testbed.errors import nearest, plain
 from testbed.lab.result import Claim
 from testbed.report.folder import Folder, ReportError
-from testbed.report.tables import INTERVALS, claims
+from testbed.report.tables import INTERVALS
 from testbed.report.tracks import ASSERTED, DROPS, OCCUPANCY, PAUSED, Shape, Track, Tracks, tracks
 
 _COLOURS = {PAUSED: "#c4321f", ASSERTED: "#d98a00"}
@@ -87,7 +87,7 @@ def _chart(drawn: Any, found: list[Track]) -> Any:
 
 def _claims(folder: Folder, drawn: Any) -> None:
     """What was measured, and the bounds of it, of each claim about a number; all in parts of what was measured."""
-    found = [claim for claim in claims(folder) if _is_number(claim.measured) and claim.measured]
+    found = [claim for claim in folder.claims if _is_number(claim.measured) and claim.measured]
     _require(found, folder, "no claim is about a number above zero")
     drawn.set_size_inches(_WIDTH_IN, 0.9 + 0.26 * len(found))
     axes = drawn.subplots()

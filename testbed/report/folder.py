@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.lab.result import RESULT
+from testbed.lab.result import BOUNDS, RESULT, Claim
 
 EVENTS = "events.jsonl"
 NETWORKS = "networks.jsonl"
@@ -83,8 +83,9 @@ class Folder:
     path: Path
     result: dict[str, Any]
     networks: list[Network] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
     damaged_lines: int = 0
-    """Lines of logs that are not what they should be."""
+    """Lines of logs, and claims, that are not what they should be."""
 
     @property
     def name(self) -> str:
@@ -151,7 +152,22 @@ def read(path: Path) -> Folder:
             raise ReportError(f"{file} is no result of xoff: {key} is missing, or no {kind.__name__}")
     folder = Folder(path, content)
     folder.networks = _networks(folder)
+    folder.claims = _claims(folder)
     return folder
+
+
+def _claims(folder: Folder) -> list[Claim]:
+    """Those claims that can be read."""
+    found = []
+    for one in folder.result["claims"]:
+        match one:
+            case {"name": str(name), "expected": dict(expected), "passed": bool(passed)}:
+                unit = one.get("unit")
+                known = {bound: value for bound, value in expected.items() if bound in BOUNDS}
+                found.append(Claim(name, known, one.get("measured"), passed, unit if isinstance(unit, str) else ""))
+            case _:
+                folder.damaged_lines += 1
+    return found
 
 
 def _networks(folder: Folder) -> list[Network]:

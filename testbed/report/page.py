@@ -138,7 +138,8 @@ def _tables(folder: Folder, found: Tracks) -> list[str]:
     out += [heading(3, "Provenance"), tables.provenance(folder)]
     out += [heading(3, "Make it again"), f"<pre>{text(tables.command(folder), 4000)}</pre>"]
     if folder.damaged_lines:
-        out.append(f'<p class="bad">{folder.damaged_lines} lines of its logs cannot be read and are left out.</p>')
+        words = f"{folder.damaged_lines} lines of its logs or claims cannot be read and are left out."
+        out.append(f'<p class="bad">{words}</p>')
     return out
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from testbed.lab.result import Claim, expectation
+from testbed.lab.result import expectation
 from testbed.report.folder import Folder, Network
 from testbed.report.markup import Html, folded, heading, table, text, verdict
 from testbed.report.tracks import ASSERTED, PAUSED, STORM, TUNNEL, Tracks, natural
@@ -20,23 +20,9 @@ INTERVALS = {
 }
 
 
-def claims(folder: Folder) -> list[Claim]:
-    """Those claims of `result.json` that can be read."""
-    found = []
-    for one in folder.result["claims"]:
-        match one:
-            case {"name": str(name), "expected": dict(expected), "passed": bool(passed)}:
-                unit = one.get("unit")
-                known = {k: v for k, v in expected.items() if k in ("equals", "at_least", "at_most")}
-                found.append(Claim(name, known, one.get("measured"), passed, unit if isinstance(unit, str) else ""))
-            case _:
-                folder.damaged_lines += 1
-    return found
-
-
 def outcome(folder: Folder) -> Html:
     result = folder.result
-    held = claims(folder)
+    held = folder.claims
     good = sum(claim.passed for claim in held)
     passed = verdict(result["passed"], "passed", f"not passed ({result['status']})")
     return Html(f"{passed}, {good} of {len(held)} claims hold")
@@ -78,7 +64,7 @@ def comparison(folders: list[Folder]) -> Html:
             if isinstance(f, dict)
         }
         values |= {
-            c.name: verdict(c.passed, written(c.measured, c.unit), written(c.measured, c.unit)) for c in claims(folder)
+            c.name: verdict(c.passed, written(c.measured, c.unit), written(c.measured, c.unit)) for c in folder.claims
         }
         for name, value in values.items():
             rows.setdefault(name, ["-"] * len(folders))[number] = value
@@ -89,13 +75,13 @@ def comparison(folders: list[Folder]) -> Html:
 def claims_table(folder: Folder) -> Html:
     rows = [
         [claim.name, verdict(claim.passed, "holds", "fails"), written(claim.measured, claim.unit), expectation(claim)]
-        for claim in claims(folder)
+        for claim in folder.claims
     ]
     return table("Claims", ("claim", "", "measured", "expected"), rows, "The experiment claims nothing.", most=1000)
 
 
 def figures_table(folder: Folder) -> Html:
-    claimed = {claim.name for claim in claims(folder)}
+    claimed = {claim.name for claim in folder.claims}
     rows = [
         [str(one.get("name")), written(one.get("value"), str(one.get("unit", "")))]
         for one in folder.result["figures"]

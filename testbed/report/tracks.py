@@ -177,9 +177,11 @@ class _DisorderError(Exception):
 
 def tracks(folder: Folder) -> Tracks:
     """The tracks of a result. The log of a network is in the order of time; one that is not takes more memory."""
+    damaged = folder.damaged_lines
     try:
         return _read(folder, folder.events())
     except _DisorderError:
+        folder.damaged_lines = damaged
         return _read(folder, sorted(folder.events(), key=lambda event: event.t_ns))
 
 
@@ -187,7 +189,6 @@ def _read(folder: Folder, events: Iterable[Event]) -> Tracks:
     reader, counted = _Reader(), Counter[str]()
     ends = [network.end_ns for network in folder.networks] or [folder.end_ns]
     latest_ns = -LATEST_NS
-    folder.damaged_lines = 0
     for event in events:
         counted[event.name] += 1
         if event.name not in _SHOWN:  # those that an experiment adds stand where it wrote them

@@ -92,7 +92,7 @@ def test_markup_and_escapes_in_names_figures_and_logs_are_text(tmp_path: Path) -
 
 
 def test_lines_that_cannot_be_read_are_mentioned(tmp_path: Path) -> None:
-    assert "lines of its logs cannot be read" in report([hostile(tmp_path / "one")])
+    assert "lines of its logs or claims cannot be read" in report([hostile(tmp_path / "one")])
     assert "cannot be read" not in report([small(tmp_path / "two")])
 
 

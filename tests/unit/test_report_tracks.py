@@ -116,3 +116,13 @@ def test_what_is_no_result_gets_one_clear_message(tmp_path: Path, content: str |
 
 def test_ports_are_in_the_order_of_their_numbers() -> None:
     assert sorted(["s1-eth10", "s1-eth9", "h2", "s1", "s10"], key=natural) == ["h2", "s1", "s1-eth9", "s1-eth10", "s10"]
+
+
+def test_damaged_lines_are_counted_once_each_even_if_the_log_is_out_of_order(tmp_path: Path) -> None:
+    folder = small(tmp_path / "one", claims=[{"name": "no claim"}])
+    lines(folder / "events.jsonl", [*pause(200 * MS, 220 * MS), {"t": "x"}, *pause(100 * MS, 130 * MS)])
+    with (folder / "networks.jsonl").open("a") as log:
+        log.write("{broken\n")
+    one = read(folder)
+    tracks(one)
+    assert one.damaged_lines == 3 and one.claims == []

@@ -27,7 +27,8 @@ HEADER = ["ID", "Statement", "Where in the seed", "Implemented in", "Shown by"]
 NOT_YET = "not yet"
 TEST_DIRECTORIES = ("tests", "experiments")
 FIRST_READING = 100  # records from here on are readings of the seeds
-NO_READINGS = {*range(162, 175), *range(190, 200), *range(240, 250)}  # but for these: the lab, reports, and what is around them
+# But for these: the lab, reports, and what is around them.
+NO_READINGS = {*range(162, 175), *range(190, 200), *range(240, 250)}
 
 
 @dataclass(frozen=True)

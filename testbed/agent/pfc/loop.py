@@ -153,9 +153,8 @@ class Loop:
                 self._netlink_send(port.stopping(stop) + port.resuming(resume))
                 if frame:
                     self._send(port, frame)
-                if (
-                    port.plan.notifies_speaker and port.left_behind
-                ):  # the speaker has missed changes since the predecessor died
+                # The speaker has missed changes since the predecessor died.
+                if port.plan.notifies_speaker and port.left_behind:
                     for priority in range(PRIORITIES):
                         came = NoticeType.XOFF if congested >> priority & 1 else NoticeType.XON
                         self._notify_speaker(NOTICE.pack(came, priority, slot, now_ns, 0), slot)
@@ -385,8 +384,7 @@ def _wait_until(moment_ns: int) -> None:
 
 def main(plan: AgentPlan, resources: AgentResources) -> None:
     """The body of an agent's process. It outlives the supervisor: queues that it stopped must be resumed."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the user's command; agents end through the control socket
+    # Ctrl-C is for the user's command; agents end through the control socket.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Loop(plan, resources).run()

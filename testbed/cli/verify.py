@@ -13,7 +13,7 @@ import testbed
 from testbed.cli import streams
 from testbed.cli.arguments import whole
 from testbed.cli.ready import engine_option, ready
-from testbed.lab import batch, definition, references
+from testbed.lab import batch, definition, published_figures, references
 from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.engine import Kind
 from testbed.lab.references import Comparison, Outcome, Reference
@@ -30,7 +30,11 @@ def verify_options(parser: argparse.ArgumentParser) -> None:
         "-j", type=whole(1, 2), default=1, metavar="N", help="run up to N side by side, a core each (default 1)"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the result folders here")
-    parser.add_argument("--update", action="store_true", help=f"write the digests of this machine to {references.FILE}")
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help=f"write the digests of this machine to {references.FILE}, and the figures that docs quote",
+    )
 
 
 def verify(options: argparse.Namespace) -> int:
@@ -67,6 +71,8 @@ def verify(options: argparse.Namespace) -> int:
             print(f"  {difference}")
     if options.update:
         references.write(root, known | {name: references.updated(known.get(name), results)})
+        if Kind(results[0].provenance.engine) is Kind.UM:
+            published_figures.update(root, results)
         failed = any(comparison.outcome is Outcome.FAILED for comparison in comparisons)
         return Exit.FAILED if failed else Exit.OK
     return Exit.OK if same == len(comparisons) else Exit.FAILED

@@ -78,7 +78,7 @@ def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch)
 
 
 class NodeSetup:
-    """Sets up nodes, one after the other; what it knows of buffers is in `buffers`."""
+    """Sets up nodes, one after the other; the buffers that it has divided are in `buffers`."""
 
     def __init__(self, network: NetworkPorts, program: PortProgram, graph: Graph, nodes: Mapping[str, int]) -> None:
         self._network = network

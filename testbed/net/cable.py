@@ -17,7 +17,7 @@ class CableError(UsageError):
 class Cable:
     """A full-duplex cable: `Cable("100Gb/s", "50km")`, or with a delay instead of a length.
 
-    `loss` is the part of frames that the cable damages, in each direction; lossless Ethernet wants 0.
+    `loss` is the part of frames that the cable damages, in each direction; lossless Ethernet needs 0.
     """
 
     rate: Rate

@@ -2,7 +2,7 @@
 
 pfc, buffers, ecn, dcbx, headroom and wan show the running network; clear starts its counters anew; traffic sends
 lossless flows; capture writes what passes a port into a file; iperf is iperf3's, and mn runs Mininet's own command
-beside this network. A command ends with one line where it cannot do what it was asked.
+beside this network. A command that fails prints one line.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from mininet.cli import CLI
 import testbed
 from testbed.errors import UsageError, XoffError, nearest
 from testbed.net import traffic, wire
+from testbed.net.custom_file import with_our_file
 from testbed.net.fabric import Fabric
 from testbed.net.readings import COUNTED, READINGS, Reading, since
-from testbed.net.shell import with_our_file
 from testbed.net.traffic import Flow, Flows, Report
 from testbed.net.traffic.tcp import TcpReport
 from testbed.net.views import VIEWS, table
@@ -173,7 +173,7 @@ _RUNNING = _Running()
 
 
 def _traffic(_: CLI, words: list[str]) -> None:
-    """Send UDP flows and count every datagram at both ends; a priority is lossless where its ports say so.
+    """Send UDP flows and count every datagram at both ends; a priority is lossless where its ports have PFC for it.
 
     traffic SOURCE[,SOURCE...] TARGET [rate=4Mb/s] [for=1s|count=1000] [priority=3] [frame=1514B] [dscp=24] [ecn=1] [&]
     traffic              what the traffic in the background has sent so far
@@ -232,7 +232,7 @@ def _reported(flows: Sequence[Flow], reports: Sequence[Report]) -> str:
 
 
 def _iperf(cli: CLI, words: list[str]) -> None:
-    """One TCP flow by iperf3, from the first host to the second, for 1 s or as long as is said.
+    """One TCP flow by iperf3, from the first host to the second, for 1 s or the given duration.
 
     iperf [SOURCE TARGET [DURATION]]"""
     hosts = [host.name for host in cli.mn.hosts]

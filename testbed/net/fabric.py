@@ -107,7 +107,7 @@ class Fabric(Inspection):
         self._agents().configure_dcbx(self.port(port).node.name, port, settings)
 
     def measure(self, port: str) -> None:
-        """Have a port measure its headroom now; `dcbx` says what comes out."""
+        """Have a port measure its headroom now; `dcbx` has the result."""
         self._agents().measure(self.port(port).node.name, port)
 
     def stop(self) -> None:

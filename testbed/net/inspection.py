@@ -93,7 +93,7 @@ class Inspection(NetworkPorts):
         return self.agents.records() if self.agents else self._records
 
     def dcbx(self, port: str) -> dict[str, Any]:
-        """Every feature of DCBX at a port, as its agent has it; `testbed.dcbx.show` says what is in it."""
+        """Every feature of DCBX at a port, as its agent has it; `testbed.dcbx.show` describes the fields."""
         found: dict[str, dict[str, Any]] = self._agents().dcbx(self.port(port).node.name)
         if port not in found:
             raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
@@ -120,7 +120,7 @@ class Inspection(NetworkPorts):
         return sr_filters.dropped(ports[0].node, [port.name for port in ports])
 
     def dcbx_log(self) -> list[dict[str, Any]]:
-        """What was said and decided in DCBX so far: one entry for each frame and each change, with the port's name."""
+        """The DCBX log so far: one entry for each frame and each change, with the port's name."""
         return self.agents.dcbx_log() if self.agents else self._dcbx_log
 
     def dropped(self) -> int:
@@ -129,7 +129,7 @@ class Inspection(NetworkPorts):
 
     def losses(self) -> dict[str, int] | None:
         """Where frames have been dropped so far, of any kind, or wait still: their numbers by reason, as counted. None:
-        some were lost that nobody counts, by a lost link, a watchdog that emptied a queue, or a new ovs-vswitchd.
+        some were lost without a counter, by a lost link, a watchdog that emptied a queue, or a new ovs-vswitchd.
         """
         if self.cabling.has_destroyed or any(kind == AgentEvent.QUEUE_EMPTIED for _, kind, *_ in self._logged()):
             return None
@@ -158,7 +158,7 @@ class Inspection(NetworkPorts):
     def held(self, *priorities: int, by: Container[str] | None = None) -> int:
         """Cells in which frames of these priorities wait: in the buffers of some switches, or in all.
 
-        A buffer as a whole (`buffer`) also holds what the kernels say to each other, like ARP, at any time.
+        A buffer as a whole (`buffer`) also holds frames of the kernels themselves, such as ARP, at any time.
         """
         return sum(sum(group.used) for group in self._groups(self.buffers if by is None else by, priorities))
 

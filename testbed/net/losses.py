@@ -1,7 +1,7 @@
-"""What flows have lost, beside what the network's counters say of it.
+"""Compares what flows have lost with the network's counters.
 
-Congestion drops frames in a buffer. A frame that vanishes where nobody counts, as in a kernel's search for a neighbour,
-says that something else is wrong, and must not pass for the loss that an experiment wants to see.
+Congestion drops frames in a buffer, which counts them. A frame that is lost without a counter, as while a kernel
+resolves a neighbour's address, points to another fault and must not be taken for loss by congestion.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Network(Protocol):
 
 
 def account(run: Notebook, fabric: Network) -> None:
-    """Claim that each loss of a flow is in a counter. Without a loss there is nothing to say."""
+    """Claim that each loss of a flow is in a counter; without a loss there is no claim."""
     if not fabric.lost or (counted := fabric.losses()) is None:
         return
     run.figure("lost by flows", fabric.lost)
-    run.figure("dropped, or waiting still, by reason", counted)
-    run.claim("lost without a counter that tells where", max(0, fabric.lost - sum(counted.values())), equals=0)
+    run.figure("dropped or still queued, by reason", counted)
+    run.claim("lost, and in no counter", max(0, fabric.lost - sum(counted.values())), equals=0)

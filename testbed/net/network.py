@@ -58,7 +58,7 @@ def network(
 ) -> Iterator[Network]:
     """Start `topo`; `log` and `options` are Mininet's. Without lossless parts it gets OVS bridges and shaped links.
 
-    What the agents logged goes into the event log of `run` at the end, and what was said in DCBX into a file of its
+    What the agents logged goes into the event log of `run` at the end, and the DCBX log into a file of its
     own. `case` is the network's name in the run's report. In an experiment `run` is that experiment's.
     """
     run = run or notebook.current()

@@ -22,7 +22,7 @@ _GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")
 class LosslessSwitch(Switch):
     """A learning switch with lossless ports and one buffer over all of them, in a namespace of its own.
 
-    Options: `buffer`, and `port`, the settings of ports whose links say nothing else.
+    Options: `buffer`, and `port`, the settings of ports whose links have none.
     """
 
     forwards = bridges = True

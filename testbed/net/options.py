@@ -1,4 +1,6 @@
-"""Options of hosts, switches and links: ours, Mininet's own words for a cable, and what there is to say about others.
+"""Options of hosts, switches and links: ours, and Mininet's own words for a cable.
+
+For words of Mininet's that have no meaning here there are hints.
 
 Mininet passes options on without a look, so a mistyped one would have no effect and no message.
 """

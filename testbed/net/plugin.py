@@ -26,10 +26,10 @@ def install() -> None:
     """Put into Mininet's command what its --custom does not take: the link, and that no controller is needed."""
     command: Any = sys.modules["__main__"]
     if not hasattr(command, "LINKS"):
-        return  # somebody else reads testbed/mn.py
+        return  # another program than mn reads testbed/mn.py
     command.LINKS["lossless"] = LosslessLink
     find = command.findController
-    # Without --controller Mininet insists on one for switches that it does not know; ours learn by themselves.
+    # Without --controller Mininet requires one for switch classes other than its own; ours learn by themselves.
     command.findController = lambda: find() or NullController
 
 

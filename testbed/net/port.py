@@ -1,4 +1,4 @@
-"""What a user says about ports and switch buffers, in words of switch command lines.
+"""Settings of ports and switch buffers, in the vocabulary of switch command lines.
 
 `Port` is one port: which priorities are lossless, how a frame's priority is found, shares of the line, ECN. `Buffer` is
 a switch: one buffer over all its ports. Both have defaults that make a lossless network out of any topology.
@@ -58,8 +58,8 @@ class Port:
     `shares` are parts of the line for priorities that share it (ETS), in percent of what the strict ones leave; all
     that are not named have equal shares of what the named ones leave. `strict` priorities are served first.
 
-    With `dcbx` the port speaks DCBX. Which priorities are lossless, and the shares if it runs ETS, are then what DCBX
-    says: its settings until a peer is heard, and what is negotiated from then on. `with_dcbx` makes such settings.
+    With `dcbx` the port speaks DCBX. Which priorities are lossless, and the shares if it runs ETS, are then those of
+    DCBX: its settings until a peer is found, and the negotiated ones from then on. `with_dcbx` makes such settings.
     """
 
     pfc: PfcSettings = field(default_factory=lambda: PfcSettings(enabled=frozenset({ROCE})))
@@ -265,7 +265,7 @@ class Buffer:
 
 
 def _fitted(key: tuple[int, int], group: GroupSettings, ports: Mapping[int, PortNeeds]) -> GroupSettings:
-    """What a port has measured goes before what was said of its headroom."""
+    """A measured headroom takes precedence over a configured one."""
     needs = ports.get(key[0])
     if needs is None or needs.measured is None or not group.lossless:
         return group
@@ -287,7 +287,7 @@ class PortNeeds:
     delay: Duration
     mtu: int = 1500
     negotiated: bool = False
-    """Is it DCBX that says what is lossless? Then groups for other priorities are not lossless either."""
+    """Does DCBX decide what is lossless? Then groups for other priorities are not lossless either."""
     measured: int | None = None
     """Headroom in cells, if it was measured."""
 

@@ -54,8 +54,8 @@ class Queues:
         made = self._shared() if self.shares_line else self._host()
         for place in self._places:
             if curve := self.settings.ecn.get(place % 8):
-                told = red_parameters(curve, plug_below=True).attributes()
-                made.append(qdiscs.red(self.interface, self._class(place), qdiscs.handle(_RED + place), told))
+                parameters = red_parameters(curve, plug_below=True).attributes()
+                made.append(qdiscs.red(self.interface, self._class(place), qdiscs.handle(_RED + place), parameters))
             if self.frees:
                 own = qdiscs.handle(_NETEM + place)
                 made.append(qdiscs.netem(self.interface, own, _AT_ONCE, parent=self._below_red(place)))
@@ -110,7 +110,7 @@ class Queues:
         """The request that throws away what a queue holds and leaves it stopped.
 
         It is two in one, for a new pause point needs another handle than the old one's: the queue ends with its usual
-        one, and nobody has to remember which it has.
+        one.
         """
         return b"".join(
             qdiscs.emptied(
@@ -153,7 +153,7 @@ class Queues:
 
     def _classes(self, scheduling: Scheduling) -> list[Message]:
         least, most = min(scheduling.weights), max(scheduling.weights)
-        # Next to no rate of its own: a class lives on what it borrows from the line, strict ones before the others, and
+        # Next to no rate of its own: a class gets what it borrows from the line, strict ones before the others, and
         # these by quanta. A quantum of less than a frame would not be served in proportion.
         made = []
         for place in self._places:

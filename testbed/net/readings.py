@@ -99,7 +99,7 @@ def ecn(fabric: Fabric, wanted: str = "") -> Reading:
 
 
 def dcbx(fabric: Fabric, wanted: str = "") -> Reading:
-    """Of each port that speaks DCBX: every feature, as `fabric.dcbx` has it."""
+    """Of each port with DCBX: every feature, as `fabric.dcbx` has it."""
     found: Reading = {}
     for node, ports in by_node(fabric, wanted):
         speaking = fabric.snapshot(node)["dcbx"]

@@ -1,4 +1,4 @@
-"""Which way frames go in a network of switches that has loops: along shortest paths, or as the topology says.
+"""Which way frames go in a network of switches that has loops: along shortest paths, or as the topology defines.
 
 A learning switch floods what it does not know, and in a loop that never ends. So broadcasts keep to one tree, and each
 switch's table is filled in advance with the way to every host. Among equally short ways the host's number decides, so

@@ -49,7 +49,7 @@ class Scheduling:
         """A traffic class is a queue: class n is queue n.
 
         Published: strict classes first, the highest of them before the others. A class with the credit-based shaper is
-        strict here, for there is no such shaper; what a vendor's algorithm would do is nobody's to know, so its class
+        strict here, for there is no such shaper; what a vendor's algorithm does is not known, so its class
         has its bandwidth. Draft: priorities that are assigned to AVB (13, 14) or strict (15) have a queue each, one
         that no group uses; AVB goes first. A class with a bandwidth of 0 gets what all others leave.
 

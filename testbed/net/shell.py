@@ -5,18 +5,15 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
-import testbed
 from testbed import shipped_packages
 from testbed.errors import UsageError
 
 
 def shell(wanted: str) -> None:
-    """Build the topology that `wanted` names, as in `star,4`, and hand it to the user."""
+    """Build the topology that `wanted` names, as in `star,4`, and run Mininet's command line on it."""
     topo = build(wanted)
     from mininet.cli import CLI
 
@@ -30,24 +27,6 @@ def shell(wanted: str) -> None:
             CLI(net)
         finally:
             commands.end()
-
-
-def with_our_file(words: Sequence[str]) -> list[str]:
-    """The arguments of Mininet's own command, with Xoff's file for its --custom where it is in the lab.
-
-    The documentation names it as from Xoff's folder, in which the shell is not.
-    """
-    ours, left, files = str(Path(testbed.__path__[0]) / "mn.py"), [], []
-    given = iter(words)
-    for word in given:
-        if word == "--custom" or word.startswith("--custom="):
-            name = next(given, "") if word == "--custom" else word.partition("=")[2]
-            files += [
-                one for one in name.split(",") if one and (Path(one).exists() or not one.endswith("testbed/mn.py"))
-            ]
-        else:
-            left.append(word)
-    return ["--custom", ",".join([ours, *(one for one in files if Path(one).resolve() != Path(ours))]), *left]
 
 
 def build(wanted: str) -> Any:

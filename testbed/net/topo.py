@@ -32,7 +32,7 @@ _OF_MININET = ("hopts", "sopts", "lopts")
 
 
 def _is_foreign(options: dict[str, Any]) -> bool:
-    """Is it of a class that is not ours, whose options we cannot know?"""
+    """Is it of a class that is not ours, with options of its own?"""
     kind = options.get("cls")
     return kind is not None and not getattr(kind, "__module__", "").startswith("testbed.net.")
 

@@ -141,7 +141,7 @@ def wan(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
 
 
 def dcbx(fabric: Fabric, wanted: str = "") -> str:
-    """What each port negotiated, TLV by TLV; of ports without DCBX what they were told, beside their neighbour."""
+    """What each port negotiated, TLV by TLV; of ports without DCBX their settings, beside those of the neighbour."""
     speaking: dict[str, dict[str, Any]] = {}
     silent: list[PortState] = []
     for node, ports in by_node(fabric, wanted):
@@ -184,14 +184,14 @@ def _as_configured(fabric: Fabric, ports: Iterable[PortState]) -> str:
 def headroom(fabric: Fabric, wanted: str = "") -> str:
     """The headroom of each lossless priority, and the round trips that it was measured from, in the lab's time."""
     rows: list[Row] = []
-    said = []
+    notes = []
     for node, ports in by_node(fabric, wanted):
         negotiated = fabric.snapshot(node)["dcbx"]
         for port in ports:
             found = negotiated.get(port.name, {}).get("measured")
             trips = [found and found[name] for name in ("shortest_ns", "median_ns", "round_trip_ns")]
             if found:
-                said.append(found["text"])
+                notes.append(found["text"])
             limits = [(p, fabric.limits(port.name, p)) for p in PRIORITIES] if node in fabric.buffers else []
             rows += [
                 (
@@ -206,7 +206,7 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
                 if limit.lossless
             ]
     heads = ("port", "cable in the lab", "prio", "shortest ms", "median ms", "counted ms", "headroom cells", "")
-    return table(heads, rows) + "".join(f"{line}\n" for line in said)
+    return table(heads, rows) + "".join(f"{line}\n" for line in notes)
 
 
 VIEWS: dict[str, Callable[..., str]] = {

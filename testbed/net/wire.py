@@ -1,4 +1,4 @@
-"""A port as somebody with a protocol analyser has it: frames of any kind sent by hand, and captures.
+"""What a protocol analyser at a port does: it sends single frames of any kind, and captures.
 
 Only for the lab's own networks: it works in the namespace of one of their nodes.
 """
@@ -28,7 +28,8 @@ _TCI_VALID, _TPID_VALID = 0x10, 0x40
 _SO_RCVBUFFORCE = 33
 _STARTED = b"listening on"
 _HANDED_OVER_S = 1.1
-"""The kernel gives tcpdump frames by the block: when it is full, or a second old. An interrupted one asks no more."""
+"""The kernel gives tcpdump frames by the block: when it is full, or a second old. When it is
+interrupted it does not fetch the last block."""
 
 
 class CaptureError(XoffError):
@@ -50,7 +51,7 @@ class RawPort:
             self._socket.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
 
     def set_priority(self, priority: int) -> None:
-        """The priority that the frames from now on are to have, where their own octets do not say one."""
+        """The priority of the frames from now on that carry none themselves."""
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, priority)
 
     def send(self, frame: bytes) -> None:
@@ -125,13 +126,13 @@ def capture(node: Any, interface: str, file: Path, expression: str = "") -> Iter
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     assert process.stderr is not None
     try:
-        said = b""
-        while _STARTED not in said:
+        output = b""
+        while _STARTED not in output:
             ready = select.select([process.stderr], [], [], 10)[0]
             piece = os.read(process.stderr.fileno(), 4096) if ready else b""
             if not piece:
-                raise CaptureError(f"tcpdump on {interface} did not start: {said.decode(errors='replace').strip()}")
-            said += piece
+                raise CaptureError(f"tcpdump on {interface} did not start: {output.decode(errors='replace').strip()}")
+            output += piece
         yield
         time.sleep(_HANDED_OVER_S)  # what has just passed is on its way to tcpdump
     finally:

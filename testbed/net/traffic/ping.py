@@ -18,20 +18,20 @@ class PingError(XoffError):
 
 
 def ping(source: Any, target: Any, wait: Duration | None = None) -> Duration:
-    """The round trip of one ping; from then on both know the way, and all between them. PingError: no answer.
+    """The round trip of one ping; from then on all neighbours on the path are resolved. PingError: no answer.
 
     By default it waits as long as the lossless cables of the network need if each is crossed a dozen times: hop by hop,
     the kernels look for their neighbours' addresses first, and give up sooner than a long cable has an answer.
     """
     patience = wait or _ONE_PING + _ways(Fabric.running()) * 12
     deadline = time.monotonic() + patience.ns / 1e9
-    said = "none"
+    output = "none"
     while (left := deadline - time.monotonic()) > 0:
-        found, said = _ping(source, target, left)
+        found, output = _ping(source, target, left)
         if found is not None:
             return found
     address = Fabric.current().node(target).IP()
-    raise PingError(f"{source} gets no answer from {target} ({address}) within {patience}: {said}")
+    raise PingError(f"{source} gets no answer from {target} ({address}) within {patience}: {output}")
 
 
 def probe(source: Any, target: Any, wait: Duration | None = None) -> Duration | None:
@@ -43,8 +43,8 @@ def _ping(source: Any, target: Any, seconds: float) -> tuple[Duration | None, st
     source, target = Fabric.current().node(source), Fabric.current().node(target)
     answer = source.cmd("ping", "-c", "1", "-W", f"{max(seconds, 0.001):.3f}", target.IP())
     found = re.search(r"time=([0-9.]+) ms", answer)
-    said = " ".join(line for line in answer.split("\n")[1:] if line.strip()).strip()
-    return Duration(f"{found[1]}ms") if found else None, said
+    output = " ".join(line for line in answer.split("\n")[1:] if line.strip()).strip()
+    return Duration(f"{found[1]}ms") if found else None, output
 
 
 def _ways(fabric: Fabric | None) -> Duration:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import testbed
-from testbed.net.shell import with_our_file
+from testbed.net.custom_file import with_our_file
 
 OURS = str(Path(testbed.__path__[0]) / "mn.py")
 

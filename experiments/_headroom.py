@@ -64,7 +64,7 @@ class Seen:
     round_trip_ns: int | None
     """As it was measured: the longest, of which headroom is computed."""
     median_ns: int | None
-    says: str
+    status: str
 
 
 def able(port: Port | None = None) -> Port:
@@ -142,7 +142,7 @@ def bursts(
                     headroom=fabric.limits(name, PRIORITY).headroom,
                     round_trip_ns=measured and measured["round_trip_ns"],
                     median_ns=measured and measured["median_ns"],
-                    says=measured["text"] if measured else "",
+                    status=measured["text"] if measured else "",
                 )
             )
     return found

@@ -25,7 +25,7 @@ def conservation(
 
     h1, h2 and h3 send to h4 more than the last cable can carry, and each pause of h4 travels back to all of them.
     Octets are counted by the senders, by the receiver, and by the kernel at every port: two counts of one thing are the
-    same. The control case is the same without PFC: switches lose frames, and the counts say where.
+    same. The control case is the same without PFC: switches lose frames, and the counters show where.
     """
     from testbed.net.port import Port
 

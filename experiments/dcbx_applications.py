@@ -1,4 +1,4 @@
-"""Application priority: what a switch says of a protocol, a willing host's port does to its frames."""
+"""Application priority: a willing host's port applies the table of its switch."""
 
 from __future__ import annotations
 

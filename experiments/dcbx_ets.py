@@ -99,7 +99,10 @@ def _share(run: Run, case: str, own: Ets, steps: tuple[Step, ...], *, willing: b
     topo = Line(scale=1, rate=LINE, port=Port().with_pfc(*PRIORITIES))
     with network(topo, run, autoStaticArp=True) as net:
         fabric = net.fabric
-        wait_for("the host has heard its switch", lambda: feature(fabric, "h1-eth0", "ets")["remote"] is not None)
+        wait_for(
+            "the host has a DCBX peer",
+            lambda: feature(fabric, "h1-eth0", "ets")["remote"] is not None,
+        )
         time.sleep(4)  # until the first frames of LLDP are over
         wire = Wire(net)
         flows = [Flow(net["h1"], net["r"], priority, FRAME, buffer=WAITING) for priority in PRIORITIES]

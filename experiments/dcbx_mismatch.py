@@ -94,7 +94,7 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
 
         told = feature(fabric, "h1-eth0", "pfc")["remote_defended"]
         in_words = [DISPUTED] * defense if version is DcbxVersion.DRAFT else None  # the published format has no DefOn
-        run.claim(f"{case}: the host is told what is defended", [told], equals=[in_words])
+        run.claim(f"{case}: defended priorities as the host received them", [told], equals=[in_words])
 
         # Frames that concern bridges.
         before = sum(fabric.sent("s1-eth1").defended_frames)
@@ -106,7 +106,7 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
         found = sum(fabric.sent("s1-eth1").defended_frames) - before
         run.claim(f"{case}: of these discarded", found, equals=int(defense))
         neighbours = [one["mac"] for one in fabric.dcbx("s1-eth1")["neighbours"]]
-        run.claim(f"{case}: LLDP is heard", neighbours, equals=[str(fabric.port("h1-eth0").mac)])
+        run.claim(f"{case}: LLDP neighbours", neighbours, equals=[str(fabric.port("h1-eth0").mac)])
 
         # An administrator ends the mismatch, and brings it back.
         before = sum(fabric.sent("s1-eth1").defended_frames)

@@ -68,7 +68,7 @@ LINKS: dict[str, tuple[DcbxSettings, DcbxSettings, str, Any]] = {
 
 @experiment(timeout="120s")
 def dcbx_negotiation(run: Run, frames: Annotated[int, Between(100, 1000)] = 400) -> None:
-    """DCBX: hosts take over what their switch says, within three LLDPDUs, and are lossless then.
+    """DCBX: hosts take over the settings of their switch, within three LLDPDUs, and are lossless then.
 
     On four links, both machines in both formats: a bridge that has been up for a while and a host that comes, as in the
     draft's ladders, then carrier on all links at once. Then two hosts overload the port to a third with a priority that
@@ -202,6 +202,6 @@ def _overload(
         run.claim(f"{case}: PFC of the hosts' agents", [on_the_port(fabric, port) for port in ports],
                   equals=[wanted] * 3)  # fmt: skip
         lost = sum(report.lost for report in running.reports)
-        run.claim(f"{case}: drops that the switch says it made", fabric.dropped(), equals=lost)
+        run.claim(f"{case}: frames dropped, by the switch's counters", fabric.dropped(), equals=lost)
         pauses = [fabric.pfc(port, ADOPTED)["xoff_received"] for port in ports[:2]]
     return running.reports, pauses

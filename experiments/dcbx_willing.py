@@ -93,7 +93,7 @@ def dcbx_willing(run: Run) -> None:
             return {case: [negotiated[port]["features"]["pfc"] for port in ends] for case, ends in ports.items()}
 
         wait_for(
-            "every port has heard its peer",
+            "every port has received a frame of its peer",
             lambda: all(one["remote"] is not None for pair in features().values() for one in pair),
             20,
             0.5,

@@ -31,7 +31,7 @@ def duty_cycle(run: Run) -> None:
         run.claim(f"{name}: goodput", goodput, at_least=due * 99 // 100, at_most=due * 101 // 100)
         run.claim(f"{name}: lost", lost, equals=0)
     [(goodput, _)] = _through(run, Port().with_pfc(), [(Fraction(1, 2), False)])
-    run.claim("told to pause 1/2 of the time, without PFC: goodput", goodput, at_least=LINE * 99 // 100)
+    run.claim("XOFF for 1/2 of the time, without PFC: goodput", goodput, at_least=LINE * 99 // 100)
 
 
 def _through(run: Run, port: Any, beats: list[tuple[Fraction, bool]]) -> list[tuple[Rate, int]]:

@@ -1,4 +1,4 @@
-"""A far end that cannot measure: the procedure stops, the configured default stays, and the port says so."""
+"""A far end that cannot measure: the procedure stops, the configured default stays, and the port reports it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def headroom_one_sided(run: Run) -> None:
     """Headroom is measured where both ends can; elsewhere the default stays, and loses frames on a long cable.
 
     Three hosts on short cables and three on long ones: one announces the capability, one speaks DCBX without it, one
-    does not speak DCBX. Where it is not announced the port says why it keeps the default: on the short cable nothing is
-    lost by that, on the long one what the default is short of. The control case is the host that can, on a like cable.
+    does not. Where it is not announced the port reports why it keeps the default: on the short cable nothing is lost by
+    that, on the long one what the default is short of. The control case is the host that can, on a like cable.
     """
     from experiments._headroom import FRAME, FRAME_CELLS, Sender, able, bursts
     from testbed.buffer.settings import Static
@@ -35,13 +35,15 @@ def headroom_one_sided(run: Run) -> None:
     needed = found[f"{LONG}, able"].used
     for name, seen in found.items():
         port = f"s1-eth{list(found).index(name) + 1}"
-        run.figure(f"{name}: the port says", seen.says)
+        run.figure(f"{name}: status of the port", seen.status)
         if name.endswith(", able"):
             run.claim(f"{name}: headroom was measured", seen.round_trip_ns is not None, equals=True)
             run.claim(f"{name}: lost", seen.lost, equals=0)
             continue
-        told = f"{port}: headroom is not measured, since the peer does not announce it; the configured default stays"
-        run.claim(f"{name}: the port says", seen.says, equals=told)
+        expected = (
+            f"{port}: headroom is not measured, since the peer does not announce it; the configured default stays"
+        )
+        run.claim(f"{name}: status of the port", seen.status, equals=expected)
         run.claim(f"{name}: cells of headroom", seen.headroom, equals=DEFAULT)
         short = needed - DEFAULT // FRAME_CELLS if name.startswith(str(LONG)) else 0
         run.claim(f"{name}: lost", seen.lost, equals=short)

@@ -1,4 +1,4 @@
-"""The far end's own response is part of the delay: rate x delay more of headroom, measured without being told."""
+"""The far end's own response is part of the delay: rate x delay more of headroom, measured without configuration."""
 
 from __future__ import annotations
 

@@ -21,15 +21,15 @@ def incast(
 ) -> None:
     """Two into one: with PFC the port is busy all the time and nothing is lost, without PFC much is.
 
-    With PFC every frame arrives, once and in order. Senders, receiver and the kernel's counters of all ports tell the
+    With PFC every frame arrives, once and in order. Senders, receiver and the kernel's counters of all ports have the
     same number of frames. Without PFC, the control case, what does not fit the switch's buffer is lost.
     """
     from testbed.net.port import Port
 
     reports = _overload(run, "with PFC", Port(), senders, frames)
     for number, report in enumerate(reports, 1):
-        told = {"sent": report.sent, "received": report.received, "doubled": report.doubled}
-        run.claim(f"with PFC: h{number}", told, equals={"sent": frames, "received": frames, "doubled": 0})
+        counted = {"sent": report.sent, "received": report.received, "doubled": report.doubled}
+        run.claim(f"with PFC: h{number}", counted, equals={"sent": frames, "received": frames, "doubled": 0})
         run.claim(f"with PFC: h{number}, out of order", report.out_of_order, equals=0)
 
     reports = _overload(run, "without PFC", Port().with_pfc(), senders, frames)
@@ -65,7 +65,7 @@ def _overload(run: Run, case: str, port: "Port", senders: int, frames: int) -> "
     run.claim(f"{case}: frames that entered the switch", sum(inwards.values()) - inwards["r-eth0"], equals=sent)
     run.claim(f"{case}: frames that left the switch", outwards[bottleneck], equals=sent - lost)
     run.claim(f"{case}: frames that entered the receiver's port", inwards["r-eth0"], equals=received)
-    run.claim(f"{case}: frames that the switch says it dropped", dropped, equals=lost)
+    run.claim(f"{case}: frames dropped, by the switch's counters", dropped, equals=lost)
     run.claim(f"{case}: goodput", together(reports), at_least=LINE * 99 // 100, at_most=LINE * 1001 // 1000)
     run.claim(f"{case}: pauses", sum(pauses), **({"at_least": senders} if port.pfc.enabled else {"equals": 0}))
     return reports

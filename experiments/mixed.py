@@ -63,7 +63,9 @@ def _overload(run: Run, case: str, port: "Port") -> dict[int, dict[str, int]]:
         run.figure(label, sums[priority])
         run.claim(f"{label}: its half of the line", share, at_least=LINE * 495 // 1000, at_most=LINE * 505 // 1000)
         run.claim(f"{label}: received twice", _sum(reports, "doubled"), equals=0)
-        run.claim(f"{label}: drops that the switch says it made", dropped[priority], equals=sums[priority]["lost"])
+        run.claim(
+            f"{label}: frames dropped, by the switch's counters", dropped[priority], equals=sums[priority]["lost"]
+        )
     return sums
 
 

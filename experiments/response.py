@@ -55,7 +55,7 @@ def response(run: Run) -> None:
 
 
 def _lost_and_pauses(run: Run, buffer: Buffer, port: Port) -> list[tuple[int, int]]:
-    """Of each sender: the frames that it lost, and how often it was told to pause."""
+    """Of each sender: the frames that it lost, and how many XOFF frames it received."""
     import time
 
     from testbed.net.network import network

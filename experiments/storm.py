@@ -26,13 +26,13 @@ def storm(run: Run) -> None:
     """XOFF of one priority without end: that one stops, the others keep their rate; nothing is lost.
 
     Three flows share the last link, on two lossless priorities and a lossy one. A fourth, on the stormed priority, goes
-    elsewhere: PFC does not tell it from the first, so it stops too. In the control case all eight priorities have PFC
-    and the storm is of all of them, as a stop of the whole link would be.
+    elsewhere: PFC does not distinguish it from the first, so it stops too. In the control case all eight priorities
+    have PFC and the storm is of all of them, as a stop of the whole link would be.
     """
     whole, nothing = RATE * 99 // 100, Rate.from_bps(0)
     during, after, lost = _storm_of(run, [STORMED], Port().with_pfc(STORMED, LOSSLESS))
     run.claim("one priority: goodput of the stormed one", during["stormed"], equals=nothing)
-    run.claim("one priority: goodput of the stormed one to somebody else", during["innocent"], equals=nothing)
+    run.claim("one priority: goodput of the stormed one to another host", during["innocent"], equals=nothing)
     run.claim("one priority: goodput of the other lossless one", during["lossless"], at_least=whole)
     run.claim("one priority: goodput of the lossy one", during["lossy"], at_least=whole)
     run.claim("one priority: goodput of the stormed one afterwards", after["stormed"], at_least=whole)

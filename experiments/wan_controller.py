@@ -45,14 +45,14 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
                 with run.measuring():
                     time.sleep(1)
                 changes = _changes(fabric)
-                run.claim("a crash: XOFF into the tunnel before", _count(fabric, "tunnel_xoff"), at_least=1)
+                run.claim("a crash: XOFF sent into the tunnel before", _count(fabric, "tunnel_xoff"), at_least=1)
                 _wait_for_pause(fabric, "r5-eth1", "r5-eth2")
                 controller.kill()
                 with run.measuring():
                     time.sleep(1)
                 controller.start()
                 controller.wait(lambda: controller.ask("GET", "/topology")["settled"], "it has learned all anew")
-                controller.wait(controller.settled, "it knows every policy and tunnel")
+                controller.wait(controller.settled, "it has learned every policy and tunnel")
                 controller.wait(lambda: _ports_up(controller) == LEAVES, "the leaves are back, which ask once a second")
                 time.sleep(0.5)  # they look through their rules, which takes the lab's CPU for some time
                 run.claim("a crash: what routers had to change", _changes(fabric) - changes, equals=0)

@@ -2,8 +2,8 @@
 
 Each of three data centres sends to the last one clockwise, so each edge router passes on what comes from one other,
 in the queue that it has stopped by the next one. Each waits for room in the next one's buffer, round the circle, as
-switches do (experiment `deadlock`). End.X.PFC does not prevent that by itself: a tunnel says which queue stops, and the
-operator what is in it.
+switches do (experiment `deadlock`). End.X.PFC does not prevent that by itself: a tunnel determines which queue stops,
+and the operator what is in it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def wan_deadlock(
     run.claim("one queue: received later", seen.received - seen.at_the_end, equals=0)
     run.claim("one queue: stopped in the end", seen.stopped, equals=list(CLOCKWISE))
     run.claim("one queue: dropped by a buffer", seen.dropped, equals=0)
-    run.claim("one queue: cells that wait for ever", seen.cells, at_least=100)
+    run.claim("one queue: cells that are never released", seen.cells, at_least=100)
 
     seen = _case(run, "no back-pressure", wan, rate, clockwise=True, back="none")
     run.claim("no back-pressure: received in the second half, of each flow", seen.least, at_least=100)

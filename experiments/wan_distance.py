@@ -26,7 +26,7 @@ CELL = 208
 BELOW = 80
 """The threshold of the far data centre's switch, in cells: some ten frames wait there."""
 AGAIN = Duration("2s")
-"""How often b1 says XOFF again; one holds for 8.4 s."""
+"""How often b1 repeats XOFF; one holds for 8.4 s."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def wan_distance(run: Run) -> None:
     for distance, seen in zip(DISTANCES, found, strict=True):
         run.claim(f"{distance}: lost", seen.lost, equals=0)
         run.claim(f"{distance}: dropped by any buffer", seen.dropped, equals=0)
-        run.claim(f"{distance}: XOFF into the tunnel", seen.xoffs, at_least=1)
+        run.claim(f"{distance}: XOFF sent into the tunnel", seen.xoffs, at_least=1)
         run.claim(f"{distance}: headroom used at r3, in cells", seen.used, at_least=1, at_most=seen.headroom)
         run.claim(f"{distance}: queues that r2 has stopped", seen.stopped, equals=0)
         # What the line carries in a round trip comes after XOFF; more is for cells that are not full, and for routers.
@@ -92,7 +92,7 @@ def _case(run: Run, distance: str, cable: str, headroom: int = 0) -> Seen:
         ping(net["a1"], net["b1"])
         flow = Flow(net["a1"], net["b1"], LOSSLESS, FRAME, buffer=Size("32kB"))
         with run.measuring(), Flows([flow], settle=trip * 4 + Duration("30s")) as flows:
-            # Until the first frame is there, r3 is full, r1 has heard of it, and its last frame is there too.
+            # Until the first frame is there, r3 is full, r1 has received XOFF, and its last frame is there too.
             until = time.monotonic() + (trip + topo.delay * 2 + Duration("1s")).ns / 1e9
             while (left := until - time.monotonic()) > 0:
                 wire.send(PfcFrame.xoff(mac, [LOSSLESS]).encode())

@@ -29,9 +29,9 @@ def wan_read(
         one = found[back]
         run.claim(f"{back}: lost", one["lost"], equals=[0, 0])
         run.claim(f"{back}: dropped by any buffer", one["dropped"], equals=0)
-        run.claim(f"{back}: XOFF into the tunnel", one["xoff"], at_least=2)
-        run.claim(f"{back}: pauses and resumes that came out of it", one["obeyed"], equals=one["told"])
-        run.claim(f"{back}: r1 has passed the pressure on to its data centre", one["r1 xoff"], at_least=1)
+        run.claim(f"{back}: XOFF sent into the tunnel", one["xoff"], at_least=2)
+        run.claim(f"{back}: pauses and resumes received through it", one["obeyed"], equals=one["told"])
+        run.claim(f"{back}: XOFF sent by r1 to its data centre", one["r1 xoff"], at_least=1)
         run.claim(f"{back}: headroom used at r3, in cells", one["headroom used"], at_most=one["headroom"])
         run.claim(f"{back}: queues that r2 has stopped", one["r2 stopped"], equals=0)
         # The first frame that does not fit below the threshold; a frame takes seven cells.

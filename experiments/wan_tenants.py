@@ -1,4 +1,4 @@
-"""Two tenants over one SRv6 WAN: what is congested at one tenant's far end holds up nobody but this tenant.
+"""Two tenants over one SRv6 WAN: what is congested at one tenant's far end holds up only this tenant.
 
 Red reads from a1 to b1, whose port red's own b2 and b3 want too: red is congested in the far data centre. Blue
 sends from c1 to d1 at a steady rate over the same routers and cables, and has done nothing wrong.

@@ -50,7 +50,7 @@ def watchdog(run: Run) -> None:
 
     A receiver pauses its switch almost for the detection time, then with short breaks, then for 1.5 s: a storm. Only
     that makes the watchdog act, one poll after the detection time at the latest. It drops what is for the receiver or
-    forwards it, and either way the frames that the same sender has for somebody else move again. Pauses are obeyed
+    forwards it, and either way the frames that the same sender has for other hosts move again. Pauses are obeyed
     again when there was no XOFF for the restoration time. In the control case, without watchdog, both flows stand
     still as long as the storm lasts.
     """

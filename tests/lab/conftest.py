@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed import lab
-from testbed.lab import cores, definition, engine
+from testbed.lab import cores, definition, engine, published_figures
+from testbed.lab.definition import Experiment
 from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Verdict
 from testbed.lab.job import Limits
@@ -18,6 +19,8 @@ from testbed.lab.result import Status
 
 cores.share(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
+QUOTED = published_figures.read(Path(__file__).parents[2])
+"""Figures of experiments that the documentation quotes."""
 JOBS = Path(__file__).parent / "jobs"
 
 
@@ -59,15 +62,38 @@ def output() -> Output:
 
 
 Runner = Callable[..., lab.Result]
+Cases = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
+    """An experiment whose name begins with `test_` is a test: it runs in the lab, and its claims are the assertions.
+
+    `CASES` of its file can have parameters for it: {"test_name": [{"delay": "0s"}, {"delay": "5us"}]}.
+    """
+    if not (isinstance(obj, Experiment) and name.startswith("test_")):
+        return None
+    experiment = obj
+
+    def in_lab(run: Runner, case: Mapping[str, Any]) -> None:
+        result = run(experiment, **case).check()
+        assert result.claims
+        assert result.fidelity.verdict is not Verdict.DEGRADED, result.fidelity
+
+    setattr(collector.obj, name, in_lab)  # what pytest looks up by the name has to be a function
+    declared: Cases = getattr(collector.obj, "CASES", {})
+    cases = declared.get(name, [{}])
+    ids = [",".join(f"{key}={value}" for key, value in case.items()) or "lab" for case in cases]
+    return list(collector._genfunctions(name, pytest.mark.parametrize("case", cases, ids=ids)(in_lab)))
 
 
 @pytest.fixture
 def run(ready: Ready, tmp_path: Path, output: Output) -> Runner:
-    """Run a job of `jobs/`, as in run("behave:waits", how_long="1s")."""
+    """Run an experiment of the test's own file, or one of `jobs/`, as in run("behave:waits", how_long="1s")."""
 
-    def one(name: str, seed: int = 1, limits: Limits | None = None, on: Ready = ready, **parameters: Any) -> lab.Result:
-        file, _, function = name.partition(":")
-        experiment = definition.load_file(JOBS / f"{file}.py", function)
+    def one(
+        job: str | Experiment, seed: int = 1, limits: Limits | None = None, on: Ready = ready, **parameters: Any
+    ) -> lab.Result:
+        experiment = job if isinstance(job, Experiment) else _job(job)
         return lab.run(
             experiment, parameters=parameters, seed=seed, limits=limits, on=on, out=tmp_path / "results", watcher=output
         )
@@ -75,11 +101,18 @@ def run(ready: Ready, tmp_path: Path, output: Output) -> Runner:
     return one
 
 
+def _job(name: str) -> Experiment:
+    file, _, function = name.partition(":")
+    return definition.load_file(JOBS / f"{file}.py", function)
+
+
 def kept(name: str, on: Ready, out: Path) -> lab.Result:
     """A shipped experiment's result: every claim holds, there is one at least, and the lab kept its promises."""
     result = lab.run(definition.find(name), on=on, out=out).check()
     assert result.claims
     assert result.fidelity.verdict is Verdict.KEPT
+    if on.kind is engine.Kind.UM and name in QUOTED:
+        assert published_figures.of(result) == QUOTED[name], "the documentation quotes others; xoff verify --update"
     return result
 
 

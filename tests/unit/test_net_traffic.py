@@ -88,5 +88,5 @@ def test_what_no_counter_explains_is_claimed_to_be_nothing(
 ) -> None:
     book = Book()
     account(book, Network(lost, counted))
-    claims = {} if unexplained is None else {"lost without a counter that tells where": (unexplained, 0)}
+    claims = {} if unexplained is None else {"lost, and in no counter": (unexplained, 0)}
     assert book.claims == claims

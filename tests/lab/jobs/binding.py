@@ -196,7 +196,7 @@ def binding_sids(run: Run, library: str = "os-ken") -> None:
                 run.claim("with neither: arrived at b1", hosts["b1"].count("nobody is there"), equals=_EACH)
                 controller.start()
                 controller.wait(lambda: _ask(controller, "/topology")["settled"], "it has learned all anew")
-                controller.wait(controller.settled, "it knows every policy and tunnel")
+                controller.wait(controller.settled, "it has learned every policy and tunnel")
                 run.claim("what routers had to change for the next two", _changes(fabric) - changes, equals=0)
                 run.claim("what their binding SIDs are to them", _bound(fabric), equals=_listed(controller))
                 forth("their successors", "short.pcap")

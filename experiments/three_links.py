@@ -160,12 +160,12 @@ def _settings(way: str) -> tuple[Port, Buffer]:
     from testbed.net.port import Port
     from topologies.three_links import ThreeLinks
 
-    fits_the_short = vendor.SHIPPED.headroom(calculation.Port(Rate("10Gb/s")), Length("5m")).cells
+    fits_the_short = vendor.SHIPPED.headroom(calculation.HeadroomPort(Rate("10Gb/s")), Length("5m")).cells
     buffer = replace(ThreeLinks.buffer, xoff=None, shortest=FRAME.bytes + 4, headroom=fits_the_short)
     if way == SMALL:
         return Port(), buffer
     if way == LARGE:
-        port = calculation.Port(Rate("100Gb/s"), FRAME.bytes + 4, FRAME.bytes + 4, CELL)
+        port = calculation.HeadroomPort(Rate("100Gb/s"), FRAME.bytes + 4, FRAME.bytes + 4, CELL)
         worst = annex_n.worst_case(port, Length("50km"), annex_n.port_type_for(port.rate))
         return Port(), replace(buffer, headroom=worst.cells + FRAME_CELLS)
     return Port().with_dcbx(headroom=True), buffer

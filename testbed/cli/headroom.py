@@ -18,7 +18,7 @@ from testbed.headroom.calculation import (
     SHORTEST_FRAME_BYTES,
     Headroom,
     HeadroomError,
-    Port,
+    HeadroomPort,
     adaptive,
     read_alpha,
     readable,
@@ -38,7 +38,7 @@ _NOTHING = Duration.from_ps(0)
 class _Question:
     """What was asked, read and checked."""
 
-    port: Port
+    port: HeadroomPort
     medium: Medium
     length: Length
     round_trip: Duration
@@ -87,7 +87,7 @@ def _read(options: argparse.Namespace) -> _Question:
         None if options.alpha is None else _option("--alpha", read_alpha, options.alpha),
     )
     try:
-        port = Port(*numbers)
+        port = HeadroomPort(*numbers)
     except HeadroomError as error:
         raise UsageError(re.sub(r"\w+", lambda word: _OPTIONS.get(word[0], word[0]), str(error))) from None
     medium = MEDIA[options.medium]

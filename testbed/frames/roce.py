@@ -96,7 +96,7 @@ _WITH_IMMEDIATE |= {_O.WRITE_LAST_IMMEDIATE, _O.WRITE_ONLY_IMMEDIATE}
 _OPCODES = {int(opcode): opcode for opcode in Opcode}
 
 
-class Reason(enum.StrEnum):
+class RoceReason(enum.StrEnum):
     """Why octets are not a RoCEv2 packet for us; the values are names of counters."""
 
     TOO_SHORT = "too_short"
@@ -107,10 +107,10 @@ class Reason(enum.StrEnum):
     BAD_ICRC = "bad_icrc"
 
 
-class PacketError(XoffError):
+class RocePacketError(XoffError):
     """Octets that are no RoCEv2 packet."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: RoceReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -214,13 +214,15 @@ def parse(data: bytes) -> Packet:
     """Read a packet that still has its ICRC, which `Path.intact` checks. What is reserved is ignored."""
     end = len(data) - ICRC_OCTETS
     if end < _BTH.size:
-        raise PacketError(Reason.TOO_SHORT, f"{len(data)} octets are too few for a base transport header and an ICRC")
+        raise RocePacketError(
+            RoceReason.TOO_SHORT, f"{len(data)} octets are too few for a base transport header and an ICRC"
+        )
     number, flags, p_key, word, acknowledged = _BTH.unpack_from(data)
     opcode = _OPCODES.get(number)
     if opcode is None:
-        raise PacketError(Reason.OPCODE_NOT_KNOWN, f"opcode {number:#04x} is none that this endpoint knows")
+        raise RocePacketError(RoceReason.OPCODE_NOT_KNOWN, f"opcode {number:#04x} is none that this endpoint knows")
     if flags & 0xF:
-        raise PacketError(Reason.WRONG_VERSION, f"transport header version {flags & 0xF} is not 0")
+        raise RocePacketError(RoceReason.WRONG_VERSION, f"transport header version {flags & 0xF} is not 0")
     reth, aeth, deth, immediate, start = None, None, None, None, _BTH.size
     try:
         if opcode in _WITH_RETH:
@@ -237,11 +239,11 @@ def parse(data: bytes) -> Packet:
     except struct.error:
         start = end + 1
     if start > end:
-        raise PacketError(Reason.TOO_SHORT, f"{len(data)} octets are too few for the headers of {opcode.name}")
+        raise RocePacketError(RoceReason.TOO_SHORT, f"{len(data)} octets are too few for the headers of {opcode.name}")
     padding = flags >> 4 & 3
     if end - start < padding or (end - start) % 4:
-        raise PacketError(
-            Reason.BAD_PADDING,
+        raise RocePacketError(
+            RoceReason.BAD_PADDING,
             f"{end - start} octets of payload and padding, of which {padding} are said to be padding",
         )
     return Packet(
@@ -267,7 +269,9 @@ def _nak(syndrome: int) -> Nak | None:
         return None
     if kind == 3 and value in list(Nak):
         return Nak(value)
-    raise PacketError(Reason.BAD_SYNDROME, f"syndrome {syndrome:#04x} is no ACK and no NAK that this endpoint knows")
+    raise RocePacketError(
+        RoceReason.BAD_SYNDROME, f"syndrome {syndrome:#04x} is no ACK and no NAK that this endpoint knows"
+    )
 
 
 def _24_bits(name: str, value: int) -> int:

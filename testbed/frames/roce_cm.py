@@ -59,7 +59,7 @@ class RejectReason(enum.IntEnum):
     CONSUMER_REJECT = 28
 
 
-class Reason(enum.StrEnum):
+class CmReason(enum.StrEnum):
     """Why octets are no CM message for us; the values are names of counters."""
 
     NOT_A_MAD = "not_a_mad"
@@ -71,7 +71,7 @@ class Reason(enum.StrEnum):
 class CmError(XoffError):
     """Octets that are no message of the connection manager."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: CmReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -138,10 +138,10 @@ class Request:
         ) = _REQ.unpack(body)  # fmt: skip
         sizes = {code: size for size, code in _PATH_MTU.items()}
         if mtu >> 4 not in sizes:
-            raise CmError(Reason.BAD_FIELD, f"path MTU {mtu >> 4} is none of {sorted(sizes)}")
+            raise CmError(CmReason.BAD_FIELD, f"path MTU {mtu >> 4} is none of {sorted(sizes)}")
         _, version, port, source, destination = _IP_CM.unpack_from(private)
         if version >> 4 not in (4, 6):
-            raise CmError(Reason.BAD_FIELD, f"the private data name IP version {version >> 4}")
+            raise CmError(CmReason.BAD_FIELD, f"the private data name IP version {version >> 4}")
         kind = _v4 if version >> 4 == 4 else IPv6Address
         return cls(
             communication_id,
@@ -256,12 +256,14 @@ def packet(message: Message, transaction: int, psn: int) -> Packet:
 def parse(mad: bytes) -> tuple[Message, int]:
     """The message in the payload of a UD packet, and its transaction ID."""
     if len(mad) != MAD_OCTETS:
-        raise CmError(Reason.NOT_A_MAD, f"{len(mad)} octets; a management datagram has {MAD_OCTETS}")
+        raise CmError(CmReason.NOT_A_MAD, f"{len(mad)} octets; a management datagram has {MAD_OCTETS}")
     base, kind, version, method, _, _, transaction, attribute, _, _ = _MAD.unpack_from(mad)
     if (base, kind, version, method) != (1, _CLASS, _CLASS_VERSION, _SEND):
-        raise CmError(Reason.NOT_CM, f"class {kind} version {version} method {method} is not the connection manager's")
+        raise CmError(
+            CmReason.NOT_CM, f"class {kind} version {version} method {method} is not the connection manager's"
+        )
     if attribute not in _MESSAGES:
-        raise CmError(Reason.ATTRIBUTE_NOT_KNOWN, f"attribute {attribute:#06x} is none of {[*map(str, Attribute)]}")
+        raise CmError(CmReason.ATTRIBUTE_NOT_KNOWN, f"attribute {attribute:#06x} is none of {[*map(str, Attribute)]}")
     return _MESSAGES[attribute].parse(mad[_MAD.size :]), transaction
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from testbed.headroom.calculation import Headroom, HeadroomError, Model, Port, Term, frames, total
+from testbed.headroom.calculation import Headroom, HeadroomError, HeadroomPort, Model, Term, frames, total
 from testbed.units import PFC_QUANTUM_BITS, Duration, Length, Rate
 
 HIGHER_LAYER_DELAY = Duration("614.4ns")
@@ -105,7 +105,7 @@ def port_type_for(rate: Rate, medium: Medium = FIBRE) -> PortType:
 
 
 def worst_case(
-    port: Port,
+    port: HeadroomPort,
     length: Length,
     port_type: PortType,
     medium: Medium = FIBRE,

@@ -51,7 +51,7 @@ class Model(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Port:
+class HeadroomPort:
     """What of a port and its lossless priority goes into the sum. Lengths are with FCS, without preamble and gap."""
 
     rate: Rate
@@ -195,7 +195,7 @@ def round_trip(t1_ns: int, t2_ns: int, t3_ns: int, t4_ns: int) -> Duration:
     return Duration.from_ns(ns)
 
 
-def adaptive(port: Port, measured: Duration, missing: Duration | None = None) -> Headroom:
+def adaptive(port: HeadroomPort, measured: Duration, missing: Duration | None = None) -> Headroom:
     """The proposal's headroom for a measured round trip.
 
     `missing` is what the timestamp points leave out: with those of time synchronisation, the stations' interfaces and
@@ -207,7 +207,7 @@ def adaptive(port: Port, measured: Duration, missing: Duration | None = None) ->
     return total(Model.ADAPTIVE, port, [*terms, *frames(port)])
 
 
-def frames(port: Port) -> tuple[Term, ...]:
+def frames(port: HeadroomPort) -> tuple[Term, ...]:
     """What the proposal and Annex N have in common.
 
     PAUSE can have to wait for a frame at one end, and take effect when the next has just begun at the other.
@@ -218,7 +218,7 @@ def frames(port: Port) -> tuple[Term, ...]:
     )
 
 
-def total(model: Model, port: Port, terms: Iterable[Term]) -> Headroom:
+def total(model: Model, port: HeadroomPort, terms: Iterable[Term]) -> Headroom:
     return Headroom(model, tuple(terms), port.alpha, port.alpha_how, port.cell_bytes, port.alpha_warning)
 
 

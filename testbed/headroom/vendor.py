@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from testbed.headroom.calculation import Headroom, HeadroomError, Model, Port, Term
+from testbed.headroom.calculation import Headroom, HeadroomError, HeadroomPort, Model, Term
 from testbed.units import Length, Rate
 
 
@@ -33,7 +33,7 @@ class VendorTable:
             if len(row) != len(self.classes) or any(type(count) is not int or count < 0 for count in row):
                 raise HeadroomError(f"table {self.name}: {rate} needs {len(self.classes)} whole numbers of bytes")
 
-    def headroom(self, port: Port, length: Length) -> Headroom:
+    def headroom(self, port: HeadroomPort, length: Length) -> Headroom:
         """The default for a port and a cable; alpha is 1, because vendors' numbers are of buffer already."""
         row = self.bytes_by_rate.get(port.rate)
         if row is None:

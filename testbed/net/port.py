@@ -260,7 +260,7 @@ class Buffer:
 
     def measured_headroom(self, rate: Rate, mtu: int, round_trip: Duration) -> int:
         """Cells for a measured round trip, and for the frame that triggers PAUSE (decision 0115)."""
-        port = calculation.Port(rate, mtu + 18, min(self.shortest, mtu + 18), self.cell, not_kept=_FCS)
+        port = calculation.HeadroomPort(rate, mtu + 18, min(self.shortest, mtu + 18), self.cell, not_kept=_FCS)
         return calculation.adaptive(port, round_trip).cells + -(-(mtu + 14) // self.cell)
 
 

@@ -154,7 +154,7 @@ def _upper(protocol: int, content: bytes) -> Iterator[str]:
 def _roce(octets: bytes) -> str:
     try:
         packet = roce.parse(octets)
-    except roce.PacketError as error:
+    except roce.RocePacketError as error:
         return f"RoCEv2, refused: {error}"
     words = [f"RoCEv2 {packet.opcode.name.lower().replace('_', ' ')} QP {packet.destination_qp} PSN {packet.psn}"]
     if packet.aeth is not None:

@@ -161,7 +161,7 @@ class Endpoint:
             if packet.opcode == Opcode.DATAGRAM:
                 self._on_management(packet, datagram, now_ns)
                 return None
-        except (roce.PacketError, roce_cm.CmError) as error:
+        except (roce.RocePacketError, roce_cm.CmError) as error:
             self.refused[error.reason] += 1
             return None
         found = self.queue_pairs.get(packet.destination_qp)
@@ -172,7 +172,7 @@ class Endpoint:
             self._refuse("queue_pair_not_ready")
             return None
         if not found.far_path.intact(datagram):
-            self._refuse(roce.Reason.BAD_ICRC)
+            self._refuse(roce.RoceReason.BAD_ICRC)
             return None
         found.receive(packet, ds_field & 3 == _CE, now_ns)
         if packet.opcode == Opcode.CNP and self.settings.cnp_scope is CnpScope.PRIORITY:
@@ -206,7 +206,7 @@ class Endpoint:
         except XoffError:  # addresses of two versions
             intact = False
         if not intact:
-            self._refuse(roce.Reason.BAD_ICRC)
+            self._refuse(roce.RoceReason.BAD_ICRC)
         return intact
 
     def _on_request(self, request: roce_cm.Request) -> None:

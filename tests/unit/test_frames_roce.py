@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.frames import FieldError, roce, roce_cm
-from testbed.frames.roce import Aeth, Deth, Nak, Opcode, Packet, PacketError, Reason, Reth
+from testbed.frames.roce import Aeth, Deth, Nak, Opcode, Packet, Reth, RocePacketError, RoceReason
 from tests.unit.tshark import TSHARK, decode
 
 A4, B4 = "10.0.0.1", "10.0.0.2"
@@ -144,18 +144,18 @@ def test_what_a_network_changes_leaves_the_icrc_as_it_is_and_the_rest_does_not()
 @pytest.mark.parametrize(
     ("octets", "reason"),
     [
-        (bytes(15), Reason.TOO_SHORT),
-        (bytes([0x12]) + bytes(19), Reason.OPCODE_NOT_KNOWN),
-        (bytes([0x04, 0x01]) + bytes(18), Reason.WRONG_VERSION),
-        (bytes([0x0A]) + bytes(30), Reason.TOO_SHORT),
-        (bytes([0x04]) + bytes(17), Reason.BAD_PADDING),
-        (bytes([0x04, 0x30]) + bytes(14), Reason.BAD_PADDING),
-        (bytes([0x11]) + bytes(11) + b"\x20" + bytes(7), Reason.BAD_SYNDROME),
-        (bytes([0x11]) + bytes(11) + b"\x64" + bytes(7), Reason.BAD_SYNDROME),
+        (bytes(15), RoceReason.TOO_SHORT),
+        (bytes([0x12]) + bytes(19), RoceReason.OPCODE_NOT_KNOWN),
+        (bytes([0x04, 0x01]) + bytes(18), RoceReason.WRONG_VERSION),
+        (bytes([0x0A]) + bytes(30), RoceReason.TOO_SHORT),
+        (bytes([0x04]) + bytes(17), RoceReason.BAD_PADDING),
+        (bytes([0x04, 0x30]) + bytes(14), RoceReason.BAD_PADDING),
+        (bytes([0x11]) + bytes(11) + b"\x20" + bytes(7), RoceReason.BAD_SYNDROME),
+        (bytes([0x11]) + bytes(11) + b"\x64" + bytes(7), RoceReason.BAD_SYNDROME),
     ],
 )
-def test_octets_that_are_not_a_packet_are_refused_with_a_reason(octets: bytes, reason: Reason) -> None:
-    with pytest.raises(PacketError) as caught:
+def test_octets_that_are_not_a_packet_are_refused_with_a_reason(octets: bytes, reason: RoceReason) -> None:
+    with pytest.raises(RocePacketError) as caught:
         roce.parse(octets)
     assert caught.value.reason is reason
 
@@ -185,11 +185,11 @@ def test_a_message_of_the_connection_manager_is_read_as_written(message: roce_cm
 def test_damaged_messages_of_the_connection_manager_are_refused_with_a_reason() -> None:
     mad = roce_cm.packet(REQUEST, 1, 1).payload
     cases = {
-        mad[:-1]: roce_cm.Reason.NOT_A_MAD,
-        b"\1\4" + mad[2:]: roce_cm.Reason.NOT_CM,
-        mad[:16] + b"\0\x55" + mad[18:]: roce_cm.Reason.ATTRIBUTE_NOT_KNOWN,
-        mad[: 24 + 50] + b"\xf0" + mad[24 + 51 :]: roce_cm.Reason.BAD_FIELD,
-        mad[: 24 + 141] + b"\x70" + mad[24 + 142 :]: roce_cm.Reason.BAD_FIELD,
+        mad[:-1]: roce_cm.CmReason.NOT_A_MAD,
+        b"\1\4" + mad[2:]: roce_cm.CmReason.NOT_CM,
+        mad[:16] + b"\0\x55" + mad[18:]: roce_cm.CmReason.ATTRIBUTE_NOT_KNOWN,
+        mad[: 24 + 50] + b"\xf0" + mad[24 + 51 :]: roce_cm.CmReason.BAD_FIELD,
+        mad[: 24 + 141] + b"\x70" + mad[24 + 142 :]: roce_cm.CmReason.BAD_FIELD,
     }
     for octets, reason in cases.items():
         with pytest.raises(roce_cm.CmError) as caught:

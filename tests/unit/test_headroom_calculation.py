@@ -23,8 +23,8 @@ from testbed.headroom.calculation import (
     PFC_FRAME_BITS,
     Headroom,
     HeadroomError,
+    HeadroomPort,
     Model,
-    Port,
     adaptive,
     read_alpha,
     readable,
@@ -34,7 +34,7 @@ from testbed.headroom.vendor import SHIPPED, VendorTable
 from testbed.units import PFC_QUANTUM_BITS, Duration, Length, Rate
 
 ONE = Fraction(1)
-TEN_GIG = Port(Rate("10Gb/s"), given_alpha=ONE)
+TEN_GIG = HeadroomPort(Rate("10Gb/s"), given_alpha=ONE)
 CAT6 = MEDIA["cat6"]
 
 
@@ -58,7 +58,7 @@ def test_the_proposals_formula_gives_annex_ns_example_for_the_round_trip_that_it
 
 
 def test_max_frame_counts_preamble_and_gap() -> None:
-    assert Port(Rate("10Gb/s")).max_frame_bits == 16160 == (2000 + 8 + 12) * 8
+    assert HeadroomPort(Rate("10Gb/s")).max_frame_bits == 16160 == (2000 + 8 + 12) * 8
 
 
 def test_the_pfc_frame_is_672_bits() -> None:
@@ -72,7 +72,7 @@ def test_x_is_the_rate_times_the_difference_and_the_far_stations_time_does_not_m
     """T1 to T4 with any offset between the clocks and any time to answer: the same X, rounded up to a bit."""
     measured = round_trip(1000, 1000 + offset_ns, 1000 + offset_ns + far_ns, 1000 + trip_ns + far_ns)
     assert measured == Duration.from_ns(trip_ns)
-    x = terms(adaptive(Port(Rate.from_bps(bps)), measured))["round trip X"]
+    x = terms(adaptive(HeadroomPort(Rate.from_bps(bps)), measured))["round trip X"]
     assert Fraction(bps * trip_ns, 10**9) <= x < Fraction(bps * trip_ns, 10**9) + 1
 
 
@@ -90,7 +90,7 @@ def test_impossible_stamps_are_refused(stamps: tuple[int, int, int, int], text: 
 
 
 def test_tenfold_delay_gives_tenfold_x() -> None:
-    port = Port(Rate("100Gb/s"))
+    port = HeadroomPort(Rate("100Gb/s"))
     short, long = (terms(adaptive(port, Duration(text)))["round trip X"] for text in ("50us", "500us"))
     assert (short, long) == (5_000_000, 50_000_000)
 
@@ -120,12 +120,12 @@ def test_the_sum_has_no_higher_layer_term_unless_the_timestamp_points_leave_it_o
     ],
 )
 def test_alpha_is_computed_from_cells_and_frames(shortest: int, longest: int, cell: int, alpha: Fraction) -> None:
-    assert Port(Rate("1Gb/s"), longest, shortest, cell).alpha == alpha
+    assert HeadroomPort(Rate("1Gb/s"), longest, shortest, cell).alpha == alpha
 
 
 @given(st.integers(64, 400), st.integers(0, 400), st.integers(1, 40) | st.integers(1, 900))
 def test_no_frame_takes_more_buffer_than_alpha_allows(shortest: int, more: int, cell: int) -> None:
-    alpha = Port(Rate("1Gb/s"), shortest + more, shortest, cell).alpha
+    alpha = HeadroomPort(Rate("1Gb/s"), shortest + more, shortest, cell).alpha
     ratios = [Fraction(-(-n // cell) * cell, n + 20) for n in range(shortest, shortest + more + 1)]
     assert alpha == max(ratios)
 
@@ -133,7 +133,7 @@ def test_no_frame_takes_more_buffer_than_alpha_allows(shortest: int, more: int, 
 @pytest.mark.parametrize(("text", "alpha"), [("1", ONE), ("1.1", Fraction(11, 10)), ("11/10", Fraction(11, 10))])
 def test_a_given_alpha_is_exact(text: str, alpha: Fraction) -> None:
     assert read_alpha(text) == alpha
-    found = adaptive(Port(Rate("10Gb/s"), given_alpha=alpha), Duration("9303.2ns"))
+    found = adaptive(HeadroomPort(Rate("10Gb/s"), given_alpha=alpha), Duration("9303.2ns"))
     assert found.bytes == -(-15753 * alpha.numerator // alpha.denominator)
 
 
@@ -169,15 +169,17 @@ def test_an_alpha_that_must_be_a_slip_is_refused(text: str) -> None:
 
 def test_an_alpha_that_is_too_small_for_the_frames_is_used_and_warned_of() -> None:
     frames = {"max_frame": 2000, "shortest_frame": 1500}
-    fits = Port(Rate("10Gb/s"), given_alpha=read_alpha("1.12"), **frames)
-    short = Port(Rate("10Gb/s"), given_alpha=read_alpha("1.11"), **frames)
+    fits = HeadroomPort(Rate("10Gb/s"), given_alpha=read_alpha("1.12"), **frames)
+    short = HeadroomPort(Rate("10Gb/s"), given_alpha=read_alpha("1.11"), **frames)
     assert adaptive(fits, Duration("1us")).warning == ""
     assert adaptive(short, Duration("1us")).warning == "1665 B frames in 208 B cells need an alpha of 1.12"
 
 
 @given(st.integers(0, 10**10), st.integers(1, 400), st.integers(1, 4000), st.fractions(1, 3, max_denominator=1000))
 def test_bytes_and_cells_are_rounded_up_once(trip_ns: int, gbps: int, cell: int, alpha: Fraction) -> None:
-    found = adaptive(Port(Rate.from_bps(gbps * 10**9), cell_bytes=cell, given_alpha=alpha), Duration.from_ns(trip_ns))
+    found = adaptive(
+        HeadroomPort(Rate.from_bps(gbps * 10**9), cell_bytes=cell, given_alpha=alpha), Duration.from_ns(trip_ns)
+    )
     assert found.delay_value == sum(term.bits for term in found.terms)
     exact = found.delay_value * alpha / 8
     assert exact <= found.bytes < exact + 1
@@ -186,7 +188,7 @@ def test_bytes_and_cells_are_rounded_up_once(trip_ns: int, gbps: int, cell: int,
 
 @given(st.lists(st.integers(64, 2000), min_size=1, max_size=200), st.integers(1, 500))
 def test_the_cells_hold_any_frames_that_the_delay_value_holds(lengths: list[int], cell: int) -> None:
-    port = Port(Rate("10Gb/s"), cell_bytes=cell)
+    port = HeadroomPort(Rate("10Gb/s"), cell_bytes=cell)
     line_bits = sum((length + 20) * 8 for length in lengths)
     fixed = 2 * port.max_frame_bits + PFC_FRAME_BITS
     found = adaptive(port, Duration.from_ps(max(0, line_bits - fixed) * 100))
@@ -234,7 +236,8 @@ def test_so_they_do_with_the_slowest_sublayers_of_the_same_rate(name: str, optio
 
 
 def test_the_higher_layers_have_the_same_time_at_any_rate() -> None:
-    assert [Port(Rate(rate)).bits_in(HIGHER_LAYER_DELAY) // 512 for rate in ("10Gb/s", "40Gb/s", "100Gb/s")] == [
+    rates = "10Gb/s", "40Gb/s", "100Gb/s"
+    assert [HeadroomPort(Rate(rate)).bits_in(HIGHER_LAYER_DELAY) // 512 for rate in rates] == [
         12, 48, 120,
     ]  # fmt: skip
 
@@ -247,13 +250,13 @@ def test_the_proposals_cable_delays_of_100gbase_r_0_6_kb_and_625_kb(length: str,
 
 def test_the_proposals_33_percent_interface_and_higher_layers_of_100gbase_r() -> None:
     """The maxima are 132608 bits, a test gave 100000: whoever reserves the maxima has a third too much."""
-    maximum = PORT_TYPES["100GBASE-R"].interface_delay + Port(Rate("100Gb/s")).bits_in(HIGHER_LAYER_DELAY)
+    maximum = PORT_TYPES["100GBASE-R"].interface_delay + HeadroomPort(Rate("100Gb/s")).bits_in(HIGHER_LAYER_DELAY)
     assert maximum == 132608
     assert round(Fraction(maximum - 100_000, 100_000) * 100) == 33
 
 
 def test_maxima_are_upper_bounds_that_a_device_of_ones_own_can_replace() -> None:
-    port, link = Port(Rate("100Gb/s")), Length("500m")
+    port, link = HeadroomPort(Rate("100Gb/s")), Length("500m")
     standard = worst_case(port, link, PORT_TYPES["100GBASE-R"])
     mine = PortType("mine", Rate("100Gb/s"), (("all", 20_000),))
     better = worst_case(port, link, mine, higher_layers=Duration("100ns"))
@@ -267,7 +270,7 @@ def test_maxima_are_upper_bounds_that_a_device_of_ones_own_can_replace() -> None
     [("cat6", "10Gb/s", "100m", 5556), ("fibre", "10Gb/s", "100m", 5000), ("twinax", "10Gb/s", "7m", 334)],
 )
 def test_cable_delay_depends_on_rate_medium_and_length(medium: str, rate: str, length: str, bits: int) -> None:
-    port = Port(Rate(rate))
+    port = HeadroomPort(Rate(rate))
     type_ = port_type_for(port.rate)
     assert terms(worst_case(port, Length(length), type_, MEDIA[medium]))["2 cable"] == 2 * bits
 
@@ -282,7 +285,7 @@ def test_cable_delay_is_proportional_to_rate_and_length(medium: Any, mm: int, ti
 
 def test_over_long_and_fast_links_the_cable_is_nearly_all() -> None:
     def cable_part(rate: str, length: str) -> Fraction:
-        port = Port(Rate(rate))
+        port = HeadroomPort(Rate(rate))
         found = worst_case(port, Length(length), port_type_for(port.rate))
         return Fraction(terms(found)["2 cable"], found.delay_value)
 
@@ -303,7 +306,7 @@ def test_a_port_type_that_is_not_there_or_does_not_fit_is_refused() -> None:
         "there is no port type of 1Gb/s on fibre in the table; it has 10GBASE-T, 10GBASE-R, 25GBASE-R, 40GBASE-R, "
         "100GBASE-R, 200GBASE-R, 400GBASE-R"
     )
-    assert refused(lambda: worst_case(Port(Rate("25Gb/s")), Length("1m"), PORT_TYPES["10GBASE-T"])) == (
+    assert refused(lambda: worst_case(HeadroomPort(Rate("25Gb/s")), Length("1m"), PORT_TYPES["10GBASE-T"])) == (
         "a 10GBASE-T port has 10Gb/s, not 25Gb/s; choose another port type"
     )
 
@@ -322,13 +325,13 @@ def test_a_port_type_that_is_not_there_or_does_not_fit_is_refused() -> None:
     ],
 )
 def test_a_vendors_default_knows_speed_and_class_of_length_only(rate: str, length: str, size: int) -> None:
-    for port in (Port(Rate(rate)), Port(Rate(rate), max_frame=9216, shortest_frame=1500)):
+    for port in (HeadroomPort(Rate(rate)), HeadroomPort(Rate(rate), max_frame=9216, shortest_frame=1500)):
         found = SHIPPED.headroom(port, Length(length))
         assert (found.bytes, found.cells, found.alpha, found.warning) == (size, -(-size // 208), 1, "")
 
 
 def test_a_cable_longer_than_every_class_gets_the_longest_and_a_warning() -> None:
-    port = Port(Rate("100Gb/s"))
+    port = HeadroomPort(Rate("100Gb/s"))
     found = SHIPPED.headroom(port, Length("50km"))
     assert (found.bytes, found.warning) == (75776, "the longest class is 300m, and the cable has 50km")
     assert found.bytes < adaptive(port, Duration("500us")).bytes // 100
@@ -336,7 +339,7 @@ def test_a_cable_longer_than_every_class_gets_the_longest_and_a_warning() -> Non
 
 def test_a_table_of_ones_own() -> None:
     table = VendorTable("mine", (Length("10m"),), {Rate("1Gb/s"): (5000,)})
-    assert table.headroom(Port(Rate("1Gb/s")), Length("3m")).cells == 25
+    assert table.headroom(HeadroomPort(Rate("1Gb/s")), Length("3m")).cells == 25
     assert refused(lambda: table.headroom(TEN_GIG, Length("3m"))) == "mine has no default for 10Gb/s; there is 1Gb/s"
     for bad in ((), (Length("2m"), Length("1m"))):
         assert refused(lambda bad=bad: VendorTable("mine", bad, {})) == (
@@ -351,7 +354,7 @@ def test_a_table_of_ones_own() -> None:
 
 
 def test_the_three_models_give_the_same_kind_of_sum() -> None:
-    port, length = Port(Rate("100Gb/s"), given_alpha=read_alpha("1.1")), Length("300m")
+    port, length = HeadroomPort(Rate("100Gb/s"), given_alpha=read_alpha("1.1")), Length("300m")
     found = [
         adaptive(port, Duration("3us")),
         worst_case(port, length, PORT_TYPES["100GBASE-R"]),
@@ -404,7 +407,7 @@ def test_a_sum_in_plain_data_has_every_term_in_bits_bytes_and_cells() -> None:
     ],
 )
 def test_an_invalid_port_is_refused(changes: dict[str, Any], message: str) -> None:
-    assert refused(lambda: Port(**{"rate": Rate("10Gb/s"), **changes})) == message
+    assert refused(lambda: HeadroomPort(**{"rate": Rate("10Gb/s"), **changes})) == message
 
 
 @given(
@@ -414,7 +417,7 @@ def test_an_invalid_port_is_refused(changes: dict[str, Any], message: str) -> No
     not_kept=st.sampled_from([0, 4]),
 )
 def test_alpha_is_of_what_the_buffer_keeps_of_a_frame(cell: int, shortest: int, more: int, not_kept: int) -> None:
-    port = Port(Rate("10Gb/s"), shortest + more, shortest, cell, not_kept=not_kept)
+    port = HeadroomPort(Rate("10Gb/s"), shortest + more, shortest, cell, not_kept=not_kept)
     fills = [
         Fraction(-(-(length - not_kept) // cell) * cell, length + 20) for length in range(shortest, shortest + more + 1)
     ]
@@ -422,6 +425,6 @@ def test_alpha_is_of_what_the_buffer_keeps_of_a_frame(cell: int, shortest: int, 
 
 
 def test_a_frame_that_only_its_fcs_takes_into_another_cell_has_the_fewer_cells() -> None:
-    port = Port(Rate("10Gb/s"), 627, 627, 208, not_kept=4)
+    port = HeadroomPort(Rate("10Gb/s"), 627, 627, 208, not_kept=4)
     assert port.alpha == Fraction(3 * 208, 647)
-    assert Port(Rate("10Gb/s"), 627, 627, 208).alpha == Fraction(4 * 208, 647)
+    assert HeadroomPort(Rate("10Gb/s"), 627, 627, 208).alpha == Fraction(4 * 208, 647)

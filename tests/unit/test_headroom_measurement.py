@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from testbed.frames import FieldError, Mac
 from testbed.frames.headroom import MeasurementReason, Request, Response, parse
-from testbed.headroom.calculation import HeadroomError, Port, adaptive
+from testbed.headroom.calculation import HeadroomError, HeadroomPort, adaptive
 from testbed.headroom.exchange import Ignored, Points, Settings
 from testbed.headroom.measurement import Measurer, Output, Phase
 from testbed.headroom.samples import Measurement, Sample
@@ -187,7 +187,7 @@ def test_a_measurement_over_a_quiet_link_is_exact_and_feeds_the_calculation() ->
     assert (here.shortest, here.longest) == (Duration("500.5us"), Duration("500.5us"))  # two cables, B's reaction
     assert (there.shortest, there.longest) == (Duration("500.3us"), Duration("500.3us"))
     assert (here.response(), there.response()) == (Duration("9us"), Duration("7us"))
-    assert adaptive(Port(Rate("100Gb/s")), here.longest).terms[0].bits == 50_050_000
+    assert adaptive(HeadroomPort(Rate("100Gb/s")), here.longest).terms[0].bits == 50_050_000
     assert ends[0].statuses == [
         "s1-eth1: headroom is being measured; until then the configured default stays",
         "s1-eth1: round trip 500.5us to 500.5us in 4 samples, 0 lost; the peer took up to 9us to answer",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.buffer.model import BufferModel, Signal
 from testbed.buffer.settings import BufferBusyError, BufferSettings, GroupSettings, Static
-from testbed.headroom.calculation import Headroom, HeadroomError, Port, adaptive, read_alpha
+from testbed.headroom.calculation import Headroom, HeadroomError, HeadroomPort, adaptive, read_alpha
 from testbed.headroom.plan import Demand, Plan, Share, divide
 from testbed.headroom.vendor import SHIPPED
 from testbed.units import Duration, Length, Rate
@@ -63,7 +63,7 @@ def test_a_shorter_cable_on_one_port_is_more_bridge_buffer_for_all() -> None:
 def test_the_three_ports_of_the_proposal_from_one_pool() -> None:
     """A vendor's default fits no cable; one that is large enough for all leaves less bridge buffer."""
     links = {1: ("10Gb/s", "5m", "50ns"), 2: ("25Gb/s", "500m", "5us"), 3: ("100Gb/s", "50km", "500us")}
-    ports = {number: Port(Rate(rate)) for number, (rate, _, _) in links.items()}
+    ports = {number: HeadroomPort(Rate(rate)) for number, (rate, _, _) in links.items()}
     fitted = {number: adaptive(ports[number], Duration(trip)).cells for number, (_, _, trip) in links.items()}
     default = {number: SHIPPED.headroom(ports[number], Length(m)).cells for number, (_, m, _) in links.items()}
     pool = 4 * fitted[3]
@@ -215,7 +215,7 @@ def test_computed_headroom_loses_nothing_of_any_mix_of_frames(
 ) -> None:
     randomness = random.Random(seed)
     kinds = [shortest, longest, *(randomness.randint(shortest, longest) for _ in range(3))]
-    port = Port(Rate.from_bps(gbps * 10**9), longest, shortest)
+    port = HeadroomPort(Rate.from_bps(gbps * 10**9), longest, shortest)
     needed = adaptive(port, Duration.from_ns(trip_ns))
     frame = -(-longest // CELL)
     plan = divide(needed.cells + 10 * frame, [Demand(1, 3, needed.cells, frame)])
@@ -224,7 +224,7 @@ def test_computed_headroom_loses_nothing_of_any_mix_of_frames(
 
 def test_without_the_frame_that_finds_the_threshold_headroom_would_be_short_by_it() -> None:
     """Decision 0115. Frames of 2000 B, and a delay value that is a whole number of them and of one PFC frame."""
-    port = Port(Rate("10Gb/s"), 2000, 2000, given_alpha=read_alpha("2080/2020"))
+    port = HeadroomPort(Rate("10Gb/s"), 2000, 2000, given_alpha=read_alpha("2080/2020"))
     needed = adaptive(port, Duration.from_ps((20 * 16160 - 672) * 100))
     assert (needed.delay_value, needed.cells) == (22 * 16160, 220)
     plan = divide(1000, [Demand(1, 3, needed.cells, FRAME)])
@@ -237,7 +237,7 @@ def test_without_the_frame_that_finds_the_threshold_headroom_would_be_short_by_i
 
 @pytest.mark.parametrize("short_by", [1, 3, 10])
 def test_headroom_that_is_short_by_some_frames_loses_as_many(short_by: int) -> None:
-    port = Port(Rate("10Gb/s"), 2000, 2000, given_alpha=read_alpha("2080/2020"))
+    port = HeadroomPort(Rate("10Gb/s"), 2000, 2000, given_alpha=read_alpha("2080/2020"))
     needed = adaptive(port, Duration.from_ps((20 * 16160 - 672) * 100))
     plan = divide(1000, [Demand(1, 3, needed.cells - short_by * FRAME, FRAME)])
     assert losses_after_xoff(needed, plan, iter(lambda: 2000, None)) == short_by

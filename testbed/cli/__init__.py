@@ -20,11 +20,11 @@ _EPILOG = """\
 exit codes:
   0    fine
   1    a claim or a test did not hold
-  2    what was asked for is wrong (a typo, a bad value)
+  2    the command line is wrong (a typo, a bad value)
   3    this machine: something is missing, no room, the lab broke down
   4    the experiment raised an error
   5    the experiment reached a limit of time, memory or processes
-  6    the run is fine, but the lab could not keep its promises (--allow-degraded)
+  6    the run is fine, but the lab did not keep its fidelity bounds (--allow-degraded)
   7    a defect of xoff itself, with a traceback
   130  interrupted; 143 after SIGTERM, 129 when the terminal has gone
 
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     previous = {number: signal.getsignal(number) for number in _ENDS}
     with streams.standard() as out:
         for number, handler in previous.items():
-            if handler is not signal.SIG_IGN:  # as nohup wants it
+            if handler is not signal.SIG_IGN:  # as under nohup
                 signal.signal(number, _on_end)
         try:
             code = _guarded(arguments, out)
@@ -109,7 +109,7 @@ def _guarded(arguments: list[str], out: streams.Stream) -> int:
         return 130
     except OSError as error:
         if out.error is not None:
-            return 0  # whoever read our output has gone, which is no error of ours; or `main` says what it is
+            return 0  # the reader of the output has gone, which is no error; `main` reports any other
         where = "" if error.filename is None else f"{error.filename}: "
         _complain(f"{where}{error.strerror or error}")
         return 3
@@ -126,7 +126,7 @@ def _guarded(arguments: list[str], out: streams.Stream) -> int:
 
 
 def _defect() -> int:
-    """What ends the command is none of the errors that we know of; 1 would say that a claim failed."""
+    """The exception that ends the command is a defect; exit code 1 would mean that a claim failed."""
     import traceback
 
     _complain(f"{traceback.format_exc()}this is a defect of xoff; a report of it needs all of these lines")
@@ -173,7 +173,7 @@ def _complain(text: str) -> None:
     except ImportError:  # the front door's Python has only its standard library
         print(f"xoff: {plain(text)}", file=sys.stderr)
     else:
-        with suppress(OSError):  # there is nowhere left to say it
+        with suppress(OSError):  # standard error is closed too
             complain(text)
 
 

@@ -17,7 +17,7 @@ from testbed.lab.carry import Carried
 
 _SHOWN_EVERY_S = 0.2
 _LINES = 4
-"""How many lines tell of the progress where there is no terminal."""
+"""How many lines show the progress where there is no terminal."""
 
 
 def export(options: argparse.Namespace, engines: Sequence[str]) -> int:

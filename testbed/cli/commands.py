@@ -63,7 +63,7 @@ COMMANDS = {
     "doctor": Command("check this machine", "doctor", "doctor", "doctor_options", True, True),
     "image": Command("the lab image", "image", "image_", "image_options", True, True),
     "clean": Command("remove everything that Xoff keeps in its cache", "image", "clean"),
-    "sr": Command("ask the SR policy controller, or wish something of it", "sr", "sr", "options"),
+    "sr": Command("query the SR policy controller, or change its policies", "sr", "sr", "options"),
     "completion": Command("print shell completion", "completion", "completion", "completion_options"),
 }
 

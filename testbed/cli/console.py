@@ -23,7 +23,7 @@ stdout = _Console(stderr=False)
 
 
 def shown(text: object) -> str:
-    """What others say, in the middle of rich's markup: it has no effect on the terminal but to be read."""
+    """Text from elsewhere within rich's markup, without any control sequence."""
     return escape(plain(text))
 
 

@@ -18,7 +18,7 @@ def options() -> argparse.ArgumentParser:
     common.add_argument("--url", default=None, help=f"of the controller (default ${URL}, else {DEFAULT_URL})")
     common.add_argument("--token-file", type=Path, help=f"with the token (default ${TOKEN_FILE}, or ${TOKEN} itself)")
     common.add_argument("--ca-file", type=Path, help="PEM: who may have signed the controller's certificate (HTTPS)")
-    common.add_argument("--json", action="store_true", help="the answer as it came, for scripts")
+    common.add_argument("--json", action="store_true", help="the answer unchanged, for scripts")
     return common
 
 

@@ -35,7 +35,9 @@ def agent_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--log", type=Path, metavar="FILE", help="append every frame and event, a JSON object a line")
     parser.add_argument(
-        "--user", metavar="NAME", help="whom root becomes when its sockets are open; default: xoff, else nobody"
+        "--user",
+        metavar="NAME",
+        help="the user that root becomes when the sockets are open; default: xoff, else nobody",
     )
     parser.add_argument(
         "--group", metavar="NAME", help="whose members may use `xoff dcbx`; default: xoff if there is such a group"
@@ -92,7 +94,7 @@ def _group(name: str | None) -> int | None:
 def dcbx_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("interface", nargs="?", metavar="IFACE", help="of an agent; all that run here, if not given")
     parser.add_argument(
-        "--forget", action="store_true", help="have all neighbours forgotten; who is there is heard again"
+        "--forget", action="store_true", help="remove all neighbours; those on the link are learnt again"
     )
 
 
@@ -123,7 +125,9 @@ def _forget(options: argparse.Namespace) -> int:
         print(json.dumps(answers, indent=1))
         return Exit.OK
     for name, answer in answers.items():
-        print(f"{control_socket.printable(name)}: {answer['forgotten']} forgotten; who is on the link is heard again")
+        print(
+            f"{control_socket.printable(name)}: {answer['forgotten']} removed; neighbours on the link are learnt again"
+        )
     return Exit.OK
 
 

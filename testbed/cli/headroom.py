@@ -36,13 +36,13 @@ _NOTHING = Duration.from_ps(0)
 
 @dataclass(frozen=True)
 class _Question:
-    """What was asked, read and checked."""
+    """The question, read and checked."""
 
     port: HeadroomPort
     medium: Medium
     length: Length
     round_trip: Duration
-    response: Duration | None  # what the stations take beside `round_trip`; None: not said
+    response: Duration | None  # what the stations take beside `round_trip`; None: not given
     is_measured: bool  # the round trip was given, with the stations in it, and `length` is the longest it allows
     port_type: PortType | None  # None: the one that rate and medium suggest
 
@@ -111,7 +111,7 @@ def _read(options: argparse.Namespace) -> _Question:
 
 
 def _option(name: str, read: Callable[[str], Read], text: str) -> Read:
-    """An option's value; a mistake is said with the option's name."""
+    """An option's value; an error names the option."""
     try:
         return read(text)
     except UsageError as error:
@@ -125,7 +125,7 @@ def _whole_number(text: str) -> int:
 
 
 def _answer(question: _Question) -> tuple[list[Headroom], list[str]]:
-    """What each model says, and why one says nothing: its tables lack this rate."""
+    """What each model gives, and why one gives nothing: its tables lack this rate."""
     port, medium, length = question.port, question.medium, question.length
     found = [adaptive(port, question.round_trip, question.response)]
     unavailable = []

@@ -1,4 +1,4 @@
-"""Getting this machine ready: says what is missing and why, then installs it. Standard library only,
+"""Getting this machine ready: reports what is missing and why, then installs it. Standard library only,
 because the front door uses it before anything is installed.
 """
 
@@ -29,7 +29,7 @@ YES = "--yes"
 
 
 def require(packages: Sequence[Package], report: Report) -> None:
-    """Install the Debian packages that are missing; does nothing when none is. A user at a terminal is asked."""
+    """Install the Debian packages that are missing; does nothing when none is. At a terminal it asks first."""
     missing = [package for package in packages if not package.is_here()]
     if not missing:
         return
@@ -69,7 +69,7 @@ def install(names: Sequence[str], report: Report) -> None:
     if os.geteuid() != 0:
         if shutil.which("sudo") is None:
             raise MachineError(f"as root, run: apt-get install {' '.join(names)}; or {_CARRY}")
-        # With nobody at the terminal sudo must not wait for a password.
+        # Without a terminal sudo must not wait for a password.
         prefix = ["sudo"] if sys.stdin.isatty() else ["sudo", "-n"]
     report(f"installing {', '.join(names)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     chosen = [definition.find(name) for name in options.experiment]
     given = dict(_assignment(text) for text in options.set)
     for experiment in chosen:
-        experiment.read_parameters(given)  # a typo is said before anything is set up
+        experiment.read_parameters(given)  # a typo is reported before anything is set up
     thresholds = Thresholds()
     for setting in options.fidelity:
         thresholds = thresholds.changed(setting)

@@ -1,7 +1,7 @@
 """`xoff shell`: Mininet's command line in the lab, in the user's own terminal.
 
 On the engine `um` the lab's time stands still at a prompt. While a command runs it is as fast as the user's, or as many
-times as fast as `--speed` says: after each 100 ms the lab waits until it may run on. Captures and other files that the
+times as fast, by `--speed`: after each 100 ms the lab waits until it may run on. Captures and other files that the
 user leaves in the lab go into a result folder.
 """
 
@@ -122,7 +122,7 @@ class _Conversation:
             self._session.send(Frame(Kind.CONTINUE, b""))
 
     def _pass_on(self, typed: bytes) -> None:
-        """Hand what was typed to the lab. Before there is a prompt Ctrl-C is for us: nobody there could take it."""
+        """Send what was typed to the lab. Before there is a prompt, Ctrl-C ends the boot here."""
         if _INTERRUPT in typed and not self._has_network:
             raise KeyboardInterrupt
         self._session.send(Frame(Kind.INPUT, typed or b"\x04"))

@@ -1,4 +1,4 @@
-"""`xoff sr`: what the SR policy controller knows and does, and requests to it, by its REST (docs/controller.md)."""
+"""`xoff sr`: the state of the SR policy controller, and requests to it, by its REST (docs/controller.md)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         )
     summary = "have a router forgotten that has gone for good, or that does harm"
     inner = what.add_parser("router", help=summary, description=summary).add_subparsers(dest="do", required=True)
-    add("remove", "end its session and forget what it reported", inner).add_argument("id", help="its name")
+    add("remove", "end its session and remove what it reported", inner).add_argument("id", help="its name")
 
 
 def _policy_options(parser: argparse.ArgumentParser) -> None:

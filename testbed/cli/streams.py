@@ -33,7 +33,7 @@ class Stream:
 
     @property
     def lost(self) -> OutputError | None:
-        """What has not been written although somebody wants it: a reader or a terminal that has gone does not."""
+        """What has not been written although its reader is there: one that has gone is no loss."""
         if self.error is None or self.error.errno in (errno.EPIPE, errno.EIO):
             return None
         return OutputError(self.error)
@@ -78,7 +78,7 @@ class Stream:
 def standard() -> Iterator[Stream]:
     """Standard output and error as such streams; yields the first. What they cannot encode becomes question marks."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is None:  # closed by whoever started us: the next file would get its number
+        if getattr(sys, name) is None:  # closed by the parent process: the next file would get its number
             if (opened := os.open(os.devnull, os.O_RDWR)) != number:
                 os.dup2(opened, number)
                 os.close(opened)
@@ -100,6 +100,6 @@ def standard() -> Iterator[Stream]:
 
 
 def outlast() -> None:
-    """From now on no closed or full standard output ends what we do; `main` says at the end if something is lost."""
+    """From now on no closed or full standard output ends the command; `main` reports at the end what was lost."""
     if isinstance(sys.stdout, Stream):
         sys.stdout.lasts = True

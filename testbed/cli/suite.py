@@ -64,7 +64,7 @@ def test(options: argparse.Namespace) -> int:
 
 
 def _chosen(root: Path, options: argparse.Namespace) -> list[str]:
-    """What pytest is to be told."""
+    """The arguments of pytest."""
     places = ["tests/unit"] if options.unit else ["tests/unit", "tests/lab", "tests/browser"]
     if options.pattern is None:
         return places if options.all else ["-m", "not long and not slow" if options.unit else "not long", *places]

@@ -100,7 +100,7 @@ class Screen:
 
     @property
     def prefixes(self) -> bool:
-        """Whether lines must say whose they are."""
+        """Whether lines begin with the name of their run."""
         return self._many
 
 
@@ -171,4 +171,4 @@ def show(result: Result) -> None:
     # What ended otherwise did not end for want of CPU: set-up and errors keep it busy, and nothing is wrong with that.
     came_to_an_end = result.status in (RunStatus.OK, RunStatus.TIMEOUT, RunStatus.WALL_TIMEOUT)
     if result.fidelity.verdict is Verdict.DEGRADED and came_to_an_end:
-        complain(f"{name}: the lab could not keep its promises: {'; '.join(result.fidelity.reasons)}")
+        complain(f"{name}: the lab did not keep its fidelity bounds: {'; '.join(result.fidelity.reasons)}")

@@ -27,7 +27,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on demand: who wants one module of this package, the command line for one, does not wait for the others.
+    # Loaded on demand: importing one module of this package, as the command line does, does not import the others.
     if name in _PLACES:
         return getattr(importlib.import_module(f"testbed.lab.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

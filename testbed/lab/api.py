@@ -36,7 +36,7 @@ _NO_ROOM = {
 
 
 class Watcher(Protocol):
-    """Whoever wants to see a run while it happens."""
+    """Sees a run while it happens."""
 
     def report(self, text: str) -> None:
         """Something about the lab itself: what is being set up, what went wrong."""
@@ -165,7 +165,7 @@ class _Follower:
     def _step(self, session: Session, stream: IO[bytes], now: float) -> bool:
         """Look once at what has come; True when the run is over."""
         try:
-            lost = session.lost()  # asked before reading: what it wrote before it died is in the stream
+            lost = session.lost()  # before reading: what it wrote before it ended is in the stream
             data = stream.read(1 << 20)
             self._collector.feed(data)
             if self._first_line_s is None and self._collector.heard:
@@ -189,7 +189,7 @@ class _Follower:
             self.interrupted = True
             if self._cancel.is_set():
                 self._status = self._status or (Status.INTERRUPTED, "interrupted")
-                return True  # asked twice: do not wait for the rest
+                return True  # the second interruption: do not wait for the rest
             self._cancel.set()
         return now > self._give_up_s
 

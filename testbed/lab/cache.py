@@ -75,7 +75,7 @@ def usable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(name: str, report: Report) -> Iterator[None]:
-    """Hold the lock `name` among all Xoffs of this user; say so when another one has it."""
+    """Hold the lock `name` among all Xoff processes of this user; report when another one has it."""
     path = folder() / f"{name}.lock"
     with ExitStack() as held:
         with usable(path):
@@ -93,7 +93,7 @@ def owned(purpose: str, parent: Path | None = None, *, private: bool = True) -> 
     """A new temporary directory that is gone afterwards, whatever happens to us.
 
     Others cannot enter it, unless it is not `private`: the image builder enters its own under another user id. In that
-    of a machine are sockets, and whoever reaches one commands that machine.
+    of a machine are sockets, and a process that can connect to one controls that machine.
     """
     if parent is None:
         parent = folder("tmp")
@@ -101,7 +101,7 @@ def owned(purpose: str, parent: Path | None = None, *, private: bool = True) -> 
         with usable(parent):
             parent.mkdir(parents=True, exist_ok=True)
             sweep(parent)
-            with _sweeping(parent):  # nobody may see it without its owner
+            with _sweeping(parent):  # it is never visible without its owner
                 path = Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=parent))
                 path.chmod(0o700 if private else 0o755)
                 handle = held.enter_context((path / _OWNER).open("w"))
@@ -136,7 +136,7 @@ def sweep(parent: Path | None = None) -> list[Path]:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     _remove(marker.parent)
                     removed.append(marker.parent)
-            except OSError:  # somebody's who lives, or who is not us
+            except OSError:  # of a process that runs, or of another user
                 continue
     return removed
 
@@ -190,7 +190,7 @@ def used(path: Path) -> Path:
 
 
 def prune(pattern: str) -> None:
-    """Remove what nobody has used for weeks: images and snapshots of code that has moved on."""
+    """Remove what has not been used for weeks: images and snapshots of code that has moved on."""
     for path, used_s in _last_used(pattern).items():
         if time.time() - used_s > _UNUSED_S:
             shutil.rmtree(path, ignore_errors=True)

@@ -1,6 +1,6 @@
 """Turns the frames of a run into its result folder and its result, as they come in.
 
-It makes the best of a stream that ends early: what has arrived is written, and the result says why there
+A stream that ends early is used as far as it goes: what has arrived is written, and the result has the reason why there
 is not more. It trusts nothing in the stream: what no lab of ours would send is a WireError, and no file
 gets out of the folder.
 """
@@ -28,7 +28,7 @@ _OURS = re.compile(rf"(job-)*({'|'.join(map(re.escape, (OUTPUT_LOG, RESULT, DRAF
 _LONGEST_PART = 255  # octets, as in every file system of Linux
 _LONGEST_NAME = 2048  # half of what Linux takes; the rest is for where the folder is
 _LATEST_NS = 10**18  # the longest `Duration`
-_ABORTED = "aborted"  # as we asked for it, we know better why
+_ABORTED = "aborted"  # the reason is known where the command was sent
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Collector:
     """Called with each piece of what the job prints; the flag says that it is standard error."""
     started: dict[str, Any] = field(default_factory=dict)
     heard: bool = False
-    """Whether the job itself has said anything yet."""
+    """Whether anything has come from the job itself."""
     ended: dict[str, Any] | None = None
     figures: list[Figure] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Collector:
 
     @property
     def virtual_ns(self) -> int:
-        """How far the lab's time has come, as far as we know."""
+        """The latest known virtual time."""
         if self.ended is not None:
             return int(self.ended["virtual_ns"])
         return self.samples[-1].time_ns if self.samples else 0
@@ -111,7 +111,7 @@ class Collector:
         """How the job ended, by its own account."""
         assert self.ended is not None
         if self.ended["status"] == _ABORTED:
-            return Status.LOST, "the lab ended the job, which nobody asked for"
+            return Status.LOST, "the lab ended the job without a command to do so"
         status = Status(self.ended["status"])
         return status, self.failure if status is Status.ERROR and self.failure else self.ended["reason"]
 

@@ -75,7 +75,7 @@ class Ready:
     packages: Packages | None = None
     """What a job finds beside the image's packages."""
     names: tuple[str, ...] = ()
-    """As which they were asked for."""
+    """The names by which they were requested."""
 
     @property
     def accelerator(self) -> str:
@@ -88,7 +88,7 @@ class Ready:
 
     @property
     def memory_mb(self) -> int:
-        """What a job may use if nothing else is asked for."""
+        """What a job may use by default."""
         return 3000 if self.uml else 1200
 
     @property
@@ -139,7 +139,7 @@ class Uml:
 
 
 def prepare(kind: Kind | str, report: Report = lambda _: None, packages: Sequence[str] = ()) -> Ready:
-    """Make everything that the engine needs, with further Python packages in it; say what is being made."""
+    """Make everything that the engine needs, with further Python packages in it; report what is being made."""
     if kind not in list(Kind):
         raise UsageError(f"there is no engine {kind}; {nearest(kind, Kind)}")
     kind = Kind(kind)
@@ -182,7 +182,7 @@ def _uml(report: Report, packages: Packages | None) -> Uml:
 
 
 def _realtime_snapshot(lab: image.Image, report: Report, packages: Packages | None) -> Snapshot:
-    """With KVM if it really runs the guest: a /dev/kvm alone does not say so."""
+    """With KVM if it really runs the guest; that there is a /dev/kvm does not prove it."""
     verdict = cache.root() / f"kvm-{platform.release()}-{qemu.version()}.json"
     try:
         works, why = json.loads(verdict.read_text())
@@ -234,7 +234,7 @@ class HostSession:
 
     def __init__(self, job: bytes, folder: Path) -> None:
         with tarfile.open(fileobj=BytesIO(job)) as archive:
-            # Debian 12's Python does not know filters yet, and later ones want to be told.
+            # Debian 12's Python has no filters, and later versions warn without one.
             archive.extraction_filter = getattr(tarfile, "data_filter", None)
             archive.extractall(folder)
         self.stream = folder / "out"
@@ -251,7 +251,7 @@ class HostSession:
         if self._process.poll() is None:
             return None
         said = self._log.read_text(errors="replace").strip().splitlines()[-6:]
-        return "\n  ".join(["the supervisor ended before the job did; it said:", *said])
+        return "\n  ".join(["the supervisor ended before the job did; its last output:", *said])
 
     def send(self, frame: Frame) -> None:
         if self._process.stdin is not None:

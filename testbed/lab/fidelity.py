@@ -1,4 +1,4 @@
-"""Did the lab keep its promise? A verdict from looks at its CPU, taken while the experiment measured.
+"""Whether the lab kept its bounds: a verdict from samples of its CPU, taken while the experiment measured.
 
 In virtual time a lab that is short of CPU is not slow, it is wrong: queues drain late and timers fire late.
 So a run is `kept` when the CPU had idle time left in every window, and timers and agents were woken on time.
@@ -23,7 +23,7 @@ WINDOW_NS = 100_000_000
 class Verdict(enum.StrEnum):
     KEPT = "kept"
     DEGRADED = "degraded"
-    UNKNOWN = "unknown"  # the run was too short, or ended too early, to tell
+    UNKNOWN = "unknown"  # the run was too short, or ended too early, for a verdict
 
 
 class Phase(enum.StrEnum):
@@ -95,7 +95,7 @@ def judge(
     if least is not None and least < thresholds.idle_percent:
         reasons.append(
             f"the CPU was busy: a window of 100 ms had {least:g} % idle time, "
-            f"{thresholds.idle_percent} % are wanted; a larger scale or less traffic helps"
+            f"{thresholds.idle_percent} % are required; a larger scale or less traffic helps"
         )
     for who, value, limit in (
         ("a timer", latest, thresholds.timer_late_ns),

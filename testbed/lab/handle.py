@@ -1,6 +1,6 @@
 """`Run`: what an experiment sees of the lab while it runs.
 
-Everything it says goes out at once, one JSON line each, so a run that is cut short keeps what it had.
+Everything it reports goes out at once, one JSON line each, so a run that is cut short keeps what it had.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Run:
         os.write(self._events, json.dumps(line).encode() + b"\n")
 
     def history(self, lines: Callable[[int], Iterable[str]]) -> None:
-        """Append the lines of somebody who kept a log of his own, when told at which moment of the clock we began."""
+        """Append the lines of a log kept elsewhere, which `lines` makes for the time at which the run began."""
         os.write(self._events, "".join(f"{line}\n" for line in lines(self._start_ns)).encode())
 
     def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None:

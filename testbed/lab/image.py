@@ -1,8 +1,8 @@
-"""The lab image in the cache: built when it is missing or damaged, and told what it holds.
+"""The lab image in the cache: built when it is missing or damaged, with a list of what is in it.
 
 Its key is a digest of everything that goes in; its digest is that of what came out. `reference.json` holds
 the versions that Xoff's own figures were made with: a build pins to them as far as the mirror still has
-them, and an image says where it had to differ.
+them, and an image lists where it had to differ.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def write_reference(image: Image) -> None:
 
 
 def _quiet(_: str) -> None:
-    """Reports to nobody."""
+    """Reports nothing."""
 
 
 def _pins() -> dict[str, str]:

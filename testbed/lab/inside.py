@@ -41,7 +41,7 @@ _NO_CHOICE = {
     "NPY_DISABLE_CPU_FEATURES": "AVX F16C FMA3 AVX2 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL "
     "AVX512_SPR X86_V3 X86_V4",
 }
-"""With other instructions the last digits of sums differ. What is here not all versions of numpy know, or need."""
+"""With other instructions the last digits of sums differ. Not all versions of numpy know, or need, each of these."""
 _NOT_IN_LABS = ("testbed.linux.port_program.build",)
 
 
@@ -60,7 +60,9 @@ def main(checkpoint_ns: int) -> None:
     gc.collect()
     gc.freeze()  # what is here now stays: later collections need not look at it
     os.sync()
-    process_1 = sys.modules["__main__"]  # guest/init.py, whose fork we are: it knows how to stop, and where jobs are
+    process_1 = sys.modules[
+        "__main__"
+    ]  # guest/init.py, of which this process is a fork; it has the code to stop the machine and to find jobs
     checkpoint_ns = time.monotonic_ns()
     process_1.stop_the_machine()
     process_1.unpack_job()
@@ -69,7 +71,7 @@ def main(checkpoint_ns: int) -> None:
 
 
 def _do_job(checkpoint_ns: int, out: int, commands: Commands, wait: Wait | None = None) -> None:
-    """Do the job and speak to the user's machine through `out` and `commands`."""
+    """Do the job; `out` and `commands` lead to the user's machine."""
     job = Job.decode((_HOME / "job.json").read_text())
     if job.reproducible:
         kernel.reseed_random(hashlib.sha256(f"xoff seed {job.seed}".encode()).digest())
@@ -92,13 +94,13 @@ def _import_rooms() -> None:
 def _hurry_kernel() -> None:
     """Put the kernel's own threads before all of Xoff's processes that might keep them from their work.
 
-    Whoever changes a link waits for RCU's threads, and holds the lock meanwhile that an agent needs to stop a queue.
+    A change of a link waits for RCU's threads and meanwhile holds the lock that an agent needs to stop a queue.
     And what interrupts leave of frames to be forwarded is done by ksoftirqd: wires do not wait for a DCBX speaker.
     """
     for name in Path("/proc").glob("[0-9]*/comm"):
         for prefix, urgency in _KERNEL_URGENCY.items():
             if name.read_text().startswith(prefix):
-                with suppress(OSError):  # there are some that the kernel lets nobody touch
+                with suppress(OSError):  # the scheduling of some cannot be changed
                     os.sched_setscheduler(int(name.parent.name), os.SCHED_FIFO, os.sched_param(urgency))
 
 

@@ -1,4 +1,4 @@
-"""What a lab is asked to do, and the code it does it with: tars, the same bytes for the same inputs."""
+"""A job and the code that it needs, as tars: the same bytes for the same inputs."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _in_lab(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def _tar(files: Mapping[str, bytes]) -> bytes:
     """Uncompressed because compressors differ between machines, and sorted and undated because the lab's result must
-    depend on what the files say and on nothing else."""
+    depend on the contents of the files and on nothing else."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in sorted(files.items()):

@@ -1,4 +1,4 @@
-"""Python packages that the lab's image lacks, for experiments that want them: `--with numpy`.
+"""Python packages that the lab's image lacks, for experiments that need them: `--with numpy`.
 
 What is installed is decided by a lock file alone: each package with its version and the SHA-256 of its wheels. Xoff
 comes with locks for some packages (`extras/`), and makes one of any others (`xoff lock pandas`). Packages are installed
@@ -75,7 +75,7 @@ def is_file(name: str) -> bool:
 
 
 def ensure(names: Sequence[str], report: Report) -> Packages | None:
-    """The packages, from the cache or installed now; None if none are wanted. `names` are shipped locks, or files."""
+    """The packages, from the cache or installed now; None if none are requested. `names`: shipped locks or files."""
     if not names:
         return None
     pinned = _merged([(name, _lock(name)) for name in names])
@@ -139,7 +139,7 @@ def _merged(locks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, frozenset[
             name, version = _normal(pinned[1]), pinned[2]
             other = found.setdefault(name, (version, hashes))
             if other[0] != version:
-                raise UsageError(f"--with {source}: {name} {version} is wanted, and another lock has {other[0]}")
+                raise UsageError(f"--with {source}: {name} {version} is requested, and another lock has {other[0]}")
             found[name] = version, other[1] | hashes
     return found
 

@@ -1,4 +1,4 @@
-"""One QEMU process: its command line, its monitor, and the promise that it never outlives us."""
+"""One QEMU process: its command line, its monitor, and its end, at the latest with this process."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def program() -> str:
 
 
 def version() -> str:
-    """The version of the installed QEMU, as it tells it; empty if there is none."""
+    """The version of the installed QEMU, as it prints it; empty if there is none."""
     path = needs.find_program(PROGRAM)
     return "" if path is None else _ask_version(path)
 
@@ -93,7 +93,7 @@ def _ask_version(path: str) -> str:
         raise QemuError(f"{path} cannot be executed: {error.strerror}") from error
     found = re.search(r"version (\S+)(?: \(([^)]*)\))?", done.stdout)
     if not found:
-        raise QemuError(f"{path} does not tell its version: {(done.stdout + done.stderr).strip()[:200]}")
+        raise QemuError(f"{path} does not print its version: {(done.stdout + done.stderr).strip()[:200]}")
     return found[1]
 
 
@@ -154,7 +154,7 @@ class Machine:
         self._has_drive = False
         with (folder / "qemu.log").open("wb") as log, cores.pinned(own):
             # setpriv: should we be killed, the kernel kills QEMU. A session of its own: Ctrl-C is
-            # for us to handle, QEMU is told when to end.
+            # handled here, and QEMU is ended by its monitor.
             scheduled = ["chrt", "--batch", "0"] if batch else []
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *scheduled, *argv],
@@ -182,7 +182,7 @@ class Machine:
             self._monitor.close()
 
     def command(self, line: str) -> str:
-        """Give QEMU's monitor a command and return what it says."""
+        """Give QEMU's monitor a command and return its output."""
         try:
             self._monitor.sendall(line.encode() + b"\n")
         except OSError as error:
@@ -190,7 +190,7 @@ class Machine:
         return self._until_prompt()
 
     def _until_prompt(self) -> str:
-        """What the monitor says behind the line that it echoes, or behind its greeting."""
+        """The monitor's output behind the line that it echoes, or behind its greeting."""
         received = b""
         while not received.endswith(_PROMPT.encode()):
             try:
@@ -206,7 +206,7 @@ class Machine:
         return received.decode(errors="replace").partition("\n")[2].removesuffix(_PROMPT).replace("\r", "").strip()
 
     def status(self) -> str:
-        """What QEMU says of the guest: running, or why it does not."""
+        """The guest's status by QEMU: running, or why it does not."""
         return self.command("info status").removeprefix("VM status: ")
 
     def wait_for_stop(self, seconds: float) -> None:
@@ -245,14 +245,14 @@ class Machine:
             r"device +(\d+), function 0:\s+[^:]+: PCI device 1af4:1110.*?BAR2: .*? at 0x([0-9a-f]+)", told, re.S
         )
         if found is None:
-            raise QemuError(f"QEMU does not tell where the job's memory is: {told.strip()[:200]}")
+            raise QemuError(f"QEMU does not show where the job's memory is: {told.strip()[:200]}")
         return int(found[1]), int(found[2], 16)
 
     def place_job_memory(self, device: int, address: int) -> None:
         """Put the job's memory where it was when a state was saved, as the firmware would.
 
         Only a machine that writes snapshots needs it: QEMU loads no state with shared memory in another place, and the
-        reset with which loading begins takes the memory away again, but does not forget where it was.
+        reset with which loading begins removes the memory's mapping, but not its address.
         """
         config = 1 << 31 | device << 11
         for register, value in ((0x18, address & 0xFFFF_FFFF), (0x1C, address >> 32), (0x04, 2)):
@@ -287,7 +287,7 @@ class Machine:
         lines = [line for line in text.splitlines() if line.strip()]
         fatal = [number for number, line in enumerate(lines) if PANIC in line]
         lines = lines[fatal[0] :][:6] if fatal else lines[-12:]
-        return "; it said:\n  " + "\n  ".join(lines) if lines else ""
+        return "; its last output:\n  " + "\n  ".join(lines) if lines else ""
 
     def connect(self, name: str) -> socket.socket:
         """A connection to one of the machine's sockets, as soon as QEMU has made it."""

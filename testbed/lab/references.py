@@ -1,6 +1,6 @@
 """The digests of all experiments as the repository has them, and how those of this machine compare.
 
-Digests in virtual time depend on the engine, on the image, and on the kernel or QEMU that runs it. The file says which
+Digests in virtual time depend on the engine, on the image, and on the kernel or QEMU that runs it. The file has which
 ones its digests were made with, so that a comparison on another kernel is not taken for a comparison of machines.
 """
 

@@ -49,8 +49,8 @@ class Exit(enum.IntEnum):
     MACHINE = 3  # this machine: something is missing, no room, the lab broke down
     ERROR = 4  # the experiment raised
     LIMIT = 5  # time, memory or processes
-    DEGRADED = 6  # the run is fine but the lab could not keep its promises
-    DEFECT = 7  # an exception that Xoff does not know
+    DEGRADED = 6  # the run is fine but the lab did not keep its fidelity bounds
+    DEFECT = 7  # an exception outside Xoff's error family
     INTERRUPTED = 130
 
 
@@ -115,7 +115,7 @@ class Times:
 
     virtual_ns: int
     wall_s: float
-    first_line_s: float | None  # wall time from starting the machine to the first thing the job says
+    first_line_s: float | None  # wall time from starting the machine to the job's first output
 
     @property
     def ratio(self) -> float:
@@ -175,7 +175,7 @@ class Result:
         return Exit.OK
 
     def check(self) -> Result:
-        """This result, or an exception that says what did not come out."""
+        """This result, or an exception with what did not come out."""
         if self.status is not Status.OK:
             raise RunFailed(f"{self.experiment}: {self.reason}")
         for claim in self.claims:

@@ -145,13 +145,21 @@ def ensure(
     return Snapshot(cache.used(final), image, accelerator, packages)
 
 
+def is_taken(image: Image, accelerator: Accelerator) -> bool:
+    """Whether a snapshot of the booted machine is there; that with the code takes some seconds more."""
+    try:
+        return _place(image, accelerator).is_dir()
+    except QemuError:
+        return False  # QEMU has to be installed first
+
+
 def total_size() -> int:
     """What all snapshots take on the disk."""
     return sum(file.stat().st_blocks * 512 for file in cache.root().glob("snapshot-*/*") if file.is_file())
 
 
 def _place(image: Image, accelerator: Accelerator) -> Path:
-    # The same hardware for the same guest: whatever QEMU is told, and which QEMU it is.
+    # The same hardware for the same guest: QEMU's arguments and its version.
     # Where the cache is does not matter.
     told = qemu.arguments(replace(image, path=Path()), accelerator, Path(_MEMORY), fresh=True)
     identity = json.dumps([told, qemu.version(), image.digest, _BOOTED, _READY])
@@ -233,7 +241,7 @@ def _ran_on(machine: Machine) -> bool:
     told = machine.command("info lapic")
     left = re.search(r"current_count = (\d+)", told)
     if left is None:
-        raise QemuError(f"QEMU does not tell the state of the CPU's timer: {told.strip()[:200]}")
+        raise QemuError(f"QEMU does not show the state of the CPU's timer: {told.strip()[:200]}")
     return int(left[1]) == 0
 
 
@@ -241,7 +249,7 @@ def _whole(path: Path) -> bool:
     """Whether the snapshot is as it was when it was taken.
 
     Reading the memory file through would cost as much as the run, so its size and times must do, among them the one
-    that nobody can set. A snapshot that QEMU cannot load is taken again by `Snapshot.start`.
+    that cannot be set. A snapshot that QEMU cannot load is taken again by `Snapshot.start`.
     """
     try:
         manifest = json.loads((path / _MANIFEST).read_text())

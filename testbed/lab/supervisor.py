@@ -1,6 +1,6 @@
-"""Runs one job and tells what happens as frames: the same code in the virtual machine and on a host.
+"""Runs one job and reports what happens as frames: the same code in the virtual machine and on a host.
 
-The job runs in a sandbox. Beside it, two real-time processes: this one, which passes on what the job says,
+The job runs in a sandbox. Beside it, two real-time processes: this one, which passes on the job's output,
 enforces its time limit and hands out the files it leaves; and a sampler, which looks at the CPU every
 100 ms, on the dot.
 """
@@ -78,7 +78,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
 
     def _command(self, data: bytes) -> None:
-        """Take what the user's machine sends: input, a new terminal size, or the wish to end."""
+        """Take what the user's machine sends: input, a new terminal size, or the command to end."""
         for frame in self._decoder.feed(data):
             if frame.kind is Kind.ABORT:
                 self._aborted = str(frame.content())
@@ -125,10 +125,10 @@ class Supervisor:
         self._group.remove()
 
     def _watch(self, wait: Wait | None) -> dict[str, Any]:
-        """Pass everything on until the job ends or must end; say how it ended.
+        """Pass everything on until the job ends or must end; how it ended.
 
-        With `wait`, time stands still at the prompt of a shell, and after each sample until the user's machine lets it
-        run on.
+        With `wait`, time stands still at the prompt of a shell, and after each sample until the user's machine
+        sends CONTINUE.
         """
         status: dict[str, Any] = {}
         ended = False
@@ -174,7 +174,7 @@ class Supervisor:
         return self._terminal is not None and not termios.tcgetattr(self._terminal)[3] & (termios.ICANON | termios.ECHO)
 
     def _hold(self, wait: Wait) -> None:
-        """Stop the lab's time until the user's machine lets it run on."""
+        """Stop the lab's time until CONTINUE comes from the user's machine."""
         self._continued = False
         while not self._continued and self._aborted is None:
             if (data := wait()) is None:
@@ -191,7 +191,7 @@ class Supervisor:
         if refused:
             return {
                 "status": "processes",
-                "reason": f"the job wanted more than its {limits.processes} processes ({refused} refused)",
+                "reason": f"the job needed more than its {limits.processes} processes ({refused} refused)",
             }
         if code > 128:
             return {"status": "error", "reason": f"the job was ended by {_signal_name(code - 128)}"}
@@ -269,8 +269,8 @@ class Supervisor:
         try:
             perform(self._job, run, self._code)
             code = 0
-        except SystemExit as wish:
-            code = wish.code if isinstance(wish.code, int) else int(wish.code is not None)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
         except BaseException as error:
             run.failed(error)
             if isinstance(error, XoffError):
@@ -313,7 +313,7 @@ def _sample_forever(start_ns: int, writer: int) -> None:
             time.sleep(early / 1e9)
         now = time.monotonic_ns()
         kernel.real_time(_LOOKING)
-        idle = idle_ns()  # none is added while somebody more urgent runs, so it does not matter how long this takes
+        idle = idle_ns()  # none is added while a more urgent process runs, so it does not matter how long this takes
         kernel.real_time(_SAMPLING)
         os.write(writer, Sample(now - start_ns, now - due, idle).encode())
         due += WINDOW_NS * (1 + (now - due) // WINDOW_NS)
@@ -322,7 +322,7 @@ def _sample_forever(start_ns: int, writer: int) -> None:
 def idle_ns() -> int:
     """Idle time of the CPUs since boot, on average over them."""
     try:
-        # The only place where Linux tells it finer than in ticks of 10 ms; for root only.
+        # The only place where Linux shows it finer than in ticks of 10 ms; for root only.
         values = [
             int(line.split()[2])
             for line in Path("/proc/timer_list").read_text().splitlines()

@@ -1,7 +1,7 @@
 """The frames between the lab and the machine that runs it: one codec for both directions and engines.
 
 A frame is a 13-octet header (magic, kind, length, CRC-32 of kind, length and payload) and a payload. The
-reader gets a byte stream in arbitrary pieces, and a stream that ends early or is damaged says so.
+reader gets a byte stream in arbitrary pieces, and detects a stream that ends early or is damaged.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Kind(enum.IntEnum):
     START = 1  # JSON: what the lab is, once, before the job's first instruction
     OUT = 2  # bytes of the job's standard output
     ERR = 3  # bytes of the job's standard error
-    NOTE = 4  # JSON: a figure, a claim, a measuring phase: what the job says through `Run`
+    NOTE = 4  # JSON: a figure, a claim, a measuring phase: what the job reports through `Run`
     SAMPLE = 5  # `Sample`
     FILE = 6  # name, NUL, next piece of a file that the job left
     END = 7  # JSON: how the job ended, once, last
     INPUT = 16  # towards the lab: bytes typed by the user
     RESIZE = 17  # towards the lab: JSON [rows, columns] of the user's terminal
     CONTINUE = 19  # towards the lab, empty: after a sample, the time of a shell's lab may run on
-    ABORT = 18  # towards the lab: JSON reason; end the job and hand over what there is
+    ABORT = 18  # towards the lab: JSON reason; end the job and send what there is
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def test_a_job_that_forks_for_ever_ends_by_a_limit(run: Runner, output: Output, 
 def test_a_job_that_is_refused_processes_says_so(run: Runner, output: Output) -> None:
     result = run("misbehave:forks", limits=Limits(processes=64), politely=True)
     assert result.status is Status.PROCESSES
-    assert result.reason.startswith("the job wanted more than its 64 processes")
+    assert result.reason.startswith("the job needed more than its 64 processes")
     assert_kept(result, output)
 
 
@@ -97,7 +97,7 @@ def test_a_kernel_panic_is_reported_with_what_the_kernel_said(run: Runner, outpu
         pytest.skip("User-Mode Linux has no magic SysRq key; tests/lab/test_um.py has another panic")
     result = run("misbehave:panics")
     assert result.status is Status.LOST
-    assert result.reason.startswith("the lab's kernel panicked; it said:")
+    assert result.reason.startswith("the lab's kernel panicked; its last output:")
     assert "sysrq" in result.reason
     assert result.exit_code() == Exit.MACHINE
     assert_kept(result, output)

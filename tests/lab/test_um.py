@@ -215,7 +215,7 @@ def test_a_lab_whose_process_is_killed_says_so(run: Runner, output: Output) -> N
 def test_a_kernel_panic_is_reported_with_what_the_kernel_said(run: Runner, output: Output) -> None:
     result = run("misbehave:panics_out_of_memory", limits=Limits(memory_mb=300))
     assert result.status is Status.LOST
-    assert result.reason.startswith("the lab's kernel panicked; it said:")
+    assert result.reason.startswith("the lab's kernel panicked; its last output:")
     assert "panic_on_oom" in result.reason
     assert result.figure("begun") == 1
     assert output.out.startswith(b"begun\n")

@@ -35,7 +35,7 @@ def test_one_busy_window_degrades_the_run() -> None:
     found = verdict(looks(90, 0.5, 90))
     assert (found.verdict, found.windows, found.idle_percent) == (Verdict.DEGRADED, 3, 0.5)
     assert found.reasons == (
-        "the CPU was busy: a window of 100 ms had 0.5 % idle time, 1 % are wanted; "
+        "the CPU was busy: a window of 100 ms had 0.5 % idle time, 1 % are required; "
         "a larger scale or less traffic helps",
     )
 
@@ -110,7 +110,7 @@ def test_the_verdict_as_json_has_everything() -> None:
     assert verdict(looks(0.25), agent=7).as_json() == {
         "verdict": "degraded",
         "reasons": [
-            "the CPU was busy: a window of 100 ms had 0.25 % idle time, 1 % are wanted; "
+            "the CPU was busy: a window of 100 ms had 0.25 % idle time, 1 % are required; "
             "a larger scale or less traffic helps"
         ],
         "windows": 1,

@@ -99,7 +99,7 @@ def test_a_line_that_is_not_locked_is_refused(text: str, line: str, lock: Path) 
 def test_two_locks_that_disagree_are_refused(lock: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
     other.write_text(f"one.thing==2.0 --hash=sha256:{ONE}\n")
-    assert refusal(str(lock), str(other)).endswith("one-thing 2.0 is wanted, and another lock has 1.0")
+    assert refusal(str(lock), str(other)).endswith("one-thing 2.0 is requested, and another lock has 1.0")
 
 
 def test_an_unknown_name_has_the_way_to_a_lock() -> None:

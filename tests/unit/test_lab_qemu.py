@@ -85,7 +85,7 @@ def test_a_qemu_that_does_not_tell_its_version_is_shown_with_what_it_said(instal
     forget()
     path = install(qemu.PROGRAM, "echo error while loading shared libraries: libaio.so.1 >&2; exit 127")
     assert complaint(qemu.program) == (
-        f"{path} does not tell its version: error while loading shared libraries: libaio.so.1"
+        f"{path} does not print its version: error while loading shared libraries: libaio.so.1"
     )
 
 
@@ -278,7 +278,7 @@ def test_a_monitor_that_does_not_answer_is_an_error(
 ) -> None:
     monkeypatch.setattr(qemu, "_ANSWERS_WITHIN_S", 0.5)
     with start() as machine:
-        assert complaint(machine._until_prompt).startswith("QEMU did not answer within 0.5 s; it said:")
+        assert complaint(machine._until_prompt).startswith("QEMU did not answer within 0.5 s; its last output:")
         assert machine.process.wait(WAIT_S) == -9
 
 
@@ -293,7 +293,7 @@ def test_a_command_is_answered(start: Callable[..., Machine]) -> None:
 def test_what_qemu_says_of_a_snapshot_is_an_error(start: Callable[..., Machine], tmp_path: Path) -> None:
     with start("", "", "Error: no room\n") as machine:
         told = complaint(lambda: machine.load(tmp_path / "state", "booted"))
-    assert told.startswith("QEMU could not loadvm the lab's state: Error: no room; it said:\n  starting")
+    assert told.startswith("QEMU could not loadvm the lab's state: Error: no room; its last output:\n  starting")
     assert "file.filename=state\n  asked to loadvm booted" in told
 
 
@@ -332,7 +332,7 @@ def test_the_jobs_memory_is_put_where_it_was(start: Callable[..., Machine]) -> N
 
 def test_a_machine_without_the_jobs_memory_is_an_error(start: Callable[..., Machine]) -> None:
     with start(PCI.replace("1110", "1111")) as machine:
-        assert complaint(machine.job_memory).startswith("QEMU does not tell where the job's memory is: Bus  0, device")
+        assert complaint(machine.job_memory).startswith("QEMU does not show where the job's memory is: Bus  0, device")
 
 
 def test_the_guests_stop_is_waited_for(start: Callable[..., Machine]) -> None:
@@ -344,8 +344,8 @@ def test_the_guests_stop_is_waited_for(start: Callable[..., Machine]) -> None:
 @pytest.mark.parametrize(
     ("answers", "seconds", "error"),
     [
-        (["VM status: paused (internal-error)\n"], WAIT_S, "QEMU could not run the guest; it said:"),
-        (["VM status: running\n"], 0, "the lab's machine did not get ready within 0 s; it said:"),
+        (["VM status: paused (internal-error)\n"], WAIT_S, "QEMU could not run the guest; its last output:"),
+        (["VM status: running\n"], 0, "the lab's machine did not get ready within 0 s; its last output:"),
     ],
 )
 def test_a_guest_that_does_not_stop_itself_is_an_error(
@@ -358,13 +358,15 @@ def test_a_guest_that_does_not_stop_itself_is_an_error(
 def test_a_qemu_that_ends_is_an_error_with_its_last_words(start: Callable[..., Machine]) -> None:
     machine = start("", then="end")
     machine.command("cont")
-    assert complaint(lambda: machine.command("stop")) == "QEMU ended with 7; it said:\n  starting\n  asked to cont"
+    assert (
+        complaint(lambda: machine.command("stop")) == "QEMU ended with 7; its last output:\n  starting\n  asked to cont"
+    )
 
 
 def test_waiting_for_the_guests_stop_ends_with_the_machine(start: Callable[..., Machine]) -> None:
     machine = start("", then="end")
     machine.command("cont")
-    assert complaint(lambda: machine.wait_for_stop(WAIT_S)).startswith("QEMU ended with 7; it said:")
+    assert complaint(lambda: machine.wait_for_stop(WAIT_S)).startswith("QEMU ended with 7; its last output:")
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -378,14 +380,18 @@ def test_a_machine_of_two_threads_that_wait_for_each_other_says_so_to_the_schedu
 
 def test_a_qemu_that_does_not_start_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     argv = ["sh", "-c", "echo 'qemu: no such machine' >&2; exit 1"]
-    assert complaint(lambda: Machine(argv, tmp_path, None)) == ("QEMU ended with 1; it said:\n  qemu: no such machine")
+    assert complaint(lambda: Machine(argv, tmp_path, None)) == (
+        "QEMU ended with 1; its last output:\n  qemu: no such machine"
+    )
 
 
 def test_a_qemu_that_ends_before_its_greeting_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     """As one does that finds no KVM: its monitor was there for a moment."""
     text = STAND_IN.replace("connection.sendall", "print('no KVM', flush=True); sys.exit(1); connection.sendall", 1)
     argv = [sys.executable, "-I", "-S", "-c", text, "[]", "stay"]
-    assert complaint(lambda: Machine(argv, tmp_path, None)) == "QEMU ended with 1; it said:\n  starting\n  no KVM"
+    assert (
+        complaint(lambda: Machine(argv, tmp_path, None)) == "QEMU ended with 1; its last output:\n  starting\n  no KVM"
+    )
 
 
 def test_leaving_the_block_ends_the_process_whatever_happened(start: Callable[..., Machine]) -> None:

@@ -37,7 +37,7 @@ def test_a_timer_that_has_run_out_shows_that_the_clock_went_on(left: int, ran_on
 
 
 def test_a_qemu_that_does_not_tell_is_an_error() -> None:
-    with pytest.raises(QemuError, match="does not tell the state of the CPU's timer: No APIC available"):
+    with pytest.raises(QemuError, match="does not show the state of the CPU's timer: No APIC available"):
         snapshot._ran_on(cast(Machine, Told("No APIC available\r\n")))
 
 

@@ -81,7 +81,7 @@ class Machine:
         return f"{what}{text}"
 
     def send(self, frame: Frame) -> None:
-        """Hand over a command; the one that ends the job also to a lab in which a process never waits."""
+        """Send a command; the one that ends the job also interrupts a lab in which a process never waits."""
         with suppress(OSError):
             os.write(self._commands, frame.encode())
         for pid in self._processes() if frame.kind is Kind.ABORT else ():
@@ -111,4 +111,4 @@ class Machine:
             return ""
         fatal = [number for number, line in enumerate(lines) if PANIC in line]
         lines = lines[fatal[0] :][:6] if fatal else lines[-12:]
-        return "; it said:\n  " + "\n  ".join(lines) if lines else ""
+        return "; its last output:\n  " + "\n  ".join(lines) if lines else ""

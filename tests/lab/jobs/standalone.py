@@ -245,7 +245,7 @@ def hostile(run: Run) -> None:
         until(lambda: ours.state()["crowded"], 3)
         run.claim("a second neighbour", ours.state()["crowded"], equals=True)
         code, text = xoff(folder, "dcbx", OURS, "--forget")
-        wanted = "a0: 2 forgotten; who is on the link is heard again"
+        wanted = "a0: 2 removed; neighbours on the link are learnt again"
         run.claim("xoff dcbx --forget", [code, text], equals=[0, wanted])
         settle(2)
         theirs.send(frame(0xB, 0x10))

@@ -1,6 +1,6 @@
-"""What the switches of the data centres are told (OpenFlow 1.3): priorities to queues, learned forwarding, their links.
+"""The rules of the data centres' switches (OpenFlow 1.3): priorities to queues, learned forwarding, their links.
 
-Pure decisions: what a switch says goes in, rules and frames for it come out, as plain data. Two tables:
+Sans-I/O: messages of a switch in, rules and frames for it out, as plain data. Two tables:
 
     0   the queue of a frame's priority: by DSCP if it is IP, else by the PCP of its tag; then table 1
     1   to the port where the destination was seen; else out of all ports, and to the controller, which learns
@@ -58,7 +58,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Forget:
+class RemoveHost:
     """Remove the learned rules to this address."""
 
     destination: str
@@ -72,7 +72,7 @@ class Send:
     frame: bytes
 
 
-Order = Rule | Forget | Send
+Order = Rule | RemoveHost | Send
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Leaves:
         lost = [mac for mac, where in switch.hosts.items() if where == port]
         for mac in lost:
             del switch.hosts[mac]
-        return [Forget(mac) for mac in lost]
+        return [RemoveHost(mac) for mac in lost]
 
     def frame(self, number: int, port: int, frame: bytes) -> list[Order]:
         """A frame that the switch had no rule for."""
@@ -136,7 +136,7 @@ class Leaves:
         elif known != port:
             switch.hosts[source] = port
             self.counters["learned" if known is None else "moved"] += 1
-            orders.append(Forget(source))
+            orders.append(RemoveHost(source))
         target = None if frame[0] & 1 else switch.hosts.get(destination)
         if target is None:
             self.counters["flooded"] += 1
@@ -194,8 +194,8 @@ class Leaves:
     def _neighbour(self, number: int, port: int, frame: bytes) -> None:
         """Learn a link between two switches; LLDP of others is none of ours."""
         try:
-            heard = parse(NEAREST_BRIDGE.octets + frame[6:])  # the group is all that differs
-            chassis, far_port = str(heard.pdu.chassis_id), int(str(heard.pdu.port_id))
+            parsed = parse(NEAREST_BRIDGE.octets + frame[6:])  # the group is all that differs
+            chassis, far_port = str(parsed.pdu.chassis_id), int(str(parsed.pdu.port_id))
             far = int(chassis.removeprefix("xoff:"), 16) if chassis.startswith("xoff:") else -1
         except (LldpError, ValueError):
             far = -1
@@ -203,7 +203,7 @@ class Leaves:
         if far == number or switch is None or far_port not in switch.ports:
             self.counters["lldp_of_others"] += 1
             return
-        self.counters["lldp_heard"] += 1
+        self.counters["lldp_parsed"] += 1
         self._switches[number].links[port] = (far, far_port)
         switch.links[far_port] = (number, port)
 

@@ -50,7 +50,9 @@ class Address:
         host, colon, port = text.rpartition(":")
         host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-            raise UsageError(f"{text!r} is no address to listen at; write 127.0.0.1:8181, [::1]:8181 or unix:/run/x")
+            raise UsageError(
+                f"{text!r} is not an address to listen at; write 127.0.0.1:8181, [::1]:8181 or unix:/run/x"
+            )
         return cls(host, int(port))
 
     @property
@@ -73,7 +75,7 @@ class Address:
             )
 
     def clear(self) -> None:
-        """A Unix socket that nobody listens at any more is in the way."""
+        """Remove a Unix socket on which no process listens."""
         probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             probe.connect(self.path)
@@ -113,7 +115,7 @@ class Routers:
         except OSError as error:
             raise UsageError(f"{name}, with the list of routers, cannot be read: {error.strerror}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UsageError(f"{name}, with the list of routers, is no TOML: {error}") from None
+            raise UsageError(f"{name}, with the list of routers, is not TOML: {error}") from None
         try:
             entries: Mapping[str, RouterEntry] = CODEC.decode(Mapping[RouterName, RouterEntry], tables)
         except InvalidError as error:

@@ -1,7 +1,7 @@
 """The Ryu application: SR policies with reverse tunnels for PFC, and the switches of the data centres.
 
 Start it with `python3 -m controllers`, under os-ken or Ryu, or with `ryu-manager controllers/xoff_controller.py`;
-docs/controller.md says how. It decides nothing: OpenFlow's messages go to `leaf`, and what comes back to the switches;
+see docs/controller.md. It decides nothing: OpenFlow's messages go to `leaf`, and its orders to the switches;
 agents and REST are the `io_loop`'s, in a thread (os-ken) or green thread (Ryu) of their own.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from controllers import compat
 from controllers.io_loop import IoLoop
-from controllers.leaf import FLOOD, TO_CONTROLLER, Forget, Leaves, Order, Rule, Send
+from controllers.leaf import FLOOD, TO_CONTROLLER, Leaves, Order, RemoveHost, Rule, Send
 from controllers.settings import Address, Settings
 
 LOG = logging.getLogger("xoff")
@@ -67,7 +67,7 @@ class XoffController(compat.App):
         self.serving: Any = None
         self._datapaths: dict[int, Any] = {}  # by number: the connection that counts
         self._lock = threading.Lock()  # `leaves` is read by the I/O loop's thread
-        self._changed: set[int] = set()  # switches of which the manager has not heard what is new
+        self._changed: set[int] = set()  # switches with changes that the manager does not have
         self._told_ns = -_FACTS_NS
         LOG.info("agents %s, REST %s, %s", self.io_loop.agents_at, self.io_loop.rest_at, self.library)
 
@@ -109,7 +109,7 @@ class XoffController(compat.App):
     def gone(self, event: Any) -> None:
         number = event.datapath.id
         if self._datapaths.get(number) is not event.datapath:
-            return  # it had not said who it is, or is back already by another connection
+            return  # it was not identified yet, or has another connection already
         del self._datapaths[number]
         with self._lock:
             self.leaves.left(number)
@@ -143,7 +143,7 @@ class XoffController(compat.App):
             self._facts(number)
 
     def _facts(self, *numbers: int) -> None:
-        """Let the manager know of these switches: at once, or with what else is new when it heard a moment ago."""
+        """Pass the state of these switches to the manager; changes in short succession go together."""
         with self._lock:
             is_due = not self._changed
             self._changed.update(numbers)
@@ -172,8 +172,8 @@ class XoffController(compat.App):
             match order:
                 case Rule():
                     datapath.send_msg(_flow(datapath, order))
-                case Forget():
-                    datapath.send_msg(_forget(datapath, order))
+                case RemoveHost():
+                    datapath.send_msg(_remove_host(datapath, order))
                 case Send():
                     datapath.send_msg(_packet(datapath, order))
 
@@ -201,7 +201,7 @@ def _flow(datapath: Any, rule: Rule) -> Any:
     )  # fmt: skip
 
 
-def _forget(datapath: Any, order: Forget) -> Any:
+def _remove_host(datapath: Any, order: RemoveHost) -> Any:
     parser, ofproto = datapath.ofproto_parser, datapath.ofproto
     return parser.OFPFlowMod(
         datapath, cookie=COOKIE, cookie_mask=(1 << 64) - 1, table_id=1, command=ofproto.OFPFC_DELETE,

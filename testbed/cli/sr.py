@@ -35,7 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     events = add("events", "what has happened")
     events.add_argument("--follow", action="store_true", help="and what happens, until Ctrl-C")
     events.add_argument("--after", type=int, default=0, metavar="N", help="events after this one")
-    for name, summary in (("policy", "request a policy, or take it back"), ("vpn", "request a VPN, or take it back")):
+    for name, summary in (("policy", "request or withdraw a policy"), ("vpn", "request or withdraw a VPN")):
         inner = what.add_parser(name, help=summary, description=summary).add_subparsers(dest="do", required=True)
         if name == "policy":
             _policy_options(add("add", "request a policy", inner))
@@ -57,7 +57,9 @@ def _policy_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--service", metavar="SID", help="without a VPN: a VPN SID of the endpoint")
     parser.add_argument("--slice", type=int, metavar="N")
     parser.add_argument("--binding-sid", metavar="SID")
-    parser.add_argument("--pfc", choices=("ends", "every-hop", "no"), default="ends", help="who has to be PFC-capable")
+    parser.add_argument(
+        "--pfc", choices=("ends", "every-hop", "no"), default="ends", help="which routers must be PFC-capable"
+    )
     parser.add_argument("--max-delay", metavar="T", help="as in 20ms")
     for name in ("include-any", "include-all", "exclude-any"):
         parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help="affinity of links")
@@ -107,7 +109,7 @@ def _submit(client: Client, options: argparse.Namespace) -> int:
     plural = {"policy": "policies", "vpn": "vpns", "router": "routers"}[options.what]
     if options.do == "remove":
         client.ask("DELETE", f"/{plural}/{quote(options.id, safe=':')}")
-        say(f"{options.what} {options.id} is {'removed' if options.what == 'router' else 'taken back'}")
+        say(f"{options.what} {options.id} is {'removed' if options.what == 'router' else 'withdrawn'}")
         return Exit.OK
     if options.what == "vpn":
         intent = _read(options.file)
@@ -201,7 +203,7 @@ def _ms(delay_ns: int | None) -> str:
     return "" if delay_ns is None else str(Duration.from_ns(delay_ns))
 
 
-def _topology(said: dict[str, Any]) -> None:
+def _topology(content: dict[str, Any]) -> None:
     from rich.markup import escape
 
     from testbed.cli.console import stdout
@@ -210,7 +212,7 @@ def _topology(said: dict[str, Any]) -> None:
         ("router", "state", "PFC", "pauses"),
         [
             (router["name"], router["state"], "yes" if router["pfc_capable"] else "no", str(len(router["pauses"])))
-            for router in said["routers"]
+            for router in content["routers"]
         ],
     )
     _table(
@@ -223,10 +225,10 @@ def _topology(said: dict[str, Any]) -> None:
                 ", ".join(end["router"] for end in link["ends"] if end["pfc"]),
                 ", ".join(map(str, link["slices"])),
             )
-            for link in said["links"]
+            for link in content["links"]
         ],
     )
-    if said["leaves"]:
+    if content["leaves"]:
         _table(
             ("switch", "datapath", "ports", "hosts", "links"),
             [
@@ -237,16 +239,16 @@ def _topology(said: dict[str, Any]) -> None:
                     str(len(leaf["hosts"])),
                     ", ".join(f"{link['port']} to {link['leaf']}" for link in leaf["links"]),
                 )
-                for leaf in said["leaves"]
+                for leaf in content["leaves"]
             ],
         )
-    for text in said["problems"]:
+    for text in content["problems"]:
         stdout.print(f"[dim]problem:[/dim] {escape(text)}", soft_wrap=True)
-    if said["unreported"]:
-        stdout.print(f"[dim]not reported yet:[/dim] {', '.join(said['unreported'])}", soft_wrap=True)
+    if content["unreported"]:
+        stdout.print(f"[dim]not reported yet:[/dim] {', '.join(content['unreported'])}", soft_wrap=True)
 
 
-def _sids(said: dict[str, Any]) -> None:
+def _sids(content: dict[str, Any]) -> None:
     _table(
         ("SID", "router", "behaviour", "flavours", "interfaces", "slice"),
         [
@@ -258,12 +260,12 @@ def _sids(said: dict[str, Any]) -> None:
                 ", ".join(adjacency["interface"] for adjacency in sid.get("end_x", {}).get("adjacencies", ())),
                 str(sid.get("slice_id", "")),
             )
-            for sid in said["sids"]
+            for sid in content["sids"]
         ],
     )
 
 
-def _policies(said: dict[str, Any]) -> None:
+def _policies(content: dict[str, Any]) -> None:
     _table(
         ("policy", "status", "path", "delay", "slice", "binding SID", "segments, or why not"),
         [
@@ -276,12 +278,12 @@ def _policies(said: dict[str, Any]) -> None:
                 policy["intent"]["binding_sid"] or "",
                 policy["why"] or ", ".join((policy["active"] or {}).get("segments", ())),
             )
-            for policy in said["policies"]
+            for policy in content["policies"]
         ],
     )
 
 
-def _reverse(said: dict[str, Any]) -> None:
+def _reverse(content: dict[str, Any]) -> None:
     from rich.markup import escape
 
     from testbed.cli.console import stdout
@@ -297,14 +299,14 @@ def _reverse(said: dict[str, Any]) -> None:
                 _ms(tunnel["delay_ns"]),
                 ", ".join(tunnel["segments"]),
             )
-            for tunnel in said["tunnels"]
+            for tunnel in content["tunnels"]
         ],
     )
-    for text in said["missing"]:
+    for text in content["missing"]:
         stdout.print(f"[dim]missing:[/dim] {escape(text)}", soft_wrap=True)
 
 
-def _vpns(said: dict[str, Any]) -> None:
+def _vpns(content: dict[str, Any]) -> None:
     _table(
         ("VPN", "colour", "router", "state", "SID", "prefixes", "policies"),
         [
@@ -317,13 +319,13 @@ def _vpns(said: dict[str, Any]) -> None:
                 ", ".join(site["prefixes"]),
                 ", ".join(vpn["policies"]),
             )
-            for vpn in said["vpns"]
+            for vpn in content["vpns"]
             for site, state in zip(vpn["intent"]["sites"], vpn["sites"], strict=True)
         ],
     )
 
 
-def _slices(said: dict[str, Any]) -> None:
+def _slices(content: dict[str, Any]) -> None:
     _table(
         ("slice", "name", "routers", "links", "policies", "VPNs"),
         [
@@ -335,7 +337,7 @@ def _slices(said: dict[str, Any]) -> None:
                 ", ".join(entry["policies"]),
                 ", ".join(entry["vpns"]),
             )
-            for entry in said["slices"]
+            for entry in content["slices"]
         ],
     )
 

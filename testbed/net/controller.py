@@ -91,7 +91,7 @@ class SrController:
             ready.register(self._process.stdout, selectors.EVENT_READ)
             if not ready.select(_PATIENCE_S) or not self._process.stdout.readline():
                 self.kill()
-                raise ControllerFailed(f"the controller does not start: {self.log()[-2000:] or 'it says nothing'}")
+                raise ControllerFailed(f"the controller does not start: {self.log()[-2000:] or 'its log is empty'}")
 
     def _admit(self, router: str, locators: Sequence[IPv6Network]) -> bytes:
         """Add a router to the list that the controller reads at its start, and when it is sent SIGHUP."""
@@ -144,7 +144,7 @@ class SrController:
         deadline = time.monotonic() + seconds
         while not until():
             if time.monotonic() > deadline:
-                raise ControllerFailed(f"after {seconds:g} s it is not so that {what}: {self.log()[-2000:]}")
+                raise ControllerFailed(f"timed out after {seconds:g} s waiting until {what}: {self.log()[-2000:]}")
             time.sleep(0.02)
 
     def settled(self) -> bool:

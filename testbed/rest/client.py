@@ -88,7 +88,7 @@ class Client:
 
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> XoffError:
-    """What the controller says is wrong."""
+    """The error of a refused request."""
     try:
         said = json.loads(error.read())
         detail = str(said["detail"])

@@ -289,7 +289,7 @@ def test_the_command_line_shows_and_intents(
         (["--key-file", "open"], "open can be read by others (mode 644); take that away: chmod 600 open"),
         (["--key-file", "short"], "short has 3 octets, and the key that routers' keys are made of has 16 to 4096"),
         (["--library", "nox"], "there is no library nox for controllers; there are os-ken, ryu"),
-        (["--rest", "here"], "'here' is no address to listen at; write 127.0.0.1:8181, [::1]:8181 or unix:/run/x"),
+        (["--rest", "here"], "'here' is not an address to listen at; write 127.0.0.1:8181, [::1]:8181 or unix:/run/x"),
         (["--rest", "BUSY"], "for REST: Address already in use; choose another with --rest"),
         (["--agents", "BUSY"], "for agents: Address already in use; choose another with --agents"),
         (["--openflow", "BUSY"], "for switches: Address already in use; choose another with --openflow"),

@@ -448,9 +448,9 @@ def test_a_link_that_is_no_link_to_a_router_is_nobodys_business(red: R1) -> None
 
 def test_pauses_and_own_tunnels_are_passed_on(red: R1) -> None:
     sid = report("R1", FIGURE_3, ("R1",)).sids[2].address
-    red.agent.say(Pause(sid, "to2", 3, None, True), red.controller.now_ns)
+    red.agent.report(Pause(sid, "to2", 3, None, True), red.controller.now_ns)
     item = next(item for item in red.agent.installed.values() if isinstance(item, TunnelItem))
-    red.agent.say(OwnTunnel(item.tunnel, True, "a data packet has come by it"), red.controller.now_ns)
+    red.agent.report(OwnTunnel(item.tunnel, True, "a data packet has come by it"), red.controller.now_ns)
     red.controller.run()
     assert len(red.controller.events("pause")) == 1
     assert red.agent.snapshot()["connected"]
@@ -484,24 +484,24 @@ def test_a_socket_that_takes_nothing_is_tried_again_later_and_nothing_is_lost(re
     now_ns = red.controller.now_ns
     count = 0
     while red.agent.deadline_ns > now_ns + 5 * MS:
-        red.agent.say(Pause(sid, "to2", count % 8, None, True), now_ns)
+        red.agent.report(Pause(sid, "to2", count % 8, None, True), now_ns)
         count += 1
         assert count < 100_000
     for _ in range(5000):  # more than the socket takes at once
-        red.agent.say(Pause(sid, "to2", count % 8, None, True), now_ns)
+        red.agent.report(Pause(sid, "to2", count % 8, None, True), now_ns)
         count += 1
     for _ in range(20):
         assert now_ns < red.agent.deadline_ns <= now_ns + 5 * MS
         now_ns = red.agent.deadline_ns
         red.agent.expire(now_ns)
     heard: list[object] = []
-    hear = red.controller.manager.hear
+    hear = red.controller.manager.receive
 
     def listen(node: str, message: object, at_ns: int) -> None:
         heard.append(message)
         hear(node, message, at_ns)  # type: ignore[arg-type]
 
-    red.controller.manager.hear = listen  # type: ignore[method-assign]
+    red.controller.manager.receive = listen  # type: ignore[method-assign]
     red.controller.reads, red.controller.now_ns = True, now_ns
     for _ in range(10):
         red.controller.run(5 * MS)
@@ -519,7 +519,7 @@ def test_a_controller_that_reads_nothing_is_given_up_when_too_much_waits_and_tol
     sid = report("R1", FIGURE_3, ("R1",)).sids[2].address
     now_ns, said = red.controller.now_ns, 0
     while red.agent.snapshot()["connected"]:
-        red.agent.say(Pause(sid, "to2", said % 8, None, True), now_ns)
+        red.agent.report(Pause(sid, "to2", said % 8, None, True), now_ns)
         said += 1
         assert said < 100_000
         assert len(red.agent._unsent) <= 100_000

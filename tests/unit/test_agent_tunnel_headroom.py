@@ -38,7 +38,7 @@ class Edge:
     def hear(self, packet: bytes) -> None:
         header = next(one for one in ipv6.headers(packet) if one.protocol == ipv6.ETHERNET)
         self.inside.send(packet[header.start :])
-        self.machine.hear(time.monotonic_ns())
+        self.machine.receive(time.monotonic_ns())
 
 
 @pytest.fixture
@@ -161,5 +161,5 @@ def test_nonsense_and_too_many_peers_change_nothing(edges: tuple[Edge, Edge]) ->
         far.machine.answer(replace(result, back=(*result.back[:-1], sender)), time.monotonic_ns())
     assert len(far.sent) == 63, "with the one that sent nonsense they are 64"
     near.inside.send(os.urandom(60))
-    near.machine.hear(time.monotonic_ns())
+    near.machine.receive(time.monotonic_ns())
     assert near.machine.snapshot()[0]["received"] == 0

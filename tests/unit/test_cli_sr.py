@@ -88,7 +88,7 @@ def test_what_the_topology_lacks_is_shown(world: World, capsys: pytest.CaptureFi
     assert main(["sr", "topology"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "R2 away no 0" in said
-    assert "problem: R2:to3 is said to lead to R3:to2, which does not know of it" in said
+    assert "problem: R2:to3 is reported to lead to R3:to2, which does not report it" in said
 
 
 def test_slices_and_vpns_and_events_have_their_tables(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,7 +203,9 @@ def test_addresses_are_written_as_they_are_read(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "8181", ":8181", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "unix:", "a:-1"])
 def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is no address to listen at; write 127\.0\.0\.1:8181, \[::1\]:8181 or unix:"):
+    with pytest.raises(
+        UsageError, match=r"is not an address to listen at; write 127\.0\.0\.1:8181, \[::1\]:8181 or unix:"
+    ):
         Address.parse(text)
 
 
@@ -216,7 +218,7 @@ def test_escape_sequences_of_routers_are_written_out_and_not_sent_to_the_termina
     """Labels of slices may have none any more; what an older router or another controller says is neutral too."""
     known = world.routers["R1"].router.known
     bad = replace(known, slices=(SliceInfo(7, ESCAPE),), links=(replace(known.links[0], affinity=frozenset({ESCAPE})),))
-    world.manager.hear("R1", bad, world.now_ns)
+    world.manager.receive("R1", bad, world.now_ns)
     world.manager.history.add(0, ESCAPE, "R1", f"a\nb {ESCAPE}")
     world.run()
     for arguments in (["slices"], ["events"], ["topology"], ["slices", "--json"], ["events", "--json"]):

@@ -239,14 +239,14 @@ def test_what_meets_a_defect_ends_one_session_is_logged_with_its_cause_and_count
 ) -> None:
     good, made = rounds.router("R1")
     assert rounds.is_open(good, made)
-    hear = rounds.loop.manager.hear
+    hear = rounds.loop.manager.receive
 
     def broken(node: str, *rest: Any) -> None:
         if node == "R2":
             raise RuntimeError("a defect for the test")
         hear(node, *rest)
 
-    monkeypatch.setattr(rounds.loop.manager, "hear", broken)
+    monkeypatch.setattr(rounds.loop.manager, "receive", broken)
     bad, its = rounds.router("R2")
     with caplog.at_level(logging.ERROR):
         assert rounds.is_ended(bad, its)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.leaf import FLOOD, FORWARD, QUEUES, TO_CONTROLLER, Forget, Leaves, Rule, Send
+from controllers.leaf import FLOOD, FORWARD, QUEUES, TO_CONTROLLER, Leaves, RemoveHost, Rule, Send
 from testbed.frames import Mac
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpError, LldpFrame, PortId, parse
 
@@ -57,9 +57,9 @@ def test_other_mappings_are_a_setting() -> None:
 
 
 def test_stations_are_learned_and_then_the_switch_forwards_by_itself(leaves: Leaves) -> None:
-    assert leaves.frame(1, 1, frame(A, ALL)) == [Forget(A)]
+    assert leaves.frame(1, 1, frame(A, ALL)) == [RemoveHost(A)]
     match = (("in_port", 2), ("eth_src", B), ("eth_dst", A))
-    assert leaves.frame(1, 2, frame(B, A)) == [Forget(B), Rule(FORWARD, 10, match, outputs=(1,), idle_s=300)]
+    assert leaves.frame(1, 2, frame(B, A)) == [RemoveHost(B), Rule(FORWARD, 10, match, outputs=(1,), idle_s=300)]
     facts = leaves.facts(1)
     assert facts is not None and facts.hosts == ((A, 1), (B, 2))
     assert leaves.facts(2) is not None and leaves.facts(3) is None
@@ -67,9 +67,9 @@ def test_stations_are_learned_and_then_the_switch_forwards_by_itself(leaves: Lea
 
 def test_a_station_that_has_moved_is_found_again_and_the_rules_to_it_are_forgotten(leaves: Leaves) -> None:
     leaves.frame(1, 1, frame(A, ALL))
-    assert leaves.frame(1, 3, frame(A, ALL)) == [Forget(A)]
+    assert leaves.frame(1, 3, frame(A, ALL)) == [RemoveHost(A)]
     assert leaves.counters["moved"] == 1
-    assert leaves.port(1, 3, None) == [Forget(A)]
+    assert leaves.port(1, 3, None) == [RemoveHost(A)]
     facts = leaves.facts(1)
     assert facts is not None and facts.hosts == () and len(facts.ports) == 2
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_forwarded_is_dropped_and_counted(
 
 def test_a_frame_to_the_port_it_came_from_is_not_sent_back(leaves: Leaves) -> None:
     leaves.frame(1, 1, frame(A, ALL))
-    assert leaves.frame(1, 1, frame(B, A)) == [Forget(B)]
+    assert leaves.frame(1, 1, frame(B, A)) == [RemoveHost(B)]
     assert leaves.counters["dropped same_port"] == 1
 
 

@@ -40,7 +40,7 @@ def test_tls_needs_both_of_its_files_and_they_are_read_at_the_start(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[R1", "is no TOML"),
+        ("[R1", "is not TOML"),
         ("R1 = 1", "R1 is 1; must be an object"),
         ("[R1]", "R1.locators is missing; add it"),
         ('[R1]\nlocators = ["fd00:a::1/48"]', "must be an IPv6 prefix without host bits"),

@@ -447,7 +447,7 @@ def test_from_outside_nothing_is_served_or_answered(packet: bytes) -> None:
 def test_a_domain_needs_prefixes() -> None:
     with pytest.raises(Srv6Error, match=r"^an SR domain needs a prefix for its SIDs and one for its routers"):
         SrDomain(["fd00:a::/32"], [])
-    with pytest.raises(Srv6Error, match=r"^'fd00:a::1/32' is no prefix for the domain's SIDs"):
+    with pytest.raises(Srv6Error, match=r"^'fd00:a::1/32' is not a prefix for the domain's SIDs"):
         SrDomain(["fd00:a::1/32"], ["fd00:b::/32"])
 
 

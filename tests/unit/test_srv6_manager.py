@@ -244,7 +244,7 @@ def test_a_link_that_one_end_does_not_know_is_no_link_and_is_told() -> None:
     lonely.know(replace(lonely.known, links=()), 0)
     world.connect()
     assert [str(link) for link in world.manager.network.topology.links] == ["R1:to2-R2:to1"]
-    assert world.events("problem") == ["R2:to3 is said to lead to R3:to2, which does not know of it"]
+    assert world.events("problem") == ["R2:to3 is reported to lead to R3:to2, which does not report it"]
 
 
 def test_links_that_lead_back_to_their_own_router_or_to_nobody_are_no_links() -> None:
@@ -470,11 +470,11 @@ def test_candidates_fall_back_by_preference_and_a_binding_sid_goes_along(figure_
         ({"key": Key("R1", 100, "R2")}, InvalidError, "endpoint is 'R2'; VPN red has no site there; "),
         ({"key": Key("R1", 300, "R3")}, InvalidError, "colour is 300; the routes of VPN red ask for colour 100"),
         ({"vpn": "green"}, InvalidError, "vpn is 'green'; there is no such VPN; there are red"),
-        ({"vpn": None, "service": IPv6Address("fd00:a:1:d000::")}, Srv6Error, "has to be a DT4, DT6 or DT46 SID of R3"),
+        ({"vpn": None, "service": IPv6Address("fd00:a:1:d000::")}, Srv6Error, "must be a DT4, DT6 or DT46 SID of R3"),
         ({"binding_sid": IPv6Address("fd00:a:1:1::")}, Srv6Error, "is taken by R1's End fd00:a:1:1::; choose another"),
         ({"binding_sid": IPv6Address("fd00:a:2:b::")}, InvalidError,
          "binding_sid is 'fd00:a:2:b::'; no packet comes to R1 by it; take one of its locator"),
-        ({"binding_sid": IPv6Address("fd00:a:1:b::1")}, InvalidError, "it has bits behind its argument; they have to"),
+        ({"binding_sid": IPv6Address("fd00:a:1:b::1")}, InvalidError, "it has bits after its argument; they must"),
     ],
 )  # fmt: skip
 def test_a_policy_that_cannot_be_is_refused_and_nothing_changes(
@@ -536,7 +536,7 @@ def test_a_list_over_a_binding_sid_is_refused(figure_3: World) -> None:
     figure_3.manager.put_policy(intent, 0)
     figure_3.run()
     assert figure_3.manager.outcomes[R1_TO_R3].refused == (
-        ("nested", "R1's End.B6.Encaps fd00:a:1:b:: is a policy's binding SID; a list says its whole way itself"),
+        ("nested", "R1's End.B6.Encaps fd00:a:1:b:: is a policy's binding SID; a list must name its whole path itself"),
     )
 
 
@@ -621,10 +621,10 @@ def test_a_vpn_goes_after_the_policies_that_carry_it(figure_3: World) -> None:
 
 def test_pauses_are_events_and_those_that_last_are_known(figure_3: World) -> None:
     paused = Pause(IPv6Address("fd00:a:1:f02::"), "to2", 3, None, stopped=True)
-    figure_3.routers["R1"].router.say(paused, 0)
+    figure_3.routers["R1"].router.report(paused, 0)
     figure_3.run()
     assert list(figure_3.manager.routers.pauses.values()) == [paused]
-    figure_3.routers["R1"].router.say(replace(paused, stopped=False), 0)
+    figure_3.routers["R1"].router.report(replace(paused, stopped=False), 0)
     figure_3.run()
     assert figure_3.manager.routers.pauses == {}
     assert figure_3.events("pause", "resume") == ["R1 stops priority 3 at to2", "R1 resumes priority 3 at to2"]
@@ -632,12 +632,12 @@ def test_pauses_are_events_and_those_that_last_are_known(figure_3: World) -> Non
 
 def test_tunnels_that_a_router_made_by_itself_are_known_and_of_others_not_believed(figure_3: World) -> None:
     tunnel = ReverseTunnel("R3", "R1", (IPv6Address("fd00:a:3:e02::"), IPv6Address("fd00:a:1:f02::")))
-    figure_3.routers["R3"].router.say(OwnTunnel(tunnel, True, "learned"), 0)
-    figure_3.routers["R1"].router.say(OwnTunnel(tunnel, False, "a lie"), 0)
+    figure_3.routers["R3"].router.report(OwnTunnel(tunnel, True, "learned"), 0)
+    figure_3.routers["R1"].router.report(OwnTunnel(tunnel, False, "a lie"), 0)
     figure_3.run()
     assert list(figure_3.manager.routers.own_tunnels) == [tunnel.identity]
     assert figure_3.manager.counters["tunnels_of_others"] == 1
-    figure_3.routers["R3"].router.say(OwnTunnel(tunnel, False, "too old"), 0)
+    figure_3.routers["R3"].router.report(OwnTunnel(tunnel, False, "too old"), 0)
     figure_3.run()
     assert figure_3.manager.routers.own_tunnels == {}
 
@@ -645,9 +645,9 @@ def test_tunnels_that_a_router_made_by_itself_are_known_and_of_others_not_believ
 def test_what_one_router_tells_of_its_own_accord_is_bounded_and_goes_with_its_session(figure_3: World) -> None:
     sid_of_r1 = IPv6Address("fd00:a:1:f02::")
     for number in range(1100):
-        figure_3.manager.hear("R1", Pause(sid_of_r1, "to2", 3, number, stopped=True), 0)
+        figure_3.manager.receive("R1", Pause(sid_of_r1, "to2", 3, number, stopped=True), 0)
         tunnel = ReverseTunnel("R1", "R3", (sid_of_r1, IPv6Address(number)))
-        figure_3.manager.hear("R1", OwnTunnel(tunnel, True, "learned"), 0)
+        figure_3.manager.receive("R1", OwnTunnel(tunnel, True, "learned"), 0)
     assert len(figure_3.manager.routers.pauses) == len(figure_3.manager.routers.own_tunnels) == 1024
     assert figure_3.manager.counters["pauses_beyond_limit"] == 1100 - 1024
     assert figure_3.manager.counters["own_tunnels_beyond_limit"] == 1100 - 1024
@@ -798,7 +798,7 @@ def test_a_router_that_claims_the_sids_of_another_gets_none_of_them_when_locator
     key = world.policy("R1", "R3")
     assert world.manager.outcomes[key].active is not None
     rogue = Report("A0", tuple(replace(one, node="A0") for one in world.routers["R1"].router.known.sids))
-    world.manager.hear("A0", rogue, world.now_ns)
+    world.manager.receive("A0", rogue, world.now_ns)
     world.run()
     assert world.manager.outcomes[key].active is not None
     assert world.manager.network.problems[0] == (
@@ -812,7 +812,7 @@ def test_without_configured_locators_a_router_that_is_gone_keeps_no_sid_from_one
     world.vpn()
     key = world.policy("R1", "R3")
     rogue = Report("A0", tuple(replace(one, node="A0") for one in world.routers["R1"].router.known.sids))
-    world.manager.hear("A0", rogue, world.now_ns)
+    world.manager.receive("A0", rogue, world.now_ns)
     world.run()
     assert world.manager.outcomes[key].active is None  # the claim counts while the router is there
     world.manager.leave("A0", "gone", world.now_ns)

@@ -330,7 +330,7 @@ def test_a_service_that_is_withdrawn_stops_its_policy_and_no_other() -> None:
     topology.put_sids("R5", [])
     gone, other = compute(topology, wanted)
     assert gone.refused == (
-        ("dynamic", "the service is fd00:a:5:d::, a SID of no router; it has to be a DT4, DT6 or DT46 SID of R5"),
+        ("dynamic", "the service is fd00:a:5:d::, a SID of no router; it must be a DT4, DT6 or DT46 SID of R5"),
     )
     assert other.active is not None
 
@@ -485,7 +485,7 @@ def test_a_tunnel_that_cannot_be_is_missing_with_a_reason() -> None:
     assert (pair.back, pair.forth) == (None, None)
     assert pair.missing == (
         "R2 advertises no End SID",
-        "R3 advertises no End.X.PFC SID for R3:to2, so nobody can pause it",
+        "R3 advertises no End.X.PFC SID for R3:to2, so it cannot be paused",
     )
     assert only(topology, policy("R1", "R3")).refused == (("dynamic", "R2 advertises no End SID"),)
 
@@ -537,7 +537,7 @@ BINDING = address("fd00:a:1:b::")
         (
             lambda: check(figure_3(), [policy("R1", "R3", service=segment("R1", 0xD))]),
             "policy R1 to R3, colour 100: the service is R1's End.DT46 fd00:a:1:d::; "
-            "it has to be a DT4, DT6 or DT46 SID of R3",
+            "it must be a DT4, DT6 or DT46 SID of R3",
         ),
         (lambda: policy("R1", "R1"), "policy R1 to R1, colour 100 ends where it starts; name two routers"),
         (

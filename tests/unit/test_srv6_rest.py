@@ -261,7 +261,7 @@ def test_the_topology_shows_routers_links_pauses_and_switches(full: Client) -> N
     world = full.world
     world.manager.put_leaf(0x2A, Leaf("s1", ((1, "s1-eth1", True),), (("02:00:00:00:00:01", 1),), ((2, "s2", 3),)), 0)
     pfc = world.manager.network.topology.sids("R1")[-1]
-    world.routers["R1"].router.say(Pause(pfc.address, "to2", 3, 7, stopped=True), 0)
+    world.routers["R1"].router.report(Pause(pfc.address, "to2", 3, 7, stopped=True), 0)
     world.routers["R1"].router.count({"pfc acted on": 1}, 0)
     world.run()
     world.disconnect("R2")
@@ -527,7 +527,7 @@ def test_queues_paused_without_a_slice_and_in_one_are_shown_together(client: Cli
     """It was an error 500: None and a number have no order."""
     for slice_id in (7, None, 3):
         pause = Pause(IPv6Address("fd00:a:1:f02::"), "to2", 3, slice_id, stopped=True)
-        client.world.manager.hear("R1", pause, client.world.now_ns)
+        client.world.manager.receive("R1", pause, client.world.now_ns)
     (router,) = [one for one in client.ask("GET", "/topology")["routers"] if one["name"] == "R1"]
     assert [pause["slice"] for pause in router["pauses"]] == [None, 3, 7]
 

@@ -153,7 +153,7 @@ def test_the_parts_of_a_sid_are_those_it_was_made_of(
         ),
         (
             lambda: replace(R1_END, address=address("fd00:a:1:1::1")),
-            "R1's End fd00:a:1:1::1 has bits behind its argument; they have to be 0 in this structure",
+            "R1's End fd00:a:1:1::1 has bits after its argument; they must be 0 in this structure",
         ),
         (
             lambda: replace(R1_END, slice_id=1 << 32),

@@ -37,7 +37,7 @@ _BINDING_NS = 100_000_000
 """Binding SIDs are reported so late, many at once: a report has all that is installed. Nothing waits for them."""
 _LARGEST = 1 << 18
 MOST_UNSENT = 2 * SessionSettings().longest_message
-"""Octets for a controller that does not read. With more it is given up, and told all anew when it reads again."""
+"""Octets that wait for a controller that does not read. Beyond them the session ends."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ class SrAgent:
             },
         }
 
-    def say(self, message: Pause | OwnTunnel, now_ns: int) -> None:
-        self._router.say(message, now_ns)
+    def report(self, message: Pause | OwnTunnel, now_ns: int) -> None:
+        self._router.report(message, now_ns)
         self._write(now_ns)
 
     def link(self, interface: str, is_up: bool, now_ns: int) -> None:
@@ -231,7 +231,7 @@ class SrAgent:
         connection.setblocking(False)
         try:
             connection.connect(self._plan.path)
-        except OSError:  # nobody is there, or too many are
+        except OSError:  # no controller listens, or its queue is full
             connection.close()
             self._connect_ns = now_ns + RECONNECT_NS
             return

@@ -130,7 +130,7 @@ class TunnelHeadroom:
         for packet in at_its_moment(write, lambda _: responder.take_back()):
             self._send(packet)
 
-    def hear(self, now_ns: int) -> None:
+    def receive(self, now_ns: int) -> None:
         """A response has come."""
         while True:
             try:

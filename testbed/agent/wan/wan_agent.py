@@ -149,7 +149,7 @@ class WanAgent:
         if self._control is not None:
             found[self._control.fd] = self._read_control
         if self._headroom is not None:
-            found[self._headroom.fd] = self._headroom.hear
+            found[self._headroom.fd] = self._headroom.receive
         return found
 
     @property
@@ -308,7 +308,7 @@ class WanAgent:
 
     def _report(self, message: Pause | OwnTunnel, now_ns: int) -> None:
         if self._control is not None:
-            self._control.say(message, now_ns)
+            self._control.report(message, now_ns)
 
     def _record_sr(self, now_ns: int, kind: AgentEvent, value: int) -> None:
         self._services.record(now_ns, kind, next(iter(self._ports.values())).slot, 0, value)

@@ -1,4 +1,4 @@
-"""Intents are looked at before they are taken up: what contradicts the network or another intent is refused, by field.
+"""Intents are checked before admission: what contradicts the network or another intent is refused, by field.
 
 Nothing here changes anything. A VPN gets a SID for each site that names none: the first free function from 0xD000 on in
 the router's locator, by the structure of the SIDs that the router has advertised.
@@ -36,7 +36,7 @@ def resolve(intent: PolicyIntent, vpns: Mapping[str, VpnIntent]) -> Policy:
 def check_policy(
     intent: PolicyIntent, topology: Topology, others: Iterable[PolicyIntent], vpns: Mapping[str, VpnIntent]
 ) -> None:
-    """InvalidError or Srv6Error if the intent cannot be taken up beside the others."""
+    """InvalidError or Srv6Error if the intent cannot be admitted beside the others."""
     for field, router in (("headend", intent.key.headend), ("endpoint", intent.key.endpoint)):
         _check_router(field, router, topology)
     if intent.vpn is not None:
@@ -69,7 +69,7 @@ def check_policy(
 def _check_binding(
     sid: IPv6Address, policy: Policy, vpn: str | None, topology: Topology, vpns: Mapping[str, VpnIntent]
 ) -> None:
-    """Packets have to come to the headend by it, and out of the list's end: they are IPv6 (RFC 8986, section 4.13)."""
+    """Packets to it must reach the headend, and be decapsulated at the end: they are IPv6 (RFC 8986, section 4.13)."""
     headend, endpoint, text = policy.key.headend, policy.key.endpoint, str(sid)
     for other in vpns.values():
         if sid in (site.sid for site in other.sites):
@@ -78,7 +78,7 @@ def _check_binding(
     if not near:
         raise InvalidError("binding_sid", text, f"no packet comes to {headend} by it; take one of its locator")
     if near[0].rest_of(sid):
-        raise InvalidError("binding_sid", text, "it has bits behind its argument; they have to be 0")
+        raise InvalidError("binding_sid", text, "it has bits after its argument; they must be 0")
     service = topology.sid(policy.service) if policy.service is not None else None
     behaviour = vpns[vpn].behaviour if vpn is not None else service.behaviour if service else None
     if behaviour is not None and not behaviour.takes_ipv6:

@@ -1,9 +1,9 @@
 """What every router has, what is on its way there, and what is still to be sent: items of one kind or another.
 
-A router's report says what it has. `plan` compares that with what it should have and gives the commands that are to be
+A router's report lists what it has. `plan` compares that with what it should have and gives the commands that are to be
 sent; each is a transaction that the router answers. For one item there is at most one transaction at a time, so the
 last answer tells what is there. What a router has refused is not tried again until something else is wanted, or the
-router reports anew. What a router that is away has is remembered as it was; it is told when it is back.
+router reports anew. What a router that is away has is remembered as it was; it gets the changes in its next session.
 
 Whether an item may go out now, or be removed now, is decided by who calls.
 """
@@ -43,7 +43,7 @@ class Deployment:
         self.kept = False
         """Whether something is installed that should go, and may not yet."""
 
-    # What routers say
+    # Reports and answers
 
     def reported(self, node: str, items: Iterable[Item]) -> None:
         """A router's list of all that it has."""
@@ -91,7 +91,7 @@ class Deployment:
         return known.installed.get(key) if known else None
 
     def is_going(self, node: str, key: ItemKey) -> bool:
-        """Whether the router has been told to remove it, and has not answered yet."""
+        """Whether its removal was sent to the router, and not answered yet."""
         known = self._nodes.get(node)
         return known is not None and isinstance(known.busy.get(key), Remove)
 
@@ -101,7 +101,7 @@ class Deployment:
             yield from known.installed.values()
 
     def refusal(self, item: Item) -> str | None:
-        """Why the router does not take exactly this item, if it has said so."""
+        """The reason why the router has refused exactly this item, if it has."""
         known = self._nodes.get(item.node)
         command, why = (known and known.refused.get(item.identity)) or (None, None)
         return why if isinstance(command, Install) and command.item == item else None
@@ -118,7 +118,7 @@ class Deployment:
         return "installing" if self.is_here(item.node) else "away"
 
     def is_settled(self, item: Item) -> bool:
-        """Whether waiting longer would change nothing: it is there, or it cannot be."""
+        """Whether waiting longer changes nothing: it is installed, or will not be."""
         return self.state(item) != "installing"
 
     @property

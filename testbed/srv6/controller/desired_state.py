@@ -1,6 +1,6 @@
 """What every router should have, and for which intents: one item may be there for several of them.
 
-When one intent changes, `put` changes what it stands for and nothing else, and gives the places to look at again.
+When one intent changes, `put` changes its items and nothing else, and returns the places to plan again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Desired:
         self._users: dict[Place, dict[User, Item]] = {}
 
     def put(self, user: User, items: Iterable[Item]) -> list[Place]:
-        """All that an intent stands for, in place of what it stood for; the places of both."""
+        """The items of an intent, in place of its earlier ones; the places of both."""
         before = self._places.pop(user, [])
         for place in before:
             users = self._users[place]
@@ -46,5 +46,5 @@ class Desired:
         return list(dict.fromkeys([*before, *now]))
 
     def users(self, place: Place) -> Iterable[User]:
-        """The intents that an item is there for."""
+        """The intents that need an item."""
         return self._users.get(place, {}).keys()

@@ -83,7 +83,7 @@ class Manager:
 
     # What routers and switches report
 
-    def hear(self, node: str, message: FromAgent, now_ns: int) -> None:
+    def receive(self, node: str, message: FromAgent, now_ns: int) -> None:
         """A message of a router whose session is open."""
         self.counters[f"{type(message).__name__.lower()}s_received"] += 1
         match message:

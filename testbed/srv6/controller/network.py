@@ -1,9 +1,9 @@
 """The network as its routers report it: from reports to a topology.
 
-A link is there if both of its ends are reported and name each other. It is up if both say so, carries the slices that
-both know, has the affinities of either, and has in each direction the delay that its sender measured. What does not fit
-together (a link with one end, a SID of two routers, a SID outside of its router's configured locators) is left out and
-listed, since half of it would be a guess. Of two routers with one SID the one that is there has it.
+A link is there if both of its ends are reported and name each other. It is up if both report so, carries the slices
+that both know, has the affinities of either, and has in each direction the delay that its sender measured. What does
+not fit together (a link with one end, a SID of two routers, a SID outside of its router's configured locators) is left
+out and listed, since half of it would be a guess. Of two routers with one SID the one that is there has it.
 
 A topology is made anew from all reports when one has changed: so it is the same whatever the order in which they came.
 Measured delays always differ a little; a change by less than an eighth, or less than 50 us, is none, or paths would
@@ -73,8 +73,8 @@ def build(
         far = ends.get(end.neighbour)
         if far is None or far.neighbour != port:
             if end.neighbour.router in reports:
-                says = f"says {far.neighbour}" if far else "does not know of it"
-                problems.append(f"{port} is said to lead to {end.neighbour}, which {says}")
+                contradiction = f"names {far.neighbour}" if far else "does not report it"
+                problems.append(f"{port} is reported to lead to {end.neighbour}, which {contradiction}")
         elif port.router == end.neighbour.router:
             problems.append(f"{port} leads back to its own router, at {end.neighbour}")
         elif port < end.neighbour:

@@ -9,9 +9,9 @@ to itself". Routers between them know nothing of PFC. For every pair there are t
   interface by which they leave it.
 
 A list names an own SID of the sender (End, or on request its End.X SID for the first link, as the draft's scenario 2
-writes it), the End SID of each router on the way, and the End.X.PFC SID. Where a router
-on the way would not take the path's link by itself, its End.X SID for that link stands for its End SID. If a SID is
-missing, the pair has no such tunnel, and says why: nothing is silently left out.
+writes it), the End SID of each router on the way, and the End.X.PFC SID. Where a router on the way would not take the
+path's link by itself, its End.X SID for that link is used instead of its End SID. If a SID is missing, the pair has no
+such tunnel, and records the reason.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def reverse_tunnel(
     last = way.hops[-1].into
     target = topology.find_sid(last.router, behaviours.END_X_PFC, slice_id, last.interface)
     if target is None:
-        raise NoSegmentsError(f"{last.router} advertises no End.X.PFC SID for {last}, so nobody can pause it")
+        raise NoSegmentsError(f"{last.router} advertises no End.X.PFC SID for {last}, so it cannot be paused")
     start = way.hops[0].out_of
     first = _needed_sid(topology, start.router, own, slice_id, start.interface if own.has_adjacencies else None)
     middle = [transit_segment(topology, paths, hop, slice_id) for hop in way.hops[1:]]

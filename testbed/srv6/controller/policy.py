@@ -2,8 +2,8 @@
 
 A policy is known by headend, colour and endpoint. It has candidate paths: explicit ones, which are lists of SIDs, and
 dynamic ones, which are constraints. The valid candidate with the highest preference is active; of equal ones the higher
-discriminator wins (RFC 9256, section 2.9; all of ours have one origin). A candidate that cannot be used says why, so
-that "why does it not go there" has an answer.
+discriminator wins (RFC 9256, section 2.9; all of ours have one origin). For a candidate that cannot be used the reason
+is recorded.
 
 `check` is for the moment when policies are taken up; it refuses what contradicts itself. `compute` is a pure function
 of topology and policies, and whatever the network has lost by then concerns only the policies that need it. After a
@@ -67,7 +67,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Changes:
-    """What routers have to be told, in a fixed order. Install first, then remove: so no pause is lost between."""
+    """The changes for routers, in a fixed order. Install first, then remove: so no pause is lost between."""
 
     install: tuple[ReverseTunnel, ...]  # new ones, and those of which only the delay or the interface is new
     remove: tuple[ReverseTunnel, ...]
@@ -107,7 +107,7 @@ def trace(topology: Topology, paths: Paths, headend: str, segments: Sequence[IPv
         if sid is None:
             raise UnusableError(f"{address} is a SID of no router")
         if sid.behaviour is behaviours.END_B6_ENCAPS:
-            raise UnusableError(f"{sid.name} is a policy's binding SID; a list says its whole way itself")
+            raise UnusableError(f"{sid.name} is a policy's binding SID; a list must name its whole path itself")
         if not topology.is_up(sid.node):
             raise UnusableError(f"{sid.node} is down, which {address} belongs to")
         way = paths.shortest(at, sid.node)
@@ -157,7 +157,7 @@ def _wrong_service(topology: Topology, policy: Policy) -> str | None:
     if sid is not None and sid.node == endpoint and sid.behaviour.decapsulates:
         return None
     found = sid.name if sid else f"{policy.service}, a SID of no router"
-    return f"the service is {found}; it has to be a DT4, DT6 or DT46 SID of {endpoint}"
+    return f"the service is {found}; it must be a DT4, DT6 or DT46 SID of {endpoint}"
 
 
 def _outcome(topology: Topology, paths: Paths, policy: Policy, own: Behaviour) -> Outcome:

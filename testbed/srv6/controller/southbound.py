@@ -1,12 +1,12 @@
 """The controller's end of all sessions with routers: connections and octets on one side, the manager on the other.
 
-Sans-I/O. Whoever has the sockets says what came in by which connection, and takes what is to go out. A router is who
-its session has proved it to be, and is believed about itself only. If it connects again, the new session takes the
-place of the old one. Routers that are PFC-capable are told the SIDs of all, and then what changes: they find reverse
-tunnels in data packets too (decision 0145).
+Sans-I/O. The caller passes what was received from each connection, and gets what is to be sent. A router is identified
+by its session, and reports about itself only. If it connects again, the new session replaces the old one. Routers that
+are PFC-capable get the SIDs of all routers, and then the changes: they learn reverse tunnels from data packets too
+(decision 0145).
 
-Connections of strangers are few at a time: when there are too many, the oldest of them ends, so a router can always
-connect. Of one connection some frames are read per call, then it is the others' turn.
+Connections that have not authenticated are limited in number: beyond it the oldest ends, so a router can always
+connect. In one call a limited number of frames of a connection is processed, so that the others have their turn.
 """
 
 from __future__ import annotations
@@ -61,19 +61,21 @@ class Southbound:
         self._name, self._key, self._nonces, self._settings = name, key, nonces, settings
         self._sessions: dict[int, Session] = {}  # by connection
         self._connection: dict[str, int] = {}  # of a router
-        self._told: dict[str, tuple[Topology, dict[IPv6Address, Sid]]] = {}  # of the directory, in this session
+        self._directory_sent: dict[
+            str, tuple[Topology, dict[IPv6Address, Sid]]
+        ] = {}  # of the directory, in this session
         self._last = 0
-        self._stranger_ns, self._untold = -_STRANGER_NS, 0
+        self._stranger_ns, self._unrecorded = -_STRANGER_NS, 0
         self._parting: dict[int, bytes] = {}  # connections whose session is over, and their last octets
 
     def connect(self, now_ns: int) -> int | None:
-        """Somebody has connected: a number for the connection, or None if there are too many routers already."""
+        """A connection was made: its number, or None if there are too many routers already."""
         strangers = [number for number, session in self._sessions.items() if not session.is_open]
         if len(self._sessions) - len(strangers) >= MOST_ROUTERS:
             self.counters["connections_refused"] += 1
             return None
         if len(strangers) >= MOST_STRANGERS:
-            self._close(strangers[0], "others have come, and who this is was not shown yet", now_ns, End.CROWDED)
+            self._close(strangers[0], "others have connected, and this peer has not authenticated", now_ns, End.CROWDED)
         self._last += 1
         self.counters["connections"] += 1
         self._sessions[self._last] = Session(
@@ -106,7 +108,7 @@ class Southbound:
         return connection in self._sessions and self._sessions[connection].is_open
 
     def remove(self, name: str, why: str, now_ns: int) -> None:
-        """End the session of a router, if it has one, and forget what it reported."""
+        """End the session of a router, if it has one, and remove what it reported."""
         if (connection := self._connection.get(name)) is not None:
             self._close(connection, why, now_ns, End.REMOVED)
         self.manager.remove_router(name, now_ns)
@@ -122,7 +124,7 @@ class Southbound:
         for command in self.manager.step(now_ns):
             self._send(command.item.node, as_json(command), now_ns)
         if self.manager.is_settled:
-            self._tell_directory(now_ns)
+            self._send_directory(now_ns)
 
     @property
     def deadline_ns(self) -> int | None:
@@ -153,32 +155,32 @@ class Southbound:
         """Those with an open session."""
         return sorted(self._connection)
 
-    def _tell_directory(self, now_ns: int) -> None:
+    def _send_directory(self, now_ns: int) -> None:
         """What each router that learns does not know yet of the SIDs there are."""
         topology = self.manager.network.topology
         now: dict[IPv6Address, Sid] = {}
-        texts: dict[Directory, dict[str, Any]] = {}  # most routers are told the same
+        texts: dict[Directory, dict[str, Any]] = {}  # most routers get the same
         for router in self.routers:
-            told = self._told.get(router)
-            if told is not None and told[0] is topology:
+            sent = self._directory_sent.get(router)
+            if sent is not None and sent[0] is topology:
                 continue  # nothing can have changed
             if router not in self.manager.reports or not topology.is_pfc_capable(router):
                 continue
             now = now or {sid.address: sid for sid in topology.sids()}
-            before = told[1] if told else {}
-            self._told[router] = (topology, now)
+            before = sent[1] if sent else {}
+            self._directory_sent[router] = (topology, now)
             # Most are the same object: reports make SIDs, and a report mostly stays.
             new = tuple(s for address, s in now.items() if (old := before.get(address)) is not s and old != s)
             gone = tuple(address for address in before if address not in now)
-            if new or gone or told is None:
-                said = Directory(new, gone, is_whole=told is None)
-                text = texts.get(said) or texts.setdefault(said, as_json(said, self.code_points))
+            if new or gone or sent is None:
+                directory = Directory(new, gone, is_whole=sent is None)
+                text = texts.get(directory) or texts.setdefault(directory, as_json(directory, self.code_points))
                 self._send(router, text, now_ns)
 
     def _send(self, router: str, message: dict[str, Any], now_ns: int) -> None:
         connection = self._connection.get(router)
         if connection is None:
-            return  # its session ended a moment ago, which the manager has been told
+            return  # its session ended a moment ago, which the manager knows
         session = self._sessions[connection]
         try:
             session.send(message, now_ns)
@@ -194,13 +196,13 @@ class Southbound:
                         text = f"{event.peer} has connected anew"
                         self._handle(older, before, before.close(text, now_ns, End.REPLACED), now_ns)
                     self._connection[event.peer] = connection
-                    self._told.pop(event.peer, None)
+                    self._directory_sent.pop(event.peer, None)
                 case Received():
-                    self._hear(connection, session, event, now_ns)
+                    self._receive(connection, session, event, now_ns)
                 case Ended():
                     self._end(connection, session, event, now_ns)
 
-    def _hear(self, connection: int, session: Session, event: Received, now_ns: int) -> None:
+    def _receive(self, connection: int, session: Session, event: Received, now_ns: int) -> None:
         assert session.peer is not None
         if session.end is not None:
             return  # an earlier message of the same octets was malformed
@@ -212,7 +214,7 @@ class Southbound:
             text = f"{session.peer} sent an invalid message: {error}"
             self._handle(connection, session, session.close(text, now_ns, End.MALFORMED), now_ns)
             return
-        self.manager.hear(session.peer, message, now_ns)
+        self.manager.receive(session.peer, message, now_ns)
 
     def _end(self, connection: int, session: Session, event: Ended, now_ns: int) -> None:
         self.counters[f"end {event.reason}"] += 1
@@ -222,13 +224,13 @@ class Southbound:
             del self._connection[session.peer]
             self.manager.leave(session.peer, event.text, now_ns)
         elif event.reason not in (End.DISCONNECTED, End.REPLACED):
-            self._tell_of_stranger(session, event, now_ns)
+            self._record_stranger(session, event, now_ns)
 
-    def _tell_of_stranger(self, session: Session, event: Ended, now_ns: int) -> None:
-        """An event, but not so many that they would push all others out."""
+    def _record_stranger(self, session: Session, event: Ended, now_ns: int) -> None:
+        """Add an event, at most one in a while, so that they do not displace all others."""
         if now_ns < self._stranger_ns + _STRANGER_NS:
-            self._untold += 1
+            self._unrecorded += 1
             return
-        text = f"{event.text}; {self._untold} others before it" if self._untold else event.text
-        self._stranger_ns, self._untold = now_ns, 0
+        text = f"{event.text}; {self._unrecorded} others before it" if self._unrecorded else event.text
+        self._stranger_ns, self._unrecorded = now_ns, 0
         self.manager.history.add(now_ns, "stranger", session.peer or "unknown", text, reason=event.reason)

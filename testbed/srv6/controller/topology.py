@@ -67,7 +67,7 @@ class Hop:
 
 
 class Topology:
-    """The database. Whoever changes it gets an error for what cannot be, and nothing is changed then."""
+    """The database. An invalid change raises an error and changes nothing."""
 
     def __init__(self) -> None:
         self._routers: dict[str, bool] = {}  # name: whether it is up
@@ -189,7 +189,7 @@ class Topology:
     ) -> Sid | None:
         """A router's SID of a behaviour: the slice's own, else one that has no slice.
 
-        If an interface is named it has to be in the SID's J, and with `forwards` be its first member, since only that
+        If an interface is named it must be in the SID's J, and with `forwards` be its first member, since only that
         one is sent to (0141).
         If there are several: one without PSP, since PSP hides from the last router by which way a packet came (0140);
         then the lowest address.

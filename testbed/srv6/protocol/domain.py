@@ -1,9 +1,9 @@
-"""The SR domain, and who stands outside it (RFC 8754, section 5.1).
+"""The SR domain and its boundary (RFC 8754, section 5.1).
 
-Segment routing gives whoever can send to a SID a say in how the network treats a packet, and End.X.PFC even a way to
-stop queues. So a domain has two lists of prefixes, S/s for its SIDs and A/a for the addresses of its routers, and two
-filters: at an interface that leads outside, nothing to a SID gets in; and inside, nothing to a SID is taken whose
-source is not one of the domain's.
+A sender that reaches a SID influences how the network treats a packet, and with End.X.PFC it can stop queues. So a
+domain has two lists of prefixes, S/s for its SIDs and A/a for the addresses of its routers, and two filters: an
+interface that leads outside drops all packets to a SID; and inside, packets to a SID are accepted only from a source in
+A/a.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from testbed.errors import UsageError
 
 
 class Srv6Error(UsageError):
-    """A description of the SRv6 network that cannot be; the message names the thing, the value and the way out."""
+    """An invalid description of the SRv6 network; the message names the thing, the value and the way out."""
 
 
 @dataclass(frozen=True, init=False)
@@ -30,7 +30,9 @@ class SrDomain:
         object.__setattr__(self, "sids", tuple(_network("SIDs", prefix) for prefix in sids))
         object.__setattr__(self, "routers", tuple(_network("routers", prefix) for prefix in routers))
         if not self.sids or not self.routers:
-            raise Srv6Error("an SR domain needs a prefix for its SIDs and one for its routers; nothing would get in")
+            raise Srv6Error(
+                "an SR domain needs a prefix for its SIDs and one for its routers; no packet would be accepted"
+            )
 
     def is_sid(self, address: IPv6Address) -> bool:
         return any(address in prefix for prefix in self.sids)
@@ -47,4 +49,4 @@ def _network(name: str, prefix: IPv6Network | str) -> IPv6Network:
     try:
         return IPv6Network(prefix)
     except ValueError as error:
-        raise Srv6Error(f"{prefix!r} is no prefix for the domain's {name}: {error}; write 'fd00:a::/32'") from None
+        raise Srv6Error(f"{prefix!r} is not a prefix for the domain's {name}: {error}; write 'fd00:a::/32'") from None

@@ -11,9 +11,9 @@ not PFC) and 0146 (slices). Beyond them:
 - OAM: the SID answers echo requests, and UDP, which is what traceroute sends, with "port unreachable"; so a trace that
   ends at the SID ends well (RFC 9259). Each can be turned off. Other upper layers can be allowed; they are handed over.
 - An ICMP error quotes the packet as it came, also where the flavour USP has taken the header off, and comes from the
-  SID, since the packet was sent to it (RFC 4443, section 2.2), unless `answer_from` says otherwise. Where no error may
+  SID, since the packet was sent to it (RFC 4443, section 2.2), unless `answer_from` is set. Where no error may
   be sent (section 2.4) the packet is dropped with the same reason.
-- Hop-by-hop and destination options that must be known and are not end the packet as RFC 8200 says, and so does a
+- Hop-by-hop and destination options that must be known and are not end the packet as RFC 8200 requires, and so does a
   routing header of another type with segments left. A fragment is not reassembled: at the last segment it is dropped.
 
 Where Linux's End.X differs (6.12; transit may stay with it, since it forwards in the same way):
@@ -23,7 +23,7 @@ Where Linux's End.X differs (6.12; transit may stay with it, since it forwards i
 - The flavours: it refuses to configure End.X with any. J: it takes one next hop, which is `forwards_by` here.
 - Pings to a SID: no address of the router's own is behind it, so the kernel does not answer; here the SID does.
 - Sources: the kernel's behaviour takes a packet from anybody; filters are to be set up beside it.
-- TLVs that do not fit into the routing header: the kernel drops the packet; here nobody looks at them.
+- TLVs that do not fit into the routing header: the kernel drops the packet; here they are ignored.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What Linux does by itself with a packet to one of its End.X SIDs, so that an agent beside it does the rest, once.
+"""What Linux does with a packet to one of its End.X SIDs, so that an agent beside it does exactly the rest.
 
 Found on 6.12, by packets of every kind (`tests/lab/jobs/wan_errors.py`, decision 0143):
 
 - A packet with segments left and a sound routing header is advanced and passed on. With Hop Limit 1 or less it is
   answered with Time Exceeded, after it has been advanced. That is the only error of section 2 of the draft that the
   kernel sends.
-- A hop-by-hop option that has to be known and is not is answered at any router, before the SID is looked at.
-- All else is dropped without a word: Segments Left or Last Entry out of bounds, whatever the Hop Limit is; routing
+- A hop-by-hop option that must be known and is not is answered at any router, before the SID is looked at.
+- All else is dropped silently: Segments Left or Last Entry out of bounds, whatever the Hop Limit is; routing
   headers of other types; every packet that ends at the SID.
 - End.X takes no flavours. USP needs none of the kernel, since what ends here is the agent's; PSP would.
 
@@ -27,7 +27,7 @@ from testbed.srv6.protocol.sid import Flavours, Sid
 
 
 def check(sid: Sid) -> None:
-    """Srv6Error if the kernel cannot be what is behind this SID."""
+    """Srv6Error if the kernel has no action for this SID."""
     if Flavours.PSP in sid.flavours:
         raise Srv6Error(
             f"{sid.name} has the flavour PSP, and the End.X of Linux takes no routing header off; leave PSP out"

@@ -1,6 +1,6 @@
 """The End.X.PFC SIDs of one router: what became of the packets to each, by reason, and which errors are sent.
 
-`endx_pfc.process` says what the draft wants. Beside a kernel that does a part of it by itself, its errors are left to
+`endx_pfc.process` is what the draft requires. Beside a kernel that does a part of it by itself, its errors are left to
 it (`kernel_endx`), so that a sender gets each once. Errors are limited by a token bucket for the whole router, as RFC
 4443, section 2.4(f) asks; echo replies are no errors. Times come in as arguments.
 """
@@ -96,7 +96,7 @@ class EndXPfc:
         return result
 
     def repeat(self, sid: IPv6Address, result: Result) -> None:
-        """Count a packet like one that had this result: routers say the same again and again."""
+        """Count a packet like an earlier one with this result: refreshes are the same packet."""
         self._counters[sid][counter_name(result)] += 1
 
     def counters(self) -> dict[str, dict[str, int]]:

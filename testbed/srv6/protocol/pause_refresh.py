@@ -1,11 +1,11 @@
-"""When a router says again, through a reverse tunnel, that the other end has to pause.
+"""When a router repeats XOFF through a reverse tunnel.
 
 A pause is counted at J from the arrival of the frame, for `quanta` at J's own rate, which the sender need not know
 (decision 0141): it plans with the fastest rate that J may have, where the pause is shortest. What the way through the
 WAN changes:
 
-- The delay itself delays every frame alike, so it does not make the interval any shorter. It says from when on a pause
-  or its end holds, and for how long data keep coming: see `Refresh`.
+- The delay itself delays every frame alike, so it does not make the interval any shorter. It determines when a pause
+  or its end takes effect, and for how long data still arrive: see `Refresh`.
 - The variation of the delay does count. A frame that takes the fastest way and a next one that takes the slowest are
   further apart on arrival than they were when they were sent.
 - Frames get lost. The interval is chosen so that `losses` of them in a row do not end the pause:
@@ -65,7 +65,7 @@ class Refresh:
         return sent_ns + self.delay_ns + self.variation_ns
 
     def quiet_by(self, sent_ns: int, forward_ns: int) -> int:
-        """When the last data that J sent before an XOFF have come: headroom has to hold what comes until then.
+        """When the last data that J sent before an XOFF have arrived: headroom must hold what arrives until then.
 
         `forward_ns` is the longest that data take from J to here.
         """
@@ -94,7 +94,7 @@ class PauseSender:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `due` has to be called next; None while nothing is stopped."""
+        """When `due` must be called next; None while nothing is stopped."""
         return self._deadline_ns
 
     def xoff(self, priority: int, now_ns: int) -> PfcFrame | None:

@@ -1,4 +1,4 @@
-"""The reverse tunnel: how a PFC frame gets back to the router that has to pause.
+"""The reverse tunnel: the path of a PFC frame back to the router that has to pause.
 
 The draft's section 3: the frame is put into an IPv6 packet of type 143 (Ethernet) with a segment routing header whose
 list leads against the data, {R3.End, R2.End, R1.End.X.PFC} or {R3.End.X, R2.End, R1.End.X.PFC}. Its first segment is a

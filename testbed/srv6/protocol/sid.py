@@ -1,4 +1,4 @@
-"""Segment identifiers (SIDs): what a router has instantiated and tells others about.
+"""Segment identifiers (SIDs): what a router has instantiated and advertises.
 
 A SID is an IPv6 address made of locator (block and node), function and argument, with a behaviour behind it. The
 behaviours here are those that the End.X.PFC draft's networks use; each has a code point per combination of flavours
@@ -167,7 +167,7 @@ class Sid:
         if self.flavours and not self.behaviour.has_flavours:
             raise Srv6Error(f"{self.name} cannot have {self.flavours}; {self.behaviour} comes without flavours")
         if self.structure.rest_of(self.address):
-            raise Srv6Error(f"{self.name} has bits behind its argument; they have to be 0 in this structure")
+            raise Srv6Error(f"{self.name} has bits after its argument; they must be 0 in this structure")
         if self.slice_id is not None and not (type(self.slice_id) is int and 0 <= self.slice_id <= LARGEST_SLICE):
             raise Srv6Error(f"{self.name} has slice {self.slice_id!r}; an id is a number from 0 to {LARGEST_SLICE}")
         for what in ("algorithm", "weight"):

@@ -1,4 +1,4 @@
-"""Scenario 2 of the draft: a router finds out by itself where its PFC frames have to go.
+"""Scenario 2 of the draft: a router learns from data packets where its PFC frames must be sent.
 
 A data packet that arrives at one of the router's SIDs carries the list of segments that it has passed. If there is an
 End.X.PFC SID among them, the nearest one is where back-pressure belongs, and the way there is the list backwards: an
@@ -6,9 +6,9 @@ own SID, then each router passed since, then that SID (decision 0140). Which SID
 routers advertise. A router passed by an End.X SID is named by its End SID on the way back, since an End.X leads
 onwards; if it advertises none, the packet teaches nothing.
 
-A list can lie. So only packets are believed that come by an interface inside the SR domain, from a source inside it
-(RFC 8754, section 5.1), to a SID of this router that the list agrees with, and whose passed segments are advertised.
-Everything else is refused, counted by reason, and changes nothing.
+A list can be forged. So a tunnel is learned only from packets that arrive by an interface inside the SR domain, from a
+source inside it (RFC 8754, section 5.1), to a SID of this router that the list agrees with, and whose passed segments
+are advertised. Everything else is refused, counted by reason, and changes nothing.
 
 The table is bounded. A tunnel is forgotten when no packet has used its list for a time, or when the table is full and
 its packets are the longest ago. A policy that changes its path brings a new list, and so a new tunnel beside the old
@@ -42,7 +42,7 @@ class Refusal(enum.StrEnum):
     NO_SRH = "no_srh"
     LIST_DISAGREES = "list_disagrees"  # the active segment is not the destination
     NOT_DATA = "not_data"  # PFC in a reverse tunnel
-    NOT_ADVERTISED = "not_advertised"  # a segment passed that nobody has announced
+    NOT_ADVERTISED = "not_advertised"  # a passed segment that no router has announced
     NO_PFC_UPSTREAM = "no_pfc_upstream"
     NO_WAY_BACK = "no_way_back"  # a router passed that has no End SID
 
@@ -63,7 +63,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """What a router is told about itself."""
+    """What the learner needs to know of its router."""
 
     own: Sid  # the first segment of its tunnels, End or End.X
     domain: SrDomain
@@ -128,12 +128,12 @@ class Learner:
         return oldest[1] + self._settings.age_ns if oldest else None
 
     def expire(self, now_ns: int) -> tuple[ReverseTunnel, ...]:
-        """Forget the tunnels whose packets are too long ago."""
+        """Remove the tunnels whose last packet is too old."""
         old = [key for key, (_, used_ns) in self._table.items() if used_ns + self._settings.age_ns <= now_ns]
         return self._forget(old, "expired")
 
     def tunnels(self, slice_id: int | None = None) -> tuple[ReverseTunnel, ...]:
-        """Where PFC of a slice has to go: for each SID that can be paused, the tunnel used last, newest first."""
+        """The tunnels for PFC of a slice: for each SID that can be paused, the tunnel used last, newest first."""
         chosen: dict[IPv6Address, ReverseTunnel] = {}
         for tunnel, _ in reversed(self._table.values()):
             if tunnel.slice_id == slice_id:

@@ -40,7 +40,7 @@ _LONGEST_WHY = 300
 
 
 class Router:
-    """What a router's agent has to do with the controller."""
+    """A router's end of the session with the controller."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Router:
         self.name = name
         self.known = Report(name)
         self.installed: dict[ItemKey, Item] = {}
-        self.directory: dict[IPv6Address, Sid] = {}  # what all routers advertise, as the controller said last
+        self.directory: dict[IPv6Address, Sid] = {}  # what all routers advertise, as the controller sent it last
         self.directory_revision = 0  # changes with it
         self.session: Session | None = None
         self.ended: Ended | None = None  # how the last session did
@@ -79,7 +79,7 @@ class Router:
         self.known = replace(self.known, counters=counted)
         self._say(Counters(counted), now_ns)
 
-    def say(self, message: Pause | OwnTunnel, now_ns: int) -> None:
+    def report(self, message: Pause | OwnTunnel, now_ns: int) -> None:
         """Report that a queue has stopped or goes on, or a tunnel of the router's own; if there is a session."""
         self._say(message, now_ns)
 
@@ -108,7 +108,7 @@ class Router:
         self._answer(command, Ack(command.transaction), now_ns)
 
     def refuse(self, command: Command, why: str, now_ns: int) -> None:
-        """The command cannot be carried out; what was there before is still there."""
+        """The command cannot be carried out; nothing has changed."""
         text = "".join(c if c.isprintable() else " " for c in why)  # messages of kernels and tools have several lines
         self._answer(command, Nack(command.transaction, text[:_LONGEST_WHY]), now_ns)
 
@@ -137,7 +137,7 @@ class Router:
             self._note(self.session.close(text, now_ns, End.MALFORMED))
             return None
         if isinstance(command, Directory):
-            self._look_up(command)
+            self._update_directory(command)
             return None
         self._asked[command.transaction] = command
         if command.item.node != self.name:
@@ -145,13 +145,13 @@ class Router:
             return None
         return command
 
-    def _look_up(self, said: Directory) -> None:
+    def _update_directory(self, new: Directory) -> None:
         """Take over what the directory has that is new."""
-        if said.is_whole:
+        if new.is_whole:
             self.directory.clear()
-        for address in said.gone:
+        for address in new.gone:
             self.directory.pop(address, None)
-        self.directory |= {sid.address: sid for sid in said.sids}
+        self.directory |= {sid.address: sid for sid in new.sids}
         self.directory_revision += 1
 
     def _answer(self, command: Command, answer: Ack | Nack, now_ns: int) -> None:

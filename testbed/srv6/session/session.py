@@ -12,8 +12,7 @@ router shares one of its own with the controller. Each direction has a key deriv
 The MAC of a frame is HMAC-SHA-256 with that key over its sequence number and message. The shared key is never sent; a
 frame of another session or direction, or one that was changed, repeated, left out or reordered, does not authenticate.
 The first secured frame of each side, which is sent as soon as the hellos are there, proves that it has the key; the
-session is open when the peer's has come. Messages are authentic and in order, and not secret: whoever sees the line can
-read them.
+session is open when the peer's has come. Messages are authentic and in order, and not encrypted.
 
 Anything else ends the session, with a reason that is counted. The reason is sent to the peer: in a secured message, or,
 before the session is open, in a refusal in the clear, which the peer takes as the end and nothing more. Each side sends
@@ -351,11 +350,11 @@ class Session:
 
     def _finish(self, reason: End, text: str, now_ns: int) -> Ended:
         if reason not in (End.BYE, End.REFUSED, End.DISCONNECTED):
-            told = text[:_LONGEST_TEXT]
+            shown = text[:_LONGEST_TEXT]
             if self._keys is not None and self.is_open:
-                self._secure(json.dumps({"type": _BYE, "reason": reason, "text": told}).encode(), now_ns)
+                self._secure(json.dumps({"type": _BYE, "reason": reason, "text": shown}).encode(), now_ns)
             else:
-                self._put(json.dumps({"type": End.REFUSED, "text": told}).encode())
+                self._put(json.dumps({"type": End.REFUSED, "text": shown}).encode())
         self.is_open = False
         self.end = Ended(reason, text)
         self.counters[f"end {reason}"] += 1
@@ -366,11 +365,11 @@ class Session:
 def _refusal(frame: bytes) -> str | None:
     """The text of a refusal in the clear, if the frame is one."""
     try:
-        said = read(frame)
+        content = read(frame)
     except InvalidError:
         return None
-    is_one = isinstance(said, dict) and said.get("type") == End.REFUSED
-    return _printable(said.get("text")) if is_one else None
+    is_one = isinstance(content, dict) and content.get("type") == End.REFUSED
+    return _printable(content.get("text")) if is_one else None
 
 
 def _printable(text: object) -> str:

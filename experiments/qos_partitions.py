@@ -10,11 +10,12 @@ GBIT = 10**9
 
 @experiment(timeout="120s")
 def qos_partitions(run: Run) -> None:
-    """h1 and h2 are in the partition red, h1 and h3 in blue; each has a broadcast group with an SL, an MTU and a rate.
+    """Two partitions on one network have an SL, an MTU and a rate each, and do not reach each other.
 
-    The policy gives each partition's requests its level. Traffic in a partition has the SL of its group, packets of its
-    MTU and its rate. h3 gets no path in red, and frames that are sent to it in red's VLAN do not arrive. In the control
-    case both partitions have all hosts: then they do.
+    h1 and h2 are in the partition red, h1 and h3 in blue; each has a broadcast group. The policy gives each partition's
+    requests its level. Traffic in a partition has the SL of its group, packets of its MTU and its rate. h3 gets no path
+    in red, and frames that are sent to it in red's VLAN do not arrive. In the control case both partitions have all
+    hosts: then they do.
     """
     from testbed.policy.fabric import Partition, PortKey
 

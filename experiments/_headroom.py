@@ -1,4 +1,4 @@
-"""Bursts into a switch whose queue stands still, over links of any kind: what headroom each needs, and what it lost.
+"""Bursts into a switch whose queue is stopped, over links of any kind: what headroom each needs, and what it lost.
 
     h1 ---+
     h2 ---s1--- r     The receiver stops the switch's queue; all send at line rate until PAUSE reaches them.

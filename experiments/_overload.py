@@ -28,7 +28,7 @@ def long(net: Any, edge: str, priority: int) -> float:
 
 
 def overload(net: Any, priority: int, frame: Size = _FRAME) -> Flows:
-    """Both flows, a1's first, to be started; their hosts know the way then."""
+    """Both flows, a1's first, to be started; neighbours are resolved then."""
     sources, target = [net[name] for name in ("a1", "b2")], net["b1"]
     for source in sources:
         ping(source, target)

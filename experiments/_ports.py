@@ -1,4 +1,4 @@
-"""Data frames at every port of a network, as the kernel counts them: it knows nothing of PFC and buffers.
+"""Data frames at every port of a network, as the kernel counts them, independently of PFC and buffers.
 
 Not an experiment; only the lab can import it. It works where all frames are data of one size or MAC control, so the
 network needs `autoStaticArp`.

@@ -1,4 +1,4 @@
-"""Does traffic go on under a load, or stand still? What the experiments on deadlocks share."""
+"""Does traffic continue under a load, or stop for good? What the experiments on deadlocks share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Passed:
     at_the_end: int  # of the load
     received: int
     least: int  # received of the flow that had least, in the second half
-    lost: int  # sent, and not received for ever
+    lost: int  # sent, and never received
 
 
 def passed(run: Run, wanted: Sequence[Any], load: Duration, wait: Duration, settle: Duration) -> Passed:

@@ -1,4 +1,4 @@
-"""Frames sent one at a time through a switch whose queue stands still, until PAUSE comes, and then let go.
+"""Frames sent one at a time through a switch whose queue is stopped, until PAUSE comes; then the queue resumes.
 
 Not an experiment; only the lab can import it. The receiver itself holds the switch's queue, with PFC frames, so that
 what a frame finds in the buffer is known exactly. What is seen is what is on the wire: PFC frames that come to senders,

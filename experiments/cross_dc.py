@@ -1,4 +1,4 @@
-"""Xoff's story in one run, for `xoff demo`: from bare links to a lossless read across a WAN, told as it happens."""
+"""All parts of Xoff in one run, for `xoff demo`: from bare links to a lossless read across a WAN, step by step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cross_dc(
     wan: Annotated[Length, Between("10km", "100km")] = Length("10km"),
     library: Annotated[str, OneOf("os-ken", "ryu")] = "os-ken",
 ) -> None:
-    """Two data centres over an SRv6 WAN that knows nothing of PFC: a1 sends to b1, and b2 overloads b1's port.
+    """Two data centres over an SRv6 WAN without PFC: a1 sends to b1, and b2 overloads b1's port.
 
     Links settle by DCBX and measure their headroom. A controller learns the routers and, from the request for a VPN,
     makes policies and reverse tunnels for PFC frames. Then the same overload is met without End.X.PFC and with it.
@@ -63,7 +63,7 @@ def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
                 seen = fabric.dcbx(name)
                 trip, cells = Duration.from_ns(seen["measured"]["round_trip_ns"]), seen["measured"]["cells"]
                 print(f"   {name}: PFC agreed for priority {LOSSLESS}; round trip {trip}, headroom {cells} cells")
-            print("3  The controller learns the routers. It is asked for a VPN and a policy each way.")
+            print("3  The controller learns the routers. A VPN and a policy each way are requested.")
             begun_ns = run.now_ns
             controller.request(*topo.intents())
             controller.wait(controller.settled, "every policy and tunnel is installed")

@@ -25,7 +25,7 @@ FRAMES = 40
 BEFORE, WANTED = 0, 5
 """The priority that the frames have by themselves, and by the table."""
 
-# What the entry is about, and how a port says a priority on the wire.
+# What the entry is about, and how a port carries a priority on the wire.
 CASES = {
     "UDP port, in the DSCP": (AppEntry(WANTED, Selector.UDP, _PORT), "dscp"),
     "UDP port, in the tag": (AppEntry(WANTED, Selector.UDP, _PORT), "dot1p"),
@@ -153,7 +153,7 @@ class Tap:
         self._socket.setblocking(False)
 
     def priorities(self) -> dict[int, int]:
-        """Data frames since the last call, by the priority that they say: in a tag, else in the DSCP."""
+        """Data frames since the last call, by the priority that they carry: in a tag, else in the DSCP."""
         return dict(sorted(Counter(self._each()).items()))
 
     def _each(self) -> Iterator[int]:
@@ -164,7 +164,7 @@ class Tap:
                 return
             if frame[6:12] != self._source or frame[:3] == _OF_THE_LINK:
                 continue
-            # The kernel takes a tag out of a frame, and tells it beside.
+            # The kernel removes a tag from a frame, and passes it as ancillary data.
             tags = [int.from_bytes(data[16:18], "little") for _, _, data in messages if data[0] & _TCI_VALID]
             if tags:
                 yield tags[0] >> 13

@@ -26,7 +26,7 @@ _ETH_P_ALL = 3
 def dcbx_mismatch(run: Run) -> None:
     """DCBX: where the ends disagree about a priority, defense discards all of it and nothing else, until they agree.
 
-    The switch has PFC on a priority and its hosts have not; nobody is willing. Without defense the frames pass, and
+    The switch has PFC on a priority and its hosts have not; no end is willing. Without defense the frames pass, and
     are lost in congestion, for the hosts do not pause. With defense the switch discards every one of them as it comes
     in, and counts it; another priority, bridge PDUs and LLDP pass. Then an administrator gives a host PFC while it is
     sending, and takes it away again. All of it in the draft's format and in the published one.
@@ -131,7 +131,7 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
 
 
 def _special_frames(fabric: Any) -> list[bytes]:
-    """From h1: what bridges tell each other, and what is for the receiver; neither has a priority of its own."""
+    """From h1: a frame of the bridge protocols, and one for the receiver; neither has a priority of its own."""
     own = fabric.port("h1-eth0").mac.octets
     bridge_pdu = bytes.fromhex("0180c2000000") + own + len(_BRIDGE_PDU).to_bytes(2, "big") + _BRIDGE_PDU
     experiment = fabric.port("r-eth0").mac.octets + own + b"\x88\xb5" + _EXPERIMENT

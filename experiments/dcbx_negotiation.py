@@ -56,7 +56,7 @@ LINKS: dict[str, tuple[DcbxSettings, DcbxSettings, str, Any]] = {
         "ets",
         _BANDWIDTH,
     ),
-    # The bridge recommends shares of priorities; what that is in groups it knows when it has seen the host's.
+    # The bridge recommends shares of priorities; it converts them to groups when it has received the host's.
     "asymmetric, draft, recommendation delayed": (
         _ets(Ets(_GROUPS, (40, 30, 30, 0, 0, 0, 0, 0)), None),
         _ets(Ets(tuple(range(8)), _OWN), Shares(_SHARES)),

@@ -29,7 +29,7 @@ ONE_IS_WILLING_OR_NONE = {
     (False, True): "aa",
 }
 BOTH_ARE_WILLING = {
-    TieBreak.NONE: {"a": "ab", "b": "ab"},  # the draft: neither is told anything by one that is not willing
+    TieBreak.NONE: {"a": "ab", "b": "ab"},  # the draft: neither adopts anything from one that is not willing
     TieBreak.LOWER: {"a": "bb", "b": "aa"},  # by whose address is higher: the other one's setting
     TieBreak.HIGHER: {"a": "aa", "b": "bb"},
 }
@@ -78,7 +78,7 @@ def dcbx_willing(run: Run) -> None:
     """DCBX: two ends take over each other's PFC exactly as the draft's truth table and the tie-break say.
 
     A link for each case, all side by side between the hosts a and b. What both ends operate with is what the table
-    says; nothing is pending. Then each end is asked to pause, and sends a frame: those that operate with PFC hold it
+    says; nothing is pending. Then each end receives XOFF, and sends a frame: those that operate with PFC hold it
     back, and the others, the control cases, send it.
     """
     from experiments._dcbx import wait_for
@@ -135,7 +135,7 @@ def _base(case: Case, end: str) -> int:
 
 
 def _held_back(net: Any, ports: dict[Case, tuple[str, str]]) -> dict[Case, list[bool]]:
-    """Whether each end holds a frame back when it is asked to pause; and whether the frame comes when it may."""
+    """Whether each end holds a frame back when it receives XOFF; and whether the frame comes when it may."""
     from testbed.net.wire import RawPort
 
     fabric = net.fabric

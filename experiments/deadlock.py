@@ -33,9 +33,9 @@ class Seen(Passed):
 def deadlock(run: Run) -> None:
     """Four hosts at a ring of switches each send to the one across, at line rate.
 
-    Clockwise, each cable carries two flows and each buffer waits for the next one: after a moment everything stands
-    still for ever, though nothing is lost. Up/down routing has the same load, and the buffers wait for each other in no
-    circle: frames go on to flow, and all arrive. Control cases: without PFC there is loss instead of a deadlock; a
+    Clockwise, each cable carries two flows and each buffer waits for the next one: after a moment nothing
+    moves any more, though nothing is lost. Up/down routing has the same load, and the buffers wait for each other in no
+    circle: frames continue to flow, and all arrive. Control cases: without PFC there is loss instead of a deadlock; a
     watchdog at one of the switches gets frames moving again, and loses some.
     """
     seen = _ring(run, True, Port(), wait=FOR_EVER)

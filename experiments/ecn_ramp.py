@@ -81,7 +81,7 @@ def _claim_marks(run: Run, curve: EcnCurve, waiting: int, report: Any) -> None:
 
 
 def _share(curve: EcnCurve, waiting: int) -> float:
-    """What Linux RED marks in the long run, as it is told to follow the curve."""
+    """What Linux RED marks in the long run, with the parameters that follow the curve."""
     return float(red_parameters(curve, plug_below=True).expected_fraction(waiting * FRAME.bytes))
 
 

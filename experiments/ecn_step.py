@@ -1,4 +1,4 @@
-"""ECN that marks in one step, as DCTCP wants it: no packet below the threshold, each one from it on."""
+"""ECN that marks in one step, as DCTCP requires: no packet below the threshold, each one from it on."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ BELOW = 10
 def headroom_one_sided(run: Run) -> None:
     """Headroom is measured where both ends can; elsewhere the default stays, and loses frames on a long cable.
 
-    Three hosts on short cables and three on long ones: one announces the capability, one speaks DCBX without it, one
+    Three hosts on short cables and three on long ones: one announces the capability, one has DCBX without it, one
     does not. Where it is not announced the port reports why it keeps the default: on the short cable nothing is lost by
     that, on the long one what the default is short of. The control case is the host that can, on a like cable.
     """

@@ -14,7 +14,7 @@ RATE = Rate("3Mb/s")
 STORM = Duration("2s")
 REPEAT = Duration("5ms")
 SPREAD = Duration("500ms")
-"""By then the switch's buffer is full and the sender stands still, too."""
+"""By then the switch's buffer is full and the sender is stopped, too."""
 OVER = Duration("50ms")
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 QUANTA = 400

@@ -28,7 +28,7 @@ POOL = 420
 def thresholds(run: Run) -> None:
     """PAUSE comes with the first frame that does not fit, exact to the cell.
 
-    Frames go one at a time into a switch whose queue to the receiver stands still, until PAUSE reaches the sender.
+    Frames go one at a time into a switch whose queue to the receiver is stopped, until PAUSE reaches the sender.
     Static and dynamic thresholds, guaranteed cells, an exhausted pool; frames of one size and of random sizes; groups
     that are congested together. All that was sent arrives in the end. If senders ignore PAUSE, as much more arrives as
     headroom has cells for. The control case is the same threshold for a lossy priority: PAUSE never comes, and what

@@ -46,7 +46,7 @@ def wan_deadlock(
     wan: Annotated[Length, Between("8km", "12km")] = Length("10km"),
     rate: Annotated[Rate, Between("4Gb/s", "6Gb/s")] = Rate("5Gb/s"),
 ) -> None:
-    """Edges that pass on each other's traffic in one queue stop each other for ever; three ways to keep that away.
+    """Edges that pass on each other's traffic in one queue stop each other permanently; three ways to avoid that.
 
     One queue for all, clockwise: nothing moves any more, and nothing is lost. It is the tunnels that do it: without
     them all flows go on.

@@ -19,7 +19,7 @@ FACTOR = "3/2"
 def wan_headroom(run: Run, wan: Annotated[Length, Between("8km", "20km")] = Length("10km")) -> None:
     """r3 measures how long it takes to pause r1, two cables away, and its buffer is divided by what comes out.
 
-    Requests go where PFC frames go, into the reverse tunnel by r2, which knows neither; responses come back by the same
+    Requests go where PFC frames go, into the reverse tunnel by r2, which has neither; responses come back by the same
     routers. The configured headroom is for r3's own cable only: it holds until the first measurement. Then the cable
     between r2 and r3 is replaced by a longer one, and the next measurement finds that. Under an overload, as in
     wan_read, nothing is lost. The control case keeps what is configured, and loses.

@@ -1,7 +1,7 @@
 """A data centre reads from another over an SRv6 WAN whose way out is congested, with End.X.PFC and without.
 
 a1 sends to b1 over r1, r2 and r3; b2 sends to b1 too, so that the port to b1 is overloaded, s2 pauses r3, and r3's
-buffer fills. r2 between knows no PFC. Then r3 has to stop r1, by a frame in a reverse tunnel.
+buffer fills. r2 between has no PFC. Then r3 has to stop r1, by a frame in a reverse tunnel.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Three data centres round an SRv6 ring, all congested at once: back-pressure in a circle, and no deadlock.
 
 Each data centre sends to the next one, to a host that is overloaded from inside its data centre. So each edge router
-presses back on the one before it, while it is pressed itself. PFC from switch to switch round such a circle can stand
-still for ever (experiment `deadlock`). Here a tunnel stops what enters the WAN at its far end, and nothing that leaves
+presses back on the one before it, while it is pressed itself. PFC from switch to switch round such a circle can
+deadlock (experiment `deadlock`). Here a tunnel stops what enters the WAN at its far end, and nothing that leaves
 it there, so no buffer waits for the next one in a circle.
 """
 
@@ -51,7 +51,7 @@ def wan_ring(
     rate: Annotated[Rate, Between("4Gb/s", "6Gb/s")] = Rate("5Gb/s"),
     seconds: Annotated[int, Between(2, 10)] = 3,
 ) -> None:
-    """Three overloaded destinations: nothing is lost, and everybody goes on. One: the other flows see nothing of it.
+    """Three overloaded destinations: nothing is lost, and all flows continue. One: the other flows are not affected.
 
     First the flows round the ring are alone, which is what the next case is compared with: one destination overloaded.
     Then all are. In the end every buffer is empty and nothing is stopped. Without End.X.PFC each edge drops.

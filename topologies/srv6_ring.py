@@ -41,11 +41,11 @@ class Srv6Ring(LosslessTopo):
     c1..cn                b1..bn
 
     r1, r3 and r5 have End.X.PFC, and each of them a reverse tunnel to both others ("planned"; "none": no tunnels). The
-    routers between know plain SRv6 and no PFC. Each way from one edge to another is the short one: over the one router
+    routers between have plain SRv6 and no PFC. Each way from one edge to another is the short one: over the one router
     between. `headroom` cells at an edge are for what is on its way.
 
     With `clockwise` everything goes r1, r2, ... r6, r1, so that each edge also passes on what another one sends to the
-    third, over its own End.X.PFC SID. `queues` are the lossless priorities, by which traffic may be told apart, and
+    third, over its own End.X.PFC SID. `queues` are the lossless priorities, by which traffic can be distinguished, and
     `watchdog` is that of the edges' ports to the WAN.
     """
 

@@ -37,8 +37,8 @@ class Srv6Wan(LosslessTopo):
     a2 ---s1--- r1 ------wan------ r2 ------wan------ r3 ---s2--- b2
     an ---+   End.X.PFC            End             End.X.PFC  +--- bn
 
-    r2 knows plain SRv6 and no PFC. With figure=2 the far edge is r5, and there is a way round by r3 and r4. `back` says
-    how back-pressure crosses the WAN: "planned" (tunnels that somebody has set up, scenario 1), "learned" (scenario 2),
+    r2 has plain SRv6 and no PFC. With figure=2 the far edge is r5, and there is a way round by r3 and r4. `back` says
+    how back-pressure crosses the WAN: "planned" (tunnels set up beforehand, scenario 1), "learned" (scenario 2),
     "controlled" (VPN, policies and tunnels are the controller's, whose session is `control`), or "none". `headroom`
     cells at an edge are for what is on its way; with `measure` they are until it is measured through the tunnels.
 
@@ -108,7 +108,7 @@ class Srv6Wan(LosslessTopo):
             self.addLink(one, other, cable=long, settings1=ends[0], settings2=ends[1])
 
     def intents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """What the controller is to be asked for: a VPN of each tenant, and policies there and back."""
+        """What to request from the controller: a VPN of each tenant, and policies there and back."""
         vpns, policies = [], []
         for place in range(self.tenants):
             colour = 100 * (place + 1)

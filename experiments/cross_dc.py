@@ -37,7 +37,7 @@ def _without(run: Run, wan: Length) -> dict[str, Any]:
     from testbed.net.network import network
     from topologies.srv6_wan import Srv6Wan
 
-    with network(Srv6Wan(wan=wan, back="none"), run) as net:
+    with network(Srv6Wan(wan=wan, back="none"), run, case="without End.X.PFC") as net:
         return _overload(run, net)
 
 
@@ -54,7 +54,7 @@ def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
     port = replace(Port(), measurement=settings).with_dcbx(headroom=True)
     with SrController(library) as controller:
         topo = Srv6Wan(wan=wan, back="controlled", measure=True, control=controller.session, port=port)
-        with network(topo, run) as net:
+        with network(topo, run, case="with End.X.PFC") as net:
             fabric = net.fabric
             links = ["s1-eth2", "s1-eth3", "s2-eth2", "s2-eth3"]
             print("2  Links settle by DCBX, and measure how much headroom each needs.")

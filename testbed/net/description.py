@@ -23,12 +23,15 @@ _KINDS = (
 )
 
 
-def started(net: Any, case: str, topology: str) -> dict[str, Any]:
-    """A network that runs: nodes, cables, ports with their settings, and buffers."""
+def started(net: Any, case: str, topology: str, since_ns: int) -> dict[str, Any]:
+    """A network that runs: nodes, cables, ports with their settings, and buffers.
+
+    `since_ns` is when it was begun: its agents log events before the whole of it runs.
+    """
     fabric = net.fabric
     ports = {port.name: port for port in fabric.ports.values()}
     return {
-        "t_ns": time.monotonic_ns(),
+        "t_ns": since_ns,
         "network": "started",
         "case": case,
         "topology": topology,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -71,7 +72,7 @@ def network(
         ovs.ensure()
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
     fabric = Fabric.current()
-    net, is_described = None, False
+    net, is_described, since_ns = None, False, time.monotonic_ns()
     try:
         net = Network(topo=topo, build=False, **chosen)
         net.fabric, fabric.known_nodes = fabric, net.nameToNode
@@ -88,7 +89,7 @@ def network(
         net.start()
         fabric.start()  # for a network without switches, whose start would have done it
         if run is not None:
-            run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__)])
+            run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__, since_ns)])
             is_described = True
         with run.network_is_up() if run is not None else nullcontext():
             yield net

@@ -12,6 +12,8 @@ from testbed.report.markup import Html, folded, heading, table, text, verdict
 from testbed.report.tracks import ASSERTED, PAUSED, STORM, TUNNEL, Tracks, natural
 from testbed.units import Duration, written
 
+_MOST_FIGURES = 12
+"""More are folded: the pictures are below."""
 INTERVALS = {
     PAUSED: "paused by PFC",
     ASSERTED: "sending XOFF",
@@ -87,7 +89,8 @@ def figures_table(folder: Folder) -> Html:
         for one in folder.result["figures"]
         if isinstance(one, dict) and one.get("name") not in claimed
     ]
-    return table("Figures", ("figure", "value"), rows, most=1000)
+    found = table("Figures", ("figure", "value"), rows, most=1000)
+    return found if len(rows) <= _MOST_FIGURES else folded(f"{len(rows)} figures", found)
 
 
 def pause_totals(folder: Folder, found: Tracks) -> Html:

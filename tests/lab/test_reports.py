@@ -25,6 +25,9 @@ def test_pauses_and_drops_in_the_report_are_those_that_the_network_counted(ready
     assert network.buffers["s1"]["total_cells"] == 1500
     assert {cable["rate_bps"] for cable in network.cables} == {10_000_000}
     assert network.end_ns < folder.networks[1].start_ns
+    for one in folder.networks:
+        started = [event.t_ns for event in folder.events() if event.name == "agent_started"]
+        assert sum(one.start_ns <= t_ns <= one.end_ns for t_ns in started) == 6, "each port's agent, in its own network"
 
     found = tracks(folder)
     paused = {track.port: len(track.t_ns) for track in found.of(PAUSED)}

@@ -32,8 +32,8 @@ def network() -> Any:
 
 
 def test_the_line_has_nodes_with_their_kinds_and_cables_in_both_units() -> None:
-    line = description.started(network(), "with PFC", "Incast")
-    assert (line["case"], line["topology"], line["network"]) == ("with PFC", "Incast", "started")
+    line = description.started(network(), "with PFC", "Incast", 17)
+    assert (line["case"], line["topology"], line["network"], line["t_ns"]) == ("with PFC", "Incast", "started", 17)
     assert line["nodes"] == {"h1": "host", "s1": "switch", "r1": "router"}
     (cable,) = line["cables"]
     assert cable["ends"] == ["h1-eth0", "s1-eth1"] and cable["nodes"] == ["h1", "s1"]
@@ -43,7 +43,7 @@ def test_the_line_has_nodes_with_their_kinds_and_cables_in_both_units() -> None:
 
 
 def test_a_port_has_thresholds_in_cells_and_a_host_has_none() -> None:
-    line = description.started(network(), "", "Incast")
+    line = description.started(network(), "", "Incast", 17)
     needs = PortNeeds(frozenset({3}), Cable("10Gb/s", "2km").in_lab(Scale(1000)).rate, Duration("10ms"))
     group = line["ports"]["s1-eth1"]["groups"]["3"]
     assert (group["alpha"], group["xon_offset_cells"]) == ("1/2", 96)
@@ -58,4 +58,6 @@ def test_a_port_has_thresholds_in_cells_and_a_host_has_none() -> None:
 def test_mininets_own_link_has_only_its_ends() -> None:
     net = network()
     net.fabric.ports.clear()
-    assert description.started(net, "", "Single")["cables"] == [{"ends": ["h1-eth0", "s1-eth1"], "nodes": ["h1", "s1"]}]
+    assert description.started(net, "", "Single", 17)["cables"] == [
+        {"ends": ["h1-eth0", "s1-eth1"], "nodes": ["h1", "s1"]}
+    ]

@@ -100,14 +100,13 @@ function shade(part) {
 
 function drawMarks(context, track, view, size, top, report) {
   const scale = size.plot / (view.end - view.start);
-  let last = -99;
+  const place = (row) => size.left + ((track.bin_ns ? track.t[row] + track.bin_ns / 2 : track.t[row]) - view.start) * scale;
   for (let row = after(track.t, view.start - 1); row < track.rows && track.t[row] <= view.end; row++) {
-    const x = size.left + ((track.bin_ns ? track.t[row] + track.bin_ns / 2 : track.t[row]) - view.start) * scale;
+    const x = place(row), text = (!track.bin_ns && report.marks[track.v[row]]) || "";
     context.fillRect(x - 1, top + 2, 2, LANE - 4);
-    if (!track.bin_ns && x - last > 120 && size.left + size.plot - x > 60) {
-      context.fillText(report.marks[track.v[row]] || "", x + 5, top + LANE / 2);
-      last = x;
-    }
+    // Where the next mark leaves room for its name.
+    const room = (row + 1 < track.rows ? Math.min(place(row + 1), size.left + size.plot) : size.left + size.plot) - x - 8;
+    if (room > 30 && context.measureText(text).width <= room) context.fillText(text, x + 5, top + LANE / 2);
   }
 }
 

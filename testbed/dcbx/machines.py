@@ -66,7 +66,7 @@ def symmetric(
             return Outcome(
                 kept, kept != remote, "kept for now: both ports are willing, and the same values come again and again"
             )
-        return Outcome(remote, False, "the peer's: both ports are willing, and the tie-break is for the peer")
+        return Outcome(remote, False, "the peer's: both ports are willing, and the peer wins the tie-break")
     if local_willing:
         return Outcome(remote, False, "the peer's: this port is willing and the peer is not")
     if remote_willing:

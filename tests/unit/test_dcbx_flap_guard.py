@@ -16,7 +16,7 @@ from testbed.frames.dcbx.values import CongestionNotification, DcbxTlvs, DcbxVer
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
 
 OWN, FIRST, SECOND = 0x08, 0x10, 0x20
-FOLLOWS = "the peer's: both ports are willing, and the tie-break is for the peer"
+FOLLOWS = "the peer's: both ports are willing, and the peer wins the tie-break"
 STANDS = "kept for now: both ports are willing, and the same values come again and again"
 
 

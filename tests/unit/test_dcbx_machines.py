@@ -71,7 +71,7 @@ DEFENSE = """
 WHY = {
     "T T -": "local setting: both ports are willing, and there is no tie-break",
     "T T us": "local setting: both ports are willing, and this port wins the tie-break",
-    "T T peer": "the peer's: both ports are willing, and the tie-break is for the peer",
+    "T T peer": "the peer's: both ports are willing, and the peer wins the tie-break",
     "T F": "the peer's: this port is willing and the peer is not",
     "F T": "local setting: the peer is willing and this port is not",
     "F F": "local setting: neither port is willing",

@@ -267,7 +267,7 @@ def test_opposite_tie_breaks_swap_once_and_converge_on_one_value(version: DcbxVe
     enabled = {name: [now for now, _ in itertools.groupby(now for _, now in told)] for name, told in changes.items()}
     assert enabled == {"a": [0b1000, 0b10000, 0b1000, 0b10000, 0b1000], "b": [0b10000, 0b1000, 0b10000, 0b1000]}
     assert changes["a"][-1] == (5 * S, 0b1000), "the lower address follows first, when its doubt is over"
-    why = "the peer's: both ports are willing, and the tie-break is for the peer"
+    why = "the peer's: both ports are willing, and the peer wins the tie-break"
     assert [(one.state.pfc.oper, one.state.pfc.why) for one in (link.a, link.b)] == [(0b1000, why)] * 2
     sent = len(link.sent)
     link.run_until(600 * S)

@@ -23,8 +23,8 @@ from testbed.rest.problems import Problem
 from testbed.rest.server import RestServer
 from testbed.rest.service import register
 from testbed.srv6.controller.manager import Leaf, Manager
+from testbed.srv6.rest.answers import Policies
 from testbed.srv6.rest.service import SrPolicyService
-from testbed.srv6.rest.views import Policies
 from testbed.srv6.session.items import TunnelItem
 from testbed.srv6.session.messages import Pause
 from testbed.typed_json.codec import CODEC

@@ -15,7 +15,7 @@ from testbed.srv6.controller.manager import Manager
 from testbed.srv6.protocol.advertisement import codec
 from testbed.srv6.protocol.fields import RouterName
 from testbed.srv6.protocol.sid import CodePoints
-from testbed.srv6.rest import views
+from testbed.srv6.rest import answers, views
 from testbed.srv6.session.intents import PolicyIntent, VpnIntent, id_of
 from testbed.srv6.session.policy import Key
 from testbed.typed_json.meta import Meta
@@ -52,21 +52,21 @@ class SrPolicyService:
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        policy, vpn = {200: views.PolicyView, 404: Problem}, {200: views.VpnView, 404: Problem}
-        new_policy = {201: views.PolicyView, 200: views.PolicyView}
-        new_vpn = {201: views.VpnView, 200: views.VpnView, 409: Problem}
+        policy, vpn = {200: answers.PolicyView, 404: Problem}, {200: answers.VpnView, 404: Problem}
+        new_policy = {201: answers.PolicyView, 200: answers.PolicyView}
+        new_vpn = {201: answers.VpnView, 200: answers.VpnView, 409: Problem}
         gone = {204: None, 404: Problem}
         return (
-            Operation("GET", "/topology", "Routers, links and switches", self._topology, {200: views.TopologyView}),
+            Operation("GET", "/topology", "Routers, links and switches", self._topology, {200: answers.TopologyView}),
             Operation(
                 "DELETE", "/routers/{name}", "End a router's session and remove what it reported; it may connect again",
                 self._delete_router, gone,
             ),
             Operation(
-                "GET", "/sids", "SIDs that routers advertise", self._sids, {200: views.Sids, 404: Problem},
+                "GET", "/sids", "SIDs that routers advertise", self._sids, {200: answers.Sids, 404: Problem},
                 query=SidsQuery,
             ),
-            Operation("GET", "/policies", "All policies", self._policies, {200: views.Policies}),
+            Operation("GET", "/policies", "All policies", self._policies, {200: answers.Policies}),
             Operation(
                 "POST", "/policies", "Request a policy", self._post_policy, new_policy | {409: Problem},
                 body=PolicyIntent,
@@ -79,9 +79,9 @@ class SrPolicyService:
             Operation("DELETE", "/policies/{id}", "Withdraw a policy", self._delete_policy, gone),
             Operation(
                 "GET", "/policies/{id}/reverse", "The tunnels for PFC frames of a policy", self._reverse,
-                {200: views.ReverseView, 404: Problem},
+                {200: answers.ReverseView, 404: Problem},
             ),
-            Operation("GET", "/vpns", "All VPNs", self._vpns, {200: views.Vpns}),
+            Operation("GET", "/vpns", "All VPNs", self._vpns, {200: answers.Vpns}),
             Operation("POST", "/vpns", "Request a VPN", self._post_vpn, new_vpn, body=VpnIntent),
             Operation("GET", "/vpns/{name}", "A VPN and its state", self._vpn, vpn),
             Operation(
@@ -89,7 +89,7 @@ class SrPolicyService:
                 body=VpnIntent,
             ),
             Operation("DELETE", "/vpns/{name}", "Withdraw a VPN", self._delete_vpn, gone | {409: Problem}),
-            Operation("GET", "/slices", "Slices, and what is in them", self._slices, {200: views.Slices}),
+            Operation("GET", "/slices", "Slices, and what is in them", self._slices, {200: answers.Slices}),
         )  # fmt: skip
 
     # Reading
@@ -105,7 +105,7 @@ class SrPolicyService:
 
     def _policies(self, call: Call) -> Answer:
         keys = sorted(self.manager.policies, key=lambda key: (key.headend, key.colour, key.endpoint))
-        return Answer(views.Policies(tuple(views.policy(self.manager, key) for key in keys)))
+        return Answer(answers.Policies(tuple(views.policy(self.manager, key) for key in keys)))
 
     def _policy(self, call: Call) -> Answer:
         return Answer(views.policy(self.manager, self._known_policy(call)))
@@ -114,7 +114,7 @@ class SrPolicyService:
         return Answer(views.reverse(self.manager, self._known_policy(call)))
 
     def _vpns(self, call: Call) -> Answer:
-        return Answer(views.Vpns(tuple(views.vpn(self.manager, name) for name in sorted(self.manager.vpns))))
+        return Answer(answers.Vpns(tuple(views.vpn(self.manager, name) for name in sorted(self.manager.vpns))))
 
     def _vpn(self, call: Call) -> Answer:
         name = call.words["name"]

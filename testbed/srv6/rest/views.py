@@ -1,281 +1,47 @@
-"""What REST answers about SR policies: each answer is a dataclass, made of the manager's state."""
+"""What REST answers about SR policies, made of the manager's state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from ipaddress import IPv4Address
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Literal
 
-from testbed.srv6.controller.deployment import State
 from testbed.srv6.controller.manager import Leaf, Manager
 from testbed.srv6.controller.policy import Active
 from testbed.srv6.controller.topology import Hop, Link, Topology
 from testbed.srv6.protocol import advertisement, behaviours
-from testbed.srv6.protocol.advertisement import AdvertisedSid, NodeId
-from testbed.srv6.protocol.fields import Count, InterfaceName, RouterName, SidAddress, SliceOrNone
+from testbed.srv6.protocol.advertisement import NodeId
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import CodePoints, Sid
-from testbed.srv6.session.intents import PolicyIntent, VpnIntent, id_of
+from testbed.srv6.rest.answers import (
+    ActivePath,
+    LeafHost,
+    LeafLink,
+    LeafPort,
+    LeafView,
+    LinkEndView,
+    LinkView,
+    PairView,
+    PauseView,
+    PolicyStatus,
+    PolicyView,
+    RefusedCandidate,
+    ReverseView,
+    RouterView,
+    Sids,
+    SidTlvs,
+    SidView,
+    SiteState,
+    SliceAtRouter,
+    Slices,
+    SliceView,
+    TopologyView,
+    TunnelView,
+    VpnView,
+)
+from testbed.srv6.session.intents import VpnIntent, id_of
 from testbed.srv6.session.items import TunnelItem, VpnItem
 from testbed.srv6.session.messages import Pause, Report
 from testbed.srv6.session.policy import Key
-from testbed.typed_json.meta import Meta, message
-
-PolicyId = Annotated[str, Meta(examples=("R1:100:R3",))]
-PolicyStatus = Literal["active", "installing", "no path", "refused", "away", "waiting"]
-
-
-@message(name="PauseState")
-@dataclass(frozen=True)
-class PauseView:
-    """A queue at an interface of J."""
-
-    sid: SidAddress
-    interface: InterfaceName
-    priority: Count
-    slice_id: SliceOrNone
-    stopped: bool
-
-
-@message(name="Router")
-@dataclass(frozen=True)
-class RouterView:
-    """A router that has reported."""
-
-    name: RouterName
-    router_id: IPv4Address | None
-    state: Literal["here", "away", "lost"]
-    pfc_capable: bool
-    counters: Mapping[str, Count]
-    pauses: tuple[PauseView, ...]
-    own_tunnels: tuple[ReverseTunnel, ...]
-
-
-@message(name="LinkEnd")
-@dataclass(frozen=True)
-class LinkEndView:
-    """One end of a link."""
-
-    router: RouterName
-    interface: InterfaceName
-    delay_ns: Count
-    pfc: Annotated[bool, Meta(description="An End.X.PFC SID names it")]
-
-
-@message(name="Link")
-@dataclass(frozen=True)
-class LinkView:
-    """A link that both of its routers have reported."""
-
-    name: str
-    up: bool
-    ends: tuple[LinkEndView, ...]
-    slices: tuple[Count, ...]
-    affinity: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class LeafPort:
-    """A port of a switch."""
-
-    number: Count
-    name: str
-    up: bool
-
-
-@dataclass(frozen=True)
-class LeafHost:
-    """A host at a port of a switch."""
-
-    mac: str
-    port: Count
-
-
-@dataclass(frozen=True)
-class LeafLink:
-    """A link between two switches."""
-
-    port: Count
-    leaf: str
-    leaf_port: Count
-
-
-@message(name="Leaf")
-@dataclass(frozen=True)
-class LeafView:
-    """An OpenFlow switch."""
-
-    datapath: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
-    name: str
-    ports: tuple[LeafPort, ...]
-    hosts: tuple[LeafHost, ...]
-    links: tuple[LeafLink, ...]
-
-
-@message(name="Topology")
-@dataclass(frozen=True)
-class TopologyView:
-    """The network as its routers and switches report it."""
-
-    settled: Annotated[bool, Meta(description="Every router that others name has reported, or the wait is over")]
-    routers: tuple[RouterView, ...]
-    links: tuple[LinkView, ...]
-    leaves: tuple[LeafView, ...]
-    problems: tuple[str, ...]
-    unreported: tuple[RouterName, ...]
-
-
-@dataclass(frozen=True)
-class SidTlvs:
-    """A SID as octets, in hexadecimal."""
-
-    nlri: str | None
-    attribute: str
-    end_x: str | None
-
-
-@message(name="Sid")
-@dataclass(frozen=True)
-class SidView:
-    """A SID in the shape of RFC 9514: as JSON, and as octets in hexadecimal."""
-
-    described: Annotated[AdvertisedSid, Meta(flatten=True)]
-    tlvs: SidTlvs
-
-
-@dataclass(frozen=True)
-class Sids:
-    """SIDs that routers advertise."""
-
-    sids: tuple[SidView, ...]
-
-
-@dataclass(frozen=True)
-class ActivePath:
-    """The candidate path in use."""
-
-    candidate: str
-    routers: tuple[RouterName, ...]
-    segments: tuple[SidAddress, ...]
-    delay_ns: Count
-
-
-@dataclass(frozen=True)
-class RefusedCandidate:
-    """A candidate path that cannot be used."""
-
-    candidate: str
-    why: str
-
-
-@message(name="Pair")
-@dataclass(frozen=True)
-class PairView:
-    """Two PFC-capable routers that follow each other on the path."""
-
-    upstream: RouterName
-    downstream: RouterName
-    missing: tuple[str, ...]
-
-
-@message(name="Policy")
-@dataclass(frozen=True)
-class PolicyView:
-    """A policy and its state."""
-
-    id: PolicyId
-    intent: PolicyIntent
-    status: PolicyStatus
-    why: str | None
-    slice_id: SliceOrNone
-    active: ActivePath | None
-    refused: tuple[RefusedCandidate, ...]
-    pairs: tuple[PairView, ...]
-
-
-@dataclass(frozen=True)
-class Policies:
-    """All policies."""
-
-    policies: tuple[PolicyView, ...]
-
-
-@message(name="TunnelState")
-@dataclass(frozen=True)
-class TunnelView:
-    """A reverse tunnel of a policy."""
-
-    tunnel: Annotated[ReverseTunnel, Meta(flatten=True)]
-    direction: Literal["back", "forth"]
-    state: State
-    why: str | None
-
-
-@message(name="Reverse")
-@dataclass(frozen=True)
-class ReverseView:
-    """The tunnels for PFC frames of a policy."""
-
-    policy: PolicyId
-    tunnels: tuple[TunnelView, ...]
-    missing: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class SiteState:
-    """A VPN at one router."""
-
-    router: RouterName
-    state: State
-    why: str | None
-
-
-@message(name="Vpn")
-@dataclass(frozen=True)
-class VpnView:
-    """A VPN and its state."""
-
-    name: RouterName
-    intent: VpnIntent
-    sites: tuple[SiteState, ...]
-    policies: tuple[PolicyId, ...]
-
-
-@dataclass(frozen=True)
-class Vpns:
-    """All VPNs."""
-
-    vpns: tuple[VpnView, ...]
-
-
-@dataclass(frozen=True)
-class SliceAtRouter:
-    """A slice as it is set up on a router."""
-
-    router: RouterName
-    priorities: tuple[Count, ...]
-    rate_bps: Count
-
-
-@message(name="Slice")
-@dataclass(frozen=True)
-class SliceView:
-    """A slice that a router, a link, a policy or a VPN names."""
-
-    id: Count
-    names: tuple[str, ...]
-    routers: tuple[SliceAtRouter, ...]
-    links: tuple[str, ...]
-    policies: tuple[PolicyId, ...]
-    vpns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Slices:
-    """All slices."""
-
-    slices: tuple[SliceView, ...]
 
 
 def topology(manager: Manager) -> TopologyView:

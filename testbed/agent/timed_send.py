@@ -14,7 +14,7 @@ _LATE_NS = 10_000
 Written = TypeVar("Written")
 
 
-def at_its_moment(write: Callable[[int], Written], take_back: Callable[[Written], None]) -> Written:
+def timed_write(write: Callable[[int], Written], take_back: Callable[[Written], None]) -> Written:
     """What `write` gives for a moment that is yet to come, at that moment.
 
     If the moment has passed by then, because something more urgent ran, it is taken back and written anew. The

@@ -13,7 +13,7 @@ from testbed.agent.plan import PortPlan
 from testbed.agent.speaker.node_buffer import NodeBuffer
 from testbed.agent.speaker.order_socket import OrderSocket
 from testbed.agent.speaker.speaker_log import SpeakerLog
-from testbed.agent.timed_send import at_its_moment
+from testbed.agent.timed_send import timed_write
 from testbed.headroom.measurement import Measurer, Output, Phase, Status
 from testbed.linux.lldp_socket import LldpSocket
 from testbed.pfc import NEVER
@@ -115,7 +115,7 @@ class HeadroomMeasurements:
                 frames.append((self._orders.send_or_raise, order.encode()))
             return output, frames
 
-        _, frames = at_its_moment(write, lambda written: measurer.take_back(written[0]))
+        _, frames = timed_write(write, lambda written: measurer.take_back(written[0]))
         for send, frame in frames:
             try:
                 send(frame)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ipaddress import IPv6Address
 from typing import Any
 
-from testbed.agent.timed_send import at_its_moment
+from testbed.agent.timed_send import timed_write
 from testbed.frames import Mac, ipv6
 from testbed.frames.headroom import MeasurementFrameError, Request, parse
 from testbed.frames.ipv6 import Packet
@@ -88,7 +88,7 @@ class TunnelHeadroom:
             due_ns = measurer.deadline()
             if due_ns is None or due_ns > now_ns:
                 continue
-            output = at_its_moment(measurer.poll, measurer.take_back)
+            output = timed_write(measurer.poll, measurer.take_back)
             if output.request is not None:
                 self._send(packets.carrying(output.request))
             self._look(packets.tunnel, measurer)
@@ -127,7 +127,7 @@ class TunnelHeadroom:
         def write(moment_ns: int) -> list[bytes]:
             return [self._backwards(asked, frame) for frame in responder.poll(moment_ns)]
 
-        for packet in at_its_moment(write, lambda _: responder.take_back()):
+        for packet in timed_write(write, lambda _: responder.take_back()):
             self._send(packet)
 
     def receive(self, now_ns: int) -> None:

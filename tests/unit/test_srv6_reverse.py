@@ -152,14 +152,6 @@ def test_a_pause_never_lapses_within_what_was_promised(
         paused_until = max(paused_until, arrival + pause)
 
 
-def test_the_delay_says_when_it_holds_and_how_long_data_keep_coming() -> None:
-    refresh = Refresh(pause_ns=335_000, delay_ns=5 * MS, variation_ns=10_000)
-    sent = 1_000 * MS
-    assert refresh.in_force_by(sent) == sent + 5_010_000
-    assert refresh.quiet_by(sent, forward_ns=5_020_000) == sent + 10_030_000
-    assert refresh.resumed_by(sent) == sent + 5_010_000 + 335_000
-
-
 def test_times_follow_from_rate_delay_and_quanta() -> None:
     refresh = Refresh.of(Rate("100Gb/s"), Duration("5ms"), Duration("1.5ns"), quanta=3)
     assert refresh == Refresh(pause_ns=15, delay_ns=5 * MS, variation_ns=2)  # 15.36 ns are rounded down, 1.5 ns up

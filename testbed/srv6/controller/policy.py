@@ -5,9 +5,8 @@ dynamic ones, which are constraints. The valid candidate with the highest prefer
 discriminator wins (RFC 9256, section 2.9; all of ours have one origin). For a candidate that cannot be used the reason
 is recorded.
 
-`check` is for the moment when policies are taken up; it refuses what contradicts itself. `compute` is a pure function
-of topology and policies, and whatever the network has lost by then concerns only the policies that need it. After a
-failure it is simply called again, and `changes` tells which tunnels and lists are to be installed and removed.
+`check` is for the admission of policies; it refuses contradictions. `compute` is a pure function of topology and
+policies: a failure in the network concerns only the policies that need what has failed, and `compute` is called again.
 
 The list of a dynamic path by decision 0140: {headend's End.X.PFC, End of each router between, service}; a router
 between that can pause its link is named by its End.X.PFC instead, and the service is the VPN SID (DT4, DT6 or DT46) of
@@ -65,15 +64,6 @@ class Outcome:
         return tuple(tunnel for pair in self.pairs for tunnel in (pair.back, pair.forth) if tunnel)
 
 
-@dataclass(frozen=True)
-class Changes:
-    """The changes for routers, in a fixed order. Install first, then remove: so no pause is lost between."""
-
-    install: tuple[ReverseTunnel, ...]  # new ones, and those of which only the delay or the interface is new
-    remove: tuple[ReverseTunnel, ...]
-    policies: tuple[Outcome, ...]  # those whose segment list is new, or that have none any more
-
-
 def compute(
     topology: Topology, policies: Iterable[Policy], own: Behaviour = behaviours.END, paths: Paths | None = None
 ) -> tuple[Outcome, ...]:
@@ -84,19 +74,6 @@ def compute(
     """
     paths = paths or Paths(topology)
     return tuple(_outcome(topology, paths, policy, own) for policy in policies)
-
-
-def changes(before: Sequence[Outcome], after: Sequence[Outcome]) -> Changes:
-    """What differs between two outcomes of the same policies, or of others."""
-    old = dict.fromkeys(tunnel for outcome in before for tunnel in outcome.tunnels)
-    new = dict.fromkeys(tunnel for outcome in after for tunnel in outcome.tunnels)
-    kept = {tunnel.identity for tunnel in new}
-    old_lists = {outcome.policy.key: _segments(outcome) for outcome in before}
-    return Changes(
-        tuple(tunnel for tunnel in new if tunnel not in old),
-        tuple(tunnel for tunnel in old if tunnel.identity not in kept),
-        tuple(outcome for outcome in after if old_lists.get(outcome.policy.key) != _segments(outcome)),
-    )
 
 
 def trace(topology: Topology, paths: Paths, headend: str, segments: Sequence[IPv6Address]) -> Path:
@@ -257,7 +234,3 @@ def _until_it_turns(path: Path) -> Path:
         if hop.into.router in passed:
             return Path(path.hops[:index])
     return path
-
-
-def _segments(outcome: Outcome) -> tuple[IPv6Address, ...] | None:
-    return outcome.active.segments if outcome.active else None

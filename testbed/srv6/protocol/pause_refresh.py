@@ -5,7 +5,7 @@ A pause is counted at J from the arrival of the frame, for `quanta` at J's own r
 WAN changes:
 
 - The delay itself delays every frame alike, so it does not make the interval any shorter. It determines when a pause
-  or its end takes effect, and for how long data still arrive: see `Refresh`.
+  or its end takes effect, and for how long data still arrive.
 - The variation of the delay does count. A frame that takes the fastest way and a next one that takes the slowest are
   further apart on arrival than they were when they were sent.
 - Frames get lost. The interval is chosen so that `losses` of them in a row do not end the pause:
@@ -59,21 +59,6 @@ class Refresh:
     def interval_ns(self) -> int:
         """The longest time between two XOFF."""
         return min((self.pause_ns - self.variation_ns) // (self.losses + 1), self.pause_ns // 2)
-
-    def in_force_by(self, sent_ns: int) -> int:
-        """When what was sent at `sent_ns`, XOFF or XON, is in force at the latest, if it is not lost."""
-        return sent_ns + self.delay_ns + self.variation_ns
-
-    def quiet_by(self, sent_ns: int, forward_ns: int) -> int:
-        """When the last data that J sent before an XOFF have arrived: headroom must hold what arrives until then.
-
-        `forward_ns` is the longest that data take from J to here.
-        """
-        return self.in_force_by(sent_ns) + forward_ns
-
-    def resumed_by(self, last_xoff_ns: int) -> int:
-        """When J sends again at the latest even if no XON ever comes."""
-        return self.in_force_by(last_xoff_ns) + self.pause_ns
 
 
 class PauseSender:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
-from testbed.cli.ready import machine_packages
+from testbed.cli.engine_setup import machine_packages
 from testbed.errors import XoffError
 from testbed.lab import cache, needs, qemu
 from testbed.lab.engine import Kind, is_built
@@ -130,7 +130,7 @@ def _python_parts() -> dict[str, str]:
 
 def _importable(name: str) -> bool:
     """Whether the host engine's process will be able to import `name`."""
-    from testbed.lab.onhost import DEBIAN_PYTHON
+    from testbed.lab.host_main import DEBIAN_PYTHON
 
     program = f"import sys; sys.path.append({DEBIAN_PYTHON!r}); import {name}"
     return not subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode

@@ -12,7 +12,7 @@ from pathlib import Path
 from testbed.cli import carry as carrying
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
-from testbed.cli.ready import machine_packages
+from testbed.cli.engine_setup import machine_packages
 from testbed.errors import UsageError
 from testbed.lab import cache, carry, image, snapshot
 from testbed.lab.engine import Kind, is_built

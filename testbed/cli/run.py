@@ -10,8 +10,8 @@ from pathlib import Path
 
 from testbed.cli import console, streams, ui
 from testbed.cli.arguments import above_zero, whole
+from testbed.cli.engine_setup import engine_option, ready, soonest
 from testbed.cli.packages import having, with_option
-from testbed.cli.ready import engine_option, ready, soonest
 from testbed.cli.report import of_results
 from testbed.errors import UsageError
 from testbed.lab import batch, definition

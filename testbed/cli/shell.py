@@ -23,16 +23,16 @@ from typing import IO
 
 from testbed.cli import console
 from testbed.cli.arguments import whole
+from testbed.cli.engine_setup import engine_option, ready
 from testbed.cli.packages import having, with_option
-from testbed.cli.ready import engine_option, ready
 from testbed.errors import UsageError
 from testbed.lab import cache
 from testbed.lab.api import new_folder
 from testbed.lab.collect import OUTPUT_LOG, Collector
 from testbed.lab.engine import Kind as Engine
 from testbed.lab.engine import Ready, Session
+from testbed.lab.experiment_run import EVENT_LOG
 from testbed.lab.fidelity import WINDOW_NS
-from testbed.lab.handle import EVENT_LOG
 from testbed.lab.job import Job, Limits, Terminal, pack
 from testbed.lab.result import Exit
 from testbed.lab.wire import Decoder, Frame, Kind

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import testbed
 from testbed.cli import machine
-from testbed.cli.ready import machine_packages, ready
+from testbed.cli.engine_setup import machine_packages, ready
 from testbed.errors import UsageError
 from testbed.lab import cores, needs
 from testbed.lab.engine import Kind

@@ -11,8 +11,8 @@ from typing import Any
 
 from testbed.cli import console, streams, ui
 from testbed.cli.arguments import whole
+from testbed.cli.engine_setup import engine_option, ready
 from testbed.cli.packages import having, with_option
-from testbed.cli.ready import engine_option, ready
 from testbed.errors import UsageError
 from testbed.lab import cores, definition, sweep, sweep_tables
 from testbed.lab.batch import TaskOutcome

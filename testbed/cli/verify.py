@@ -12,7 +12,7 @@ from pathlib import Path
 import testbed
 from testbed.cli import streams
 from testbed.cli.arguments import whole
-from testbed.cli.ready import engine_option, ready
+from testbed.cli.engine_setup import engine_option, ready
 from testbed.lab import batch, definition, published_figures, references
 from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.engine import Kind

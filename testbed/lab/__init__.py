@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from testbed.lab.api import run
     from testbed.lab.definition import Between, Experiment, OneOf, experiment
     from testbed.lab.engine import prepare
-    from testbed.lab.handle import Run
+    from testbed.lab.experiment_run import Run
     from testbed.lab.result import Claim, Result, Status
 
 __all__ = ["Between", "Claim", "Experiment", "OneOf", "Result", "Run", "Status", "experiment", "prepare", "run"]
 
 _PLACES = {
-    "Experiment": "definition", "experiment": "definition", "Run": "handle", "run": "api",
+    "Experiment": "definition", "experiment": "definition", "Run": "experiment_run", "run": "api",
     "Between": "definition", "OneOf": "definition", "prepare": "engine",
     "Claim": "result", "Result": "result", "Status": "result",
 }  # fmt: skip

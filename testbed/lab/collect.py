@@ -17,8 +17,8 @@ from typing import IO, Any
 
 from testbed.errors import UsageError
 from testbed.lab import wire
+from testbed.lab.experiment_run import DEEPEST, LARGEST_NOTE, plain
 from testbed.lab.fidelity import Fidelity, Phase, Thresholds, judge
-from testbed.lab.handle import DEEPEST, LARGEST_NOTE, plain
 from testbed.lab.result import BOUNDS, DRAFT, RESULT, Claim, Figure, Status
 from testbed.lab.wire import Frame, Kind, Sample, WireError
 

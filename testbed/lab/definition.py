@@ -29,7 +29,7 @@ from testbed.net import notebook
 from testbed.units import Duration, Quantity, Scale
 
 if TYPE_CHECKING:
-    from testbed.lab.handle import Run
+    from testbed.lab.experiment_run import Run
 
 _SIMPLE = (bool, int, float, str)
 _IMPORTING = threading.RLock()

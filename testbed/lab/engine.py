@@ -242,7 +242,7 @@ class HostSession:
         self._log = folder / "supervisor.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "testbed.lab.onhost", str(folder)],
+                ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "testbed.lab.host_main", str(folder)],
                 stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(folder / "code"), "PYTHONDONTWRITEBYTECODE": "1"},
             )  # fmt: skip

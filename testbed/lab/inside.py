@@ -47,7 +47,7 @@ _NOT_IN_LABS = ("testbed.linux.port_program.build",)
 
 def main(checkpoint_ns: int) -> None:
     """Get ready and do the job; a virtual machine stops in between, and goes on when it has one."""
-    importlib.import_module("testbed.lab.perform")  # with all that it takes to begin any job: no job's time pays for it
+    importlib.import_module("testbed.lab.run_job")  # with all that it takes to begin any job: no job's time pays for it
     _hurry_kernel()
     _forbid_turns()
     if _UML_DEVICE.exists():

@@ -13,7 +13,7 @@ from typing import Any
 import testbed
 from testbed.errors import UsageError
 from testbed.lab.definition import Experiment
-from testbed.lab.handle import plain
+from testbed.lab.experiment_run import plain
 from testbed.lab.packages import Packages
 
 DIGESTS = "experiments/digests.json"

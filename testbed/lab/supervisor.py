@@ -262,12 +262,12 @@ class Supervisor:
             sys.path.append(str(further))
         os.environ["PYTHONPATH"] = os.pathsep.join(places)
         random.seed(self._job.seed)
-        from testbed.lab.handle import Run
-        from testbed.lab.perform import perform
+        from testbed.lab.experiment_run import Run
+        from testbed.lab.run_job import run_job
 
         run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"))
         try:
-            perform(self._job, run, self._code)
+            run_job(self._job, run, self._code)
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)

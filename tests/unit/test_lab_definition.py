@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from testbed.lab import definition, experiment
 from testbed.lab.definition import Between, Experiment, ExperimentError, OneOf, Parameter
-from testbed.lab.handle import Run, plain
+from testbed.lab.experiment_run import Run, plain
 from testbed.net import notebook
 from testbed.units import Duration, Length, Rate, Scale, Size
 

@@ -18,9 +18,9 @@ import testbed
 from testbed.errors import UsageError
 from testbed.lab import definition, job, qemu
 from testbed.lab.definition import Experiment, ExperimentError
-from testbed.lab.handle import Run
+from testbed.lab.experiment_run import Run
 from testbed.lab.job import Job, Limits, Terminal, job_for, pack
-from testbed.lab.perform import perform
+from testbed.lab.run_job import perform
 
 Write = Callable[..., Path]
 ROOT = Path(testbed.__path__[0]).parent

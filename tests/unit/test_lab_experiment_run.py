@@ -1,4 +1,4 @@
-"""What testbed.lab.handle promises: what an experiment reports goes out at once, and as it was meant."""
+"""What testbed.lab.experiment_run promises: what an experiment reports goes out at once, and as it was meant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import UsageError
-from testbed.lab.handle import EVENT_LOG, LARGEST_NOTE, Run, plain
+from testbed.lab.experiment_run import EVENT_LOG, LARGEST_NOTE, Run, plain
 from testbed.units import Duration, Length, Rate, Scale, Size
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.lab import definition
-from testbed.lab.handle import Run
+from testbed.lab.experiment_run import Run
 from testbed.lab.job import Job
 from testbed.net import notebook
 
 
-def perform(job: Job, run: Run, code: Path) -> None:
+def run_job(job: Job, run: Run, code: Path) -> None:
     """Run the experiment, or the shell on a topology, that `job` asks for."""
     if job.terminal is not None:
         from testbed.net.shell import shell

@@ -62,3 +62,8 @@ def test_no_class_has_more_than_30_public_methods() -> None:
         and len(public := [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name[0] != "_"]) > 30
     }
     assert large == {}
+
+
+def test_no_module_has_more_than_450_lines() -> None:
+    lengths = {module: path.read_text().count("\n") for module, path in MODULES.items()}
+    assert {module: length for module, length in lengths.items() if length > 450} == {}

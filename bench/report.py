@@ -25,7 +25,10 @@ _LOADED = "xoffReport.loaded.then(() => performance.now())"
 _ZOOMS = """(async () => {
     const frame = () => new Promise(requestAnimationFrame), found = [], whole = 60e9;
     document.querySelector(".panel").scrollIntoView();
-    await frame(); await frame();
+    for (let still = 0, seen = -1; still < 10; await frame()) {  // until what the scrolling brought into view is drawn
+        still = xoffReport.draws === seen ? still + 1 : 0;
+        seen = xoffReport.draws;
+    }
     for (let part = 1; part > 1e-5; part /= 3) {
         const start = performance.now(), draws = xoffReport.draws;
         xoffReport.zoomTo(whole * 0.4, whole * (0.4 + 0.6 * part));

@@ -248,7 +248,7 @@ def test_what_cannot_be_is_refused_in_one_line_and_changes_nothing(wrong: Callab
     assert (router.kernel.said, router.sr.tables) == ([], {})
 
 
-def test_a_vpn_whose_new_form_cannot_be_keeps_the_old_one() -> None:
+def test_a_vpn_whose_new_form_is_refused_keeps_the_old_one() -> None:
     router = Router()
     router.install(vpn("red", "eth0"))
     count = len(router.kernel.said)

@@ -226,7 +226,7 @@ def test_it_connects_at_once_and_the_controller_knows_its_router(r1: R1) -> None
     assert r1.agent.deadline_ns <= r1.controller.now_ns + 1 * S
 
 
-def test_end_x_pfc_sids_are_announced_beside_end_x_and_every_router_that_learns_is_told(r1: R1) -> None:
+def test_end_x_pfc_sids_are_advertised_beside_end_x_to_every_router_that_learns(r1: R1) -> None:
     topology = r1.controller.manager.network.topology
     announced = [(str(sid.address), sid.behaviour) for sid in topology.sids("R1")]
     assert announced == [
@@ -304,7 +304,7 @@ def test_a_binding_sid_that_changes_or_goes_is_advertised_no_more(red: R1) -> No
     assert red.controller.manager.reports["R1"].sids[3:] == red.controller.manager.reports["R1"].sids[-1:]
 
 
-def test_a_binding_sid_that_the_kernel_refuses_is_told_and_what_was_there_stays(red: R1) -> None:
+def test_a_binding_sid_that_the_kernel_refuses_is_reported_and_the_state_before_stays(red: R1) -> None:
     before, advertised = red.kernel.state(), red.controller.manager.reports["R1"].sids
     red.kernel.refuses = lambda message: message.what.startswith("End.B6.Encaps")
     bind(red)
@@ -315,7 +315,7 @@ def test_a_binding_sid_that_the_kernel_refuses_is_told_and_what_was_there_stays(
     )
 
 
-def test_a_sid_of_the_routers_own_becomes_nobody_elses(red: R1) -> None:
+def test_a_routers_own_sid_is_not_given_to_a_policy_or_vpn(red: R1) -> None:
     """The controller sees to it too; an agent may meet another."""
     end = red.agent.installed["policy", R1_TO_R3]
     assert isinstance(end, PolicyItem)
@@ -342,7 +342,7 @@ def test_a_binding_sid_outlives_agent_and_controller(red: R1) -> None:
     red.check()
 
 
-def test_what_the_kernel_refuses_is_told_in_its_words_and_leaves_what_was_there(red: R1) -> None:
+def test_a_refusal_of_the_kernel_is_reported_in_its_words_and_changes_nothing(red: R1) -> None:
     before, noted = red.kernel.state(), red.changes
     red.kernel.refuses = lambda message: message.what.startswith("making the VRF")
     red.controller.vpn("blue", colour=200)
@@ -354,7 +354,7 @@ def test_what_the_kernel_refuses_is_told_in_its_words_and_leaves_what_was_there(
     assert red.changes == noted
 
 
-def test_a_tunnel_that_cannot_be_is_refused(r1: R1) -> None:
+def test_an_invalid_tunnel_is_refused(r1: R1) -> None:
     r1.refuses = "there is no interface to9"
     r1.controller.vpn()
     r1.controller.policy("R1", "R3")
@@ -427,7 +427,7 @@ def test_a_successor_reports_what_is_installed_and_does_nothing_again(red: R1) -
     red.check()
 
 
-def test_a_link_that_fails_and_comes_back_is_told(red: R1) -> None:
+def test_a_link_that_fails_and_comes_back_is_reported(red: R1) -> None:
     red.agent.link("to2", False, red.controller.now_ns)
     red.controller.run()
     assert [end.up for end in red.controller.manager.reports["R1"].links] == [False]
@@ -439,7 +439,7 @@ def test_a_link_that_fails_and_comes_back_is_told(red: R1) -> None:
     red.check()
 
 
-def test_a_link_that_is_no_link_to_a_router_is_nobodys_business(red: R1) -> None:
+def test_a_link_to_no_router_is_not_reported(red: R1) -> None:
     before = red.controller.manager.reports["R1"]
     red.agent.link("red0", False, red.controller.now_ns)
     red.controller.run()

@@ -103,7 +103,7 @@ def _passed_on(packet: bytes) -> bytes:
     return bytes(changed)
 
 
-def test_the_first_series_does_not_count_and_the_second_is_told_with_the_own_reaction(edges: tuple[Edge, Edge]) -> None:
+def test_the_first_series_does_not_count_and_the_second_includes_the_own_reaction(edges: tuple[Edge, Edge]) -> None:
     far, near = edges
     near.machine.reaction_ns = 5 * MS
     far.machine.obeying_ns = 2 * MS

@@ -273,7 +273,7 @@ def test_congestion_of_a_port_goes_into_its_tunnel_and_so_does_its_end(make: Mak
     assert edge.agent.deadline_ns == NEVER
 
 
-def test_what_is_congested_is_said_again_until_there_is_room(make: Make) -> None:
+def test_xoff_is_repeated_until_there_is_room(make: Make) -> None:
     edge = make(tunnels=[back()])
     edge.agent.congested(WAN, 3, True, 0, 0)
     edge.agent.congested(WAN, 4, True, 0, 0)
@@ -289,7 +289,7 @@ def test_what_is_congested_is_said_again_until_there_is_room(make: Make) -> None
     assert edge.said() == ["xon 3 to fd00:5:1:10::", "xoff 4 to fd00:5:1:10::"]
 
 
-def test_a_tunnel_that_comes_while_its_port_is_congested_says_so_at_once(make: Make) -> None:
+def test_a_new_tunnel_of_a_congested_port_gets_xoff_at_once(make: Make) -> None:
     edge = make(control=True)
     edge.agent.congested(WAN, 3, True, 0, 0)
     assert edge.said() == []
@@ -300,7 +300,7 @@ def test_a_tunnel_that_comes_while_its_port_is_congested_says_so_at_once(make: M
     assert len(edge.agent.snapshot()["tunnels"]) == 1
 
 
-def test_a_successor_says_what_is_congested_by_then_into_planned_tunnels_and_the_controllers(make: Make) -> None:
+def test_the_next_agent_sends_xoff_for_present_congestion_into_planned_and_installed_tunnels(make: Make) -> None:
     assert make(tunnels=[back()], congested=[(WAN, 3), (WAN, 5)]).said() == [
         "xoff 3 to fd00:5:1:10::",
         "xoff 3,5 to fd00:5:1:10::",
@@ -309,7 +309,7 @@ def test_a_successor_says_what_is_congested_by_then_into_planned_tunnels_and_the
     assert make(control=True, left=left, congested=[(WAN, 3)]).said() == ["xoff 3 to fd00:5:1:10::"]
 
 
-def test_a_successor_that_learns_its_tunnels_says_what_is_congested_by_then_when_it_has_learned_one(make: Make) -> None:
+def test_the_next_agent_sends_xoff_for_present_congestion_when_it_has_learned_a_tunnel(make: Make) -> None:
     edge = make(knows=FIGURE, congested=[(WAN, 3)])
     assert edge.said() == []
     edge.learn(MS)
@@ -446,7 +446,7 @@ def test_a_pause_is_obeyed_at_j_and_reported_once_until_it_ends(make: Make) -> N
     assert {kind for kind, _, _ in edge.records} == {AgentEvent.TUNNEL_RECEIVED}
 
 
-def test_a_pause_that_is_not_said_again_ends_by_itself_at_js_own_rate(make: Make) -> None:
+def test_a_pause_that_is_not_repeated_ends_by_itself_at_js_own_rate(make: Make) -> None:
     edge = make("r1")
     edge.receive(pfc({3: 1000, 4: 2000}), 5 * MS)
     ends = [5 * MS + 1000 * 512 * 100, 5 * MS + 2000 * 512 * 100]  # a bit takes 100 ns
@@ -496,7 +496,7 @@ def test_priorities_that_the_slice_does_not_have_here_stop_nothing(make: Make) -
     assert edge.obeyed() == [(WAN, {6: LONGEST_PAUSE})]
 
 
-def test_what_one_edge_says_the_other_does(make: Make) -> None:
+def test_the_far_edge_applies_the_pauses_of_the_near_one(make: Make) -> None:
     r3, r1 = make("r3", slices=[RED], tunnels=[back(10)]), make("r1", slices=[RED])
     for is_congested in (True, False):
         r3.agent.congested(WAN, 4, is_congested, 0, 0)

@@ -50,7 +50,7 @@ def test_tls_needs_both_of_its_files_and_they_are_read_at_the_start(tmp_path: Pa
         ('[R1]\nlocators = ["fd00:a::/32"]\n[R2]\nlocators = ["fd00:a:2::/48"]', "fd00:a::/32 of R1 and fd00:a:2::/48"),
     ],
 )
-def test_a_list_of_routers_that_cannot_be_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_list_of_routers_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "routers.toml"
     file.write_text(text)
     with pytest.raises(UsageError) as caught:

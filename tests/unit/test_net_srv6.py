@@ -144,7 +144,7 @@ def test_ports_are_counted_after_those_that_a_router_has_already() -> None:
         ([("r1", "edge", 1)], "router 'edge' has no number to make addresses of; name it as in r3"),
     ],
 )
-def test_a_wan_that_cannot_be_is_refused(spans: list[Span], text: str) -> None:
+def test_an_invalid_wan_is_refused(spans: list[Span], text: str) -> None:
     with pytest.raises(UsageError) as refused:
         graph(spans)
     assert str(refused.value) == text
@@ -192,7 +192,7 @@ def test_no_two_sids_of_a_router_with_as_many_cables_as_there_may_be_are_the_sam
     assert all(srv6.DOMAIN.is_sid(sid.address) for sid in sids)
 
 
-def test_a_report_says_what_the_router_is() -> None:
+def test_a_report_describes_the_router() -> None:
     wan, slices = (
         graph([("r1", "r2", 3), ("r1", "r3", 1)]),
         [SliceQueues(10, "red", {3: 4}), SliceQueues(20, "blue", {})],

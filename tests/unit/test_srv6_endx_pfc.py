@@ -296,7 +296,7 @@ def test_the_type_of_the_slice_option_is_a_setting() -> None:
     assert process(packet, LOCAL).slice_id is None  # type: ignore[union-attr]
 
 
-def test_a_slice_that_cannot_be_told_pauses_nobody() -> None:
+def test_a_packet_without_a_known_slice_pauses_no_queue() -> None:
     assert process(changed(AT_R1_FOR_SLICE_7, 45, 1), LOCAL) == Drop(ipv6.PacketReason.BAD_SLICE_OPTION)
 
 
@@ -371,7 +371,7 @@ def test_where_no_error_may_be_sent_the_packet_is_dropped_with_the_same_reason()
         (ipv6.DESTINATION_OPTIONS, "3b 00 05 07 0000 01 00", Drop(ipv6.PacketReason.OPTION_TOO_LONG)),
     ],
 )
-def test_options_are_obeyed_as_rfc_8200_says(header: int, options: str, result: Drop | int | None) -> None:
+def test_options_are_processed_as_in_rfc_8200(header: int, options: str, result: Drop | int | None) -> None:
     packet = to_r1(header, bytes.fromhex(options))
     found = process(packet, LOCAL)
     if isinstance(result, int):
@@ -496,7 +496,7 @@ def test_every_end_of_a_packet_is_counted_by_sid_and_reason() -> None:
         (lambda: EndXPfc([LOCAL, LOCAL]), "R1's End.X.PFC fd00:a:1:f:: is given twice"),
     ],
 )
-def test_a_sid_that_cannot_be_served_is_refused(build: Callable[[], object], message: str) -> None:
+def test_an_invalid_local_sid_is_refused(build: Callable[[], object], message: str) -> None:
     with pytest.raises(Srv6Error, match=re.escape(message)):
         build()
 

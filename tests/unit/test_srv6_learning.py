@@ -165,7 +165,7 @@ def test_a_tunnel_ages_out_when_no_packet_uses_it() -> None:
     assert (router.deadline_ns, router.tunnels(), router.counters["expired"]) == (None, (), 1)
 
 
-def test_a_full_table_forgets_what_was_used_longest_ago() -> None:
+def test_a_full_table_drops_the_tunnel_used_longest_ago() -> None:
     many = [pfc_sid(number) for number in range(4)]
     router = learner([*ALL, *many])
     for now, number in enumerate((0, 1, 2, 0)):
@@ -218,14 +218,14 @@ STRANGER = address("2001:db8::1").packed
         (changed(DATA_AT_R3, 40, ipv6.ETHERNET), Refusal.NOT_DATA),
     ],
 )
-def test_a_packet_that_cannot_be_believed_teaches_nothing(packet: bytes, reason: object) -> None:
+def test_no_tunnel_is_learned_from_an_untrusted_packet(packet: bytes, reason: object) -> None:
     router = learner()
     assert router.data_packet(packet, 0) == Refused(reason)  # type: ignore[arg-type]
     assert (len(router), router.tunnels()) == (0, ())
     assert router.counters == {"withdrawn": 0, f"refused {reason}": 1}
 
 
-def test_a_packet_that_comes_from_outside_the_domain_teaches_nothing_whatever_its_source_says() -> None:
+def test_no_tunnel_is_learned_from_outside_the_domain_whatever_the_source_address_is() -> None:
     router = learner()
     assert router.data_packet(DATA_AT_R3, 0, from_outside=True) == Refused(Refusal.FROM_OUTSIDE)
     assert len(router) == 0
@@ -253,7 +253,7 @@ def test_the_reduced_encapsulation_hides_the_sid_and_psp_hides_the_list() -> Non
     assert learner().data_packet(packet, 0) == Refused(Refusal.NO_PFC_UPSTREAM)
 
 
-def test_end_x_pfc_is_told_from_end_x_by_what_is_advertised() -> None:
+def test_end_x_pfc_differs_from_end_x_by_what_is_advertised() -> None:
     """The same packet, while R1's SID is announced as a plain End.X."""
     plain = Sid("R1", R1_PFC.address, behaviours.END_X, adjacencies=(TO_R2,))
     router = learner([plain, *(sid for sid in ALL if sid is not R1_PFC)])

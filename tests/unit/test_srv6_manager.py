@@ -72,7 +72,7 @@ def test_the_policy_waits_for_its_tunnels_wherever_they_are() -> None:
     assert world.routers["R1"].segments(key)
 
 
-def test_a_tunnel_that_is_refused_is_told_and_does_not_hold_the_policy_up() -> None:
+def test_a_refused_tunnel_is_an_event_and_does_not_delay_the_policy() -> None:
     world = World()
     world.connect()
     world.vpn()
@@ -238,7 +238,7 @@ def test_delays_that_differ_by_noise_change_nothing(figure_3: World) -> None:
     assert figure_3.log() == [f"R1: install {FORTH}"]  # the same tunnel, with its new delay
 
 
-def test_a_link_that_one_end_does_not_know_is_no_link_and_is_told() -> None:
+def test_a_link_reported_by_one_end_only_is_left_out_and_listed() -> None:
     world = World()
     lonely = world.routers["R3"].router
     lonely.know(replace(lonely.known, links=()), 0)
@@ -247,7 +247,7 @@ def test_a_link_that_one_end_does_not_know_is_no_link_and_is_told() -> None:
     assert world.events("problem") == ["R2:to3 is reported to lead to R3:to2, which does not report it"]
 
 
-def test_links_that_lead_back_to_their_own_router_or_to_nobody_are_no_links() -> None:
+def test_links_to_their_own_router_or_to_no_router_are_left_out() -> None:
     world = World()
     odd = world.routers["R3"].router
     ends = [
@@ -262,7 +262,7 @@ def test_links_that_lead_back_to_their_own_router_or_to_nobody_are_no_links() ->
     assert world.manager.network.unreported == ("R9",)
 
 
-def test_a_sid_that_two_routers_advertise_is_the_firsts_and_is_told() -> None:
+def test_a_sid_of_two_routers_is_the_firsts_and_is_listed() -> None:
     world = World()
     thief = world.routers["R3"].router
     stolen = replace(sid("R1", "1"), node="R3")
@@ -477,7 +477,7 @@ def test_candidates_fall_back_by_preference_and_a_binding_sid_goes_along(figure_
         ({"binding_sid": IPv6Address("fd00:a:1:b::1")}, InvalidError, "it has bits after its argument; they must"),
     ],
 )  # fmt: skip
-def test_a_policy_that_cannot_be_is_refused_and_nothing_changes(
+def test_an_invalid_policy_is_refused_and_nothing_changes(
     figure_3: World, changes: dict[str, object], error: type[Exception], message: str
 ) -> None:
     figure_3.log()
@@ -560,7 +560,7 @@ def test_a_sid_is_taken_for_a_vpn_or_for_binding_and_not_for_both(figure_3: Worl
     assert [str(site.sid) for site in figure_3.manager.vpns["blue"].sites] == ["fd00:a:1:d002::", "fd00:a:3:d001::"]
 
 
-def test_vpns_that_cannot_be_are_refused_by_field(figure_3: World) -> None:
+def test_invalid_vpns_are_refused_by_field(figure_3: World) -> None:
     red = figure_3.manager.vpns["red"]
     blue = replace(red, name="blue", colour=200)
     for changed, message in (
@@ -630,7 +630,7 @@ def test_pauses_are_events_and_those_that_last_are_known(figure_3: World) -> Non
     assert figure_3.events("pause", "resume") == ["R1 stops priority 3 at to2", "R1 resumes priority 3 at to2"]
 
 
-def test_tunnels_that_a_router_made_by_itself_are_known_and_of_others_not_believed(figure_3: World) -> None:
+def test_learned_tunnels_are_kept_and_reports_about_other_routers_ignored(figure_3: World) -> None:
     tunnel = ReverseTunnel("R3", "R1", (IPv6Address("fd00:a:3:e02::"), IPv6Address("fd00:a:1:f02::")))
     figure_3.routers["R3"].router.report(OwnTunnel(tunnel, True, "learned"), 0)
     figure_3.routers["R1"].router.report(OwnTunnel(tunnel, False, "a lie"), 0)
@@ -676,7 +676,7 @@ def test_settings_that_cannot_be_are_refused() -> None:
         ManagerSettings(grace_ns=-1)
 
 
-def test_routers_that_are_pfc_capable_are_told_the_sids_of_all_and_then_what_changes(figure_3: World) -> None:
+def test_pfc_capable_routers_get_the_sids_of_all_and_then_changes(figure_3: World) -> None:
     everything = {known.address for known in figure_3.manager.network.topology.sids()}
     for name in ("R1", "R3"):
         assert figure_3.routers[name].router.directory.keys() == everything

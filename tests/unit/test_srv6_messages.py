@@ -93,12 +93,12 @@ def again(data: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("message", AGENT, ids=lambda message: type(message).__name__)
-def test_what_an_agent_says_is_what_arrives(message: FromAgent) -> None:
+def test_messages_of_an_agent_survive_encoding(message: FromAgent) -> None:
     assert from_agent(again(as_json(message))) == message
 
 
 @pytest.mark.parametrize("message", CONTROLLER, ids=lambda message: type(message).__name__)
-def test_what_a_controller_says_is_what_arrives(message: FromController) -> None:
+def test_messages_of_a_controller_survive_encoding(message: FromController) -> None:
     assert from_controller(again(as_json(message))) == message
 
 

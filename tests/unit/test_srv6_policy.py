@@ -240,7 +240,7 @@ def test_a_new_delay_updates_a_tunnel_and_leaves_its_identity() -> None:
 # Candidates
 
 
-def test_the_valid_candidate_with_the_highest_preference_wins_and_refusals_are_told() -> None:
+def test_the_valid_candidate_with_the_highest_preference_wins_and_others_have_their_reasons() -> None:
     topology = figure_2()
     candidates = (
         Dynamic(preference=50, name="any"),
@@ -466,7 +466,7 @@ def test_a_set_is_paused_as_a_whole_but_names_only_its_first_member_on_the_way()
 # What is missing
 
 
-def test_a_tunnel_that_cannot_be_is_missing_with_a_reason() -> None:
+def test_an_impossible_tunnel_is_missing_with_a_reason() -> None:
     topology = figure_3()
     topology.put_sids("R2", [])
     topology.put_sids(

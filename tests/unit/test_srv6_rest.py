@@ -117,7 +117,7 @@ def full(client: Client) -> Client:
 # The document
 
 
-def test_the_document_that_comes_with_xoff_is_the_one_that_is_served_and_says_what_there_is(client: Client) -> None:
+def test_the_shipped_openapi_document_is_the_one_served_and_has_every_operation(client: Client) -> None:
     shipped = json.loads((ROOT / "controllers" / "openapi.json").read_text())
     assert shipped == description(), "write it anew: python3 -m controllers --openapi > controllers/openapi.json"
     served = client.ask("GET", "/openapi.json", authorization="")
@@ -215,7 +215,7 @@ def test_what_is_taken_back_is_gone(full: Client) -> None:
         assert full.ask("DELETE", path, expect=404)["detail"].endswith("there are none")
 
 
-def test_a_policy_says_why_it_is_not_active(full: Client) -> None:
+def test_a_policy_that_is_not_active_has_a_reason(full: Client) -> None:
     def status() -> tuple[str, str | None]:
         said = full.ask("GET", "/policies/R1:100:R3")
         return said["status"], said["why"]
@@ -245,7 +245,7 @@ def test_a_policy_says_why_it_is_not_active(full: Client) -> None:
     assert status() == ("refused", "the kernel has no room")
 
 
-def test_a_policy_whose_path_a_new_controller_cannot_see_says_so_and_stays(full: Client) -> None:
+def test_a_policy_whose_path_a_new_controller_does_not_know_stays_installed(full: Client) -> None:
     full.world.restart()
     full.north = server(full.world.manager)
     full.world.connect("R1", "R3")
@@ -423,7 +423,7 @@ def test_other_mistakes_of_a_request_are_named(full: Client) -> None:
 
 
 @pytest.mark.parametrize("token", ["short", "x" * 15, "with a space in its middle", "ümlaut-ümlaut-ümlaut"])
-def test_a_token_that_anybody_could_guess_or_nobody_could_send_is_refused(token: str) -> None:
+def test_a_weak_or_unsendable_token_is_refused(token: str) -> None:
     with pytest.raises(UsageError, match="it needs 16 or more, printable ASCII, no spaces"):
         RestServer([], token, History())
 
@@ -548,7 +548,7 @@ def test_a_request_by_the_name_of_another_is_refused(client: Client, host: str, 
     assert "is not a name of this service" in said["detail"]
 
 
-def test_a_router_is_removed_and_nobody_waits_for_it(client: Client) -> None:
+def test_a_removed_router_is_not_waited_for(client: Client) -> None:
     world = client.world
     client.ask("POST", "/vpns", VPN, 201)
     client.ask("POST", "/policies", POLICY, 201)

@@ -145,7 +145,7 @@ def test_frames_that_are_repeated_left_out_or_moved_end_the_session(order: list[
     assert controller.end is not None and controller.end.reason is End.SEQUENCE
 
 
-def test_a_session_that_was_recorded_cannot_be_played_again() -> None:
+def test_a_recorded_session_cannot_be_replayed() -> None:
     agent, controller = end_of(Role.AGENT), end_of(Role.CONTROLLER)
     recorded = []
     controller_says = controller.data_to_send()
@@ -191,7 +191,9 @@ def test_a_hello_that_comes_back_is_recognised() -> None:
         (hello() + struct.pack("!I", 1 << 31), End.TOO_LONG, "a frame of 2147483648 octets is too long; "),
     ],
 )
-def test_a_stranger_ends_the_session_with_a_counted_reason_and_is_told(octets: bytes, expected: End, text: str) -> None:
+def test_an_invalid_peer_ends_the_session_with_a_counted_reason_that_it_gets(
+    octets: bytes, expected: End, text: str
+) -> None:
     controller = end_of(Role.CONTROLLER)
     controller.data_to_send()
     (ended,) = controller.receive(octets, 0)
@@ -242,7 +244,7 @@ def test_keepalives_go_when_nothing_else_does_and_a_silent_peer_is_given_up() ->
     assert controller.poll(5 * S - 1) == [] and reason(controller.poll(5 * S)) is End.TIMEOUT
 
 
-def test_a_stranger_that_says_nothing_or_half_a_hello_is_given_up() -> None:
+def test_a_peer_without_a_whole_hello_is_disconnected_in_time() -> None:
     controller = end_of(Role.CONTROLLER)
     controller.receive(hello()[:50], 3 * S)
     assert controller.deadline_ns == 4 * S
@@ -252,7 +254,7 @@ def test_a_stranger_that_says_nothing_or_half_a_hello_is_given_up() -> None:
     assert reason(half.poll(4 * S)) is End.TIMEOUT
 
 
-def test_a_close_in_order_is_told_and_only_once() -> None:
+def test_an_orderly_close_reaches_the_peer_once() -> None:
     agent, controller = opened()
     (ended,) = controller.close("it is restarted", 0)
     assert ended == Ended(End.CLOSED, "it is restarted")

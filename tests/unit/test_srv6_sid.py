@@ -95,7 +95,7 @@ def test_there_is_no_flavour_with_usd() -> None:
         ),
     ],
 )
-def test_code_points_that_cannot_be_are_refused(numbers: tuple[int, ...], message: str) -> None:
+def test_invalid_code_points_are_refused(numbers: tuple[int, ...], message: str) -> None:
     with pytest.raises(Srv6Error, match=f"^{re.escape(message)}$"):
         CodePoints(numbers)  # type: ignore[arg-type]
 
@@ -190,7 +190,7 @@ def test_the_parts_of_a_sid_are_those_it_was_made_of(
         ),
     ],
 )
-def test_a_sid_that_cannot_be_is_refused(build: Callable[[], object], message: str) -> None:
+def test_an_invalid_sid_is_refused(build: Callable[[], object], message: str) -> None:
     with pytest.raises(Srv6Error, match=f"^{re.escape(message)}$"):
         build()
 
@@ -405,7 +405,7 @@ def test_a_sid_survives_json(sid: Sid) -> None:
         ("slice_id", -1, "slice_id is -1; must be 0 to 4294967295"),
     ],
 )
-def test_json_that_describes_no_sid_is_refused_and_says_where(path: str, value: object, message: str) -> None:
+def test_invalid_json_of_a_sid_is_refused_with_its_place(path: str, value: object, message: str) -> None:
     described: object = json.loads(json.dumps(JSON))
     if path:
         *way, last = path.split(".")

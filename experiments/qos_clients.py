@@ -94,7 +94,7 @@ def _meddle(run: Run, net: Any, controller: Any) -> None:
     program.set_lanes(slot, {OWN_FRAMES: table}, {OWN_FRAMES: (3,) * 16})
     time.sleep(0.5)
     run.claim("drift: the table of h1 is repaired", program.lanes(slot, OWN_FRAMES) == table, equals=True)
-    events = [one for one in controller.ask("GET", "/events")["events"] if one["kind"] == "qos-drift"]
+    events = [one for one in controller.ask("GET", "/events?follow=false")["events"] if one["kind"] == "qos-drift"]
     run.claim("drift: events at the controller", [one["text"].partition(",")[0] for one in events], equals=["h1/1"])
 
 

@@ -13,14 +13,14 @@ from testbed.lab import Run, experiment
 @experiment(timeout="240s")
 def a_pause_of_all_slices(run: Run) -> None:
     """What comes out of one slice's tunnel stops the queues of both."""
-    from testbed.agent.wan import wan_agent
+    from testbed.agent.wan import tunnel_pauses
 
     class Wide(PfcFrame):
         @classmethod
         def of(cls, source: Mac, changes: Mapping[int, int]) -> PfcFrame:
             return PfcFrame.of(source, dict.fromkeys((3, 4), next(iter(changes.values()))))
 
-    wan_agent.PfcFrame = Wide  # type: ignore[misc]
+    tunnel_pauses.PfcFrame = Wide  # type: ignore[misc]
     wan_tenants.wan_tenants.body(run)
 
 

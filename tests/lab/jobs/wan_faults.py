@@ -20,7 +20,7 @@ def a_pause_of_all_slices(run: Run) -> None:
         def of(cls, source: Mac, changes: Mapping[int, int]) -> PfcFrame:
             return PfcFrame.of(source, dict.fromkeys((3, 4), next(iter(changes.values()))))
 
-    tunnel_pauses.PfcFrame = Wide  # type: ignore[misc]
+    tunnel_pauses.PfcFrame = Wide  # type: ignore[attr-defined]
     wan_tenants.wan_tenants.body(run)
 
 

@@ -96,6 +96,8 @@ class Requester:
         """The oldest that is not acknowledged, the next to send, the first never sent, the first without a work."""
         self._went_back_to = -1
         self._since_ack = 0
+        self._asked_ns = 0
+        """When an acknowledgement was asked for last."""
         self._timed: tuple[int, int] | None = None  # sequence and moment of a packet whose round trip is measured
         self.timer_ns = NEVER
         self._tries = 0
@@ -145,7 +147,9 @@ class Requester:
         """The next packet, which is then sent."""
         posted = self._works[self._cursor]
         number = self._next
-        made = self._read(posted) if posted.work.operation is Operation.READ else self._data(posted)
+        if number == self._oldest:
+            self._asked_ns = now_ns
+        made = self._read(posted) if posted.work.operation is Operation.READ else self._data(posted, now_ns)
         self._next = posted.end if posted.work.operation is Operation.READ else number + 1
         if self._next == posted.end:
             self._cursor += 1
@@ -158,16 +162,18 @@ class Requester:
             self.timer_ns = now_ns + self._timing.retransmit_ns
         return made
 
-    def _data(self, posted: _Posted) -> Packet:
+    def _data(self, posted: _Posted, now_ns: int) -> Packet:
         work, place, mtu = posted.work, self._next - posted.first, self._settings.mtu
         start = place * mtu
         is_first, is_last = place == 0, place == posted.packets - 1
         kind = (_ONLY if is_first else _LAST) if is_last else (0 if is_first else _MIDDLE)
         immediate = work.immediate if is_last else None
         self._since_ack += 1
-        ack = is_last or self._since_ack >= self._settings.ack_every
+        # At a low rate packets are so far apart that the timer would not wait for `ack_every` of them.
+        is_slow = now_ns - self._asked_ns >= self._timing.retransmit_ns // 8
+        ack = is_last or is_slow or self._since_ack >= self._settings.ack_every
         if ack:
-            self._since_ack = 0
+            self._since_ack, self._asked_ns = 0, now_ns
         has_reth = is_first and work.operation is Operation.WRITE
         return Packet(
             Opcode(_FIRST[work.operation] + kind + (immediate is not None)),

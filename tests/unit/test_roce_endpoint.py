@@ -15,10 +15,12 @@ from testbed.frames.roce import Opcode
 from testbed.roce.endpoint import Kind, Outgoing
 from testbed.roce.memory import Buffer, Content, MemoryFault, Sink
 from testbed.roce.queue_pair import State
+from testbed.roce.rates import Fixed
 from testbed.roce.rates.base import RateControl
 from testbed.roce.requester import Operation, Work
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import CnpScope, RoceError, Settings
+from testbed.units import Rate
 from tests.unit.roce_link import PORT, SETTINGS, B, Link, Network
 
 
@@ -108,6 +110,15 @@ def test_one_packet_in_four_and_the_last_ask_for_an_acknowledgement_and_each_get
     kinds = [opcode(one) for _, one in link.network.delivered if one.kind is Kind.DATA]
     assert kinds.count(Opcode.ACKNOWLEDGE) == 3
     assert len(kinds) == 13
+
+
+def test_a_slow_sender_asks_for_acknowledgements_before_its_timer_ends() -> None:
+    slow = Rate("100kb/s")  # 27 ms for a packet: 64 of them take longer than the timer's second
+    settings = Settings(mtu=256, ack_every=64)
+    link = Link(settings=settings, rate_control=lambda line: Fixed(line, slow))
+    link.near.post(written(link, 256 * 60))
+    link.until(lambda: link.near.requester.idle)
+    assert link.near.requester.timeouts == link.near.requester.retransmitted == 0
 
 
 def test_packets_go_one_after_the_other_at_the_rate() -> None:

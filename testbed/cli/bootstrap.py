@@ -2,7 +2,7 @@
 
 It makes a Python environment in the cache, keyed by the locked requirements, and goes on in it. What goes in comes from
 the network by pip, or from what `xoff image import` brought, which works without an environment. Standard library only,
-and of that what it needs for certain: every call waits for this file. After `pip install` nobody comes through here.
+and of that only what every call needs, because every call waits for this file. Not used after `pip install`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _READY = ".ready"
 def main() -> int:
     """Set up what is missing and become `python -m testbed` in our environment."""
     if "_ARGCOMPLETE" in os.environ and not _is_ready("run"):
-        return 0  # somebody pressed TAB: not the moment to install things
+        return 0  # completion of a command line installs nothing
     if sys.argv[1:3] == ["image", "import"] and not _is_ready("run"):
         from testbed import cli
 
@@ -47,10 +47,26 @@ def environment(purpose: str) -> Path:
     if not _is_ready(purpose):
         with cache.locked("Python environment", _say):
             if not _is_ready("run"):
+                if sys.argv[1:2] == ["demo"]:
+                    _show_forecast()
                 _make()
             if not _is_ready(purpose):
                 _install(purpose)
     return python
+
+
+def _show_forecast() -> None:
+    """What the first demo will download and take, all parts together."""
+    from testbed.cli import engine_setup
+    from testbed.lab import forecast, needs
+    from testbed.lab.engine import Kind
+
+    chosen = next((word for word in sys.argv if word in [*Kind, *(f"--engine={kind}" for kind in Kind)]), Kind.VM)
+    kind = Kind(chosen.removeprefix("--engine="))
+    if kind is not Kind.HOST:
+        packages = [*needs.front_door_packages(), *engine_setup.machine_packages(kind)]
+        _say(forecast.for_engine(kind is not Kind.UM, packages, [forecast.Step.ENVIRONMENT]))
+        os.environ[forecast.SHOWN] = "1"
 
 
 def _make() -> None:
@@ -67,7 +83,7 @@ def _make() -> None:
     _run([sys.executable, "-m", "venv", "--without-pip", str(place)], "making the Python environment")
     python = str(place / "bin" / "python")
     where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    site = _run(where, "looking for the place of Python packages").strip()
+    site = _run(where, "looking for the place of Python packages").splitlines()[-1]
     wheels.unpack(carried, Path(site))
     _run([python, "-m", "compileall", "-q", site], "compiling the Python packages")
     (place / f"{_READY}-run").touch()
@@ -106,17 +122,16 @@ def _place() -> Path:
 
 
 def _run(command: list[str], what: str) -> str:
-    import subprocess
+    """Run a command to its end; what it wrote. None of its processes outlives this one, however it ends."""
+    from testbed.lab import keeper
 
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-    )
-    if done.returncode:
+    code, output = keeper.run(command, {})
+    if code:
         from testbed.cli.machine import MachineError
 
-        tail = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-6:])
+        tail = "\n  ".join(output.strip().splitlines()[-6:])
         raise MachineError(f"{what} failed:\n  {tail}")
-    return done.stdout
+    return output
 
 
 def _say(text: str) -> None:

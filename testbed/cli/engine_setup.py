@@ -7,7 +7,7 @@ import os
 
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
-from testbed.lab import needs
+from testbed.lab import forecast, needs
 from testbed.lab.engine import Kind, Ready, is_built, prepare
 from testbed.lab.um import kernel
 
@@ -54,5 +54,10 @@ def ready(kind: Kind) -> Ready:
 
     with setting_up() as report:
         if kind is not Kind.HOST:
-            machine.require(machine_packages(kind, build=not is_built(kind)), report)
+            packages = machine_packages(kind, build=not is_built(kind))
+            if forecast.SHOWN not in os.environ:  # by the front door
+                sentence = forecast.for_engine(kind is not Kind.UM, packages)
+                if sentence:
+                    report(sentence)
+            machine.require(packages, report)
         return prepare(kind, report)

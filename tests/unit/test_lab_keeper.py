@@ -121,3 +121,12 @@ def test_what_was_started_ends_when_we_are_killed(number: signal.Signals, tmp_pa
         process.send_signal(number)
     assert process.returncode == -number
     assert gone(started)
+
+
+def test_what_the_front_door_starts_ends_with_it(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    program = f"from testbed.cli import bootstrap; bootstrap._run({builder(pid_file, 1000)!r}, 'installing')"
+    with subprocess.Popen([sys.executable, "-c", program], cwd=Path(__file__).parents[2]) as front_door:
+        pid = pid_in(pid_file)
+        front_door.kill()
+    assert gone(pid)

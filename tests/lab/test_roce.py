@@ -85,7 +85,7 @@ def test_the_buffer_is_recorded_at_exact_times(run: Runner) -> None:
     paused = [row for row in rows if row["xoff"] == "1"]
     assert {row["port"] for row in paused} == {"s1-eth1", "s1-eth2"}
     assert {row["priority"] for row in paused} == {"3"}
-    assert max(int(row["shared"]) for row in rows) >= 100
+    assert 90 <= max(int(row["shared"]) for row in rows) <= 100, "the threshold, in frames of six cells"
     last = {row["port"]: row for row in rows}
     assert all(row["shared"] == row["headroom"] == row["xoff"] == "0" for row in last.values())
     with (folder / "series-flows.csv").open(newline="") as opened:

@@ -20,7 +20,7 @@ from testbed.lab import definition, job, qemu
 from testbed.lab.definition import Experiment, ExperimentError
 from testbed.lab.experiment_run import Run
 from testbed.lab.job import Job, Limits, Terminal, job_for, pack
-from testbed.lab.run_job import perform
+from testbed.lab.run_job import run_job
 
 Write = Callable[..., Path]
 ROOT = Path(testbed.__path__[0]).parent
@@ -222,7 +222,7 @@ def test_what_is_packed_can_be_done_where_it_is_unpacked(users_own: Experiment, 
         archive.extractall(lab)
     notes = io.StringIO()
     asked = Job.decode((lab / "job.json").read_text())
-    perform(asked, Run(asked.seed, 0, left, notes), lab / "code")
+    run_job(asked, Run(asked.seed, 0, left, notes), lab / "code")
     assert notes.getvalue() == (
         '{"note": "figure", "name": "words", "value": ["one", "two", "one", "two"], "unit": "25Gb/s"}\n'
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -31,18 +30,3 @@ def test_unit_tests_import_nothing_from_the_tests_of_the_lab() -> None:
             if line.startswith(("from tests.lab", "import tests.lab")):
                 wrong.append(f"{path.name}: {line}")
     assert wrong == []
-
-
-def test_no_module_of_testbed_is_longer_than_450_lines() -> None:
-    lengths = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in (ROOT / "testbed").rglob("*.py")}
-    assert {path: lines for path, lines in lengths.items() if lines > 450} == {}
-
-
-def test_no_class_of_testbed_has_more_than_30_public_methods() -> None:
-    found = {}
-    for path in (ROOT / "testbed").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                methods = [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
-                found[f"{path.relative_to(ROOT)}: {node.name}"] = sum(not name.startswith("_") for name in methods)
-    assert {where: methods for where, methods in found.items() if methods > 30} == {}

@@ -137,7 +137,7 @@ class XoffController(compat.App):
             orders = self.leaves.frame(number, message.match["in_port"], message.data)
             news = self.leaves.counters - known
         self._tell(message.datapath, orders)
-        if "lldp_heard" in news:
+        if "lldp_parsed" in news:
             self._facts(*self.leaves.numbers)  # the far end of the link is another switch
         elif news.keys() & {"learned", "moved"}:
             self._facts(number)

@@ -16,7 +16,7 @@ from testbed.lab.um.kernel import Kernel
 from testbed.lab.um.machine import Machine
 
 _ROOM = 1 << 30
-_KEPT = 3
+_KEPT = 20
 """Disks with code that stay in the cache."""
 _COMPILE_S = 600.0
 DISK, _SUM = "disk", "sha256"

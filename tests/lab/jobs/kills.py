@@ -129,10 +129,10 @@ def under(run: Run, which: str = "incast", kills: int = 6, parent: bool = False)
             fabric = Fabric.running()
             assert fabric is not None and fabric.agents is not None
             self.killer.stop()
-            if parent and fabric.agents._parent not in killed_parents:
-                killed_parents.add(fabric.agents._parent)
+            if parent and fabric.agents._supervisor not in killed_parents:
+                killed_parents.add(fabric.agents._supervisor)
                 time.sleep(0.05)  # whoever was killed last has a successor by now
-                _kill(fabric.agents._parent)
+                _kill(fabric.agents._supervisor)
                 killed["parent"] = killed.get("parent", 0) + 1
             super().__exit__(*failure)
             for kind, many in self.killer.killed.items():

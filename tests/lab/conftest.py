@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 
 from testbed import lab
-from testbed.lab import cores, definition, engine, published_figures
+from testbed.lab import cores, definition, engine, published_figures, references
 from testbed.lab.definition import Experiment
 from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Verdict
 from testbed.lab.job import Limits
+from testbed.lab.references import Outcome
 from testbed.lab.result import Status
 
 cores.share(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
-QUOTED = published_figures.read(Path(__file__).parents[2])
+ROOT = Path(__file__).parents[2]
+QUOTED = published_figures.read(ROOT)
 """Figures of experiments that the documentation quotes."""
 JOBS = Path(__file__).parent / "jobs"
 
@@ -107,10 +109,17 @@ def _job(name: str) -> Experiment:
 
 
 def kept(name: str, on: Ready, out: Path) -> lab.Result:
-    """A shipped experiment's result: every claim holds, there is one at least, and the lab kept its promises."""
+    """A shipped experiment's result: every claim holds, there is one at least, and the lab kept its promises.
+
+    It has the digest of the repository, as `xoff verify` checks, if that is of the same image and kernel.
+    """
     result = lab.run(definition.find(name), on=on, out=out).check()
     assert result.claims
     assert result.fidelity.verdict is Verdict.KEPT
+    reference = references.read(ROOT).get(references.engine_name(on.kind, result.provenance.qemu))
+    if reference is not None and not reference.differences(result.provenance):
+        found = references.compare(result, reference)
+        assert found.outcome is Outcome.SAME, f"{found}; if it is meant to change: ./xoff verify --update"
     if on.kind is engine.Kind.UM and name in QUOTED:
         assert published_figures.of(result) == QUOTED[name], "the documentation quotes others; xoff verify --update"
     return result

@@ -49,7 +49,8 @@ def test_the_seed_reaches_every_source_of_chance(run: Runner) -> None:
     assert same[0].digest == same[1].digest
     for figure in same[0].figures:
         assert figure.value != other.figure(figure.name), f"{figure.name} does not depend on the seed"
-    assert 0 < len(same[0].figure("answers")) < 35
+    # Request and reply each pass the qdisc with its 50 % loss: 10 of 40 are answered on average.
+    assert 2 < len(same[0].figure("answers")) < 20
 
 
 def test_a_busy_cpu_degrades_the_verdict_only_while_measuring(run: Runner, vm: Ready) -> None:

@@ -18,6 +18,8 @@ from testbed.lab import cache
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = ".ready"
+_LOCKS = {"test": "test", "serve": "serve", "plot": "plot"}
+"""Commands that take more than `run.lock`: those packages are installed the first time."""
 
 
 def main() -> int:
@@ -29,7 +31,7 @@ def main() -> int:
 
         return cli.main()  # it brings what an environment is made of
     try:
-        python = environment("test" if sys.argv[1:2] == ["test"] else "run")
+        python = environment(_purpose(sys.argv[1:]))
     except XoffError as error:
         print(f"xoff: {error}", file=sys.stderr)
         return error.exit_code
@@ -41,8 +43,18 @@ def main() -> int:
     os.execv(python, [str(python), "-m", "testbed", *sys.argv[1:]])
 
 
+def _purpose(arguments: list[str]) -> str:
+    """The lock that a command takes beside `run.lock`; `run` if none."""
+    if any(word in ("-h", "--help") for word in arguments):
+        return "run"
+    command = arguments[0] if arguments else ""
+    if command == "sweep" and any(word.partition("=")[0] == "--scheduler" for word in arguments):
+        return "cluster"
+    return _LOCKS.get(command, "run")
+
+
 def environment(purpose: str) -> Path:
-    """The Python of an environment that has what `run`, or `test` too, requires."""
+    """The Python of an environment that has what is in `run.lock` and in the lock of that purpose."""
     python = _place() / "bin" / "python"
     if not _is_ready(purpose):
         with cache.locked("Python environment", _say):
@@ -102,7 +114,7 @@ def _make_with_pip() -> None:
 def _install(purpose: str) -> None:
     if not (_place() / "bin" / "pip").exists():
         _make_with_pip()
-    _say(f"installing what {'the tests need' if purpose == 'test' else 'Xoff needs'} from {purpose}.lock")
+    _say(f"installing the Python packages of {purpose}.lock")
     pip = [str(_place() / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "-q"]
     lock = str(_ROOT / "requirements" / f"{purpose}.lock")
     _run([*pip, "install", "--require-hashes", "-r", lock], f"installing {purpose}.lock")

@@ -1,7 +1,8 @@
 """The tables of a sweep: a row for each run, and means over seeds with their 95 % intervals.
 
 `table.csv` and `summary.csv` are always written, `table.parquet` where pyarrow is installed, and `failed.csv` if a run
-did not end by itself. A figure that is a number is a column `figure: NAME [unit]`; other figures stay in result.json.
+did not end by itself. A figure that is a number is a column `figure: NAME [unit]`, and so is what a claim measured; what
+is no number stays in result.json.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from testbed.lab.result import RESULT
 TABLE, SUMMARY, FAILED, PARQUET = "table.csv", "summary.csv", "failed.csv", "table.parquet"
 
 _FIGURE = "figure: "
+_LARGEST = 1e150
+"""What is larger has no variance as a float."""
+_RUN_COLUMNS = ("seed", "status", "reason", "passed", "digest", "inputs", "folder")
+_MEAN_COLUMNS = ("figure", "runs", "mean", "half width of 95 %", "least", "most")
+OWN_COLUMNS = frozenset({*_RUN_COLUMNS, *_MEAN_COLUMNS})
+"""Names that a parameter in a grid cannot have."""
 
 
 class TableError(XoffError):
@@ -82,12 +89,12 @@ class Failure:
 
 
 def figures_of(result: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of a result.json that are numbers, by name and unit."""
-    found = {}
-    for figure in result["figures"]:
-        value = figure["value"]
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            found[f"{figure['name']} [{figure['unit']}]" if figure["unit"] else figure["name"]] = value
+    """The figures of a result.json that are numbers, by name and unit, and what its claims measured besides."""
+    measured = [(claim["name"], claim["measured"], claim["unit"]) for claim in result["claims"]]
+    found: dict[str, float] = {}
+    for name, value, unit in [*((one["name"], one["value"], one["unit"]) for one in result["figures"]), *measured]:
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST:
+            found.setdefault(f"{name} [{unit}]" if unit else name, value)
     return found
 
 

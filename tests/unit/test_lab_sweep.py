@@ -75,6 +75,15 @@ def test_the_table_has_a_row_for_each_run_and_the_summary_its_mean_and_interval(
     assert means[0].half_width == pytest.approx(4.30265 / math.sqrt(3))
 
 
+def test_what_a_claim_measured_is_a_figure_too_unless_a_figure_has_its_name() -> None:
+    figures = [{"name": "a", "value": 1, "unit": "ns"}, {"name": "list", "value": [1], "unit": ""}]
+    claims = [
+        {"name": "a", "measured": 2, "unit": "ns"}, {"name": "b", "measured": 2.5, "unit": ""},
+        {"name": "yes", "measured": True, "unit": ""}, {"name": "vast", "measured": 10**400, "unit": ""},
+    ]  # fmt: skip
+    assert sweep_tables.figures_of({"figures": figures, "claims": claims}) == {"a [ns]": 1, "b": 2.5}
+
+
 def test_runs_that_were_made_are_not_made_again(tmp_path: Path) -> None:
     ready = ScriptedReady(answer=answer)
     sweep.run(measured, GRID, seeds=2, on=ready, out=tmp_path)

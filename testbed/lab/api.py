@@ -15,7 +15,7 @@ from typing import IO, Any, Protocol
 
 import testbed
 from testbed.errors import UsageError
-from testbed.lab import cache, definition, engine, qemu
+from testbed.lab import cache, definition, engine, qemu, series
 from testbed.lab.collect import RESERVE, Collector
 from testbed.lab.definition import Experiment
 from testbed.lab.engine import Ready, Session
@@ -102,6 +102,10 @@ def run(
         result.write(folder)
     except OSError as error:
         watcher.report(f"cannot write {folder}/result.json: {error.strerror}")
+    try:
+        series.write_parquet(folder)
+    except (OSError, UsageError) as error:
+        watcher.report(f"no Parquet in {folder}: {error}")
     if follower.interrupted:
         raise KeyboardInterrupt
     return result

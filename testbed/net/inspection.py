@@ -52,6 +52,14 @@ class Inspection(NetworkPorts):
         """What the buffer counted for a priority that came in by a port of a switch."""
         return self._running().group(self.port(port).slot, _checked(priority))
 
+    def groups_of(self, port: str) -> bytes:
+        """All groups of a port as they are in memory, to see whether one has changed."""
+        return self._running().groups_of(self.port(port).slot)
+
+    def queued(self, port: str) -> tuple[int, ...]:
+        """Octets that wait in each queue of a switch's port at this moment."""
+        return self._running().queued(self.port(port).slot)
+
     def limits(self, port: str, priority: int) -> GroupLimits:
         """What holds at this moment for a priority that comes in by a port of a switch, in cells."""
         return self._running().limits(self.port(port).slot, _checked(priority))

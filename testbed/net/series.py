@@ -1,17 +1,25 @@
-"""Time series of a running network: what buffers hold and whom they pause, at an interval of the lab's time.
+"""Time series of a running network: what buffers hold and whom they pause, and how long queues are, at an interval of
+the lab's time.
 
 A process of its own reads the port program's memory, which is mapped, so a sample makes no system call but the one that
-waits for its time. A row is written where something differs from the sample before. The file is one of the run's, so
-it is part of the digest; `Result.series` reads it back. Only the lab can import this.
+waits for its time. A row is written where something differs from the sample before. The files are of the run, so they
+are part of the digest; `Result.series` reads them back. Only the lab can import this.
+
+`buffer`: the groups, that is the priorities of a port of a switch or router by which frames come in
 
     t_ns          since the experiment began; a multiple of the interval after the recording began
-    port          of the switch or router by which the frames came in
+    port
     priority      local priority
     guaranteed, shared, headroom    cells in use
     xoff          1: the port has paused the priority
 
-The use of a switch's pool is the sum over its ports and priorities. Not here: lengths of queues, which only a request
-to the kernel tells.
+`queue`: the queues by which they leave; without ETS the number of a queue is that of its local priority
+
+    t_ns, port
+    priority      the queue's number
+    queued_bytes  octets that wait, as frames without FCS
+
+The use of a switch's pool is the sum over its ports and priorities.
 """
 
 from __future__ import annotations
@@ -21,8 +29,10 @@ import multiprocessing
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,12 +42,13 @@ from testbed.linux.port_program import GroupCounters
 from testbed.net.fabric import Fabric
 from testbed.units import Duration
 
-BUFFER, FLOWS = "buffer", "flows"
-COLUMNS = ("t_ns", "port", "priority", "guaranteed", "shared", "headroom", "xoff")
+BUFFER, QUEUE, FLOWS = "buffer", "queue", "flows"
+COLUMNS = {
+    BUFFER: ("t_ns", "port", "priority", "guaranteed", "shared", "headroom", "xoff"),
+    QUEUE: ("t_ns", "port", "priority", "queued_bytes"),
+}
 _PRIORITIES = range(8)
-_IDLE = (0, 0, 0, 0)
-Key = tuple[str, int]
-"""Port and priority."""
+_IDLE: tuple[int, ...] = (0, 0, 0, 0)
 
 
 class Recording(Protocol):
@@ -63,23 +74,18 @@ def file_name(series: str) -> str:
 
 @contextmanager
 def recording(run: Recording, interval: Duration | str = "1ms") -> Iterator[None]:
-    """Record the buffers of the running network for as long as the block lasts."""
+    """Record the buffers and queues of the running network for as long as the block lasts."""
     every = Duration(interval)
     if not every.ns:
         raise UsageError("a series has an interval above 0s")
     fabric = Fabric.current()
-    groups: list[Key] = [
-        (port.name, priority)
-        for port in fabric.ports.values()
-        if port.node.name in fabric.buffers
-        for priority in _PRIORITIES
-    ]
+    ports = [port.name for port in fabric.ports.values() if port.node.name in fabric.buffers]
     start_ns = time.monotonic_ns() - run.now_ns
     context = multiprocessing.get_context("fork")
     stop, stopped = context.Pipe(duplex=False)
     process = context.Process(
         target=_record,
-        args=(fabric, groups, run.directory / file_name(BUFFER), stop),
+        args=(fabric, ports, run.directory, stop),
         kwargs={"every_ns": every.ns, "start_ns": start_ns},
         daemon=True,
     )
@@ -93,27 +99,62 @@ def recording(run: Recording, interval: Duration | str = "1ms") -> Iterator[None
         stopped.close()
 
 
-def _record(fabric: Fabric, groups: Sequence[Key], file: Path, stop: Any, *, every_ns: int, start_ns: int) -> None:
+def _record(fabric: Fabric, ports: Sequence[str], folder: Path, stop: Any, *, every_ns: int, start_ns: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel.die_with_parent()
     timer = kernel.Timer()
     due_ns = time.monotonic_ns()
-    before: dict[Key, tuple[int, ...]] = dict.fromkeys(groups, _IDLE)
-    with file.open("a", newline="", encoding="utf-8") as opened:
-        writer = csv.writer(opened, lineterminator="\n")
-        if not opened.tell():
-            writer.writerow(COLUMNS)
+    with ExitStack() as files:
+        groups, queues = (_writer(files, folder, series) for series in (BUFFER, QUEUE))
+        before = Before(ports)
         while True:
-            for key in groups:
-                found = sample(fabric.group(*key))
-                if found != before[key]:
-                    before[key] = found
-                    writer.writerow((due_ns - start_ns, *key, *found))
+            for port in ports:
+                at_ns = due_ns - start_ns
+                if rows := before.changed_groups(port, fabric.groups_of(port), partial(fabric.group, port)):
+                    groups.writerows((at_ns, port, *row) for row in rows)
+                if rows := before.changed_queues(port, fabric.queued(port)):
+                    queues.writerows((at_ns, port, *row) for row in rows)
             due_ns += every_ns
             timer.set(due_ns)
             if stop in select.select([timer.fd, stop], [], [])[0]:
                 return
             timer.clear()
+
+
+def _writer(files: ExitStack, folder: Path, series: str) -> Any:
+    opened = files.enter_context((folder / file_name(series)).open("a", newline="", encoding="utf-8"))
+    writer = csv.writer(opened, lineterminator="\n")
+    if not opened.tell():
+        writer.writerow(COLUMNS[series])
+    return writer
+
+
+class Before:
+    """The sample before, of each port."""
+
+    def __init__(self, ports: Iterable[str]) -> None:
+        self._memory = dict.fromkeys(ports, b"")
+        self._groups = dict.fromkeys(product(self._memory, _PRIORITIES), _IDLE)
+        self._queues = dict.fromkeys(self._memory, (0,) * len(_PRIORITIES))
+
+    def changed_groups(self, port: str, memory: bytes, group: Callable[[int], GroupCounters]) -> list[tuple[int, ...]]:
+        """Priority, cells and XOFF of the groups that changed. Most samples of most ports are as the one before: their
+        memory alone is compared."""
+        if memory == self._memory[port]:
+            return []
+        self._memory[port] = memory
+        found = {priority: sample(group(priority)) for priority in _PRIORITIES}
+        changed = [(priority, *now) for priority, now in found.items() if now != self._groups[port, priority]]
+        self._groups.update({(port, priority): now for priority, now in found.items()})
+        return changed
+
+    def changed_queues(self, port: str, queued: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Number and octets of the queues that changed."""
+        old = self._queues[port]
+        if queued == old:
+            return []
+        self._queues[port] = queued
+        return [(number, queued[number]) for number in _PRIORITIES if queued[number] != old[number]]
 
 
 def sample(group: GroupCounters) -> tuple[int, ...]:

@@ -28,6 +28,8 @@ def balance(run: Run, fabric: Any, when: str) -> None:
     run.claim(f"{when}: cells in use", sum(sum(group.used) for group in groups), equals=0)
     inside = sum(group.admitted_frames - group.released_frames for group in groups)
     run.claim(f"{when}: frames that were admitted and not released", inside, equals=0)
+    waiting = sum(sum(fabric.sent(name).queued_bytes) for name in fabric.names())
+    run.claim(f"{when}: octets in queues", waiting, equals=0)
     run.claim(f"{when}: impossible releases", sum(group.impossible_releases for group in groups), equals=0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import struct
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -77,7 +78,8 @@ def test_a_client_waits_for_each_response(run: Runner) -> None:
 
 
 def test_the_buffer_is_recorded_at_exact_times(run: Runner) -> None:
-    folder = folder_of(run("roce:recorded"))
+    result = run("roce:recorded")
+    folder = folder_of(result)
     with (folder / "series-buffer.csv").open(newline="") as opened:
         rows = list(csv.DictReader(opened))
     moments = [int(row["t_ns"]) for row in rows]
@@ -88,6 +90,14 @@ def test_the_buffer_is_recorded_at_exact_times(run: Runner) -> None:
     assert 90 <= max(int(row["shared"]) for row in rows) <= 100, "the threshold, in frames of six cells"
     last = {row["port"]: row for row in rows}
     assert all(row["shared"] == row["headroom"] == row["xoff"] == "0" for row in last.values())
+    with (folder / "series-queue.csv").open(newline="") as opened:
+        queues = [row for row in csv.DictReader(opened) if (row["port"], row["priority"]) == ("s1-eth3", "3")]
+    waiting = [int(row["queued_bytes"]) for row in queues]
+    assert {(int(row["t_ns"]) - moments[0]) % 1_000_000 for row in queues} == {0}
+    # What the two groups hold waits in the one queue by which it leaves: frames of 1098 octets in six cells.
+    assert 30 * 1098 <= max(waiting) <= result.figure("most octets queued") <= 100 * 1098
+    assert waiting[-1] == 0
+    assert (folder / "series-queue.parquet").is_file() is (importlib.util.find_spec("pyarrow") is not None)
     with (folder / "series-flows.csv").open(newline="") as opened:
         samples = list(csv.DictReader(opened))
     assert {row["flow"] for row in samples} == {"h1", "h2"}

@@ -25,10 +25,12 @@ RING_BYTES = 1 << 16
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
 _TABLES = 98
-_PORT = struct.Struct(f"=III8IBBBBBB{_TABLES}s4x8Q8Q8Q8Q8Q16QQQ")
+_PORT = struct.Struct(f"=III8IBBBBBB{_TABLES}s4x8Q8Q8Q8Q8Q16QQQ8Q8Q")
 _PORT_SETTINGS = struct.Struct(f"=III8IBBBBBB{_TABLES}s")
 _QUEUES = struct.Struct("=8I")
 _QUEUES_AT = struct.Struct("=III").size
+_QUEUED = struct.Struct("=8Q")
+_QUEUED_AT = _PORT.size - 2 * _QUEUED.size
 _BLOCKED, _DEFENDED, _APPLICATIONS, _LANES = (struct.Struct("=III8IBB").size + number for number in range(4))
 """Where things are in a port's entry."""
 _GROUP = struct.Struct("=6I3I3III2Q2Q2Q4Q4QQ")
@@ -142,7 +144,8 @@ class BufferCounters:
 class PortCounters:
     """By local priority, of frames put into this port's queues, and of frames that the watchdog kept out; by priority,
     of frames that came in and were discarded by defense, and of those sent whose priority a controller chose. By SL, of
-    frames that were to leave by this port and have no VL there."""
+    frames that were to leave by this port and have no VL there. By queue, octets without FCS that wait in a port of a
+    switch, and the most that did."""
 
     sent_frames: tuple[int, ...]
     sent_bytes: tuple[int, ...]
@@ -152,6 +155,8 @@ class PortCounters:
     vl15_frames: tuple[int, ...]
     lost_events: int
     seen_frames: int
+    queued_bytes: tuple[int, ...]
+    most_queued_bytes: tuple[int, ...]
 
 
 @dataclass
@@ -367,9 +372,29 @@ class PortProgram:
         return BufferCounters(fields[2:5], fields[5:8], fields[8:11], fields[11])
 
     def port(self, slot: int) -> PortCounters:
-        fields = _PORT.unpack_from(self.port_memory, slot * _PORT.size)[-58:]
+        fields = _PORT.unpack_from(self.port_memory, slot * _PORT.size)[-74:]
         sent, octets, blocked, defended, steered = (fields[start : start + 8] for start in range(0, 40, 8))
-        return PortCounters(sent, octets, blocked, defended, steered, fields[40:56], fields[56], fields[57])
+        return PortCounters(
+            sent,
+            octets,
+            blocked,
+            defended,
+            steered,
+            fields[40:56],
+            fields[56],
+            fields[57],
+            fields[58:66],
+            fields[66:74],
+        )
+
+    def groups_of(self, slot: int) -> bytes:
+        """All groups of a port as they are in memory: equal octets, equal counters."""
+        start = slot * PRIORITIES * _GROUP.size
+        return bytes(self.group_memory[start : start + PRIORITIES * _GROUP.size])
+
+    def queued(self, slot: int) -> tuple[int, ...]:
+        """Octets that wait in each queue of a port of a switch."""
+        return _QUEUED.unpack_from(self.port_memory, slot * _PORT.size + _QUEUED_AT)
 
     def close(self) -> None:
         for fd in (*self.attached.values(), *self._links):

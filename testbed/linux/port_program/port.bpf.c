@@ -93,6 +93,8 @@ struct port {
 	__u64 vl15_frames[SLS];		/* that were to leave here, by SL, which is mapped to a VL that no port has */
 	__u64 lost_events;
 	__u64 seen_frames;		/* MAC control frames handed to the agent */
+	__u64 queued_bytes[PRIORITIES];	/* of frames with cells that wait here, by queue */
+	__u64 most_queued_bytes[PRIORITIES];
 };
 
 struct group {
@@ -240,6 +242,9 @@ struct net_device {
 
 struct sk_buff {
 	__u32 mark;
+	__u32 priority;
+	unsigned int len;
+	struct net_device *dev;
 } __attribute__((preserve_access_index));
 
 enum skb_drop_reason {
@@ -745,6 +750,26 @@ static __noinline __u8 lane_of(__u32 input, __u32 output, __u32 sl)
 	return table ? table->vl[sl & (SLS - 1)] : NO_ENTRY;
 }
 
+/* Classes of a line and queues of a host have the queue's number in their last bits (testbed/net/queues.py). The length
+ * is that at the end of port_out: nothing changes it until the frame leaves its queue. */
+static __always_inline void queue_grows(struct port *out, __u32 queue, __u32 length)
+{
+	queue &= PRIORITIES - 1;
+	__sync_fetch_and_add(&out->queued_bytes[queue], length);
+	if (out->queued_bytes[queue] > out->most_queued_bytes[queue])
+		out->most_queued_bytes[queue] = out->queued_bytes[queue];
+}
+
+__noinline int queue_shrinks(__u32 interface, __u32 queue, __u32 length)
+{
+	struct port *out = port_of(interface);
+
+	queue &= PRIORITIES - 1;
+	if (out && out->queued_bytes[queue] >= length)
+		__sync_fetch_and_add(&out->queued_bytes[queue], -(__u64)length);
+	return 0;
+}
+
 SEC("tc")
 int port_out(struct __sk_buff *skb)
 {
@@ -835,6 +860,8 @@ int port_out(struct __sk_buff *skb)
 	out->sent_bytes[local & 7] += length;
 	if (steered)
 		out->steered_frames[local & 7]++;
+	if (in && in->charged)
+		queue_grows(out, skb->priority, skb->len);
 	return NEXT;
 }
 
@@ -881,7 +908,10 @@ int BPF_PROG(left, struct sk_buff *skb)
 {
 	__u32 mark = skb->mark;
 
-	return (mark & MARK_MAGIC_BITS) == MARK_MAGIC ? give_back(mark) : 0;
+	if ((mark & MARK_MAGIC_BITS) != MARK_MAGIC)
+		return 0;
+	queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
+	return give_back(mark);
 }
 
 /* Only deaths inside a queue: a drop by the queue itself or the one in front of it, or its reset. What dies later has
@@ -895,8 +925,10 @@ int BPF_PROG(freed, struct sk_buff *skb, void *location, int reason)
 		return 0;
 	if (reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_QDISC_DROP) ||
 	    (__u64)location - reset_location < RESET_FUNCTION_BYTES ||
-	    (__u64)location - overflow_location < OVERFLOW_FUNCTION_BYTES)
+	    (__u64)location - overflow_location < OVERFLOW_FUNCTION_BYTES) {
+		queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
 		give_back(mark);
+	}
 	return 0;
 }
 

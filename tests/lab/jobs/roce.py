@@ -109,7 +109,7 @@ def recorded(run: Run) -> None:
     from testbed.net.traffic.roce import Roce
     from topologies.incast import Incast
 
-    with network(Incast(2, buffer=Buffer(xoff=Static(100), xon_offset=16)), run, autoStaticArp=True):
+    with network(Incast(2, buffer=Buffer(xoff=Static(100), xon_offset=16)), run, autoStaticArp=True) as net:
         flows = [
             Flow(name, "r", transport=Roce(sample=Duration("10ms")), size="200kB", rate_control="dcqcn")
             for name in ("h1", "h2")
@@ -117,4 +117,7 @@ def recorded(run: Run) -> None:
         with series.recording(run), Flows(flows) as running, run.measuring():
             running.wait()
         series.flows(run, running.reports, ["h1", "h2"])  # type: ignore[arg-type]
+        leaving = net.fabric.sent("s1-eth3")
+        run.claim("octets queued in the end", sum(leaving.queued_bytes), equals=0)
+        run.figure("most octets queued", leaving.most_queued_bytes[3])
         run.claim("lost", sum(report.lost for report in running.reports), equals=0)

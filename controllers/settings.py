@@ -12,7 +12,6 @@ import secrets
 import socket
 import ssl
 import stat
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv6Network, ip_address
@@ -20,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
+from testbed import toml_text
 from testbed.errors import UsageError
 from testbed.rest.server import SHORTEST_TOKEN
 from testbed.srv6.protocol.fields import RouterName
@@ -111,11 +111,10 @@ class Routers:
     def read(cls, name: str) -> Routers:
         try:
             with open(name, "rb") as file:
-                tables = tomllib.load(file)
+                content = file.read()
         except OSError as error:
             raise UsageError(f"{name}, with the list of routers, cannot be read: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UsageError(f"{name}, with the list of routers, is not TOML: {error}") from None
+        tables = toml_text.read(content, f"{name}, with the list of routers,")
         try:
             entries: Mapping[str, RouterEntry] = CODEC.decode(Mapping[RouterName, RouterEntry], tables)
         except InvalidError as error:

@@ -1,7 +1,8 @@
-"""Damaged input for every decoder: of frames, of settings, and of what an agent and its callers say to each other.
+"""Damaged input for every decoder: of frames, users' files, what agents and their callers send, a run's stream.
 
-    python bench/fuzz.py                            ten million inputs for each decoder
-    python bench/fuzz.py --only ipv6 --count 1e6    one of them, a million
+    python bench/fuzz.py                            ten million inputs, shared by all decoders
+    python bench/fuzz.py --total 1e8                more of them
+    python bench/fuzz.py --only ipv6 --count 1e6    one decoder, a million
 
 Whatever the octets are, a decoder reads them or raises an XoffError, within 50 ms of CPU, and keeps nothing of them.
 What was read is written again and read as the same. The same seed gives the same inputs. A short run of each is in the
@@ -24,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
+from typing import Any
 
 from testbed.agent.standalone import control_socket, saved_settings
 from testbed.dcbx import config, config_dump, show
@@ -34,9 +36,10 @@ from testbed.headroom.measurement import Measurer
 from testbed.linux import link_state
 from testbed.linux.dcb import NicSettings, SavedSettings
 from testbed.srv6.protocol import advertisement
-from tests import fuzz_lldp
+from tests import fuzz_files, fuzz_lldp
 from tests.fuzz_records import record_seeds
 
+TOTAL = 10**7
 MOST_CPU_S = 0.050
 MOST_GROWTH_KIB = 20_000
 """What a run may add to the memory of the process after its first tenth, however long it is."""
@@ -129,6 +132,45 @@ def rewritten(texts: Sequence[str], words: Sequence[str]) -> Callable[[random.Ra
             yield bytes(octets)
 
     return inputs
+
+
+def rewritten_lines(texts: Sequence[str]) -> Callable[[random.Random], Iterator[bytes]]:
+    """Text of lines of JSON: lines left out, doubled and moved, values exchanged; sometimes damaged octets."""
+
+    def inputs(dice: random.Random) -> Iterator[bytes]:
+        seeds = [text.encode() for text in texts]
+        while True:
+            lines = dice.choice(texts).splitlines()
+            for _ in range(dice.choice((1, 1, 2, 4))):
+                place = dice.randrange(len(lines))
+                match dice.randrange(4):
+                    case 0:
+                        lines.insert(dice.randrange(len(lines) + 1), lines[place])
+                    case 1 if len(lines) > 1:
+                        del lines[place]
+                    case _:
+                        lines[place] = _exchanged(lines[place], dice)
+            octets = bytearray("\n".join(lines).encode())
+            if dice.random() < 0.1:
+                _damage(octets, seeds, dice)
+            yield bytes(octets)
+
+    return inputs
+
+
+def _exchanged(line: str, dice: random.Random) -> str:
+    """A line of JSON with one of its values replaced."""
+    value: Any = json.loads(line)
+    inner = value
+    while True:
+        place = dice.choice(list(inner)) if isinstance(inner, dict) else dice.randrange(len(inner))
+        if not (isinstance(inner[place], dict | list) and inner[place] and dice.random() < 0.7):
+            break
+        inner = inner[place]
+    inner[place] = dice.choice(
+        (None, True, -1, 0, 1 << 63, 1 << 64, 1.5, "", "x" * 300, "\x1b[31m", [], {}, [[3]], "a", "b")
+    )
+    return json.dumps(value)
 
 
 def _frames_of_lldp(dice: random.Random) -> Iterator[bytes]:
@@ -398,6 +440,11 @@ def decoders() -> dict[str, Decoder]:
         "found": Decoder(of(saved_settings.encode(_CARD, 7)), _always(_found)),
         "link message": Decoder(of(_LINK), _always(_link)),
         **{name: Decoder(of(*seeds), _always(read)) for name, (seeds, read) in record_seeds().items()},
+        "policy": Decoder(of(*fuzz_files.policies()), _always(fuzz_files.read_policy)),
+        "fabric": Decoder(rewritten([fuzz_files.fabrics()], _WORDS), _always(fuzz_files.read_fabric)),
+        "dcbx log": Decoder(rewritten_lines(fuzz_files.logs()), fuzz_files.read_log),
+        "json": Decoder(of(*fuzz_files.texts()), _always(fuzz_files.read_json)),
+        "run's stream": Decoder(fuzz_files.streams, fuzz_files.read_stream),
     }
 
 
@@ -413,6 +460,10 @@ class Outcome:
     longest_s: float
     grown_kib: int
     took_s: float
+
+    @property
+    def inputs(self) -> int:
+        return self.refused + sum(self.words.values())
 
 
 def run(decoder: Decoder, count: int, seed: int = 1) -> Outcome:
@@ -467,23 +518,47 @@ def main() -> int:
     """See bench/fuzz.py."""
     import argparse
 
+    def number(text: str) -> int:
+        value = int(float(text))
+        if value < 1:
+            raise ValueError
+        return value
+
     known = decoders()
     parser = argparse.ArgumentParser(description="Throw damaged input at every decoder.")
-    parser.add_argument("--count", type=lambda text: int(float(text)), default=10**7, metavar="N", help="for each")
+    how_many = parser.add_mutually_exclusive_group()
+    how_many.add_argument("--total", type=number, default=TOTAL, metavar="N", help="together (10 000 000)")
+    how_many.add_argument("--count", type=number, metavar="N", help="for each")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=known, action="append", metavar="NAME", help=", ".join(known))
     options = parser.parse_args()
-    for name in options.only or known:
-        try:
-            outcome = run(known[name], options.count, options.seed)
-        except FuzzError as error:
-            print(f"✗ {name}: {error}", file=sys.stderr)
-            return 1
-        share = 100 * outcome.refused / options.count
-        rate = options.count / outcome.took_s
-        print(
-            f"✓ {name:<14} {options.count:,} inputs, {share:.0f} % refused, {rate:,.0f} /s, "
-            f"longest {outcome.longest_s * 1000:.2f} ms, memory +{outcome.grown_kib} KiB",
-            flush=True,
-        )
+    names = list(dict.fromkeys(options.only or known))
+    done: dict[str, Outcome] = {}
+    try:
+        for place, name in enumerate(names):
+            share = options.total // len(names) + (place < options.total % len(names))
+            try:
+                done[name] = run(known[name], options.count or max(1, share), options.seed)
+            except FuzzError as error:
+                print(f"✗ {name}: {error}", file=sys.stderr)
+                return 1
+            print(_line(name, done[name]), flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    finally:
+        if len(done) > 1:
+            print(_line("all decoders" if len(done) == len(known) else f"{len(done)} decoders", *done.values()))
     return 0
+
+
+def _line(name: str, *outcomes: Outcome) -> str:
+    inputs = sum(outcome.inputs for outcome in outcomes)
+    refused = sum(outcome.refused for outcome in outcomes)
+    took_s = sum(outcome.took_s for outcome in outcomes)
+    longest_ms = max(outcome.longest_s for outcome in outcomes) * 1000
+    grown_kib = max(outcome.grown_kib for outcome in outcomes)
+    return (
+        f"✓ {name:<21} {inputs:>10,} inputs, {100 * refused // inputs:>2} % refused, {inputs / took_s:>7,.0f} /s, "
+        f"longest {longest_ms:.2f} ms, memory +{grown_kib} KiB"
+    )

@@ -7,13 +7,12 @@ other are each one ConfigError, which names file, key, value and the way out.
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from testbed import toml_text
 from testbed.dcbx.config_dump import SELECTION_KEYS, SELECTOR_KEYS, protocol_text
 from testbed.dcbx.settings import (
     ApplicationAdmin,
@@ -45,8 +44,6 @@ D = TypeVar("D")
 
 _WHOLE = 100
 _FIRST_ETHERTYPE, _LAST_DSCP, _LAST_PORT = 0x0600, 63, 0xFFFF
-_PART, _MOST_PARTS = re.compile(r"[\s\w\"'-]+"), 16
-"""Of a dotted key."""
 _STRICT = "strict"
 """Draft: in place of the class of a priority that is in none."""
 
@@ -75,23 +72,7 @@ WILLING = Config(
 
 def parse(text: str, name: str) -> Config:
     """`name` is the file's, for messages."""
-    _refuse_long_keys(text, name)
-    try:
-        content = tomllib.loads(text)
-    except ValueError as error:  # TOMLDecodeError is one, and a number with more digits than Python reads
-        raise ConfigError(f"{name} is not TOML: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"{name} is not TOML that can be read: its lists or tables are nested too deep") from None
-    return _config(_Table(name, "", content))
-
-
-def _refuse_long_keys(text: str, name: str) -> None:
-    """`tomllib` takes the square of a dotted key's parts: a key of 64 kB would be read for minutes."""
-    parts = 0
-    for piece in text.split("."):
-        parts = parts + 1 if _PART.fullmatch(piece) else 0
-        if parts > _MOST_PARTS:
-            raise ConfigError(f"{name} has a key of more than {_MOST_PARTS} parts, {_shown(text.strip())}")
+    return _config(_Table(name, "", toml_text.read(text, name, ConfigError)))
 
 
 class _Table:

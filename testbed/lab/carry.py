@@ -213,7 +213,7 @@ def _opened(file: Path, handle: IO[bytes]) -> tuple[tarfile.TarFile, dict[str, A
         digest = content.pop("digest")
         if digest != _digest(content):
             raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _damaged(file, _MANIFEST) from None
     return archive, content
 

@@ -50,7 +50,7 @@ def _read(folder: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
         return content
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{folder / RESULT} cannot be read: {error}") from None
 
 

@@ -64,7 +64,7 @@ class Row:
                 str(content["reason"]), bool(content["passed"]), str(content["digest"]), inputs, folder,
                 figures_of(content),
             )  # fmt: skip
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise TableError(f"{path} cannot be read ({error}); remove its folder, and the run is made again") from None
 
     def columns(self) -> dict[str, Any]:

@@ -5,11 +5,11 @@ An unknown key or a value of the wrong kind is one FabricError that names it.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from testbed import toml_text
 from testbed.errors import UsageError
 from testbed.policy.fabric import Fabric, FabricError, Partition, Port, PortKey
 from testbed.policy.model import NodeType
@@ -23,10 +23,7 @@ _USUAL = Port(1)
 
 def parse(content: bytes, name: str) -> Fabric:
     """The fabric, with its forwarding tables."""
-    try:
-        file = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FabricError(f"{name} cannot be read: {error}") from None
+    file = toml_text.read(content, name, FabricError)
     try:
         return _fabric(_Section(file, ""))
     except UsageError as error:

@@ -117,7 +117,7 @@ def test_query_says_what_is_found_and_why_not(capsys: pytest.CaptureFixture[str]
         (query("--rate", "fast"), "'fast' is not a rate"),
         ([*query()[:-1], "nowhere"], "there is no port nowhere; write a node, node/port, a GUID (0x) or a LID"),
         (["policy", "query", str(EXAMPLE), "--from", "a", "--to", "b"], "--fabric"),
-        (["policy", "check", str(EXAMPLE), "--fabric", str(EXAMPLE)], "qos-policy.xml cannot be read: "),
+        (["policy", "check", str(EXAMPLE), "--fabric", str(EXAMPLE)], "qos-policy.xml is not TOML: "),
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_clear_message(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -14,12 +16,14 @@ from tests import fuzz
 from tests.fuzz import Decoder, FuzzError, decoders, run
 
 SHORT = 1000
+SLOW = {"policy", "run's stream", "fabric"}
+"""These take about a millisecond for an input."""
 UNREAD = {"refused", "none", "no text", "error", "no answer", "left"}
 
 
 @pytest.mark.parametrize("name", decoders())
 def test_damaged_input_is_read_or_refused_and_nothing_else(name: str) -> None:
-    count = int(os.environ.get("XOFF_FUZZ", SHORT))
+    count = int(os.environ.get("XOFF_FUZZ", SHORT // 5 if name in SLOW else SHORT))
     outcome = run(decoders()[name], count)
     assert outcome.refused + sum(outcome.words.values()) == count
     read = sum(times for word, times in outcome.words.items() if word not in UNREAD)
@@ -88,3 +92,17 @@ def test_memory_that_is_kept_of_each_input_is_found(monkeypatch: pytest.MonkeyPa
 def test_what_is_written_and_read_as_something_else_is_found() -> None:
     with pytest.raises(FuzzError, match="1 was written and read as 2"):
         fuzz._same(1, 2)
+
+
+def test_a_total_is_shared_by_the_decoders(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    made = decoder(lambda octets: "read")
+    monkeypatch.setattr(fuzz, "decoders", lambda: {"one": made, "two": made, "three": made})
+    monkeypatch.setattr(sys, "argv", ["fuzz.py", "--total", "1e3"])
+    assert fuzz.main() == 0
+    lines = [re.sub(" {2,}", " ", line) for line in capsys.readouterr().out.splitlines()]
+    assert [line.partition(" inputs")[0] for line in lines] == [
+        "✓ one 334",
+        "✓ two 333",
+        "✓ three 333",
+        "✓ all decoders 1,000",
+    ]

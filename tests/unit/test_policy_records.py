@@ -434,7 +434,9 @@ def test_the_corrected_sample_works_on_its_fabric() -> None:
         ("[[partition]]\nname = 'p'", "f: partition p: pkey is missing"),
         ("[[partition]]\nname = 'p'\npkey = 3\nfull = ['x/1']", "f: partition p: x has no end port 1"),
         ("manager = 'x'", "f: manager = 'x': there is no such node"),
-        ("=", "f cannot be read: "),
+        ("=", "f is not TOML: "),
+        ("a = " + "[" * 5000, "f is not TOML that can be read: its lists or tables are nested too deep"),
+        ("a." * 60_000 + "b = 1", "f has a key of more than 16 parts"),
     ],
 )  # fmt: skip
 def test_mistakes_in_a_fabrics_file(text: str, message: str) -> None:

@@ -1,0 +1,183 @@
+"""Fuzzing of what reads files of users and the stream of a run, in the frame of `tests.fuzz`."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from testbed.dcbx import ladder, show
+from testbed.dcbx.ladder_svg import as_svg
+from testbed.dcbx.ladder_text import as_text
+from testbed.errors import XoffError
+from testbed.frames.dcbx.values import DcbxVersion
+from testbed.lab.collect import Collector
+from testbed.lab.wire import Frame, Kind, Sample
+from testbed.policy import fabric_file, language
+from testbed.policy.grammar import BLOCK, XML
+from testbed.policy.problems import PolicyError, Problems
+from testbed.policy.write import write
+from testbed.typed_json import text
+from tests import fuzz_lldp
+
+ROOT = Path(__file__).parents[1]
+_PICTURES = 10
+"""One log in so many is drawn as SVG, which takes much longer than as text."""
+
+
+def policies() -> list[bytes]:
+    """One file of each syntax."""
+    xml = (ROOT / "docs" / "examples" / "qos-policy.xml").read_bytes()
+    block = write(language.load(xml, "xml"), BLOCK, Problems(), approximate=True)
+    return [xml, block.encode()]
+
+
+def read_policy(octets: bytes) -> str:
+    """What is read without an error is written and read again."""
+    reading = language.read(octets)
+    for problem in (*reading.problems.errors, *reading.problems.warnings):
+        if problem.position.line < 1 or not problem.message:
+            raise AssertionError(f"a problem without place or cause: {problem}")
+    if not reading.ok:
+        raise PolicyError("f", reading.problems.errors, reading.problems.left_out)
+    for syntax in (XML, BLOCK):
+        content = write(reading.policy, syntax, problems := Problems(), approximate=True)
+        if not problems.errors and not language.read(content.encode()).ok:
+            raise AssertionError(f"what was written is not read: {content}")
+    return "read"
+
+
+def fabrics() -> str:
+    return (ROOT / "docs" / "examples" / "qos-fabric.toml").read_text()
+
+
+def read_fabric(octets: bytes) -> str:
+    fabric_file.parse(octets, "f")
+    return "read"
+
+
+def logs() -> list[str]:
+    """The log of a link: frames of the corpus, each sent by a and received by b, and events."""
+    lines = []
+    for number, frame in enumerate(fuzz_lldp.load_corpus()[:12]):
+        for port, what in (("a", "sent"), ("b", "received")):
+            line = show.frame_record(frame, DcbxVersion.PUBLISHED, what, number * 10**6 + (what == "received") * 500)
+            lines.append(json.dumps(line | {"port": port}))
+    masks = {"enabled": [3, 4], "defended": [], "remote": None, "remote_defended": [3], "why": "w"}
+    for event in (
+        {"what": "pfc_changed", **masks},
+        {"what": "ets_changed", "ets": None, "why": "w"},
+        {"what": "pending_changed", "feature": "pfc", "pending": True},
+        {"what": "version_mismatch", "peer_speaks": None},
+    ):
+        lines += [json.dumps(event | {"t_ns": 5_000_000, "port": port}) for port in ("a", "b")]
+    return ["\n".join(lines), "\n".join(lines[:6])]
+
+
+def read_log() -> Callable[[bytes], str]:
+    drawn = 0
+
+    def read(octets: bytes) -> str:
+        nonlocal drawn
+        found = ladder.ladder(ladder.read(octets.decode(errors="replace").split("\n")), "a", "b")
+        as_text(found)
+        drawn += 1
+        if drawn % _PICTURES == 0:
+            as_svg(found)
+        return "read"
+
+    return read
+
+
+def texts() -> list[bytes]:
+    value = {"type": "report", "links": [{"to": "R2", "delay_ns": 5}, {"to": "\u00e9\\n"}], "more": [1, -2, None, True]}
+    return [json.dumps(value).encode(), json.dumps(value, ensure_ascii=False).encode(), b'["\\ud83d\\ude00", [[[]]]]']
+
+
+def read_json(octets: bytes) -> str:
+    value = text.read(octets)
+    json.dumps(value).encode()
+    return "read"
+
+
+def streams(dice: random.Random) -> Iterator[bytes]:
+    """Streams of some frames. Most damage is inside frames whose sum is right, since a job can forge these."""
+    note = [
+        {"note": "figure", "name": "lost", "value": 3, "unit": ""},
+        {"note": "claim", "name": "lost", "expected": {"equals": 0}, "measured": 3, "passed": False, "unit": ""},
+        {"note": "phase", "phase": "measuring", "begins": True, "t": 5},
+        {"note": "agent_lateness", "worst_ns": 7},
+        {"note": "failure", "type": "ValueError", "message": "x"},
+    ]
+    end = {"virtual_ns": 10**9, "status": "ok", "reason": ""}
+    whole = [
+        Frame.of(Kind.START, {"engine": "um"}),
+        Frame(Kind.OUT, b"printed\n"),
+        *(Frame(Kind.NOTE, json.dumps(one).encode() + b"\n") for one in note),
+        *(Frame(Kind.SAMPLE, Sample(number * 10**6, 0, number * 10**5).encode()) for number in range(3)),
+        Frame(Kind.FILE, b"log.jsonl\0{}"),
+        Frame.of(Kind.END, end),
+    ]
+    words = (
+        b"-1",
+        b"null",
+        b"true",
+        b"[]",
+        b"{}",
+        b"9" * 30,
+        b"1e999",
+        b'"\\ud800"',
+        b"[" * 50,
+        b"NaN",
+        b'"x"',
+        b"../x",
+    )
+    while True:
+        frames = list(whole)
+        for _ in range(dice.choice((0, 1, 1, 2, 3))):
+            place = dice.randrange(len(frames))
+            payload = frames[place].payload
+            if dice.random() < 0.5 and (values := list(re.finditer(rb'(?<=: )("[^"]*"|[^,}\]]+)', payload))):
+                value = dice.choice(values)
+                payload = payload[: value.start()] + dice.choice(words) + payload[value.end() :]
+            else:
+                cut = dice.randrange(len(payload) + 1)
+                payload = payload[:cut] + dice.choice((b"", b"\0", b"/", dice.randbytes(4))) + payload[cut + 1 :]
+            kind = frames[place].kind if dice.random() < 0.9 else dice.choice(list(Kind))
+            frames[place] = Frame(kind, payload)
+        if dice.random() < 0.2:
+            dice.shuffle(frames)
+        octets = bytearray(b"".join(frame.encode() for frame in frames))
+        if dice.random() < 0.3:
+            octets[dice.randrange(len(octets))] ^= 1 << dice.randrange(8)
+        yield bytes(octets)
+
+
+def read_stream() -> Callable[[bytes], str]:
+    memory = Path("/dev/shm")
+    folder = tempfile.TemporaryDirectory(prefix="xoff-fuzz-", dir=memory if memory.is_dir() else None)
+    place = Path(folder.name, "run")
+    place.mkdir()
+
+    def read(octets: bytes) -> str:
+        assert folder.name  # it lives as long as the decoder does
+        collector = Collector(place, lambda data, is_error: None)
+        try:
+            for start in range(0, len(octets), 100):
+                collector.feed(octets[start : start + 100])
+        finally:
+            collector.close()
+        if collector.ended is None:
+            return "refused"
+        try:
+            collector.status()
+        except XoffError:
+            return "refused"
+        if [path.name for path in Path(folder.name).iterdir()] != ["run"]:
+            raise AssertionError("a file is outside of the result folder")
+        return "read"
+
+    return read

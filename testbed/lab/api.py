@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -82,33 +82,74 @@ def run(
         experiment = definition.find(str(experiment))
     if seed < 0:
         raise UsageError(f"seed {seed}: a whole number from 0 up is expected")
-    limits = limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
     ready = on if isinstance(on, Ready) else engine.prepare(on, watcher.report)
     ready = ready.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
+    packed = pack_run(experiment, ready, parameters or {}, seed, limits)
+    return make(packed, ready, out=out, thresholds=thresholds, watcher=watcher, cancel=cancel)
+
+
+@dataclass(frozen=True)
+class PackedRun:
+    """A run that can be made, on this machine or on another."""
+
+    experiment: str
+    job: Job
+    tar: bytes
+    """The job and the code that the engine does not hold already."""
+    code: str
+    """The digest of the job and of all code, for the result."""
+    commit: str
+
+
+def pack_run(
+    experiment: Experiment, ready: Ready, parameters: Mapping[str, Any], seed: int, limits: Limits | None = None
+) -> PackedRun:
+    """Check what a run is given, and put together what it takes."""
+    limits = limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
     if limits.memory_mb is None:
         limits = replace(limits, memory_mb=ready.memory_mb)
     further = ready.packages.digest if ready.packages else ""
-    job = job_for(experiment, dict(parameters or {}), seed, limits, ready.kind.reproducible, packages=further)
-    folder = new_folder(Path(out), experiment.name)
-    follower = _Follower(ready, job, folder, watcher, cancel or threading.Event())
+    job = job_for(experiment, dict(parameters), seed, limits, ready.kind.reproducible, packages=further)
+    code = hashlib.sha256(pack(job, experiment)).hexdigest()
+    return PackedRun(experiment.name, job, pack(job, experiment, held=ready.holds), code, commit())
+
+
+def make(
+    packed: PackedRun,
+    ready: Ready,
+    *,
+    out: Path | str = "results",
+    thresholds: Thresholds | None = None,
+    watcher: Watcher | None = None,
+    cancel: threading.Event | None = None,
+) -> Result:
+    """Make a run that is packed; its result folder goes below `out`."""
+    folder = new_folder(Path(out), packed.experiment)
+    watcher = watcher or Silent()
+    follower = _Follower(ready, packed, folder, watcher, cancel or threading.Event())
     try:
-        follower.follow(experiment)
+        follower.follow()
     except BaseException:
         if not any(folder.iterdir()):
             folder.rmdir()
         raise
-    result = follower.result(experiment, thresholds or Thresholds())
+    result = follower.result(thresholds or Thresholds())
     try:
         result.write(folder)
     except OSError as error:
         watcher.report(f"cannot write {folder}/result.json: {error.strerror}")
+    write_parquet(folder, watcher)
+    if follower.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def write_parquet(folder: Path, watcher: Watcher) -> None:
+    """Write the result's time series as Parquet too, where pyarrow is installed."""
     try:
         series.write_parquet(folder)
     except (OSError, UsageError) as error:
         watcher.report(f"no Parquet in {folder}: {error}")
-    if follower.interrupted:
-        raise KeyboardInterrupt
-    return result
 
 
 def new_folder(parent: Path, name: str) -> Path:
@@ -129,9 +170,12 @@ def new_folder(parent: Path, name: str) -> Path:
 class _Follower:
     """One run, seen from outside."""
 
-    def __init__(self, ready: Ready, job: Job, folder: Path, watcher: Watcher, cancel: threading.Event) -> None:
+    def __init__(
+        self, ready: Ready, packed: PackedRun, folder: Path, watcher: Watcher, cancel: threading.Event
+    ) -> None:
         self._ready = ready
-        self._job = job
+        self._packed = packed
+        self._job = packed.job
         self._folder = folder
         self._watcher = watcher
         self._cancel = cancel
@@ -139,20 +183,17 @@ class _Follower:
         self._status: tuple[Status, str] | None = None
         self._wall_s = 0.0
         self._first_line_s: float | None = None
-        self._code = ""
         self._give_up_s = float("inf")
         self.interrupted = False
 
-    def follow(self, experiment: Experiment) -> None:
+    def follow(self) -> None:
         """Start the job and see it through."""
-        self._code = hashlib.sha256(pack(self._job, experiment)).hexdigest()
-        job = pack(self._job, experiment, held=self._ready.holds)
         with cache.owned("run") as workplace:
             begin = time.monotonic()
             try:
                 # A little room that is given back should the disk fill up, so that the result still fits.
                 (self._folder / RESERVE).write_bytes(bytes(1 << 18))
-                with self._ready.start(job, workplace) as session, session.stream.open("rb") as stream:
+                with self._ready.start(self._packed.tar, workplace) as session, session.stream.open("rb") as stream:
                     while not self._step(session, stream, time.monotonic() - begin):
                         pass
             except OSError as error:
@@ -216,12 +257,12 @@ class _Follower:
                 return Status.DISK_FULL, f"the disk is full: {place} has {free >> 10} KB free"
         return None
 
-    def result(self, experiment: Experiment, thresholds: Thresholds) -> Result:
+    def result(self, thresholds: Thresholds) -> Result:
         """All that is known of the run."""
         collector = self._collector
         status, reason = self._status or collector.status()
         return Result(
-            experiment=experiment.name,
+            experiment=self._packed.experiment,
             status=status,
             reason=reason,
             parameters=self._job.parameters,
@@ -237,8 +278,8 @@ class _Follower:
                 kernel_digest=self._ready.kernel_digest,
                 qemu=qemu.version() if self._ready.snapshot else "",
                 xoff=testbed.__version__,
-                commit=commit(),
-                code=self._code,
+                commit=self._packed.commit,
+                code=self._packed.code,
                 packages=dict(self._ready.packages.versions) if self._ready.packages else {},
             ),
             times=Times(collector.virtual_ns, round(self._wall_s, 3), self._first_line_s),

@@ -16,7 +16,7 @@ from typing import Any
 
 from testbed.errors import UsageError, XoffError
 from testbed.lab import series
-from testbed.lab.fidelity import Fidelity, Verdict
+from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
 from testbed.units import written
 
 RESULT = "result.json"
@@ -140,6 +140,29 @@ class Result:
     files: dict[str, str] = field(repr=False)
     """SHA-256 of each file the run left, by name; `output.log` is what it printed."""
     folder: Path | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> Result:
+        """The result in a folder. ValueError, KeyError or TypeError if `result.json` is not as `write` leaves it."""
+        content = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        fidelity, times = dict(content["fidelity"]), dict(content["times"])
+        fidelity["thresholds"] = Thresholds(**fidelity["thresholds"])
+        fidelity |= {"verdict": Verdict(fidelity["verdict"]), "reasons": tuple(fidelity["reasons"])}
+        del times["ratio"]
+        return cls(
+            experiment=content["experiment"],
+            status=Status(content["status"]),
+            reason=content["reason"],
+            parameters=content["parameters"],
+            seed=content["seed"],
+            figures=tuple(Figure(**figure) for figure in content["figures"]),
+            claims=tuple(Claim(**claim) for claim in content["claims"]),
+            fidelity=Fidelity(**fidelity),
+            provenance=Provenance(**content["provenance"]),
+            times=Times(**times),
+            files=content["files"],
+            folder=folder,
+        )
 
     @property
     def passed(self) -> bool:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from testbed import lab
 from testbed.errors import UsageError
 from testbed.lab import Run, experiment, sweep, sweep_tables
 from testbed.lab.comparison import Difference, compare_folders
 from testbed.lab.job import Job
+from testbed.lab.result import Result
 from testbed.lab.sweep_tables import mean_of, student_t
 from tests.unit.scripted_lab import ScriptedReady
 
@@ -90,6 +92,12 @@ def test_runs_that_were_made_are_not_made_again(tmp_path: Path) -> None:
     again = sweep.run(measured, GRID, seeds=3, on=ready, out=tmp_path)
     assert (again.made, len(again.rows), len(ready.jobs)) == (2, 6, 6)
     assert [job.seed for job in ready.jobs[4:]] == [3, 3]
+
+
+def test_a_result_that_was_written_is_read_as_it_was(tmp_path: Path) -> None:
+    result = lab.run(measured, parameters={"load": 7}, on=ScriptedReady(answer=answer), out=tmp_path)
+    assert result.folder is not None
+    assert Result.read(result.folder) == result
 
 
 def test_other_limits_or_parameters_are_other_inputs(tmp_path: Path) -> None:

@@ -89,15 +89,10 @@ def _fits(record: object, **bits: int) -> None:
             raise RecordError(f"{name} {value} does not fit {width} bits")
 
 
-@dataclass(frozen=True)
-class PathRecord:
-    """One path, or in a request what is wanted of it. MTU, rate and packet life are codes."""
+@dataclass(frozen=True, kw_only=True)
+class _Attributes:
+    """The fields that both records have in a row, from the raw traffic bit to the packet life."""
 
-    service_id: int = 0
-    dgid: int = 0
-    sgid: int = 0
-    dlid: int = 0
-    slid: int = 0
     raw_traffic: bool = False
     flow_label: int = 0
     hop_limit: int = 0
@@ -113,12 +108,49 @@ class PathRecord:
     rate: int = 0
     packet_life_selector: int = 0
     packet_life: int = 0
+
+    def __post_init__(self) -> None:
+        _fits(self, flow_label=20, hop_limit=8, tclass=8, paths=7, pkey=16, qos_class=12, sl=4)
+        _fits(self, mtu_selector=2, mtu=6, rate_selector=2, rate=6, packet_life_selector=2, packet_life=6)
+
+    def _words(self) -> tuple[int, ...]:
+        return (
+            self.raw_traffic << 31 | self.flow_label << 8 | self.hop_limit,
+            self.tclass,
+            self.reversible << 7 | self.paths,
+            self.pkey,
+            self.qos_class << 4 | self.sl,
+            self.mtu_selector << 6 | self.mtu,
+            self.rate_selector << 6 | self.rate,
+            self.packet_life_selector << 6 | self.packet_life,
+        )
+
+    @staticmethod
+    def _of_words(hops: int, tclass: int, paths: int, pkey: int, qos: int, *limits: int) -> dict[str, Any]:
+        mtu, rate, life = limits
+        return {
+            "raw_traffic": bool(hops >> 31), "flow_label": hops >> 8 & 0xFFFFF, "hop_limit": hops & 0xFF,
+            "tclass": tclass, "reversible": bool(paths >> 7), "paths": paths & 0x7F, "pkey": pkey,
+            "qos_class": qos >> 4, "sl": qos & 0xF, "mtu_selector": mtu >> 6, "mtu": mtu & 0x3F,
+            "rate_selector": rate >> 6, "rate": rate & 0x3F, "packet_life_selector": life >> 6,
+            "packet_life": life & 0x3F,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PathRecord(_Attributes):
+    """One path, or in a request what is wanted of it. MTU, rate and packet life are codes."""
+
+    service_id: int = 0
+    dgid: int = 0
+    sgid: int = 0
+    dlid: int = 0
+    slid: int = 0
     preference: int = 0
 
     def __post_init__(self) -> None:
-        _fits(self, service_id=64, dgid=128, sgid=128, dlid=16, slid=16, flow_label=20, hop_limit=8, tclass=8, paths=7)
-        _fits(self, pkey=16, qos_class=12, sl=4, mtu_selector=2, mtu=6, rate_selector=2, rate=6)
-        _fits(self, packet_life_selector=2, packet_life=6, preference=8)
+        super().__post_init__()
+        _fits(self, service_id=64, dgid=128, sgid=128, dlid=16, slid=16, preference=8)
 
     def pack(self) -> bytes:
         return _PATH.pack(
@@ -127,7 +159,7 @@ class PathRecord:
             self.sgid.to_bytes(_GID_LENGTH),
             self.dlid,
             self.slid,
-            *_words(self),
+            *self._words(),
             self.preference,
         )
 
@@ -137,37 +169,21 @@ class PathRecord:
             raise RecordError(f"a PathRecord has {PATH_RECORD_LENGTH} octets, not {len(octets)}")
         service_id, dgid, sgid, dlid, slid, *words, preference = _PATH.unpack_from(octets)
         ends = {"dgid": int.from_bytes(dgid), "sgid": int.from_bytes(sgid), "dlid": dlid, "slid": slid}
-        return cls(service_id=service_id, **ends, **_fields(*words), preference=preference)
+        return cls(service_id=service_id, **ends, **cls._of_words(*words), preference=preference)
 
 
 @dataclass(frozen=True)
-class MultiPathRecord:
+class MultiPathRecord(_Attributes):
     """A request for paths between several ports; the answer is PathRecords."""
 
     sgids: tuple[int, ...] = ()
     dgids: tuple[int, ...] = ()
     service_id: int = 0
-    raw_traffic: bool = False
-    flow_label: int = 0
-    hop_limit: int = 0
-    tclass: int = 0
-    reversible: bool = False
-    paths: int = 0
-    pkey: int = 0
-    qos_class: int = 0
-    sl: int = 0
-    mtu_selector: int = 0
-    mtu: int = 0
-    rate_selector: int = 0
-    rate: int = 0
-    packet_life_selector: int = 0
-    packet_life: int = 0
     independence: int = 0
 
     def __post_init__(self) -> None:
-        _fits(self, service_id=64, flow_label=20, hop_limit=8, tclass=8, paths=7, pkey=16, qos_class=12, sl=4)
-        _fits(self, mtu_selector=2, mtu=6, rate_selector=2, rate=6, packet_life_selector=2, packet_life=6)
-        _fits(self, independence=2)
+        super().__post_init__()
+        _fits(self, service_id=64, independence=2)
         if len(self.sgids) > 255 or len(self.dgids) > 255:
             raise RecordError("a MultiPathRecord has at most 255 GIDs of each kind")
         for gid in (*self.sgids, *self.dgids):
@@ -176,7 +192,7 @@ class MultiPathRecord:
 
     def pack(self) -> bytes:
         fixed = _MULTI.pack(
-            *_words(self),
+            *self._words(),
             self.service_id >> 56,
             self.independence << 6,
             len(self.sgids),
@@ -196,32 +212,7 @@ class MultiPathRecord:
         places = range(MULTI_PATH_FIXED_LENGTH, ends, _GID_LENGTH)
         gids = tuple(int.from_bytes(octets[place : place + _GID_LENGTH]) for place in places)
         service_id = high << 56 | int.from_bytes(low)
-        return cls(gids[:sources], gids[sources:], service_id, **_fields(*words), independence=independence >> 6)
-
-
-def _words(record: PathRecord | MultiPathRecord) -> tuple[int, ...]:
-    """The words that both records have in a row, from the flow label to the packet life."""
-    return (
-        record.raw_traffic << 31 | record.flow_label << 8 | record.hop_limit,
-        record.tclass,
-        record.reversible << 7 | record.paths,
-        record.pkey,
-        record.qos_class << 4 | record.sl,
-        record.mtu_selector << 6 | record.mtu,
-        record.rate_selector << 6 | record.rate,
-        record.packet_life_selector << 6 | record.packet_life,
-    )
-
-
-def _fields(hops: int, tclass: int, paths: int, pkey: int, qos: int, *limits: int) -> dict[str, Any]:
-    """The fields of these words."""
-    mtu, rate, life = limits
-    return {
-        "raw_traffic": bool(hops >> 31), "flow_label": hops >> 8 & 0xFFFFF, "hop_limit": hops & 0xFF, "tclass": tclass,
-        "reversible": bool(paths >> 7), "paths": paths & 0x7F, "pkey": pkey, "qos_class": qos >> 4, "sl": qos & 0xF,
-        "mtu_selector": mtu >> 6, "mtu": mtu & 0x3F, "rate_selector": rate >> 6, "rate": rate & 0x3F,
-        "packet_life_selector": life >> 6, "packet_life": life & 0x3F,
-    }  # fmt: skip
+        return cls(gids[:sources], gids[sources:], service_id, **cls._of_words(*words), independence=independence >> 6)
 
 
 class Method(enum.IntEnum):

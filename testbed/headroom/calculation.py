@@ -8,7 +8,8 @@ Bits are whole: a term that is not is rounded up, and after that only bytes and 
 float gets in. The two other ways to come to a headroom, Annex N's worst case and a vendor's default, are in `annex_n`
 and `vendor`; all three give the same kind of sum, so that they can be compared.
 
-Not here: the frame that makes a buffer send PAUSE. It came before the delay begins; `plan` adds it (decision 0115).
+Not here: the frame that makes a buffer send PAUSE. It came before the delay begins; a
+switch's buffer adds it (`Buffer.measured_headroom`, decision 0115).
 """
 
 from __future__ import annotations

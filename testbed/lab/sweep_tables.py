@@ -8,7 +8,6 @@ what is no number stays in result.json.
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import math
 import statistics
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import XoffError
+from testbed.lab import parquet
 from testbed.lab.result import RESULT
 
 TABLE, SUMMARY, FAILED, PARQUET = "table.csv", "summary.csv", "failed.csv", "table.parquet"
@@ -158,7 +158,8 @@ def summary(rows: Iterable[Row]) -> list[Mean]:
 
 def write(folder: Path, rows: Sequence[Row], failed: Sequence[Failure]) -> list[Path]:
     """Write all tables of a sweep; those that were written."""
-    _write_csv(folder / TABLE, [row.columns() for row in rows])
+    content = [row.columns() for row in rows]
+    _write_csv(folder / TABLE, content)
     means = [
         {**mean.parameters, "figure": mean.figure, "runs": mean.runs, "mean": mean.mean,
          "half width of 95 %": mean.half_width, "least": mean.least, "most": mean.most}
@@ -170,31 +171,20 @@ def write(folder: Path, rows: Sequence[Row], failed: Sequence[Failure]) -> list[
     if failed:
         _write_csv(folder / FAILED, [failure.columns() for failure in failed])
         written.append(folder / FAILED)
-    if rows and importlib.util.find_spec("pyarrow") is not None:
-        written.append(_write_parquet(folder / PARQUET, rows))
+    if rows and parquet.is_available():
+        parquet.write(folder / PARQUET, content, _names(content))
+        written.append(folder / PARQUET)
     return written
 
 
+def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
 def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    names = list(dict.fromkeys(name for row in rows for name in row))
     draft = path.with_suffix(".new")
     with draft.open("w", newline="", encoding="utf-8") as out:
-        table = csv.DictWriter(out, names)
+        table = csv.DictWriter(out, _names(rows))
         table.writeheader()
         table.writerows(rows)
     draft.replace(path)
-
-
-def _write_parquet(path: Path, rows: Sequence[Row]) -> Path:
-    import pyarrow
-    from pyarrow import parquet
-
-    content = [row.columns() for row in rows]
-    names = list(dict.fromkeys(name for row in content for name in row))
-    # A figure may be whole in one run and not in another.
-    columns = {
-        name: [float(row[name]) if name.startswith(_FIGURE) and name in row else row.get(name) for row in content]
-        for name in names
-    }
-    parquet.write_table(pyarrow.table(columns), path)
-    return path

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from testbed.lab import parquet
 from testbed.report.folder import Folder, ReportError
 
 _FIXED = ("t_ns", "network", "event", "node", "port", "priorities")
@@ -46,22 +47,6 @@ def write_csv(folder: Folder, out: TextIO) -> None:
 
 
 def write_parquet(folder: Folder, path: Path) -> None:
-    """Columns of 64-bit integers where every value is one, and of text elsewhere."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ReportError("Parquet takes the Python package pyarrow: pip install pyarrow, or export --csv") from None
-    names = fields(folder)
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for row in rows(folder):
-        for name in names:
-            columns[name].append(row.get(name))
-    arrays = {name: _array(pyarrow, values) for name, values in columns.items()}
-    parquet.write_table(pyarrow.table(arrays), path)
-
-
-def _array(pyarrow: Any, values: list[Any]) -> Any:
-    if all(value is None or (type(value) is int and abs(value) < 2**63) for value in values):
-        return pyarrow.array(values, pyarrow.int64())
-    return pyarrow.array([None if value is None else str(value) for value in values], pyarrow.string())
+    if not parquet.is_available():
+        raise ReportError("Parquet takes the Python package pyarrow: pip install pyarrow, or export --csv")
+    parquet.write(path, rows(folder), fields(folder))

@@ -63,7 +63,7 @@
 enum kind { GUARANTEED, SHARED, HEADROOM, KINDS };
 enum drop { DROP_HEADROOM, DROP_HEADROOM_POOL, DROP_THRESHOLD, DROP_SHARED_POOL, DROPS, ADMITTED = DROPS };
 enum trust { TRUST_NONE, TRUST_DOT1P, TRUST_DSCP };
-enum event_kind { EVENT_FRAME = 1, EVENT_XOFF, EVENT_XON, EVENT_DROP, EVENT_BLOCKED };
+enum event_kind { EVENT_FRAME = 1, EVENT_XOFF, EVENT_XON, EVENT_DROP };
 
 struct port {
 	__u32 node;			/* whose agent hears of it */

@@ -1,0 +1,35 @@
+"""Tables as Parquet files, where the Python package pyarrow is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+
+def is_available() -> bool:
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def write(path: Path, rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> None:
+    """A column for each name. Its type is that of its values: bool, 64-bit integer, double, or else text."""
+    import pyarrow
+    from pyarrow import parquet
+
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for row in rows:
+        for name, values in columns.items():
+            values.append(row.get(name))
+    parquet.write_table(pyarrow.table({name: _array(pyarrow, values) for name, values in columns.items()}), path)
+
+
+def _array(pyarrow: Any, values: list[Any]) -> Any:
+    types = {type(value) for value in values if value is not None}
+    if types <= {int} and all(value is None or abs(value) < 2**63 for value in values):
+        return pyarrow.array(values, pyarrow.int64())
+    if types <= {bool}:
+        return pyarrow.array(values, pyarrow.bool_())
+    if types <= {int, float}:
+        return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())
+    return pyarrow.array([None if value is None else str(value) for value in values], pyarrow.string())

@@ -66,6 +66,9 @@ class Port:
     priorities: PriorityMap = field(default_factory=lambda: PriorityMap(Trust.DSCP))
     shares: Mapping[int, int] = field(default_factory=dict)
     strict: frozenset[int] = frozenset()
+    dwrr: Mapping[int, int] = field(default_factory=dict)
+    """Weights of deficit round robin as switches have them, in place of `shares`: any whole numbers above 0. A priority
+    that is not named, and not strict, has 1."""
     ecn: Mapping[int, EcnCurve] = field(default_factory=dict)
     dcbx: DcbxSettings | None = None
     lldp: LldpTimers = field(default_factory=LldpTimers)
@@ -93,22 +96,35 @@ class Port:
             )
         self._check_vls()
         object.__setattr__(self, "strict", frozenset(self.strict))
-        for name in ("shares", "ecn"):
+        for name in ("shares", "dwrr", "ecn"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         require_trust(self.priorities, self.pfc.enabled)
-        for priority in [*self.shares, *self.strict, *self.ecn]:
+        for priority in [*self.shares, *self.strict, *self.dwrr, *self.ecn]:
             if priority not in range(8):
                 raise PortError(f"priority {priority!r} does not exist; there are 0 to 7")
         if both := sorted(self.strict & self.shares.keys()):
             raise PortError(f"priority {both[0]} is strict and has a share; it can have one of them")
         if any(type(share) is not int or share < 1 for share in self.shares.values()):
             raise PortError(f"shares are {dict(self.shares)}; each is a whole number of percent, 1 to 100")
+        self._check_dwrr()
         unnamed = 8 - len(self.strict) - len(self.shares)
         if sum(self.shares.values()) > 100 - unnamed:
             raise PortError(
                 f"shares sum up to {sum(self.shares.values())} %, and {unnamed} priorities that are not named need "
                 f"1 % each; lower the shares, or name them"
             )
+
+    def _check_dwrr(self) -> None:
+        if not self.dwrr:
+            return
+        if self.shares:
+            raise PortError("shares and dwrr are both given; both divide the line, so give one of them")
+        if self.dcbx and self.dcbx.ets:
+            raise PortError("this port runs ETS by DCBX: put its shares into dcbx.ets.table and leave dwrr out")
+        if both := sorted(self.strict & self.dwrr.keys()):
+            raise PortError(f"priority {both[0]} is strict and has a weight; it can have one of them")
+        if any(type(weight) is not int or not 1 <= weight <= 1000 for weight in self.dwrr.values()):
+            raise PortError(f"weights are {dict(self.dwrr)}; each is a whole number, 1 to 1000")
 
     def _check_vls(self) -> None:
         if self.vls is None:
@@ -120,7 +136,7 @@ class Port:
                 f"a port with virtual lanes finds the lane of a frame in its tag, and this one trusts "
                 f"{self.priorities.trust}; set its trust to dot1p, or write Port().with_vls({self.vls})"
             )
-        if self.dcbx or self.shares or self.strict:
+        if self.dcbx or self.shares or self.strict or self.dwrr:
             raise PortError(
                 "the shares of a port with virtual lanes are its policy's; leave dcbx, shares and strict out"
             )
@@ -179,6 +195,9 @@ class Port:
     def weights(self) -> dict[int, int]:
         """The share of each priority that is not strict, in hundredths of a percent."""
         shared = [priority for priority in range(8) if priority not in self.strict]
+        if self.dwrr:
+            given = {priority: self.dwrr.get(priority, 1) for priority in shared}
+            return {priority: weight * 10_000 // sum(given.values()) for priority, weight in given.items()}
         unnamed = [priority for priority in shared if priority not in self.shares]
         left = (100 - sum(self.shares.values())) * 100
         return {

@@ -25,6 +25,7 @@ class Action(enum.StrEnum):
 
     DROP = "drop"  # its frames are thrown away, so that buffers behind it drain
     FORWARD = "forward"  # it sends although it is paused
+    ALERT = "alert"  # nothing: the storm is counted and logged, and the queue stays paused
 
 
 @dataclass(frozen=True)

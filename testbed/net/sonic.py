@@ -1,0 +1,297 @@
+"""A switch of the lab from a SONiC config_db.json: ports, buffer, maps, WRED, schedulers and watchdog.
+
+    switch = Switch.from_config_db("config_db.json")
+    switch.ports["Ethernet0"].settings      a Port, on the lab's scale
+    switch.buffer                           a Buffer
+
+`testbed.net.sonic_topo` makes networks of such switches. Everything here can be used outside of the lab.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from testbed.buffer.settings import Dynamic, GroupSettings, Static, Threshold
+from testbed.ecn.curve import EcnCurve
+from testbed.errors import UsageError
+from testbed.net.port import Buffer, Port
+from testbed.pfc.settings import Action, PfcSettings, WatchdogSettings
+from testbed.priority.settings import PriorityMap, Trust
+from testbed.sonic.entries import LARGEST
+from testbed.sonic.problems import ConfigDbError, Problem, Severity
+from testbed.sonic.read import Reading, read
+from testbed.sonic.tables import (
+    MapKind,
+    PoolType,
+    ProfileRow,
+    SchedulerType,
+    Tables,
+    WatchdogRow,
+)
+from testbed.units import Duration, Length, Rate, Scale, Size
+
+CELL = 208
+"""Bytes of a cell where nobody says: config_db.json does not have it."""
+LAB_RATE = Rate("100Mb/s")
+"""Of the fastest port, in the lab, if no scale is given."""
+SHORT_CABLE = "5m"
+"""Where CABLE_LENGTH has no entry."""
+DEFAULT_POLL_MS = 200
+_NODE = re.compile(r"[a-z][a-z0-9]{0,8}", re.ASCII)
+_ACTIONS = {"drop": Action.DROP, "forward": Action.FORWARD, "alert": Action.ALERT}
+
+
+class SwitchError(UsageError):
+    """A switch that the lab cannot have."""
+
+
+@dataclass(frozen=True)
+class SwitchPort:
+    """One port of such a switch. `rate` and `length` are those of the hardware; `settings` are on the lab's scale."""
+
+    name: str
+    number: int
+    """At the lab's switch, from 1 on, in the order of the file: Ethernet4 may be s1-eth2."""
+    rate: Rate
+    length: Length
+    up: bool
+    settings: Port
+    neighbour: tuple[str, str] | None
+    """By DEVICE_NEIGHBOR: the name of the device, and its port."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """What a config_db.json says of a switch, as the lab has it."""
+
+    name: str
+    """Of the file: its hostname."""
+    tables: Tables
+    scale: Scale
+    ports: Mapping[str, SwitchPort]
+    buffer: Buffer
+    problems: tuple[Problem, ...] = ()
+
+    @classmethod
+    def from_config_db(
+        cls,
+        path: str | Path,
+        *,
+        scale: Scale | int | None = None,
+        watchdog_scale: int | None = None,
+        cell: int = CELL,
+    ) -> Switch:
+        """Read a file. ConfigDbError names everything in it that is wrong, with its JSON path.
+
+        Without `scale` it is the one that makes 100 Mb/s of the fastest port: 1000 for 100 Gb/s. `watchdog_scale`
+        multiplies the watchdog's times in place of `scale`, because a storm of 400 ms is long in the lab.
+        """
+        name = str(path)
+        reading = read(read_octets(name))
+        return cls.of(
+            reading.require(name), scale=scale, watchdog_scale=watchdog_scale, cell=cell, name=name, reading=reading
+        )
+
+    @classmethod
+    def of(
+        cls,
+        tables: Tables,
+        *,
+        scale: Scale | int | None = None,
+        watchdog_scale: int | None = None,
+        cell: int = CELL,
+        name: str = "config_db.json",
+        reading: Reading | None = None,
+    ) -> Switch:
+        """The switch that tables describe."""
+        chosen = scale_for(tables) if scale is None else Scale(scale)
+        try:
+            numbers = {port: number for number, port in enumerate(tables.ports, 1)}
+            ports = {
+                port: SwitchPort(
+                    port,
+                    numbers[port],
+                    speed(tables, port),
+                    Length(tables.cables.get(port, SHORT_CABLE)),
+                    row.admin_up,
+                    _port(tables, port, chosen.k if watchdog_scale is None else watchdog_scale),
+                    (near.name, near.port) if (near := tables.neighbours.get(port)) else None,
+                )
+                for port, row in tables.ports.items()
+            }
+            buffer = _buffer(tables, numbers, cell)
+        except ConfigDbError:
+            raise
+        except UsageError as error:
+            raise SwitchError(f"{name}: {error}") from None
+        problems = tuple(reading.problems.found) if reading else ()
+        return cls(tables.hostname or Path(name).stem, tables, chosen, ports, buffer, problems)
+
+    @property
+    def warnings(self) -> list[Problem]:
+        return [problem for problem in self.problems if problem.severity is Severity.WARNING]
+
+    def dscp(self, priority: int) -> int:
+        """A DSCP that this switch takes for a priority (traffic class): for `Flow(..., dscp=...)`."""
+        for port in self.ports.values():
+            carrier = port.settings.priorities.carrier(priority)
+            if carrier is not None:
+                return carrier
+        raise SwitchError(f"{self.name}: no DSCP is mapped to traffic class {priority}")
+
+
+def read_octets(name: str) -> bytes:
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def scale_for(tables: Tables) -> Scale:
+    """The scale that makes 100 Mb/s of the fastest port."""
+    fastest = max((row.speed for row in tables.ports.values()), default=100)
+    return Scale(max(1, -(-fastest * 10**6 // LAB_RATE.bps)))
+
+
+def speed(tables: Tables, port: str) -> Rate:
+    return Rate.from_bps(tables.ports[port].speed * 10**6)
+
+
+def node_name(hostname: str, number: int) -> str:
+    """The switch's name in the lab: its own if interfaces can have it, else s1, s2, ..."""
+    return hostname if _NODE.fullmatch(hostname) else f"s{number}"
+
+
+# A port
+
+
+def _port(tables: Tables, name: str, watchdog_scale: int) -> Port:
+    row = tables.qos_of(name)
+    priorities = _priorities(tables, name)
+    enabled = row.pfc_enable or frozenset()
+    dwrr, strict = _schedulers(tables, name)
+    return Port(
+        pfc=PfcSettings(enabled, watchdog=_watchdog(tables, name, watchdog_scale)),
+        priorities=priorities,
+        dwrr=dwrr,
+        strict=strict,
+        ecn=_ecn(tables, name),
+    )
+
+
+def _priorities(tables: Tables, name: str) -> PriorityMap:
+    dscp, dot1p = (tables.map_of(name, kind) for kind in (MapKind.DSCP_TO_TC, MapKind.DOT1P_TO_TC))
+    queues = tables.map_of(name, MapKind.TC_TO_QUEUE)
+    trust = Trust.DOT1P if dscp is None and dot1p is not None else Trust.DSCP
+    return PriorityMap(
+        trust,
+        dscp_to_dot1p=[(dscp or {}).get(value, 0) for value in range(64)],
+        dot1p_to_local={} if queues is None else [queues.get(value, 0) for value in range(8)],
+    )
+
+
+def _schedulers(tables: Tables, name: str) -> tuple[dict[int, int], frozenset[int]]:
+    """Weights and strict queues; a queue without a scheduler shares with a weight of 1."""
+    weights, strict = {}, set()
+    for queue in range(8):
+        row = tables.queues.get((name, queue))
+        scheduler = tables.schedulers.get(row.scheduler or "") if row else None
+        if scheduler is None:
+            continue
+        if scheduler.type is SchedulerType.STRICT:
+            strict.add(queue)
+        elif scheduler.weight is not None:
+            weights[queue] = scheduler.weight
+    return weights, frozenset(strict)
+
+
+def _ecn(tables: Tables, name: str) -> dict[int, EcnCurve]:
+    found = {}
+    for queue in range(8):
+        row = tables.queues.get((name, queue))
+        wred = tables.wred.get(row.wred_profile or "") if row else None
+        if wred is None or wred.green_max_threshold is None or not wred.ecn.marks_green:
+            continue
+        high = Size.from_bytes(wred.green_max_threshold)
+        low = high if wred.green_min_threshold is None else Size.from_bytes(wred.green_min_threshold)
+        percent = wred.green_drop_probability
+        if percent == 0:  # nothing below the upper threshold, and all from there on
+            low, percent = high, None
+        found[queue] = EcnCurve(low, high, 1 if percent is None else Fraction(percent, 100))
+    return found
+
+
+def _watchdog(tables: Tables, name: str, scale: int) -> WatchdogSettings | None:
+    row = tables.watchdogs.get(name)
+    if row is None:
+        return None
+    return watchdog_settings(row, tables.watchdog_poll or DEFAULT_POLL_MS, scale)
+
+
+def watchdog_settings(row: WatchdogRow, poll_ms: int, scale: int) -> WatchdogSettings:
+    """The watchdog of a port, in the lab's time."""
+
+    def lab(ms: int) -> Duration:
+        return Duration.from_ps(ms * 10**9 * scale)
+
+    restoration = row.detection_time * 2 if row.restoration_time is None else row.restoration_time
+    return WatchdogSettings(lab(row.detection_time), lab(restoration), lab(poll_ms), _ACTIONS[row.action])
+
+
+# The buffer
+
+
+def _buffer(tables: Tables, numbers: Mapping[str, int], cell: int) -> Buffer:
+    pools = [pool for pool in tables.pools.values() if pool.type is not PoolType.EGRESS and pool.size is not None]
+    if not pools:
+        return Buffer(cell=cell)
+    groups: dict[tuple[int, int], GroupSettings] = {}
+    for port, number in numbers.items():
+        for priority in range(8):
+            profile = tables.profile(port, priority)
+            enabled = priority in tables.pfc_of(port)
+            if profile is not None:
+                groups[number, priority] = _group(profile, enabled, cell)
+    total = sum((pool.size or 0) + 0 for pool in pools) // cell
+    shared = [pool.xoff for pool in pools if pool.xoff is not None]
+    most = max((group.headroom for group in groups.values()), default=0)
+    return Buffer(
+        total=total,
+        cell=cell,
+        headroom_pool=max(most, sum(shared) // cell) if shared else None,
+        groups=groups,
+        overbook_headroom=True,
+        xon_offset=0,
+    )
+
+
+def _group(profile: ProfileRow, enabled: bool, cell: int) -> GroupSettings:
+    threshold: Threshold
+    if profile.static_th is not None:
+        threshold = Static(profile.static_th // cell)
+    else:
+        threshold = Dynamic(Fraction(2) ** (profile.dynamic_th or 0))
+    offset = -(-(profile.xon_offset or 0) // cell) if enabled else 0
+    if isinstance(threshold, Static):
+        offset = min(offset, threshold.cells)
+    headroom = (profile.xoff or 0) // cell if enabled else 0
+    return GroupSettings(enabled, profile.size // cell, threshold, offset, headroom)
+
+
+def as_json(switch: Switch) -> dict[str, Any]:
+    """What became of a file, for programs."""
+    return {
+        "name": switch.name,
+        "scale": switch.scale.k,
+        "cell": switch.buffer.cell,
+        "ports": {
+            port.name: {"number": port.number, "rate": str(port.rate), "length": str(port.length), "up": port.up}
+            for port in switch.ports.values()
+        },
+    }

@@ -122,7 +122,7 @@ def main() -> int:
     row(f"the same with everything on: {rate}", hops / ours.wall_s, "")
     row("   goodput", ours.long["goodput"], "Mb/s")
     row("   everything on : prototype", hops / ours.wall_s / reached, "", at_least=1)
-    for found, said, least in zip(
+    for speed, said, least in zip(
         incasts,
         (
             "2:1, lines of 500 Mb/s, as fast as the lab's CPU can fill",
@@ -133,16 +133,16 @@ def main() -> int:
         (1, None, 1, None),
         strict=True,
     ):
-        frames = found.more["frames"]
-        row(f"saturated incast, {said}: {rate}", frames * HOPS / found.wall_s, "")
-        row("   incast : prototype", frames * HOPS / found.wall_s / reached, "", at_least=least)
-        row("   frames lost", found.long["lost"], "", at_most=0)
-        row("   pauses per thousand frames", found.more["pauses"] / frames * 1000, "")
-        row("   wall time per frame", found.wall_s / frames * 1e6, "us")
-        row("   QEMU's CPU time per frame", found.cpu_s / frames * 1e6, "us")
-        row("   virtual time per frame", found.virtual_s / frames * 1e6, "us")
-        row("   timer interrupts per frame", found.long["interrupts per frame"], "")
-        row("   context switches per frame", found.long["context switches per frame"], "")
+        frames = speed.more["frames"]
+        row(f"saturated incast, {said}: {rate}", frames * HOPS / speed.wall_s, "")
+        row("   incast : prototype", frames * HOPS / speed.wall_s / reached, "", at_least=least)
+        row("   frames lost", speed.long["lost"], "", at_most=0)
+        row("   pauses per thousand frames", speed.more["pauses"] / frames * 1000, "")
+        row("   wall time per frame", speed.wall_s / frames * 1e6, "us")
+        row("   QEMU's CPU time per frame", speed.cpu_s / frames * 1e6, "us")
+        row("   virtual time per frame", speed.virtual_s / frames * 1e6, "us")
+        row("   timer interrupts per frame", speed.long["interrupts per frame"], "")
+        row("   context switches per frame", speed.long["context switches per frame"], "")
     same = "the incast 2:1 at 100 Mb/s, everything on : prototype, which has no pauses"
     row(same, unpaused.wall_s / incasts[1].wall_s, "")
 

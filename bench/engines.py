@@ -12,10 +12,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parent))
 
-from dataplane import HOPS, Load, run, speeds
-
+from bench.dataplane import HOPS, Load, run, speeds
 from testbed.lab import engine
 from testbed.lab.engine import Kind, Ready
 

@@ -22,9 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
-
-from policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated
 
 from controllers.io_loop import IoLoop
 from controllers.settings import Address, Settings
@@ -40,6 +37,7 @@ from testbed.policy.write import write
 from testbed.rest.client import Client
 from tests.lab import opensm_peer
 from tests.lab.opensm_peer import Query
+from tests.unit.policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated
 
 LEAVES, SPINES, PORTS_EACH = 25, 4, 40
 SERVICES = 1 << 20
@@ -250,8 +248,8 @@ def rows(files: int) -> Iterator[Row]:
     yield Row("path records over REST at 200 per second: median", taken[len(taken) // 2], "ms")
     yield Row("   99th percentile", taken[len(taken) * 99 // 100], "ms", most=5)
     yield opensm_rate()
-    for name, taken in load_time(10_000).items():
-        yield Row(name, taken, "s", most=2)
+    for name, seconds in load_time(10_000).items():
+        yield Row(name, seconds, "s", most=2)
     yield from mutated_files(files)
 
 

@@ -17,10 +17,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parent))
 
-from dataplane import Load, speeds
-
+from bench.dataplane import Load, speeds
 from testbed.lab import engine
 from testbed.lab.engine import Kind
 from testbed.roce.endpoint import Endpoint

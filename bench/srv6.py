@@ -36,7 +36,9 @@ ROUTERS, POLICIES = 1000, 200
 def main() -> int:
     ready = engine.prepare(engine.Kind.VM, print)
     found = figures(ready, ROOT / "bench" / "jobs" / "srv6.py", "tunnelled")
-    rows = [("PFC frame out of a tunnel -> queue stopped: samples", found["samples"], "", None)]
+    rows: list[tuple[str, float, str, float | None]] = [
+        ("PFC frame out of a tunnel -> queue stopped: samples", found["samples"], "", None)
+    ]
     rows += [
         (f"   {part}", found[part], "us", 300.0 if part == "p99" else None) for part in ("p50", "p90", "p99", "worst")
     ]
@@ -61,11 +63,11 @@ def main() -> int:
         rows.append((said, found[name] / 1e6, "ms", limit))
     rows += [(said, seconds * 1000, "ms", None) for said, seconds in computation().items()]
     width = max(len(name) for name, *_ in rows)
-    for name, value, unit, limit in rows:
-        mark = " " if limit is None else "✓" if value <= limit else "✗"
-        wanted = "" if limit is None else f"at most {limit:g} {unit}"
+    for name, value, unit, most in rows:
+        mark = " " if most is None else "✓" if value <= most else "✗"
+        wanted = "" if most is None else f"at most {most:g} {unit}"
         print(f"{mark} {name:<{width}}  {f'{value:.1f} {unit}':>12}  {wanted}")
-    return 0 if all(limit is None or value <= limit for _, value, _, limit in rows) else 1
+    return 0 if all(most is None or value <= most for _, value, _, most in rows) else 1
 
 
 def figures(ready: Ready, file: Path, name: str) -> Mapping[str, float]:
@@ -115,10 +117,10 @@ def computation() -> Mapping[str, float]:
     begun = time.process_time()
     paths = Paths(topology)
     paths.shortest(names[0], names[-1])
-    one = time.process_time() - begun
-    ends = [(a, b) for a in edges for b in edges if a != b][:POLICIES]
+    first_paths = time.process_time() - begun
+    policy_ends = [(a, b) for a in edges for b in edges if a != b][:POLICIES]
     services = {name: IPv6Address(f"fd00:a:{number + 1:x}:d4::") for number, name in enumerate(names)}
-    policies = [Policy(Key(a, 100, b), (Dynamic(pfc_ends=True),), services[b]) for a, b in ends]
+    policies = [Policy(Key(a, 100, b), (Dynamic(pfc_ends=True),), services[b]) for a, b in policy_ends]
     begun = time.process_time()
     outcomes = compute(topology, policies)
     all_of_them = time.process_time() - begun
@@ -126,7 +128,7 @@ def computation() -> Mapping[str, float]:
     if active < len(policies):
         sys.exit(f"{len(policies) - active} of {len(policies)} policies have no path: {outcomes[0].refused}")
     return {
-        f"{ROUTERS} routers, {2 * ROUTERS} links: a first path": one,
+        f"{ROUTERS} routers, {2 * ROUTERS} links: a first path": first_paths,
         f"   {POLICIES} policies with their tunnels": all_of_them,
     }
 

@@ -36,6 +36,7 @@ from testbed.headroom.measurement import Measurer
 from testbed.linux import link_state
 from testbed.linux.dcb import NicSettings, SavedSettings
 from testbed.srv6.protocol import advertisement
+from testbed.srv6.protocol.sid import CodePoints
 from tests import fuzz_files, fuzz_lldp
 from tests.fuzz_records import record_seeds
 
@@ -259,7 +260,7 @@ def _ipv6(octets: bytes) -> str:
             routing = srh.Srh.parse(packet, header.start)
             list(srh.parse_tlvs(routing.tlvs))
             destination = routing.path[-1]
-        elif header.protocol == icmpv6.ICMPV6:
+        elif header.protocol == ipv6.ICMPV6:
             icmpv6.parse(read.source, destination, packet[header.start :])
         if header.is_extension:
             ipv6.remove(bytearray(packet), header)
@@ -294,7 +295,7 @@ def _icmpv6(octets: bytes) -> str:
 def _advertised(octets: bytes) -> str:
     """A segment identifier as a router reports it: two strings of octets, here with the length of the first before."""
     size = octets[0] if octets else 0
-    advertisement.parse(octets[1 : 1 + size], octets[1 + size :], advertisement.CodePoints())
+    advertisement.parse(octets[1 : 1 + size], octets[1 + size :], CodePoints())
     return "read"
 
 
@@ -365,7 +366,7 @@ def _always(read: Callable[[bytes], str]) -> Callable[[], Callable[[bytes], str]
 def _packets() -> list[bytes]:
     slice_header = ipv6_options.encode_header(ipv6.ROUTING, [ipv6_options.SliceOption(7).option()])
     tlvs = srh.encode_tlvs([srh.Tlv(5, bytes(6)), srh.Tlv(200, b"xyz")])
-    route = srh.Srh.along([A, B, A], icmpv6.ICMPV6, tlvs=tlvs)
+    route = srh.Srh.along([A, B, A], ipv6.ICMPV6, tlvs=tlvs)
     echo = icmpv6.Echo(icmpv6.EchoType.REQUEST, 1, 2, b"data").encode(A, A)
     inner = ipv6.Packet(A, B, 17, bytes(20)).encode()
     error = icmpv6.Error(icmpv6.ErrorType.TIME_EXCEEDED, 0, 0, inner).encode(A, B)
@@ -377,7 +378,7 @@ def _packets() -> list[bytes]:
         ipv6.Packet(A, B, ipv6.HOP_BY_HOP, slice_header + route.encode() + echo).encode(),
         ipv6.Packet(A, B, ipv6.ROUTING, encapsulated).encode(),
         ipv6.Packet(A, B, ipv6.DESTINATION_OPTIONS, options + bytes(16)).encode(),
-        ipv6.Packet(A, B, icmpv6.ICMPV6, error).encode(),
+        ipv6.Packet(A, B, ipv6.ICMPV6, error).encode(),
     ]
 
 

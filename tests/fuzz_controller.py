@@ -30,6 +30,7 @@ from testbed.srv6.controller.manager import Manager
 from testbed.srv6.controller.southbound import Southbound
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.rest import views
+from testbed.srv6.rest.answers import TopologyView
 from testbed.srv6.session.hello import router_key
 from testbed.srv6.session.messages import Ack, Counters, FromAgent, Nack, OwnTunnel, Pause, Report, as_json
 from testbed.srv6.session.router_side import Router
@@ -376,7 +377,7 @@ class SwitchDoor:
         self.leaves.port(number, port, state)
         self._facts(number)
         # The names that a switch gives are in REST's answers.
-        CODEC.decode(views.TopologyView, CODEC.encode(views.topology(self.manager)))
+        CODEC.decode(TopologyView, CODEC.encode(views.topology(self.manager)))
 
     def _frame(self, number: int, port: int, frame: bytes) -> None:
         before = sum(self.leaves.counters.values())

@@ -12,6 +12,7 @@ from pathlib import Path
 from testbed.dcbx import ladder, show
 from testbed.dcbx.ladder_svg import as_svg
 from testbed.dcbx.ladder_text import as_text
+from testbed.dcbx.show import Direction
 from testbed.errors import XoffError
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab.collect import Collector
@@ -63,7 +64,8 @@ def logs() -> list[str]:
     """The log of a link: frames of the corpus, each sent by a and received by b, and events."""
     lines = []
     for number, frame in enumerate(fuzz_lldp.load_corpus()[:12]):
-        for port, what in (("a", "sent"), ("b", "received")):
+        directions: tuple[tuple[str, Direction], ...] = (("a", "sent"), ("b", "received"))
+        for port, what in directions:
             line = show.frame_record(frame, DcbxVersion.PUBLISHED, what, number * 10**6 + (what == "received") * 500)
             lines.append(json.dumps(line | {"port": port}))
     masks = {"enabled": [3, 4], "defended": [], "remote": None, "remote_defended": [3], "why": "w"}

@@ -59,7 +59,7 @@ def record_seeds() -> dict[str, tuple[tuple[bytes, ...], Callable[[bytes], str]]
     packets = (
         roce.Packet(roce.Opcode.SEND_ONLY, 5, 6, b"data"),
         roce.Packet(roce.Opcode.WRITE_ONLY, 5, 6, b"more data", reth=roce.Reth(1, 2, 9)),
-        roce.Packet(roce.Opcode.ACKNOWLEDGE, 5, 6, aeth=roce.Aeth(0, 7)),
+        roce.Packet(roce.Opcode.ACKNOWLEDGE, 5, 6, aeth=roce.Aeth(7)),
     )
     here, there = IPv4Address("10.0.0.1"), IPv4Address("10.0.0.2")
     messages = (

@@ -108,6 +108,7 @@ def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False, queu
     from testbed.net.fabric import Fabric
     from testbed.net.network import network
     from testbed.net.traffic import Flow, Flows
+    from testbed.net.traffic.tcp import TcpReport
     from testbed.units import Duration
     from topologies.incast import Incast
 
@@ -116,16 +117,19 @@ def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False, queu
         if joined:
             for host in net.hosts:
                 host.cmd("ip", "link", "set", host.defaultIntf().name, "gso_max_segs", "64")
-        with Flows([Flow(*net.hosts, priority=0, transport="tcp", duration=Duration("1s") * seconds)]) as flows:
+        with Flows(
+            [Flow(net.hosts[0], net.hosts[1], priority=0, transport="tcp", duration=Duration("1s") * seconds)]
+        ) as flows:
             flows.wait()
-        (flow,) = flows.reports
+        (report,) = flows.reports
         # What goes into a queue: data and acknowledgements, each at its host's port and at the switch's.
         sent = [net.fabric.sent(port) for port in net.fabric.names()]
         queued = [(sum(port.sent_frames), sum(port.sent_bytes)) for port in sent]
         run.figure("packet-hops", sum(frames for frames, _ in queued))
         run.figure("frames on lines", sum(max(frames, (octets - 66 * frames) // 1448) for frames, octets in queued))
-        run.figure("goodput", flow.goodput.bps / 1e6, "Mb/s")
-        run.figure("retransmits", flow.retransmits)
+        run.figure("goodput", report.goodput.bps / 1e6, "Mb/s")
+        assert isinstance(report, TcpReport)
+        run.figure("retransmits", report.retransmits)
 
 
 @experiment(timeout="60s")

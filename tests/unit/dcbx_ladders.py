@@ -13,14 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dcbx_link import HIGH, LOW, Link, S
-
 from testbed.dcbx.events import Event
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, PortIdentity, Shares
 from testbed.dcbx.show import frame_record, record
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import DcbxVersion, Ets
+from tests.unit.dcbx_link import HIGH, LOW, Link, S
 
 DRAFT = DcbxVersion.DRAFT
 GROUPS = Ets((0, 0, 0, 1, 1, 0, 0, 15), (70, 30, 0, 0, 0, 0, 0, 0))
@@ -61,11 +60,11 @@ class LoggedPort(DcbxPort):
 def logged(left: tuple[str, DcbxSettings], right: tuple[str, DcbxSettings]) -> tuple[Link, Log]:
     """Two ports that have not started, on a cable that takes its time."""
     log: Log = []
-    ports = [
+    a, b = (
         LoggedPort(name, mac, settings, log, lambda: link.now)
         for mac, (name, settings) in zip((LOW, HIGH), (left, right), strict=True)
-    ]
-    link = Link(*ports)
+    )
+    link = Link(a, b)
     link.fate = lambda name: [CABLE_NS]
     return link, log
 

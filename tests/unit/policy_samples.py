@@ -148,7 +148,10 @@ def random_policy(rng: random.Random, *, rules: int = 12, syntax_block: bool = F
             )
         )
     names = [group.name for group in groups]
-    names_of = lambda odds: tuple(rng.sample(names, rng.randrange(1, len(names) + 1))) if rng.random() < odds else ()  # noqa: E731
+
+    def names_of(odds: float) -> tuple[str, ...]:
+        return tuple(rng.sample(names, rng.randrange(1, len(names) + 1))) if rng.random() < odds else ()
+
     levels = []
     for number in range(rng.randrange(1, 6)):
         levels.append(

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -137,8 +137,8 @@ def as_user(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     ids=["root", "its user", "another", "no group is named", "a member", "its first group", "of another group"],
 )
 def test_its_user_and_root_may_everything_and_a_group_may_read(
-    as_user, user: int, groups: tuple[int, ...], group: int | None, may: set[str]
-) -> None:  # type: ignore[no-untyped-def]
+    as_user: Callable[..., None], user: int, groups: tuple[int, ...], group: int | None, may: set[str]
+) -> None:
     as_user(user, *groups)
     ends = socket.socketpair()
     access = Access(7, group)
@@ -205,9 +205,9 @@ def test_silent_callers_do_not_block_others_and_are_dropped() -> None:
 def test_a_caller_is_given_up_after_its_time() -> None:
     claim = Claim(name("0"), OWN)
     caller = control_socket.connect(name("0"))
-    claim.serve(0, lambda _: pytest.fail("nothing was asked"))  # type: ignore[arg-type, return-value]
+    claim.serve(0, lambda _: pytest.fail("nothing was asked"))
     assert claim.deadline_ns == 5 * 10**9
-    claim.serve(5 * 10**9, lambda _: pytest.fail("nothing was asked"))  # type: ignore[arg-type, return-value]
+    claim.serve(5 * 10**9, lambda _: pytest.fail("nothing was asked"))
     assert caller.recv(1) == b""
     assert claim.deadline_ns is None
     claim.close()

@@ -10,7 +10,6 @@ from ipaddress import IPv6Address, ip_network
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from srv6_kernel import DELETE_LINK, DELETE_ROUTE, NEW_LINK, Bound, Encap, Kernel, wanted
 
 from testbed.agent.wan import kernel_sr
 from testbed.agent.wan.kernel_sr import KernelSr
@@ -20,6 +19,7 @@ from testbed.srv6.protocol import behaviours
 from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
 from testbed.srv6.session.policy import Key
+from tests.unit.srv6_kernel import DELETE_LINK, DELETE_ROUTE, NEW_LINK, Bound, Encap, Kernel, wanted
 
 INTERFACES = {"eth0": 11, "eth1": 12, "eth2": 13, "eth3": 14, "wan": 15, "wan2": 16}
 OUT = INTERFACES["wan"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,8 @@ from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcA
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import AppEntry, Ets, Selector
 from testbed.linux.dcb import NicSettings, SavedSettings
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "lab" / "jobs"))
-sys.path.insert(0, str(Path(__file__).parent))
-from dcb_driver import Driver
-from test_linux_dcb import Kernel, Modes, everything
-
-del sys.path[:2]
+from tests.dcb_driver import Driver
+from tests.unit.test_linux_dcb import Kernel, Modes, everything
 
 TABLE = Ets((0, 0, 0, 1, 0, 0, 0, 2), (60, 40, 0, 0, 0, 0, 0, 0), (2, 2, 0, 2, 2, 2, 2, 2))
 FOUND = SavedSettings(0x0A, NicSettings(bytes(59), None, frozenset({AppEntry(1, Selector.TCP, 80)})))

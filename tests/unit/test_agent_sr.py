@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from srv6_control import FIGURE_3, MS, SHARED_KEY, S, World, report
-from srv6_kernel import Encap, Kernel, wanted
 
 from testbed.agent import agents
 from testbed.agent.events import SR_ITEMS, AgentEvent
@@ -38,6 +37,8 @@ from testbed.srv6.session.policy import Candidate, Dynamic, Explicit, Key
 from testbed.srv6.session.router_side import RECONNECT_NS
 from testbed.srv6.session.session import SessionSettings
 from testbed.typed_json.codec import CODEC
+from tests.unit.srv6_control import FIGURE_3, MS, SHARED_KEY, S, World, report
+from tests.unit.srv6_kernel import Encap, Kernel, wanted
 
 INTERFACES = {"red0": 11, "blue0": 12, "to2": 13}
 R1_TO_R3 = Key("R1", 100, "R3")
@@ -497,9 +498,9 @@ def test_a_socket_that_takes_nothing_is_tried_again_later_and_nothing_is_lost(re
     heard: list[object] = []
     hear = red.controller.manager.receive
 
-    def listen(node: str, message: object, at_ns: int) -> None:
+    def listen(node: str, message: Any, now_ns: int) -> None:
         heard.append(message)
-        hear(node, message, at_ns)  # type: ignore[arg-type]
+        hear(node, message, now_ns)
 
     red.controller.manager.receive = listen  # type: ignore[method-assign]
     red.controller.reads, red.controller.now_ns = True, now_ns

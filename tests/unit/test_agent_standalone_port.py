@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,13 +17,8 @@ from testbed.frames.dcbx import encode
 from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion, Pfc
 from testbed.frames.lldp import Lldpdu, LldpFrame, parse
 from testbed.linux.link_state import Link
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "lab" / "jobs"))
-sys.path.insert(0, str(Path(__file__).parent))
-from dcb_driver import Driver
-from test_linux_dcb import Kernel
-
-del sys.path[:2]
+from tests.dcb_driver import Driver
+from tests.unit.test_linux_dcb import Kernel
 
 S = 10**9
 OWN, OTHER, PEER = (Mac.parse(f"02:00:00:00:00:0{last}") for last in "abc")

@@ -211,7 +211,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         knows: Sequence[Sid] = (),
     ) -> Edge:
         leg = GRAPH.legs[router][0]
-        sids = [srv6.pfc(router, 0, leg, slice_id) for slice_id in [one.id for one in slices] or [None]]
+        sids = [srv6.pfc(router, 0, leg, slice_id) for slice_id in [one.id for one in slices] or (None,)]
         session = ControlPlan(str(tmp_path / "nobody"), bytes(32), Report(router), f"{router}-eth1")
         plan = WanPlan(
             srv6.source(srv6.number(router)),

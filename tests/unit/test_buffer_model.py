@@ -466,7 +466,7 @@ def test_overbooked_headroom_guarantees_nothing_so_no_group_waits_for_it() -> No
         ),
         (lambda: Dynamic(0), "alpha is 0; it is a fraction above 0 such as '1/8', with terms up to 65535"),
         (lambda: Dynamic("-1/2"), "alpha is '-1/2'; it is a fraction above 0 such as '1/8', with terms up to 65535"),
-        (lambda: Dynamic(0.5), "alpha is 0.5; it is a fraction above 0 such as '1/8', with terms up to 65535"),
+        (lambda: Dynamic(0.5), "alpha is 0.5; it is a fraction above 0 such as '1/8', with terms up to 65535"),  # type: ignore[arg-type]
         (lambda: Dynamic("1/0"), "alpha is '1/0'; it is a fraction above 0 such as '1/8', with terms up to 65535"),
         (
             lambda: Dynamic.percent(0),
@@ -494,7 +494,7 @@ def test_overbooked_headroom_guarantees_nothing_so_no_group_waits_for_it() -> No
             lambda: GroupSettings(True, threshold=Static(10), xon_offset=11),
             "xon_offset is 11 cells, more than the static threshold of 10; use can never fall that far below it",
         ),
-        (lambda: GroupSettings(threshold=7), "7 is not a threshold; write Static(cells) or Dynamic(alpha)"),
+        (lambda: GroupSettings(threshold=7), "7 is not a threshold; write Static(cells) or Dynamic(alpha)"),  # type: ignore[arg-type]
         (lambda: split_evenly(10, ()), "a reserve cannot be split over no ports; name at least one"),
         (lambda: switch(GroupSettings()).admit(1, 8, 64), "priority 8 does not exist; there are 0 to 7"),
         (lambda: switch(GroupSettings()).admit(3, 1, 64), "port 3 is not one of this buffer's: 1, 2"),

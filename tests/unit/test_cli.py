@@ -143,7 +143,7 @@ def test_the_front_door_sends_an_old_python_away_with_the_way_out() -> None:
 def test_another_system_is_sent_to_vagrant(monkeypatch: pytest.MonkeyPatch) -> None:
     from testbed.cli import machine
 
-    monkeypatch.setattr(machine.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(machine.MachineError, match=r"vagrant up && vagrant ssh$"):
         machine.check_platform()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import dcbx, main
+from testbed.errors import UsageError
 from testbed.linux import privileges
 
 
@@ -41,11 +42,11 @@ def test_root_becomes_a_user_without_rights_unless_it_is_to_stay(monkeypatch: py
     assert found is not None
     assert found[0] != 0
     assert dcbx._user("root") is None
-    with pytest.raises(dcbx.UsageError, match="there is no user no-such; --user root stays root"):
+    with pytest.raises(UsageError, match="there is no user no-such; --user root stays root"):
         dcbx._user("no-such")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert dcbx._user(None) is None
-    with pytest.raises(dcbx.UsageError, match="only root can become another user"):
+    with pytest.raises(UsageError, match="only root can become another user"):
         dcbx._user("nobody")
 
 

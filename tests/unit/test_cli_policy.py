@@ -8,10 +8,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from policy_samples import BLOCK_SAMPLE, EXAMPLE, EXAMPLE_FABRIC, RFC_SAMPLE, ROOT
 
 from testbed.cli import main
 from testbed.policy.language import load
+from tests.unit.policy_samples import BLOCK_SAMPLE, EXAMPLE, EXAMPLE_FABRIC, RFC_SAMPLE, ROOT
 
 PAGE = (ROOT / "docs" / "qos.md").read_text()
 

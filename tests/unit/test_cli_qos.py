@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from policy_samples import EXAMPLE, RFC_SAMPLE
-from test_policy_rest import POLICY, Controller
 
 from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.rest import client as rest
+from tests.unit.policy_samples import EXAMPLE, RFC_SAMPLE
+from tests.unit.test_policy_rest import POLICY, Controller
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def test_ctrl_c_at_the_prompt_is_the_labs(terminal: Terminal) -> None:
 @pytest.mark.slow
 def test_captures_come_out_with_what_was_said(terminal: Terminal) -> None:
     terminal.say(Frame(Kind.NOTE, NETWORK), Frame(Kind.OUT, b"mininet> "))
-    terminal.say(*wire.file_frames("events.jsonl", [b""]), *wire.file_frames("p.pcap", [b"frames"]), END)
+    terminal.say(*wire.file_frames("events.jsonl", iter([b""])), *wire.file_frames("p.pcap", iter([b"frames"])), END)
     assert terminal.process.wait(60) == 0
     terminal.until(b"results/shell-001")
     folder = terminal.folder / "results" / "shell-001"

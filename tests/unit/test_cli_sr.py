@@ -11,16 +11,17 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from srv6_control import World
 
 from controllers.settings import Address, Settings, make_secrets
-from testbed.cli import main, sr
+from testbed.cli import main
 from testbed.errors import UsageError
+from testbed.rest.client import Client
 from testbed.rest.http import Request
 from testbed.rest.server import RestServer
 from testbed.srv6.rest.service import SrPolicyService
 from testbed.srv6.session.messages import SliceInfo
 from testbed.typed_json.codec import CODEC
+from tests.unit.srv6_control import World
 
 TOKEN = "a-token-for-tests-only"
 
@@ -32,19 +33,19 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made.connect()
     north = RestServer([SrPolicyService(made.manager)], TOKEN, made.manager.history)
 
-    def ask(client: sr.Client, method: str, path: str, body: Any = None) -> Any:
+    def ask(client: Client, method: str, path: str, body: Any = None) -> Any:
         path, _, query = path.partition("?")
         pairs = tuple(tuple(part.split("=")) for part in query.split("&")) if query else ()
         headers = {"host": "localhost", "authorization": f"Bearer {client._token}", "content-type": "application/json"}
         request = Request(method, unquote(path), pairs, headers, json.dumps(body).encode())  # type: ignore[arg-type]
         response = north.handle(request, made.now_ns)
         made.run()
-        said = json.loads(response.body) if response.body else None
+        said: Any = json.loads(response.body) if response.body else None
         if response.status >= 400:
             raise UsageError(f"the controller refuses: {said['detail']}")
         return said
 
-    monkeypatch.setattr(sr.Client, "ask", ask)
+    monkeypatch.setattr(Client, "ask", ask)
     monkeypatch.setenv("XOFF_SR_TOKEN", TOKEN)
     monkeypatch.setenv("COLUMNS", "220")
     monkeypatch.delenv("XOFF_SR_URL", raising=False)
@@ -57,7 +58,7 @@ def test_options_of_a_policy_become_its_intent(world: World, capsys: pytest.Capt
     options += ["--pfc", "every-hop", "--max-delay", "20ms", "--exclude-any", "sea", "--preference", "7"]
     assert main(["sr", "policy", "add", "R1", "R3", *options]) == 0
     (intent,) = world.manager.policies.values()
-    said = json.loads(capsys.readouterr().out)
+    said: Any = json.loads(capsys.readouterr().out)
     assert said["intent"] == CODEC.encode(intent)
     assert said["intent"]["candidates"] == [
         {

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from testbed.cli import main, suite
+from testbed.cli import machine, main, suite
 from testbed.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def test_the_engine_of_the_environment_is_what_is_set_up() -> None:
 def set_up(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What would be installed or made."""
     asked: list[object] = []
-    monkeypatch.setattr(suite.machine, "require", lambda packages, report: asked.extend(p.name for p in packages))
+    monkeypatch.setattr(machine, "require", lambda packages, report: asked.extend(p.name for p in packages))
     monkeypatch.setattr(suite, "ready", asked.append)
     monkeypatch.setattr(suite, "_run", lambda command, root: 0)
     return asked

@@ -22,7 +22,7 @@ def test_figures_and_claims_of_a_job_are_neutral(capsys: pytest.CaptureFixture[s
     figures = (Figure(HOSTILE, HOSTILE, HOSTILE),)
     claims = (Claim(HOSTILE, {"equals": HOSTILE}, HOSTILE, False),)
     fidelity = Fidelity(Verdict.DEGRADED, (HOSTILE,), 1, 50.0, 0, 0, Thresholds())
-    came = Provenance(*[""] * 9)
+    came = Provenance(*[""] * 9)  # type: ignore[arg-type]
     result = Result("mine", Status.OK, HOSTILE, {}, 1, figures, claims, fidelity, came, Times(1, 1.0, 0.1), {})
     ui.show(result)
     console.say(HOSTILE)

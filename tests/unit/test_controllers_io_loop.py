@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from srv6_control import FIGURE_3, report
 
 from controllers import rest_clients
 from controllers.io_loop import IoLoop
 from controllers.settings import Address, Routers, Settings
 from testbed.srv6.session.hello import router_key
 from testbed.srv6.session.router_side import Router
+from tests.unit.srv6_control import FIGURE_3, report
 
 KEY, TOKEN = b"a key for tests, and for nothing else", "a-token-for-tests-only"
 
@@ -264,14 +264,12 @@ def test_what_meets_a_defect_ends_one_session_is_logged_with_its_cause_and_count
 def test_a_defect_in_what_follows_from_a_report_ends_the_session_that_it_came_by(
     rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from testbed.srv6.controller import manager
-
-    build = manager.build
+    from testbed.srv6.controller import manager, network
 
     def broken(reports: Any, *rest: Any) -> Any:
         if "R2" in reports:
             raise ZeroDivisionError
-        return build(reports, *rest)
+        return network.build(reports, *rest)
 
     monkeypatch.setattr(manager, "build", broken)
     good, made = rounds.router("R1")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dcbx_strategies import algorithms, classes, draft_groups, masks, maybe, percents, priorities
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from testbed.dcbx.settings import (
 )
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.units import Duration
+from tests.unit.dcbx_strategies import algorithms, classes, draft_groups, masks, maybe, percents, priorities
 
 PAGE = Path(__file__).parents[2] / "docs" / "dcbx.md"
 
@@ -268,7 +268,7 @@ def settings(draw: st.DrawFn) -> DcbxSettings:
         advice = EtsRecommendation(draw(percents()))
         if not is_draft:
             advice = replace(advice, assignment=draw(classes), tsa=draw(algorithms))
-        choices = [st.none(), st.builds(Recommend, st.just(advice), st.booleans())]
+        choices: list[st.SearchStrategy[Any]] = [st.none(), st.builds(Recommend, st.just(advice), st.booleans())]
         choices += [st.builds(Shares, percents())] if is_draft else []
         ets = EtsAdmin(table, draw(st.booleans()), draw(st.one_of(choices)), not is_draft and draw(st.booleans()))
     pfc = None
@@ -305,7 +305,20 @@ def test_without_a_file_a_port_is_willing_and_that_can_be_written_too() -> None:
     assert parse(dump(WILLING.settings), "f") == WILLING
 
 
-_ANYTHING = ("true", "3", "-1", "99999999999999999999", "1.5", "nan", "'x'", "'strict'", "[]", "[3]", "[[3]]", "{a=1}")
+_ANYTHING: tuple[str, ...] = (
+    "true",
+    "3",
+    "-1",
+    "99999999999999999999",
+    "1.5",
+    "nan",
+    "'x'",
+    "'strict'",
+    "[]",
+    "[3]",
+    "[[3]]",
+    "{a=1}",
+)
 _ANYTHING += ("1979-05-27", "[1,1,1,1,1,1,1,1]", "[100]", "['strict', 0, 0, 0, 0, 0, 0, 0]", "'30s'", "'draft'")
 
 
@@ -316,7 +329,7 @@ def test_whatever_a_key_is_set_to_is_read_or_refused_in_one_line(
     lines = dump(given_settings).splitlines()
     for number, value in changed:
         at = number % len(lines)
-        lines[at] = re.sub(" = .*", lambda _, value=value: f" = {value}", lines[at])
+        lines[at] = re.sub(" = .*", f" = {value}".replace("\\", r"\\"), lines[at])
     try:
         parse("\n".join(lines), "f")
     except ConfigError as error:

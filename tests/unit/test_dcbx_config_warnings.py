@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from testbed.dcbx.config import WILLING
@@ -20,7 +22,7 @@ def about(settings: DcbxSettings, peer: DcbxTlvs | None = None) -> list[str]:
     return warnings(settings, negotiate(settings, OWN, None if peer is None else Peer(PEER, peer)))
 
 
-def ets(assignment: tuple[int, ...], bandwidth: tuple[int, ...], tsa: tuple[int, ...] | None, **more: bool) -> EtsAdmin:
+def ets(assignment: tuple[int, ...], bandwidth: tuple[int, ...], tsa: tuple[int, ...] | None, **more: Any) -> EtsAdmin:
     return EtsAdmin(Ets(assignment, bandwidth, tsa), **more)
 
 

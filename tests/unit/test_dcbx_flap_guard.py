@@ -6,7 +6,6 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from dcbx_link import HIGH, LOW, S, make_port, said
 
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import CnAdmin, DcbxSettings, PfcAdmin, TieBreak
@@ -14,6 +13,7 @@ from testbed.frames import Mac
 from testbed.frames.dcbx import encode
 from testbed.frames.dcbx.values import CongestionNotification, DcbxTlvs, DcbxVersion, Pfc
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
+from tests.unit.dcbx_link import HIGH, LOW, S, make_port, said
 
 OWN, FIRST, SECOND = 0x08, 0x10, 0x20
 FOLLOWS = "the peer's: both ports are willing, and the peer wins the tie-break"

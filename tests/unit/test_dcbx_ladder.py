@@ -14,22 +14,22 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from dcbx_ladders import CABLE_NS, Log, asymmetric, defense, logged, symmetric, write
-from dcbx_link import LOW, S
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_dcbx_show import LINES
 
 from testbed.cli import main
 from testbed.dcbx.ladder import Arrow, Folded, Ladder, LadderError, Note, Side, ladder, read
 from testbed.dcbx.ladder_svg import COLUMN, ROW, as_svg
 from testbed.dcbx.ladder_text import WIDTH, as_text
 from testbed.dcbx.settings import DcbxSettings, PfcAdmin
-from testbed.dcbx.show import frame_record, record
+from testbed.dcbx.show import Direction, frame_record, record
 from testbed.frames import Mac
 from testbed.frames.dcbx import encode
 from testbed.frames.dcbx.values import AppEntry, ApplicationPriority, DcbxTlvs, DcbxVersion, Pfc, Selector
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
+from tests.unit.dcbx_ladders import CABLE_NS, Log, asymmetric, defense, logged, symmetric, write
+from tests.unit.dcbx_link import LOW, S
+from tests.unit.test_dcbx_show import LINES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "dcbx-ladders.md").read_text()
@@ -477,7 +477,7 @@ texts = st.text(max_size=30) | st.text("0123456789 é\n<&", max_size=300)
 def lines(draw: st.DrawFn, names: tuple[str, str]) -> dict[str, Any]:
     """As `show` makes them, or something that an agent added."""
     port, at = draw(st.sampled_from(names)), draw(times)
-    direction = draw(st.sampled_from(["sent", "received"]))
+    direction: Direction = draw(st.sampled_from(["sent", "received"]))
     made = draw(
         st.builds(lambda frame: frame_record(frame, PUBLISHED, direction, at), frames)
         | st.sampled_from([record(event) for event, _ in LINES])

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import pytest
-from dcbx_link import HIGH, LOW, Link, S, make_port
-from dcbx_strategies import algorithms, classes, draft_groups, entries, masks, percents
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +27,8 @@ from testbed.dcbx.settings import (
 )
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import DcbxVersion, Ets, EtsRecommendation, Selector
+from tests.unit.dcbx_link import HIGH, LOW, Link, S, make_port
+from tests.unit.dcbx_strategies import algorithms, classes, draft_groups, entries, masks, percents
 
 DRAFT, PUBLISHED = DcbxVersion.DRAFT, DcbxVersion.PUBLISHED
 LONGEST_DELAY = 5 * S

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from dcbx_link import HIGH, LOW, Link, S, make_port, said
 
 from testbed.dcbx.events import (
     ApplicationsChanged,
@@ -53,6 +53,7 @@ from testbed.frames.dcbx.values import (
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId, parse
 from testbed.frames.lldp_tlvs import Organisational, Text, TextKind, Tlv, Unknown
 from testbed.units import Duration
+from tests.unit.dcbx_link import HIGH, LOW, Link, S, make_port, said
 
 DRAFT, PUBLISHED = DcbxVersion.DRAFT, DcbxVersion.PUBLISHED
 GROUPS = Ets((0, 0, 0, 1, 1, 0, 0, 15), (70, 30, 0, 0, 0, 0, 0, 0))
@@ -86,7 +87,7 @@ def running(settings: DcbxSettings, k: int = 1) -> DcbxPort:
     return port
 
 
-def told(port: DcbxPort, *kinds: type[Event]) -> list[Event]:
+def told(port: DcbxPort, *kinds: type[Event]) -> list[Any]:
     return [event for event in port.take_events() if not kinds or isinstance(event, kinds)]
 
 
@@ -146,7 +147,8 @@ def test_ladder_of_symmetric_passing(version: DcbxVersion) -> None:
         ("b", replace(_sent(version), enabled=0x18, willing=True)),
         ("a", replace(_sent(version), enabled=0x18)),  # the bridge's fast start: it has a new neighbour
     ]
-    pending = [(event.at_ns, event.pending) for event in link.events["a"] if _is_about_pfc(event)]
+    events: list[Any] = link.events["a"]
+    pending = [(event.at_ns, event.pending) for event in events if _is_about_pfc(event)]
     assert pending == [(S, True), (S, False)]
     assert (host.state.pfc.oper, bridge.state.pfc.oper) == (0x18, 0x18)
 

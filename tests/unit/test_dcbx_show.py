@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dcbx_link import HIGH, LOW, Link, S, make_port
-from dcbx_strategies import drafts, publisheds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +38,7 @@ from testbed.dcbx.settings import (
     Recommend,
     Shares,
 )
-from testbed.dcbx.show import details, frame_record, record, snapshot, table
+from testbed.dcbx.show import Direction, details, frame_record, record, snapshot, table
 from testbed.dcbx.value_text import NAMES
 from testbed.frames import Mac
 from testbed.frames.dcbx import encode, read
@@ -58,6 +56,8 @@ from testbed.frames.dcbx.values import (
 )
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
 from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Organisational, Text, TextKind
+from tests.unit.dcbx_link import HIGH, LOW, Link, S, make_port
+from tests.unit.dcbx_strategies import drafts, publisheds
 
 DRAFT, PUBLISHED = DcbxVersion.DRAFT, DcbxVersion.PUBLISHED
 GROUPS = Ets((0, 0, 0, 1, 1, 0, 13, 15), (70, 30, 0, 0, 0, 0, 0, 0))
@@ -424,9 +424,9 @@ def test_drafts_rv_and_defon_are_in_the_line_of_a_frame() -> None:
 
 
 def test_equal_frames_have_the_same_id_and_others_have_not() -> None:
+    made: tuple[tuple[int, Direction, int], ...] = ((8, "sent", 1), (8, "received", 2), (16, "sent", 3))
     lines = [
-        frame_record(frame_of(DcbxTlvs(pfc=Pfc(mask))), PUBLISHED, direction, now)
-        for mask, direction, now in ((8, "sent", 1), (8, "received", 2), (16, "sent", 3))
+        frame_record(frame_of(DcbxTlvs(pfc=Pfc(mask))), PUBLISHED, direction, now) for mask, direction, now in made
     ]
     assert lines[0]["id"] == lines[1]["id"] != lines[2]["id"]
 

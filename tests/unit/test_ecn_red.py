@@ -388,7 +388,7 @@ def test_whatever_is_made_passes_the_kernels_checks_or_is_refused_in_words(
 )
 def test_an_invalid_curve_is_refused_with_its_values(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(EcnError) as caught:
-        EcnCurve(*arguments)
+        EcnCurve(*arguments)  # type: ignore[arg-type]
     assert str(caught.value) == message
     assert isinstance(caught.value, UsageError)
 

@@ -6,8 +6,9 @@ subtype, then what the table lists; nothing of the codec is used to check it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from dcbx_strategies import drafts, publisheds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ from testbed.frames.dcbx.values import (
 )
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId, parse
 from testbed.frames.lldp_tlvs import Organisational, Text, TextKind
+from tests.unit.dcbx_strategies import drafts, publisheds
 
 DRAFT, PUBLISHED = DcbxVersion.DRAFT, DcbxVersion.PUBLISHED
 SOURCE = Mac.parse("02:00:00:00:0a:01")
@@ -169,7 +171,7 @@ def test_each_tlv_has_the_octets_of_its_table(version: DcbxVersion, tlvs: DcbxTl
 
 @pytest.mark.parametrize("version", DcbxVersion)
 def test_all_six_of_a_format_fit_into_one_frame(version: DcbxVersion) -> None:
-    together = {}
+    together: dict[str, Any] = {}
     for made, tlvs, _ in KNOWN.values():
         if made is version:
             together |= {name: value for name in DcbxTlvs.__slots__ if (value := getattr(tlvs, name)) is not None}

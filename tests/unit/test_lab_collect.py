@@ -298,7 +298,8 @@ def test_whatever_a_lab_sends_is_taken_or_is_damage(frames: list[Frame]) -> None
         status, reason = collector.status() if collector.ended else (Status.LOST, "")
         told = Result(
             "hello", status, reason, {}, 1, tuple(collector.figures), tuple(collector.claims),
-            collector.fidelity(Thresholds()), Provenance(*[""] * 9), Times(collector.virtual_ns, 1.0, None),
+            collector.fidelity(Thresholds()), Provenance(*[""] * 9),  # type: ignore[arg-type]
+                Times(collector.virtual_ns, 1.0, None),
             collector.files,
         )  # fmt: skip
         told.write(folder)

@@ -401,7 +401,7 @@ def test_the_decorator_needs_no_parentheses() -> None:
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda: experiment("30s"), "@experiment('30s'): options have names, as in @experiment(timeout='30s')"),
+        (lambda: experiment("30s"), "@experiment('30s'): options have names, as in @experiment(timeout='30s')"),  # type: ignore[call-overload]
         (lambda: experiment(files="data.csv"), "files='data.csv': a list is expected, as in files=['data.csv']"),
         (lambda: experiment(packages="numpy"), "packages='numpy': a list is expected, as in packages=['numpy']"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 import testbed
 from testbed.errors import UsageError
-from testbed.lab import inside, snapshot
+from testbed.lab import inside, qemu, snapshot
 from testbed.lab.image import Image
 from testbed.lab.qemu import ICOUNT, Accelerator, Machine, QemuError
 from testbed.lab.snapshot import Snapshot
@@ -72,8 +72,8 @@ def taking(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Taking:
     monkeypatch.setattr(snapshot, "_take", made.take)
     monkeypatch.setattr(snapshot, "_whole", Path.is_dir)
     monkeypatch.setattr(snapshot, "held", lambda *_: b"version 1")
-    monkeypatch.setattr(snapshot.qemu, "arguments", lambda *_, **__: [])
-    monkeypatch.setattr(snapshot.qemu, "version", lambda: "7.2.0")
+    monkeypatch.setattr(qemu, "arguments", lambda *_, **__: [])
+    monkeypatch.setattr(qemu, "version", lambda: "7.2.0")
     return made
 
 
@@ -203,8 +203,8 @@ def test_the_second_state_takes_the_place_of_no_other(
 ) -> None:
     monkeypatch.setattr(snapshot, "Machine", StrictMachine)
     monkeypatch.setattr(snapshot, "held", lambda *_: b"version 1")
-    monkeypatch.setattr(snapshot.qemu, "arguments", lambda *_, **__: [])
-    monkeypatch.setattr(snapshot.qemu, "version", lambda: "11.1.3")
+    monkeypatch.setattr(qemu, "arguments", lambda *_, **__: [])
+    monkeypatch.setattr(qemu, "version", lambda: "11.1.3")
     ready = snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
     ready.start(b"job", tmp_path, None)
     assert ready.path in xoff_cache.iterdir()
@@ -215,8 +215,8 @@ def taken(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Snapshot:
     """A snapshot with a manifest, taken of nothing."""
     monkeypatch.setattr(snapshot, "Machine", StrictMachine)
     monkeypatch.setattr(snapshot, "held", lambda *_: b"version 1")
-    monkeypatch.setattr(snapshot.qemu, "arguments", lambda *_, **__: [])
-    monkeypatch.setattr(snapshot.qemu, "version", lambda: "7.2.0")
+    monkeypatch.setattr(qemu, "arguments", lambda *_, **__: [])
+    monkeypatch.setattr(qemu, "version", lambda: "7.2.0")
     return snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
 
 
@@ -273,7 +273,7 @@ def test_code_that_a_jobs_memory_cannot_hold_boots_a_machine_with_more_of_it(
     """As with numpy in it; machines without stay as they are."""
     told: list[int] = []
     monkeypatch.setattr(
-        snapshot.qemu, "arguments", lambda _, accelerator, *__, **___: told.append(accelerator.job_space_mb) or []
+        qemu, "arguments", lambda _, accelerator, *__, **___: told.append(accelerator.job_space_mb) or []
     )
     monkeypatch.setattr(snapshot, "held", lambda *_: bytes(30 << 20))
     taking.ensure()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import struct
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +15,7 @@ from testbed.frames import Mac
 from testbed.frames.dcbx.values import AppEntry, DcbxTlvs, DcbxVersion, Ets, Pfc, Selector, Tsa, mask
 from testbed.linux.dcb import DcbError, DcbNic, NicSettings, NoDcb, in_classes
 from testbed.linux.netlink import NetlinkError
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "lab" / "jobs"))
-from dcb_driver import Driver
-
-del sys.path[0]
+from tests.dcb_driver import Driver
 
 HIS = AppEntry(1, Selector.TCP, 80)
 """What somebody had set before us."""

@@ -7,9 +7,9 @@ from ipaddress import IPv6Address, IPv6Network
 
 from hypothesis import given
 from hypothesis import strategies as st
-from srv6_world import changed
 
 from testbed.linux import packet_filter
+from tests.unit.srv6_world import changed
 
 ONE, OTHER = IPv6Address("fd00:5:1:10::"), IPv6Address("fd00:5:3:10::")
 

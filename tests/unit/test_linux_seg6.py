@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet6 import IPv6ExtHdrSegmentRouting
-from srv6_kernel import Bound, Encap, Local, attributes, link, number, route
 
 from testbed.linux import kernel, seg6
 from testbed.linux.netlink import Message, NetlinkError, Socket
 from testbed.srv6.protocol.behaviours import KernelAction
+from tests.unit.srv6_kernel import Bound, Encap, Local, attributes, link, number, route
 
 _addresses = st.integers(0, 2**128 - 1).map(IPv6Address)
 _prefixes = st.one_of(

@@ -14,7 +14,7 @@ from testbed.units import Duration, Rate, Size
 
 
 def test_a_flow_reads_what_people_write() -> None:
-    flow = Flow("h1", "h2", frame="64B", rate="4Mb/s", duration="1s", start="10ms", buffer="32kB", ecn=1)
+    flow = Flow("h1", "h2", frame="64B", rate="4Mb/s", duration="1s", start="10ms", buffer="32kB", ecn=1)  # type: ignore[arg-type]
     assert (flow.frame, flow.rate, flow.duration) == (Size("64B"), Rate("4Mb/s"), Duration("1s"))
     assert (flow.start, flow.buffer, flow.ecn) == (Duration("10ms"), Size("32kB"), Ecn(1))
     assert flow == Flow("h1", "h2", 3, Size("64B"), rate=Rate("4Mb/s"), duration=Duration("1s"), ecn=Ecn(1),

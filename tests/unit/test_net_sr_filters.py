@@ -13,6 +13,7 @@ from testbed.errors import XoffError
 from testbed.frames.ipv6 import Packet
 from testbed.net import sr_filters, srv6
 from testbed.srv6.protocol.domain import SrDomain
+from testbed.units import Duration
 
 DOMAIN = SrDomain(["fd00:5::/32"], ["fd00:6::/32", "fd00:c:0:40::/58"])
 OWN = IPv6Network("fd00:5:3::/48")
@@ -41,8 +42,8 @@ def verdict(commands: list[str], packet: bytes) -> str:
         assert words[6] == "pref" and words[8:11] == ["protocol", "all", "u32"]
         matches, action = words[11:-2], words[-1]
         rules.append((int(words[7]), [matches[at : at + 6] for at in range(0, len(matches), 6)], action))
-    for preference, matches, action in sorted(rules, key=lambda rule: rule[0]):
-        if all(_fits(packet, *match) for match in matches):
+    for preference, quads, action in sorted(rules, key=lambda rule: rule[0]):
+        if all(_fits(packet, *match) for match in quads):
             return "pass" if action == "pass" else sr_filters.REASONS[preference - 2]
     return "pass"
 
@@ -78,7 +79,7 @@ def test_what_is_not_ipv6_passes(data: bytes) -> None:
 
 
 def test_every_port_of_a_router_has_its_filters() -> None:
-    graph = srv6.WanGraph([("r1", "r2", srv6.Duration("1ms"))], {"r1": 2})
+    graph = srv6.WanGraph([("r1", "r2", Duration("1ms"))], {"r1": 2})
     begun = [word for word in graph.setup("r1", []) if str(word).startswith("tc qdisc")]
     assert begun == [f"tc qdisc add dev r1-eth{port} clsact" for port in (0, 1, 2)]
     outwards = [str(command) for command in graph.setup("r1", []) if "pref 3" in str(command)]

@@ -596,7 +596,7 @@ def test_a_port_in_use_is_not_restored(use: Callable[[PfcPort], object]) -> None
     [
         (lambda: port(3, 8), "priority 8 does not exist; there are 0 to 7"),
         (lambda: PfcSettings(frozenset({True})), "priority True does not exist; there are 0 to 7"),
-        (lambda: PfcSettings(frozenset({"3"})), "priority '3' does not exist; there are 0 to 7"),
+        (lambda: PfcSettings(frozenset({"3"})), "priority '3' does not exist; there are 0 to 7"),  # type: ignore[arg-type]
         (
             lambda: port(pause_quanta=0),
             "pause_quanta is 0; must be 1 to 65535 quanta, and 0 would be XON",
@@ -622,11 +622,11 @@ def test_a_port_in_use_is_not_restored(use: Callable[[PfcPort], object]) -> None
             "the watchdog's detection is 0s; write a time above zero such as '200ms'",
         ),
         (
-            lambda: WatchdogSettings(Duration("1s"), Duration("1s"), poll=100),
+            lambda: WatchdogSettings(Duration("1s"), Duration("1s"), poll=100),  # type: ignore[arg-type]
             "the watchdog's poll is 100; write a time above zero such as '200ms'",
         ),
         (
-            lambda: WatchdogSettings(Duration("1s"), Duration("1s"), action="drop"),
+            lambda: WatchdogSettings(Duration("1s"), Duration("1s"), action="drop"),  # type: ignore[arg-type]
             "the watchdog's action is 'drop'; write Action.DROP or Action.FORWARD",
         ),
         (
@@ -794,7 +794,7 @@ class Naive:
             self.paused_ns[priority] += now_ns - self.now
         self.now = now_ns
 
-    def count(self, kind: PfcEvent, priorities: set[int]) -> None:
+    def count(self, kind: PfcEvent, priorities: Set[int]) -> None:
         for priority in priorities:
             self.tally[kind, priority] = self.tally.get((kind, priority), 0) + 1
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from policy_samples import small_fabric
 
 from testbed.errors import UsageError
 from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
@@ -20,6 +19,7 @@ from testbed.policy.clients.srp import IoController, ServiceEntry, SrpInitiator
 from testbed.policy.fabric import GBIT, Partition
 from testbed.policy.language import load
 from testbed.policy.records import NotFound, PathRecords, Reason, Request, Selector, Wanted
+from tests.unit.policy_samples import small_fabric
 
 POLICY = b"""
 qos-levels

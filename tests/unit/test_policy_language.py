@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated, random_policy
 
 from testbed.policy import block_text, rfc_xml
 from testbed.policy.grammar import BLOCK, XML, Syntax
@@ -19,6 +18,7 @@ from testbed.policy.problems import PolicyError, Problems, Severity
 from testbed.policy.ranges import Ranges
 from testbed.policy.source import LARGEST
 from testbed.policy.write import write
+from tests.unit.policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated, random_policy
 
 LEVEL = "<qos-levels><qos-level><sn>1</sn><sl>3</sl></qos-level></qos-levels>"
 

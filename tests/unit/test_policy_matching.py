@@ -6,11 +6,11 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_samples import random_policy
 
 from testbed.policy.matching import Fields, Rules, sequential
 from testbed.policy.model import MatchRule, same
 from testbed.policy.ranges import Ranges
+from tests.unit.policy_samples import random_policy
 
 GROUPS = {"a": frozenset({0, 1}), "b": frozenset({2}), "none": frozenset[int]()}
 
@@ -81,9 +81,9 @@ def test_compiled_rules_find_what_a_sequential_search_finds(seed: int) -> None:
     groups = {same(group.name): frozenset(p for p in range(8) if p in group.port_guids) for group in policy.port_groups}
     rules = Rules(policy.rules, groups, 8)
     for _ in range(50):
-        optional = [value if rng.random() < 0.7 else None for value in (rng.randrange(40), rng.randrange(12))]
+        first, second = (value if rng.random() < 0.7 else None for value in (rng.randrange(40), rng.randrange(12)))
         fields = Fields(
-            rng.randrange(8), rng.randrange(8), *optional, rng.choice((None, 1, 5)), rng.choice((None, 1, 2))
+            rng.randrange(8), rng.randrange(8), first, second, rng.choice((None, 1, 5)), rng.choice((None, 1, 2))
         )
         assert rules.first(fields) == sequential(policy.rules, fields, groups)
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from policy_samples import random_policy, small_fabric
-
 from testbed.policy.fabric import Fabric, PortKey
 from testbed.policy.model import DROP_VL, SLS, NodeType, Policy, PortGroup, Sl2VlScope, VlArbScope, VlWeight
 from testbed.policy.plan import Plan, PortSetup, What, differences, plan
@@ -17,6 +15,7 @@ from testbed.policy.ranges import Ranges
 from testbed.policy.records import NotFound, PathRecords, Reason, Request
 from testbed.policy.setup import Kind, default_sl2vl
 from testbed.policy.shares import Shares
+from tests.unit.policy_samples import random_policy, small_fabric
 
 ALL = PortGroup("all", node_types=(NodeType.ALL,))
 SPREAD = tuple(sl % 8 for sl in SLS)

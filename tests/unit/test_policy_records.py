@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from policy_samples import EXAMPLE, EXAMPLE_FABRIC, small_fabric
 
 from testbed.frames.path_record import (
     Attribute,
@@ -39,6 +39,7 @@ from testbed.policy.ranges import Ranges
 from testbed.policy.records import Found, NotFound, PathRecords, Reason, Request, Selector, Wanted
 from testbed.policy.subnet_administration import ServiceIdField, SubnetAdministration
 from testbed.policy.ulps import ISER_PORT, cma_service_id, iser_service_id, sdp_service_id
+from tests.unit.policy_samples import EXAMPLE, EXAMPLE_FABRIC, small_fabric
 
 SERVICE = Ranges(((22, 22),))
 
@@ -314,7 +315,7 @@ def ask() -> Callable[..., tuple[SaMad, PathRecord | None]]:
     h1, h2 = (fabric.by_key[PortKey(name, 1)].gid for name in ("h1", "h2"))
 
     def perform(
-        mask: PathMask = PathMask(0), where: ServiceIdField = ServiceIdField.SPARE, sm_key: int = 0, **more: int
+        mask: PathMask = PathMask(0), where: ServiceIdField = ServiceIdField.SPARE, sm_key: int = 0, **more: Any
     ) -> tuple[SaMad, PathRecord | None]:
         record = PathRecord(sgid=h1, dgid=h2, **more)
         mad = SaMad(Method.GET, Attribute.PATH_RECORD, 1, mask | PathMask.SGID | PathMask.DGID, record.pack(), sm_key)

@@ -8,7 +8,6 @@ import re
 from typing import Any
 
 import pytest
-from policy_samples import EXAMPLE, RFC_SAMPLE, ROOT, random_policy, small_fabric
 
 from testbed.policy.clients.connection import asking
 from testbed.policy.clients.ipoib import BroadcastGroup
@@ -27,6 +26,7 @@ from testbed.rest.events import History
 from testbed.rest.http import Request as HttpRequest
 from testbed.rest.server import RestServer
 from testbed.typed_json.codec import CODEC
+from tests.unit.policy_samples import EXAMPLE, RFC_SAMPLE, ROOT, random_policy, small_fabric
 
 TOKEN = "0123456789abcdef"
 POLICY = """qos-levels

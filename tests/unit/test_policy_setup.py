@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policy_samples import small_fabric
-
 from testbed.policy.fabric import Fabric, Port, PortKey
 from testbed.policy.model import NodeType, Policy, PortGroup, Sl2VlScope, VlArbScope, VlWeight
 from testbed.policy.problems import Severity
 from testbed.policy.ranges import Ranges
 from testbed.policy.setup import Crossing, Kind, Tables, default_sl2vl, setup
+from tests.unit.policy_samples import small_fabric
 
 EVERYTHING = PortGroup("all", node_types=(NodeType.ALL,))
 SWITCHES = PortGroup("switches", node_types=(NodeType.SWITCH,))

@@ -143,7 +143,7 @@ def test_a_ports_settings_are_written_where_the_program_reads_them(program: Any)
     assert (written["charged"], written["switched"]) == (1, 2)
     assert (written["blocked"], written["defended"], written["applications"], written["lanes"]) == (0, 0, 0, 0)
     names = ("trust", "port_priority", "dscp_to_dot1p", "dot1p_to_local", "rewrite_dot1p", "rewrite_dscp", "mark_dscp")
-    flat = b"".join(bytes([found] if isinstance(found, int) else found) for found in map(written.get, names))
+    flat = b"".join(bytes([found] if isinstance(found, int) else found) for found in (written[name] for name in names))
     assert flat == tables, "in the order of PriorityMap.tables()"
 
 

@@ -153,21 +153,23 @@ def test_untagged_frames_that_get_another_priority_are_reported(trust: str, fram
 def test_rewriting_on_the_way_is_reported_at_the_port_that_does_it() -> None:
     rest = "; PFC of priority 3 would silently fail: let such frames keep their priority on the way"
     alike = ("s1-eth1", "s1-eth2", "s2-eth2", "s2-eth1")
-    for settings, trust, what in (
+    cases: tuple[tuple[dict[str, Any], str, str], ...] = (
         ({"rewrite_dot1p": {3: 5}}, "dot1p", "dot1p 3 to 5"),
         ({"rewrite_dot1p": {2: 3}}, "dot1p", "dot1p 2 to 3"),
         ({"rewrite_dot1p": {3: 5}}, "dscp", "dot1p 3 to 5 in tagged frames that are not IP"),
         ({"rewrite_dscp": {3: 46}}, "dscp", "dot1p 3 to dscp 46, which is dot1p 5"),
-    ):
+    )
+    for settings, trust, what in cases:
         odd = {name: PathPort(name, PriorityMap(trust, **settings), {3}) for name in alike}
         assert told(path(odd, trust)) == [f"s1-eth1 rewrites {what}{rest} (and so at 3 more places)"]
 
 
 def test_rewriting_that_changes_no_priority_with_pfc_is_right() -> None:
-    for settings, trust in (
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"rewrite_dot1p": {3: 3, 1: 2}, "rewrite_dscp": {3: 46}}, "dot1p"),
         ({"rewrite_dscp": {3: 26, 5: 50}}, "dscp"),
-    ):
+    )
+    for settings, trust in cases:
         odd = {name: PathPort(name, PriorityMap(trust, **settings), {3}) for name in NAMES}
         assert told(path(odd, trust)) == []
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dcbx_ladders import symmetric
 
 from testbed.cli import main
 from testbed.lab import batch
@@ -20,6 +19,7 @@ from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.result import Provenance, Result, Status, Times
 from testbed.report.page import report
 from tests.report_folders import HOSTILE, MS, hostile, large, lines, network, small
+from tests.unit.dcbx_ladders import symmetric
 
 
 class Page(HTMLParser):
@@ -161,7 +161,7 @@ def test_the_demo_and_run_with_report_end_with_the_path_of_the_report(
     monkeypatch.setattr(run, "ready", lambda kind: kind)
     monkeypatch.setattr(run, "soonest", lambda: Kind.UM)
     monkeypatch.setattr(run, "having", lambda engine, packages, experiment: engine)
-    monkeypatch.setattr(run.batch, "run", lambda tasks, **_: batch.Batch((batch.TaskOutcome(tasks[0], done),)))
+    monkeypatch.setattr(batch, "run", lambda tasks, **_: batch.Batch((batch.TaskOutcome(tasks[0], done),)))
     for command in (["demo"], ["run", "incast", "--report"]):
         (folder / "report.html").unlink(missing_ok=True)
         assert main(command) == 0

@@ -146,7 +146,7 @@ def test_the_head_alone_decides_who_may_send_a_body() -> None:
         asked.append(request)
         return Response(401, b"no")
 
-    connection = HttpConnection(0, admit)
+    connection = HttpConnection(0, admit)  # type: ignore[arg-type]
     with pytest.raises(NotAdmitted) as caught:
         connection.receive(b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 262144\r\n\r\n")
     connection.refuse(caught.value.response, 0)

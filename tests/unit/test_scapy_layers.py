@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dcbx_strategies import drafts, publisheds
 from hypothesis import given, settings
+
+from tests.unit.dcbx_strategies import drafts, publisheds
 
 pytest.importorskip(
     "scapy", reason="Scapy is not installed, so its layers are not tested; it is in requirements/test.lock"

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from srv6_world import DOMAIN, MAC, R1, R1_PFC, R2_END, R3, R3_END, SENT_BY_R3
 
 from testbed.frames import icmpv6, ipv6, srh
 from testbed.frames.icmpv6 import Echo, EchoType, Error
@@ -22,6 +21,7 @@ from testbed.frames.mac_control import PfcFrame
 from testbed.frames.srh import Srh, Tlv
 from testbed.srv6.protocol.endx_pfc import Forward, LocalSid, SendIcmp, process
 from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+from tests.unit.srv6_world import DOMAIN, MAC, R1, R1_PFC, R2_END, R3, R3_END, SENT_BY_R3
 
 TUNNEL = ReverseTunnel("R3", "R1", (R3_END.address, R2_END.address, R1_PFC.address))
 OF_SLICE_7 = ReverseTunnel("R3", "R1", TUNNEL.segments, slice_id=7)

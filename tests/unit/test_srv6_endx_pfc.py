@@ -10,7 +10,29 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from srv6_world import (
+
+from testbed.frames import Mac, icmpv6, ipv6, mac_control
+from testbed.frames.headroom import Request
+from testbed.frames.icmpv6 import Echo, EchoType, Error, ErrorType
+from testbed.frames.ipv6 import Packet
+from testbed.frames.mac_control import PauseFrame, PfcFrame
+from testbed.frames.srh import Srh
+from testbed.srv6.protocol.domain import SrDomain, Srv6Error
+from testbed.srv6.protocol.endx_pfc import (
+    Cause,
+    Deliver,
+    Drop,
+    DropReason,
+    Forward,
+    LocalSid,
+    Measure,
+    PauseJ,
+    SendIcmp,
+    process,
+)
+from testbed.srv6.protocol.local_sids import EndXPfc
+from testbed.srv6.protocol.sid import Adjacency, Flavours
+from tests.unit.srv6_world import (
     AT_R1,
     AT_R1_FOR_SLICE_7,
     DATA_AFTER_R1,
@@ -36,28 +58,6 @@ from srv6_world import (
     changed,
     with_flavours,
 )
-
-from testbed.frames import Mac, icmpv6, ipv6, mac_control
-from testbed.frames.headroom import Request
-from testbed.frames.icmpv6 import Echo, EchoType, Error, ErrorType
-from testbed.frames.ipv6 import Packet
-from testbed.frames.mac_control import PauseFrame, PfcFrame
-from testbed.frames.srh import Srh
-from testbed.srv6.protocol.domain import SrDomain, Srv6Error
-from testbed.srv6.protocol.endx_pfc import (
-    Cause,
-    Deliver,
-    Drop,
-    DropReason,
-    Forward,
-    LocalSid,
-    Measure,
-    PauseJ,
-    SendIcmp,
-    process,
-)
-from testbed.srv6.protocol.local_sids import EndXPfc
-from testbed.srv6.protocol.sid import Adjacency, Flavours
 
 LOCAL = LocalSid(R1_PFC, DOMAIN)
 PSP, USP, BOTH = Flavours.PSP, Flavours.USP, Flavours.PSP | Flavours.USP
@@ -239,6 +239,7 @@ def test_usp_takes_finished_routing_headers_off_before_the_upper_layer(flavours:
 @pytest.mark.parametrize("flavours", [Flavours.NONE, PSP, USP, BOTH])
 def test_every_flavour_pauses_at_the_last_segment_with_and_without_routing_header(flavours: Flavours) -> None:
     frame = mac_control.parse(PFC)
+    assert isinstance(frame, PfcFrame)
     for packet in (AT_R1, to_r1(ipv6.ETHERNET, PFC)):
         assert process(packet, local(flavours)) == PauseJ(frame, (TO_R2,), None)
 

@@ -8,7 +8,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from srv6_world import (
+
+from testbed.frames import ipv6, ipv6_options
+from testbed.frames.ipv6 import Packet
+from testbed.frames.srh import Srh
+from testbed.srv6.protocol import behaviours
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.protocol.sid import Flavours, Sid
+from testbed.srv6.protocol.tunnel_learning import Learned, Learner, LearnerSettings, Refusal, Refused
+from tests.unit.srv6_world import (
     ALL,
     AT_R1,
     DATA_AT_R3,
@@ -27,15 +36,6 @@ from srv6_world import (
     changed,
     with_flavours,
 )
-
-from testbed.frames import ipv6, ipv6_options
-from testbed.frames.ipv6 import Packet
-from testbed.frames.srh import Srh
-from testbed.srv6.protocol import behaviours
-from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Flavours, Sid
-from testbed.srv6.protocol.tunnel_learning import Learned, Learner, LearnerSettings, Refusal, Refused
 
 SETTINGS = LearnerSettings(R3_END, DOMAIN, size=3, age_ns=1000)
 TUNNEL = ReverseTunnel("R3", "R1", (R3_END.address, R2_END.address, R1_PFC.address))

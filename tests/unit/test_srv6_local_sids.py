@@ -8,7 +8,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from srv6_world import (
+
+from testbed.frames import ipv6
+from testbed.frames.icmpv6 import Echo, EchoType
+from testbed.frames.ipv6 import Packet
+from testbed.srv6.protocol import kernel_endx
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.endx_pfc import Cause, Drop, DropReason, Forward, LocalSid, PauseJ, SendIcmp, process
+from testbed.srv6.protocol.local_sids import EndXPfc, ErrorLimit, Silence, Silent
+from testbed.srv6.protocol.sid import Flavours
+from tests.unit.srv6_world import (
     AT_R1,
     DATA_AFTER_R1,
     DATA_AT_R1,
@@ -19,15 +28,6 @@ from srv6_world import (
     changed,
     with_flavours,
 )
-
-from testbed.frames import ipv6
-from testbed.frames.icmpv6 import Echo, EchoType
-from testbed.frames.ipv6 import Packet
-from testbed.srv6.protocol import kernel_endx
-from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.endx_pfc import Cause, Drop, DropReason, Forward, LocalSid, PauseJ, SendIcmp, process
-from testbed.srv6.protocol.local_sids import EndXPfc, ErrorLimit, Silence, Silent
-from testbed.srv6.protocol.sid import Flavours
 
 LOCAL = LocalSid(R1_PFC, DOMAIN)
 SIDS = {R1_PFC.address}

@@ -10,7 +10,6 @@ from ipaddress import IPv6Address, IPv6Network
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from srv6_control import FIGURE_2, MS, S, World, sid
 
 from testbed.rest.problems import ConflictError, MissingError
 from testbed.srv6.controller.manager import Leaf, Manager, ManagerSettings
@@ -25,6 +24,7 @@ from testbed.srv6.session.messages import LinkEnd, OwnTunnel, Pause, Report, Rou
 from testbed.srv6.session.policy import Dynamic, Explicit, Key
 from testbed.srv6.session.router_side import Router
 from testbed.typed_json.text import InvalidError
+from tests.unit.srv6_control import FIGURE_2, MS, S, World, sid
 
 R1_TO_R3 = Key("R1", 100, "R3")
 BACK = "tunnel R3 to R1 (fd00:a:3:1::, fd00:a:2:1::, fd00:a:1:f02::)"
@@ -833,7 +833,7 @@ def test_one_policy_more_is_computed_and_planned_alone() -> None:
     counters = world.manager.counters
     before, planned = counters["computations"], list[str]()
     may_install = world.manager.planner.may_install
-    world.manager.planner.may_install = lambda item: planned.append(str(item)) or may_install(item)  # type: ignore[assignment, func-returns-value]
+    world.manager.planner.may_install = lambda item: planned.append(str(item)) or may_install(item)  # type: ignore[method-assign]
     world._check_plan = lambda: None  # type: ignore[method-assign]  # it looks at everything
     world.policy("R1", "R5", vpn="blue", colour=200)
     assert (counters["computations"], counters["computations_of_one"]) == (before, 2)

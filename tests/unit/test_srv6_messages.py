@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from srv6_control import FIGURE_3, report, sid
 
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
@@ -37,6 +36,7 @@ from testbed.srv6.session.messages import (
 from testbed.srv6.session.policy import Dynamic, Explicit, Key
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.text import InvalidError, read
+from tests.unit.srv6_control import FIGURE_3, report, sid
 
 
 def address(text: str) -> IPv6Address:
@@ -179,7 +179,7 @@ def test_a_report_with_anything_anywhere_is_read_or_refused(place: tuple[Any, ..
     except InvalidError as error:
         assert len(str(error)) < 1000
     else:
-        assert from_agent(again(as_json(found))) == found  # type: ignore[arg-type]
+        assert from_agent(again(as_json(found))) == found
 
 
 @given(JSON)

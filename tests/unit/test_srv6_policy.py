@@ -7,12 +7,12 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from ipaddress import IPv6Address
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from srv6_world import address
 
 from testbed.srv6.controller.paths import Constraints, Path, Paths, StaleError
 from testbed.srv6.controller.policy import Outcome, check, compute, trace
@@ -24,6 +24,7 @@ from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import Adjacency, Flavours, Sid
 from testbed.srv6.session.messages import RouterPort
 from testbed.srv6.session.policy import Dynamic, Explicit, Key, Policy
+from tests.unit.srv6_world import address
 
 MS = 10**6
 
@@ -37,7 +38,7 @@ def sid(
     return Sid(router, address(f"fd00:a:{router[1:]}:{text}::"), behaviour, adjacencies=adjacencies, **more)  # type: ignore[arg-type]
 
 
-def segment(router: str, function: int | str) -> object:
+def segment(router: str, function: int | str) -> IPv6Address:
     return sid(router, function).address
 
 
@@ -102,8 +103,8 @@ def test_figure_3_gives_the_lists_of_decision_0140() -> None:
     assert (pair.upstream, pair.downstream, pair.missing) == ("R1", "R3", ())
     back = (segment("R3", 1), segment("R2", 1), segment("R1", "f02"))
     forth = (segment("R1", 1), segment("R2", 1), segment("R3", "f02"))
-    assert pair.back == ReverseTunnel("R3", "R1", back, None, "to2", 10 * MS)  # type: ignore[arg-type]
-    assert pair.forth == ReverseTunnel("R1", "R3", forth, None, "to2", 10 * MS)  # type: ignore[arg-type]
+    assert pair.back == ReverseTunnel("R3", "R1", back, None, "to2", 10 * MS)
+    assert pair.forth == ReverseTunnel("R1", "R3", forth, None, "to2", 10 * MS)
     assert outcome.tunnels == (pair.back, pair.forth)
 
 
@@ -140,7 +141,7 @@ def test_figure_2_finds_the_nearest_able_router_and_interface_across_those_that_
     topology = figure_2()
     outcome = only(topology, policy("R1", "R5"))
     assert routers(outcome) == "R1 R2 R5"
-    long = Explicit(tuple(segment(f"R{n}", 1) for n in (2, 3, 4)))  # type: ignore[arg-type]
+    long = Explicit(tuple(segment(f"R{n}", 1) for n in (2, 3, 4)))
     round_about = only(topology, policy("R1", "R5", long))
     assert routers(round_about) == "R1 R2 R3 R4 R5"
     (pair,) = round_about.pairs
@@ -174,7 +175,7 @@ def test_the_drafts_literal_list_turns_back_or_loses_the_traffic_and_is_taken_on
     """{R1.End.X.PFC, R2.End, R3.End.X.PFC}, where R3's J is the link to R2 (0140)."""
     topology = figure_3()
     lists = (segment("R1", "f02"), segment("R2", 1), segment("R3", "f02"))
-    literal = Explicit(lists, name="draft")  # type: ignore[arg-type]
+    literal = Explicit(lists, name="draft")
     without_service = only(topology, policy("R1", "R3", literal, service=None))
     assert without_service.active is None
     assert without_service.refused == (
@@ -244,7 +245,7 @@ def test_the_valid_candidate_with_the_highest_preference_wins_and_others_have_th
     topology = figure_2()
     candidates = (
         Dynamic(preference=50, name="any"),
-        Explicit((segment("R2", 1), segment("R3", 1)), preference=200, name="north"),  # type: ignore[arg-type]
+        Explicit((segment("R2", 1), segment("R3", 1)), preference=200, name="north"),
         Dynamic(preference=100, max_delay_ns=1, name="fast"),
     )
     wanted = policy("R1", "R5", *candidates)
@@ -298,13 +299,13 @@ def test_an_explicit_list_that_does_not_lead_there_is_refused(segments: list[tup
     topology = figure_2()
     topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "e99", behaviours.END_X, "dc1")])
     listed = tuple(segment(router, function) for router, function in segments)  # type: ignore[arg-type]
-    assert only(topology, policy("R1", "R5", Explicit(listed))).refused == (("explicit", why),)  # type: ignore[arg-type]
+    assert only(topology, policy("R1", "R5", Explicit(listed))).refused == (("explicit", why),)
 
 
 def test_an_explicit_list_over_a_router_that_is_down_is_refused() -> None:
     topology = figure_2()
     topology.set_router("R3", up=False)
-    wanted = policy("R1", "R5", Explicit((segment("R3", 1),)))  # type: ignore[arg-type]
+    wanted = policy("R1", "R5", Explicit((segment("R3", 1),)))
     assert only(topology, wanted).refused == (("explicit", "R3 is down, which fd00:a:3:1:: belongs to"),)
 
 
@@ -472,7 +473,7 @@ def test_an_impossible_tunnel_is_missing_with_a_reason() -> None:
     topology.put_sids(
         "R3", [sid("R3", 1), sid("R3", 0xD, behaviours.END_DT46), sid("R3", "f99", behaviours.END_X_PFC, "dc2")]
     )
-    outcome = only(topology, policy("R1", "R3", Explicit((segment("R1", "f02"),))))  # type: ignore[arg-type]
+    outcome = only(topology, policy("R1", "R3", Explicit((segment("R1", "f02"),))))
     (pair,) = outcome.pairs
     assert (pair.back, pair.forth) == (None, None)
     assert pair.missing == (

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from srv6_control import World
 
 from controllers.services import description
 from testbed.errors import UsageError
@@ -29,11 +28,12 @@ from testbed.srv6.session.items import TunnelItem
 from testbed.srv6.session.messages import Pause
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.text import InvalidError
+from tests.unit.srv6_control import World
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-token-for-tests-only"
 
-VPN = {
+VPN: dict[str, Any] = {
     "name": "red",
     "colour": 100,
     "sites": [

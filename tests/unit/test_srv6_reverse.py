@@ -9,7 +9,17 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from srv6_world import (
+
+from testbed.frames import mac_control
+from testbed.frames.ipv6 import Packet
+from testbed.frames.mac_control import PfcFrame
+from testbed.frames.srh import Srh
+from testbed.srv6.protocol.domain import Srv6Error
+from testbed.srv6.protocol.endx_pfc import LocalSid, PauseJ, process
+from testbed.srv6.protocol.pause_refresh import PauseSender, Refresh
+from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+from testbed.units import Duration, Rate
+from tests.unit.srv6_world import (
     AT_R1,
     AT_R1_FOR_SLICE_7,
     DOMAIN,
@@ -24,16 +34,6 @@ from srv6_world import (
     SENT_BY_R3_FOR_SLICE_7,
     address,
 )
-
-from testbed.frames import mac_control
-from testbed.frames.ipv6 import Packet
-from testbed.frames.mac_control import PfcFrame
-from testbed.frames.srh import Srh
-from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.endx_pfc import LocalSid, PauseJ, process
-from testbed.srv6.protocol.pause_refresh import PauseSender, Refresh
-from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
-from testbed.units import Duration, Rate
 
 TUNNEL = ReverseTunnel("R3", "R1", (R3_END.address, R2_END.address, R1_PFC.address))
 XOFF_3 = PfcFrame.xoff(MAC, [3])

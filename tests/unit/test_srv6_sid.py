@@ -11,7 +11,6 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from srv6_world import R1_END, R1_PFC, R1_VPN, R2_END, R3_END_X, TO_R2, address
 
 from testbed.errors import UsageError
 from testbed.srv6.protocol import advertisement, behaviours
@@ -21,6 +20,7 @@ from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.sid import FLAVOURS, Adjacency, CodePoints, Flavours, Sid, Structure
 from testbed.typed_json.codec import CODEC
+from tests.unit.srv6_world import R1_END, R1_PFC, R1_VPN, R2_END, R3_END_X, TO_R2, address
 
 POINTS = CodePoints()
 BOTH = Flavours.PSP | Flavours.USP

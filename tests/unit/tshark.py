@@ -30,7 +30,7 @@ def decode_capture(capture: Path) -> list[dict[str, list[str]]]:
     assert done.returncode == 0, done.stderr
     packets = []
     for packet in ElementTree.fromstring(done.stdout).iter("packet"):
-        fields = defaultdict(list)
+        fields: dict[str, list[str]] = defaultdict(list)
         for element in packet.iter():
             if name := element.get("name"):
                 fields[name].append(element.get("show", ""))

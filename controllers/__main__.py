@@ -12,9 +12,10 @@ import resource
 import signal
 import socket
 import sys
+import traceback
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from controllers import library, settings
 from controllers.settings import Address, Settings
@@ -83,13 +84,13 @@ def main() -> int:
         if not openflow.port and not openflow.path.startswith("/"):
             hint = "write 127.0.0.1:6653, or unix: and an absolute path"
             raise UsageError(f"{options.openflow!r} is no place for switches to connect to; {hint}")
-        return _run(options.library, openflow)
+        _run(options.library, openflow)
     except XoffError as error:
         print(f"controllers: {error}", file=sys.stderr)
         return error.exit_code
 
 
-def _run(name: str | None, openflow: Address) -> int:
+def _run(name: str | None, openflow: Address) -> NoReturn:
     Settings.read()  # what is wrong with them is said before anything starts
     openflow.check_open("switches", os.environ)
     _allow_descriptors()
@@ -99,6 +100,22 @@ def _run(name: str | None, openflow: Address) -> int:
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger(package).setLevel(logging.WARNING)
     logging.getLogger(f"{package}.controller").setLevel(logging.CRITICAL)  # `switches` has a line for what fails there
+    try:
+        code = _serve(package, openflow)
+    except XoffError as error:
+        print(f"controllers: {error}", file=sys.stderr)
+        code = error.exit_code
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The library's own threads wait for switches and never end, so an exception alone would leave the process running.
+    os._exit(code)
+
+
+def _serve(package: str, openflow: Address) -> int:
+    """Until it is stopped."""
     app = _start(package, openflow)
     hub = importlib.import_module(f"{package}.lib.hub")
 
@@ -117,8 +134,7 @@ def _run(name: str | None, openflow: Address) -> int:
     print("ended" if io_loop.defect is None else "ended by a defect", flush=True)
     if openflow.path:
         Path(openflow.path).unlink(missing_ok=True)
-    # The library's own threads wait for switches and know no end; nothing of ours is left to be done.
-    os._exit(0 if io_loop.defect is None else 1)
+    return 0 if io_loop.defect is None else 1
 
 
 def _start(package: str, openflow: Address) -> Any:

@@ -7,6 +7,7 @@ it for ten minutes and holds it against its bounds, `tests/unit/test_controller_
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import multiprocessing
@@ -35,6 +36,8 @@ LINKS = [("R1", "R2", 5), ("R2", "R3", 5), ("R3", "R4", 5)]
 NAMES = ("R1", "R2", "R3", "R4")
 SITES = [{"router": name, "interfaces": [], "prefixes": [f"10.{name[1:]}.0.0/16"]} for name in ("R1", "R4")]
 OPERATOR_PAUSE_S = 0.05
+START_S = 60.0
+"""The controller is ready within this, on a busy machine too."""
 ALONE = """
 import signal
 from controllers.io_loop import IoLoop
@@ -82,8 +85,9 @@ TRICKS: dict[str, tuple[str, list[bytes], float]] = {
 class Soak:
     """The controller, its four routers, an operator, and so many hostile clients."""
 
-    def __init__(self, library: str = "os-ken", hostile: int = 200) -> None:
-        self.library, self.hostile = library, hostile
+    def __init__(self, library: str = "os-ken", hostile: int = 200, alone: str = ALONE) -> None:
+        """`alone` is the program of a controller without a library."""
+        self.library, self.hostile, self._alone = library, hostile, alone
         self.waits_s: list[float] = []
         self.answers: Counter[str] = Counter()
         self.attempts: Counter[str] = Counter()
@@ -101,8 +105,9 @@ class Soak:
         environment = {
             **os.environ, "PYTHONPATH": str(ROOT), "XOFF_SR_KEY_FILE": str(key), "XOFF_SR_TOKEN_FILE": str(token),
             "XOFF_SR_AGENTS": "127.0.0.1:0", "XOFF_SR_REST": "127.0.0.1:0", "XOFF_SR_ROUTERS": str(routers),
+            "PYTHONFAULTHANDLER": "1",
         }  # fmt: skip
-        command = [sys.executable, "-c", ALONE]
+        command = [sys.executable, "-c", self._alone]
         if self.library != "alone":
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
@@ -110,13 +115,20 @@ class Soak:
             command = [sys.executable, "-m", "controllers", "--library", self.library, "--openflow", openflow]
         self._log = folder / "log"
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
-        assert self._process.stdout is not None
-        said = self._process.stdout.readline()
-        found = re.findall(r"127\.0\.0\.1:(\d+)", said)
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
+        started = self._first_line()
+        found = re.findall(r"127\.0\.0\.1:(\d+)", started)
         if len(found) < 2:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)  # it may be about to end
+            is_running = self._process.poll() is None
+            if is_running:  # faulthandler writes to the log what each thread is doing
+                self._process.send_signal(signal.SIGABRT)
+                self._process.wait(10)
+            what = f"is not ready after {START_S:g} s" if is_running else f"ends with {self._process.wait()}"
+            text = started + self._log.read_text()
             self.__exit__()
-            raise RuntimeError(f"the controller does not start: {said}{self._log.read_text()}")
+            raise RuntimeError(f"the controller {what}: {text}")
         self._doors = {
             name: ("127.0.0.1", int(port)) for name, port in zip(("agents", "rest", "openflow"), found, strict=False)
         }
@@ -135,6 +147,19 @@ class Soak:
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._folder.cleanup()
+
+    def _first_line(self) -> str:
+        """What the controller prints when it is ready; "" if it ends before, or takes too long."""
+        stdout, deadline = self._process.stdout, time.monotonic() + START_S
+        assert stdout is not None
+        line = b""
+        while not line.endswith(b"\n") and select.select([stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            octets = os.read(stdout.fileno(), 4096)
+            if not octets:
+                self._process.wait(10)
+                break
+            line += octets
+        return line.decode(errors="replace")
 
     def run(self, seconds: float) -> None:
         """Set the network up in peace, then let the hostile clients loose for so long."""

@@ -6,6 +6,7 @@ import importlib.util
 
 import pytest
 
+from tests import soak_controller
 from tests.soak_controller import TRICKS, Soak
 
 here = pytest.mark.skipif(
@@ -22,3 +23,26 @@ def test_hostile_clients_keep_no_operator_and_no_router_out(library: str) -> Non
     assert soak.answers["given"] >= 5
     doors = {trick[0] for name, trick in TRICKS.items() if soak.attempts[name]}
     assert doors == ({"agents", "rest"} if library == "alone" else {"agents", "rest", "openflow"})
+
+
+SILENT = "import threading, time\ndef waits_for_switches():\n    time.sleep(600)\n"
+SILENT += "threading.Thread(target=waits_for_switches).start()\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        (SILENT, r"is not ready after 3 s: .*in waits_for_switches"),
+        (SILENT + "print('agents 127.0.0.1:5', end='', flush=True)", "is not ready after 3 s: agents 127.0.0.1:5"),
+        ("print('agents'); raise SystemExit('no room')", "ends with 1: agents\nno room"),
+        ("import nothing_like_it", "ends with 1: .*No module named 'nothing_like_it'"),
+    ],
+)
+def test_a_controller_that_does_not_start_is_ended_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, program: str, why: str
+) -> None:
+    monkeypatch.setattr(soak_controller, "START_S", 3.0)
+    soak = Soak("alone", alone=program)
+    with pytest.raises(RuntimeError, match=f"(?s)the controller {why}"), soak:
+        pass
+    assert soak._process.poll() is not None

@@ -187,14 +187,17 @@ class Flows:
         self._shared.words[_MAY_SEND] = 0
 
     def _take_until_sent(self, deadline: float | None) -> None:
-        """Take reports until all senders have finished, or a moment of the monotonic clock."""
-        while waiting := {process.reader: process for process in self._processes if not process.has_sent()}:
+        """Take reports until all senders have finished, or a moment of the monotonic clock; a failure of any endpoint,
+        also of one that only receives, is an error here.
+        """
+        by_reader = {process.reader: process for process in self._processes}
+        while not all(process.has_sent() for process in self._processes):
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            readable = connection.wait(list(waiting), left)
+            readable = connection.wait(list(by_reader), left)
             if not readable:
                 return  # a sender that was stopped in the middle: its queue does not move
             for reader in readable:
-                waiting[reader].take()  # type: ignore[index]
+                by_reader[reader].take()  # type: ignore[index]
 
     def _finish(self) -> list[Report]:
         self.stop_sending()

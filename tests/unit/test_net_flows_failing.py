@@ -1,0 +1,90 @@
+"""Flows whose endpoints fail: whoever waits for them gets the error, whichever end it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from testbed.linux import kernel
+from testbed.net.fabric import Fabric
+from testbed.net.traffic import Endpoint, Flow, FlowError, Flows, Outcome, Report, Transport
+from testbed.net.traffic.transport import Session
+
+
+class Node:
+    """Mininet's object, as far as it is looked at."""
+
+    pid = 1
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Waits(Endpoint):
+    """Sends for as long as it may, without a link."""
+
+    def run(self, session: Session) -> None:
+        session.ready()
+        session.begin_ns()
+        while session.sending:
+            threading.Event().wait(0.001)
+        for index in self.sends:
+            session.sent(index)
+
+
+class Raises(Waits):
+    """Fails after the flows have begun."""
+
+    def run(self, session: Session) -> None:
+        session.ready()
+        session.begin_ns()
+        raise ValueError("no room for 3 datagrams")
+
+
+@dataclass(frozen=True)
+class Failing(Transport):
+    """One of its two ends fails."""
+
+    name = "failing"
+
+    def check(self, flow: Flow) -> None:
+        pass
+
+    @classmethod
+    def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
+        ((index, flow),) = flows.items()
+        at_sender, at_receiver = (Raises, Waits) if flow.source.name == "bad" else (Waits, Raises)
+        return [at_sender(flow.source, flows, [index], []), at_receiver(flow.target, flows, [], [index])]
+
+    def report(self, flow: Flow, outcome: Outcome) -> Report:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(kernel, "enter_network_of", lambda pid: None)
+    fabric = Fabric.current()
+    fabric.known_nodes = {name: Node(name) for name in ("good", "bad")}
+    yield
+    fabric.stop()
+
+
+@pytest.mark.parametrize(("source", "target"), [("good", "bad"), ("bad", "good")])
+def test_waiting_ends_when_either_end_fails(hosts: None, source: str, target: str) -> None:
+    found: list[Any] = []
+
+    def wait() -> None:
+        try:
+            with Flows([Flow(source, target, transport=Failing())]) as flows:
+                flows.wait()
+        except FlowError as error:
+            found.append(str(error))
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    waiting.join(20)
+    assert found == ["flow at bad: ValueError: no room for 3 datagrams"]

@@ -21,6 +21,7 @@ from typing import Any
 from testbed.agent import event_log, query_socket
 from testbed.agent.agent_supervisor import AgentSupervisor, NodeResources, SharedResources
 from testbed.agent.handover import Handover
+from testbed.agent.orders import Order
 from testbed.agent.pfc.port import SHARED
 from testbed.agent.plan import AgentError, AgentPlan
 from testbed.dcbx.settings import DcbxSettings
@@ -132,6 +133,10 @@ class Agents:
         """Measure the round trip of a port now."""
         self._command(node, port, "measure", port)
 
+    def order(self, node: str, order: Order) -> None:
+        """Have the agent of a node carry out an order, as its speaker does."""
+        self._ask(self._controls[self._index(node)], node, "order", order.encode())
+
     def dcbx_log(self) -> list[dict[str, Any]]:
         """The lines of the log of DCBX so far, in the order of time."""
         lines = [json.loads(line) for one in self._dcbx_logs for line in event_log.content(one).splitlines()]
@@ -160,6 +165,16 @@ class Agents:
     def records(self) -> list[event_log.Record]:
         """What all agents logged so far, in the order of time."""
         return sorted(record for one in self._logs for record in event_log.read(one))
+
+    def records_after(self, marks: list[int]) -> list[event_log.Record]:
+        """What all agents logged after these places, one for each log (at first an empty list), which are moved on."""
+        marks += [0] * (len(self._logs) - len(marks))
+        found = []
+        for number, one in enumerate(self._logs):
+            records = list(event_log.read(one, marks[number]))
+            marks[number] += len(records) * event_log.RECORD.size
+            found += records
+        return sorted(found)
 
     def stop(self) -> None:
         """End all agents, and wait for it; the logs stay readable."""

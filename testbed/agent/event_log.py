@@ -50,10 +50,10 @@ def content(log: int) -> bytes:
     return os.pread(log, os.fstat(log).st_size, 0)
 
 
-def read(log: int) -> Iterator[Record]:
-    """All records of a log."""
-    size = os.fstat(log).st_size
-    data = os.pread(log, size - size % RECORD.size, 0)
+def read(log: int, start: int = 0) -> Iterator[Record]:
+    """All records of a log from an offset on."""
+    size = os.fstat(log).st_size - start
+    data = os.pread(log, size - size % RECORD.size, start)
     yield from RECORD.iter_unpack(data)
 
 

@@ -49,6 +49,9 @@ COMMANDS = {
     "shell": Command(
         "Mininet's command line in the lab, in real time", "shell", "open_shell", "shell_options", installs=True
     ),
+    "serve": Command(
+        "a running lab with controls, or results to replay, in browsers", "serve", "serve", "options", installs=True
+    ),
     "lock": Command("lock Python packages for run --with", "packages", "lock", "lock_options"),
     "headroom": Command("what headroom a port needs", "headroom", "headroom", "options", True),
     "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),

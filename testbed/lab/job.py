@@ -72,7 +72,9 @@ class Job:
     reproducible: bool = True
     """Virtual time: start on a round moment, and let the seed reach the kernel's random numbers."""
     terminal: Terminal | None = None
-    """Given for a shell on a topology; an experiment has none."""
+    """Given for a shell on a topology, or its live view; an experiment has none."""
+    live: bool = False
+    """In the terminal is the other end of a live view, and not Mininet's command line."""
     packages: str = ""
     """The digest of the Python packages that it has beside those of the image."""
 

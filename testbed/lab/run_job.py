@@ -11,8 +11,13 @@ from testbed.net import notebook
 
 
 def run_job(job: Job, run: Run, code: Path) -> None:
-    """Run the experiment, or the shell on a topology, that `job` asks for."""
-    if job.terminal is not None:
+    """Run the experiment, or the shell or live view of a topology, that `job` asks for."""
+    if job.live:
+        from testbed.net.live.loop import live
+
+        with notebook.current_is(run):
+            live(job.name)
+    elif job.terminal is not None:
         from testbed.net.shell import shell
 
         with notebook.current_is(run):

@@ -104,11 +104,11 @@ class Fabric(Inspection):
 
     def configure_dcbx(self, port: str, settings: DcbxSettings | None) -> None:
         """Other settings for a port while it runs; None: DCBX off."""
-        self._agents().configure_dcbx(self.port(port).node.name, port, settings)
+        self.running_agents().configure_dcbx(self.port(port).node.name, port, settings)
 
     def measure(self, port: str) -> None:
         """Have a port measure its headroom now; `dcbx` has the result."""
-        self._agents().measure(self.port(port).node.name, port)
+        self.running_agents().measure(self.port(port).node.name, port)
 
     def stop(self) -> None:
         """End the agents and take the program off all ports; a second call does nothing."""

@@ -50,7 +50,7 @@ class Inspection(NetworkPorts):
 
     def group(self, port: str, priority: int) -> GroupCounters:
         """What the buffer counted for a priority that came in by a port of a switch."""
-        return self._running().group(self.port(port).slot, _checked(priority))
+        return self.running_program().group(self.port(port).slot, _checked(priority))
 
     def groups_of(self, port: str) -> bytes:
         """All groups of a port as they are in memory, to see whether one has changed."""
@@ -62,18 +62,18 @@ class Inspection(NetworkPorts):
 
     def limits(self, port: str, priority: int) -> GroupLimits:
         """What holds at this moment for a priority that comes in by a port of a switch, in cells."""
-        return self._running().limits(self.port(port).slot, _checked(priority))
+        return self.running_program().limits(self.port(port).slot, _checked(priority))
 
     def sent(self, port: str) -> PortCounters:
         """What was put into a port's queues."""
-        return self._running().port(self.port(port).slot)
+        return self.running_program().port(self.port(port).slot)
 
     def buffer(self, switch: str) -> BufferCounters:
         """A switch's pools."""
         if switch not in self.buffers:
             self.node(switch)
             raise FabricError(f"{switch} has no buffer; {listed(self.buffers)} have")
-        return self._running().buffer(self.nodes[switch])
+        return self.running_program().buffer(self.nodes[switch])
 
     def pfc(self, port: str, priority: int) -> dict[str, Any]:
         """State and counters of PFC for a priority of a port, as its agent has them."""
@@ -83,7 +83,7 @@ class Inspection(NetworkPorts):
 
     def snapshot(self, node: str) -> dict[str, Any]:
         """State and counters of all ports of a node, as its agent has them."""
-        agents = self._agents()
+        agents = self.running_agents()
         if node not in self.nodes:
             self.node(node)
             raise FabricError(f"{node} has no lossless ports; {nearest(node, self.nodes)}")
@@ -91,7 +91,11 @@ class Inspection(NetworkPorts):
 
     def events(self) -> list[LoggedEvent]:
         """What agents logged so far: pauses sent and obeyed, thresholds, drops, storms."""
-        return [event_log.decoded(record, self._names) for record in self._logged()]
+        return self.decoded(self._logged())
+
+    def decoded(self, records: Iterable[event_log.Record]) -> list[LoggedEvent]:
+        """Records of agents' logs with the names of ports."""
+        return [event_log.decoded(record, self._names) for record in records]
 
     def history(self, since_ns: int) -> Iterator[str]:
         """The same as lines for a run's event log, with times counted from `since_ns`."""
@@ -102,7 +106,7 @@ class Inspection(NetworkPorts):
 
     def dcbx(self, port: str) -> dict[str, Any]:
         """Every feature of DCBX at a port, as its agent has it; `testbed.dcbx.show` describes the fields."""
-        found: dict[str, dict[str, Any]] = self._agents().dcbx(self.port(port).node.name)
+        found: dict[str, dict[str, Any]] = self.running_agents().dcbx(self.port(port).node.name)
         if port not in found:
             raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
         return found[port]
@@ -173,14 +177,14 @@ class Inspection(NetworkPorts):
     def _groups(self, switches: Container[str], priorities: Iterable[int]) -> Iterator[GroupCounters]:
         for port, priority in product(self.ports.values(), [_checked(priority) for priority in priorities]):
             if port.node.name in switches:
-                yield self._running().group(port.slot, priority)
+                yield self.running_program().group(port.slot, priority)
 
-    def _agents(self) -> Agents:
+    def running_agents(self) -> Agents:
         if self.agents is None:
             raise FabricError("the network does not run")
         return self.agents
 
-    def _running(self) -> PortProgram:
+    def running_program(self) -> PortProgram:
         if self.program is None:
             raise FabricError("the network does not run")
         return self.program

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from testbed.agent.plan import Arrangement
+from testbed.ecn.curve import EcnCurve
 from testbed.ecn.red import red_parameters
 from testbed.frames.dcbx.values import Ets
 from testbed.linux import qdiscs
@@ -105,6 +106,14 @@ class Queues:
     def red_handles(self, queue: int) -> list[int]:
         """The handles of the qdiscs that mark, if the queue has ECN."""
         return [qdiscs.handle(_RED + place) for place in self._places_of(queue)]
+
+    def marking(self, queue: int, curve: EcnCurve) -> list[Message]:
+        """The requests that give a queue with ECN another curve; the frames in it stay."""
+        parameters = red_parameters(curve, plug_below=True).attributes()
+        return [
+            qdiscs.red(self.interface, self._class(place), qdiscs.handle(_RED + place), parameters)
+            for place in self._places_of(queue)
+        ]
 
     def emptied(self, queue: int) -> bytes:
         """The request that throws away what a queue holds and leaves it stopped.

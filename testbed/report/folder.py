@@ -176,7 +176,7 @@ def _networks(folder: Folder) -> list[Network]:
 
     def close(end_ns: int) -> None:
         if started is not None:
-            found.append(_network(started, len(found) + 1, end_ns))
+            found.append(network_of(started, len(found) + 1, end_ns))
 
     for line in folder.lines(NETWORKS):
         match line:
@@ -192,7 +192,9 @@ def _networks(folder: Folder) -> list[Network]:
     return found
 
 
-def _network(line: dict[str, Any], number: int, end_ns: int) -> Network:
+def network_of(line: dict[str, Any], number: int, end_ns: int) -> Network:
+    """A network from the line of its start in the log."""
+
     def mapping(key: str) -> dict[str, dict[str, Any]]:
         value = line.get(key)
         if not isinstance(value, dict):

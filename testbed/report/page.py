@@ -8,24 +8,24 @@ as an escape. Tables are complete without scripts; scripts draw the panels.
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.report import columns, ladders, panels, series, tables, topology
+from testbed.report import columns, ladders, panels, series, states, tables, topology
+from testbed.report.document import asset, digest, script_json
 from testbed.report.folder import Folder, read
-from testbed.report.markup import Html, folded, heading, readable, text
+from testbed.report.markup import folded, heading, readable, text
 from testbed.report.tracks import Tracks, tracks
 
-_SCRIPTS = ("data.js", "draw.js", "page.js")
+_SCRIPTS = ("data.js", "draw.js", "network.js", "page.js")
 _CONTROLS = """
 <div class="controls" id="controls" role="group" aria-label="Time" hidden>
 <button id="play" type="button">Play</button>
 <input id="cursor" type="range" min="0" max="1" value="0" aria-label="Time of the drawings">
 <output id="now" for="cursor"></output>
+<label>Speed <select id="pace"><option value="0">window in 10 s</option><option value="1">1 x</option><option
+value="0.1">0.1 x</option><option value="0.01">0.01 x</option><option value="0.001">0.001 x</option></select></label>
 <button id="in" type="button" aria-label="Zoom in">+</button>
 <button id="out" type="button" aria-label="Zoom out">&minus;</button>
 <button id="left" type="button" aria-label="Earlier">←</button>
@@ -84,6 +84,7 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
     descriptions, stream = columns.packed(found.tracks, folder.end_ns, budget)
     envelopes = [track.name for track, one in zip(found.tracks, descriptions, strict=True) if "bin_ns" in one]
     start, end = panels.active(folder, found)
+    rows = states.states(folder, found.facts)
     data = {
         "end_ns": folder.end_ns,
         "start": start,
@@ -94,6 +95,7 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
             for one in folder.networks
         ],
         "marks": found.marks,
+        "states": rows,
         "panels": [panel.as_json() for panel in given],
         "tracks": [one | {key: readable(one[key]) for key in ("port", "label", "unit")} for one in descriptions],
         "columns": base64.b64encode(stream).decode(),
@@ -104,23 +106,28 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
         f"<p>{tables.outcome(folder)}</p>",
         f'<p class="bad">{text(folder.result.get("reason"))}</p>' if folder.result.get("reason") else "",
         *_claims(folder, alone),
-        *_drawings(number, folder),
+        *_drawings(number, folder, bool(rows)),
         *(panel.markup() for panel in given),
         _envelope_note(envelopes),
         *_tables(folder, found),
-        f'<script type="application/json" class="data">{_script_json(data)}</script>',
+        f'<script type="application/json" class="data">{script_json(data)}</script>',
         "</article>",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _drawings(number: int, folder: Folder) -> list[str]:
+def _drawings(number: int, folder: Folder, has_states: bool) -> list[str]:
     out: list[str] = [heading(3, "Network")] if folder.networks else []
     for network in folder.networks:
         hidden = "" if network is folder.networks[0] else " hidden"
         drawing = topology.drawing(network, f"topology-{number}-{network.number}")
         out.append(f'<div id="network-{number}-{network.number}"{hidden}><p>{text(network.title)}</p>{drawing}</div>')
     out.append(f'<p class="note">At this time: <span id="state-{number}"></span></p>')
+    if has_states:
+        head = '<th scope="col">DCBX and segment routing</th><th scope="col">at this time</th>'
+        table = f'<table><thead><tr>{head}</tr></thead><tbody id="state-{number}-rows"></tbody></table>'
+        region = 'class="wide states" tabindex="0" role="region" aria-label="DCBX and segment routing"'
+        out.append(f"<div {region}>{table}</div>")
     return out
 
 
@@ -153,17 +160,11 @@ def _envelope_note(names: list[str]) -> str:
     )
 
 
-def _script_json(data: Any) -> str:
-    """JSON that no reader of HTML takes for the end of a script, or for markup."""
-    plain = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
-    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
 def _document(title: str, body: str) -> str:
-    style = _asset("report.css")
-    script = "(() => {\n'use strict';\n" + "\n".join(map(_asset, _SCRIPTS)) + "\n})();"
+    style = asset("testbed.report", "report.css")
+    script = "(() => {\n'use strict';\n" + "\n".join(asset("testbed.report", name) for name in _SCRIPTS) + "\n})();"
     policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
+        f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     return (
@@ -173,11 +174,3 @@ def _document(title: str, body: str) -> str:
         f"<title>{text(title, 100)} - Xoff report</title>\n<style>{style}</style>\n</head>\n"
         f"<body>\n{body}\n<script>{script}</script>\n</body>\n</html>\n"
     )
-
-
-def _asset(name: str) -> Html:
-    return Html((resources.files("testbed.report") / "assets" / name).read_text(encoding="utf-8"))
-
-
-def _digest(content: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

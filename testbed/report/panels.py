@@ -52,6 +52,11 @@ class Panel:
             return {"id": self.identity, "view": self.view, "lanes": lanes}
         return {"id": self.identity, "view": self.view, "tracks": self.tracks, "lines": self.lines}
 
+    def described(self) -> dict[str, Any]:
+        """For a page that makes the panel itself."""
+        keys = [[kind, readable(words, 60)] for kind, words in self.keys]
+        return self.as_json() | {"title": readable(self.title, 80), "about": readable(self.about, 200), "keys": keys}
+
     def markup(self) -> str:
         swatch = '<svg viewBox="0 0 14 10" aria-hidden="true"><rect class="{}" width="14" height="10"/></svg>'
         keys = "".join(f'<span class="key">{swatch.format(kind)}{text(words, 60)}</span>' for kind, words in self.keys)

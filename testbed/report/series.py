@@ -17,7 +17,10 @@ from testbed.report.tracks import LARGEST, OCCUPANCY, Shape, Track
 
 PREFIX = "series:"
 """Of the panels of series."""
+LOAD = f"{PREFIX}load of links"
+"""What each port sends into its cable, preamble and gap included: the drawing of the network has its colours by it."""
 _POOLS = {"shared": OCCUPANCY, "headroom": f"{PREFIX}headroom in use", "guaranteed": f"{PREFIX}guaranteed cells in use"}
+_PANELS = {("links", "load_bps"): LOAD}
 _KEYS = ("flow", "port", "priority")
 _UNITS = {"bps": "b/s", "bytes": "B", "ns": "ns", "cells": "cells", "sent": "B"}
 
@@ -89,7 +92,8 @@ def _add(folder: Folder, name: str, row: dict[str, str], found: dict[tuple[str, 
         value = _number(text)
         if column == "t_ns" or column in _KEYS or value is None or (name == "buffer" and column not in _POOLS):
             continue
-        panel = _POOLS[column] if name == "buffer" else f"{PREFIX}{name}: {_words(column)}"
+        panel = _POOLS[column] if name == "buffer" else _PANELS.get((name, column))
+        panel = panel or f"{PREFIX}{name}: {_words(column)}"
         unit = "cells" if name == "buffer" else _UNITS.get(column.rpartition("_")[2], "")
         key = panel, port, label, column
         if key not in found:

@@ -1,4 +1,5 @@
-"""A network as an SVG drawing whose ports and cables the page colours at each moment.
+"""A network as an SVG drawing that the page colours at each moment: ports by pauses, halves of cables by load, and a
+bar in each switch by the use of its shared pool.
 
 Nodes that forward are laid out from left to right by their distance from one end of the network's longest path, hosts
 at the outside beside their switch. The same network always gives the same drawing.
@@ -152,7 +153,7 @@ def drawing(network: Network, identity: str) -> str:
     for cable in network.cables:
         out += _cable(cable, points, pairs, degree)
     for name, (x, y) in points.items():
-        out.append(_node(name, network.nodes[name], x, y))
+        out.append(_node(name, network.nodes[name], x, y, network.buffers.get(name, {}).get("shared_cells")))
     return "\n".join([*out, "</svg>"])
 
 
@@ -173,14 +174,20 @@ def _cable(
     shift = (beside + 1) // 2 * (12 if beside % 2 else -12)  # parallel cables
     x1, x2, y1, y2 = x1 - dy * shift, x2 - dy * shift, y1 + dx * shift, y2 + dx * shift
     title = text(f"{cable['ends'][0]} to {cable['ends'][1]}{_speed(cable)}")
-    out = [
-        f'<g><title>{title}</title><line class="cable" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/></g>'
-    ]
+    middle_x, middle_y, rate = (x1 + x2) / 2, (y1 + y2) / 2, cable.get("rate_bps")
+    out = [f'<g><title>{title}</title><line class="cable" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>']
+    for name, x, y in zip(cable["ends"], (x1, x2), (y1, y2), strict=True):  # each half has the load of its sender
+        known = f' data-rate="{rate}"' if type(rate) is int and 0 < rate < 2**53 else ""
+        out.append(
+            f'<line class="load" data-load="{text(name)}"{known} x1="{x:.1f}" y1="{y:.1f}" x2="{middle_x:.1f}" '
+            f'y2="{middle_y:.1f}"/>'
+        )
+    out.append("</g>")
     for at, (x, y, way) in enumerate(((x1, y1, 1), (x2, y2, -1))):
-        name = cable["ends"][at]
+        name, node = cable["ends"][at], cable["nodes"][at]
         step = min(44.0 + 4 * max(0, degree[cable["nodes"][at]] - 8), length * 0.4)  # ports of many apart
         out.append(
-            f'<g class="port" data-port="{text(name)}"><title>{text(name)}</title>'
+            f'<g class="port" data-port="{text(name)}" data-node="{text(node)}"><title>{text(name)}</title>'
             f'<circle cx="{x + dx * step * way:.1f}" cy="{y + dy * step * way:.1f}" r="7"/></g>'
         )
     return out
@@ -201,7 +208,7 @@ def _speed(cable: dict[str, Any]) -> str:
         return ""
 
 
-def _node(name: str, kind: str, x: float, y: float) -> str:
+def _node(name: str, kind: str, x: float, y: float, cells: object) -> str:
     half_x, half_y = _HALF.get(kind, _HALF["switch"])
     if kind == "router":
         shape = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{half_x}"/>'
@@ -210,8 +217,15 @@ def _node(name: str, kind: str, x: float, y: float) -> str:
         size = f'width="{2 * half_x}" height="{2 * half_y}" rx="{corner}"'
         shape = f'<rect x="{x - half_x:.1f}" y="{y - half_y:.1f}" {size}/>'
     known = kind if kind in _HALF else "other"
+    bar = ""
+    if type(cells) is int and 0 < cells < 2**31:
+        wide, place = half_x * 2 - 12, f'x="{x - half_x + 6:.1f}" y="{y + 10:.1f}" height="4"'
+        bar = (
+            f'<rect class="pool" {place} width="{wide}"/>'
+            f'<rect class="use" {place} data-node="{text(name)}" data-cells="{cells}" data-width="{wide}" width="0"/>'
+        )
     return (
-        f'<g class="node {known}"><title>{text(f"{name}: {kind}")}</title>{shape}'
+        f'<g class="node {known}" data-node="{text(name)}"><title>{text(f"{name}: {kind}")}</title>{shape}{bar}'
         f'<text x="{x:.1f}" y="{y + 5:.1f}" text-anchor="middle">{text(_cut(name, _MOST_CHARACTERS))}</text></g>'
     )
 

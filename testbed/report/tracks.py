@@ -109,7 +109,7 @@ LARGEST = 2**53
 _SHOWN = _MARKED | _OPENS.keys() | _CLOSES.keys() | {"threshold", "drop"}
 
 
-class _Reader:
+class Reader:
     """Takes events in the order of time."""
 
     def __init__(self) -> None:
@@ -135,18 +135,18 @@ class _Reader:
         if name == "threshold":
             cells = event.fields.get("shared_cells")
             for priority in event.priorities:
-                track = self._track(OCCUPANCY, event.port, f"priority {priority}", Shape.SAMPLES, "cells")
+                track = self.track(OCCUPANCY, event.port, f"priority {priority}", Shape.SAMPLES, "cells")
                 if type(cells) is int and abs(cells) < LARGEST:
                     track.add(t_ns, cells)
         elif name == "drop":
             reason = str(event.fields.get("reason"))
             self.dropped[reason] += 1
             self.drops_of[event.port, reason] += 1
-            track = self._track(DROPS, event.port, reason, Shape.STEPS, "frames")
+            track = self.track(DROPS, event.port, reason, Shape.STEPS, "frames")
             track.add(t_ns, self.drops_of[event.port, reason])
         elif name in _MARKED:
             number = self.marks.setdefault(name, len(self.marks))
-            self._track(MARKS, event.port, "", Shape.MARKS).add(t_ns, number)
+            self.track(MARKS, event.port, "", Shape.MARKS).add(t_ns, number)
             if name in _FACTS and len(self.facts) < MOST_FACTS:
                 self.facts.append(event)
 
@@ -162,9 +162,9 @@ class _Reader:
     def _close(self, panel: str, port: str, priority: int, t_ns: int) -> None:
         start = self.open.pop((panel, port, priority), None)
         if start is not None and t_ns >= start:
-            self._track(panel, port, f"priority {priority}", Shape.INTERVALS).add(start, t_ns)
+            self.track(panel, port, f"priority {priority}", Shape.INTERVALS).add(start, t_ns)
 
-    def _track(self, panel: str, port: str, label: str, shape: Shape, unit: str = "") -> Track:
+    def track(self, panel: str, port: str, label: str, shape: Shape, unit: str = "") -> Track:
         key = panel, port, label
         if key not in self.found:
             self.found[key] = Track(panel, port, label, shape, unit=unit)
@@ -186,7 +186,7 @@ def tracks(folder: Folder) -> Tracks:
 
 
 def _read(folder: Folder, events: Iterable[Event]) -> Tracks:
-    reader, counted = _Reader(), Counter[str]()
+    reader, counted = Reader(), Counter[str]()
     ends = [network.end_ns for network in folder.networks] or [folder.end_ns]
     latest_ns = -LATEST_NS
     for event in events:

@@ -127,6 +127,7 @@ class Loop:
                     self._follow(changed or [], time.monotonic_ns())
                 elif file == orders:
                     self._carry_out(Order.parse(self._orders.recv(LARGEST_ORDER)), time.monotonic_ns())
+                    self._orders.send(DONE)
                 elif file == control and not self._answer():
                     self._write_log()
                     return
@@ -298,7 +299,7 @@ class Loop:
                 self._send(port, frame)
 
     def _carry_out(self, order: Order, now_ns: int) -> None:
-        """Carry out an order of the speaker; orders are idempotent."""
+        """Carry out an order of the speaker, or of the network's own process; orders are idempotent."""
         port, slot = self._ports[order.slot], order.slot
         self._touched[slot] = port
         if order.type is OrderType.PFC and order.mask != port.pfc.settings.mask:
@@ -321,7 +322,6 @@ class Loop:
             frame = port.pfc.relieved(order.mask, now_ns)
             if frame:
                 self._send(port, frame)
-        self._orders.send(DONE)
 
     def _resume(self, port: AgentPort, resume: int) -> None:
         if port.blocked & resume:
@@ -359,9 +359,13 @@ class Loop:
     def _answer(self) -> bool:
         """Answer a query of the network's own process; False: end."""
         question = query_socket.receive(self._control)
+        now_ns = time.monotonic_ns()
+        if question.verb == "order":
+            self._carry_out(Order.parse(question.argument), now_ns)
+            query_socket.answer(self._control, question, {})
+            return True
         if question.verb != "snapshot":
             return False
-        now_ns = time.monotonic_ns()
         query_socket.answer(
             self._control,
             question,

@@ -36,7 +36,8 @@ End = Literal["sent", "received"]
 class _Shared:
     """The shared memory of one `Flows`."""
 
-    def __init__(self, endpoints: int, flows: int) -> None:
+    def __init__(self, endpoints: int, flows: int, first: int) -> None:
+        self.first = first
         self._memory = mmap.mmap(-1, 8 * (_COUNTERS + endpoints + 2 * flows))
         self.words = memoryview(self._memory).cast("q")
         self.sent = self.words[_COUNTERS + endpoints :]
@@ -68,10 +69,10 @@ class _Session:
         return not self._words[_MUST_REPORT]
 
     def count_sent(self, index: int, units: int) -> None:
-        self._sent[index] = units
+        self._sent[index - self._shared.first] = units
 
     def count_received(self, index: int, units: int) -> None:
-        self._received[index] = units
+        self._received[index - self._shared.first] = units
 
     def sent(self, index: int, outcome: Any = None) -> None:
         self._writer.send(("sent", index, outcome))
@@ -134,18 +135,23 @@ class _Process:
 class Flows:
     """Running flows; `with Flows(...) as flows` starts them, and the end of the block stops and counts them."""
 
-    def __init__(self, flows: Sequence[Flow], settle: Duration | str | None = None) -> None:
-        """`settle`: how long to wait at the end for what is still on its way, at most."""
+    def __init__(self, flows: Sequence[Flow], settle: Duration | str | None = None, first: int = 0) -> None:
+        """`settle`: how long to wait at the end for what is still on its way, at most.
+
+        `first`: the number of the first flow. Ports of hosts are chosen by these numbers, so that of several `Flows` at
+        one time each has others.
+        """
+        self._first = first
         fabric = Fabric.current()
         self._flows = [
             replace(flow, source=fabric.node(flow.source), target=fabric.node(flow.target)) for flow in flows
         ]
         self._settle = Duration("20s") if settle is None else Duration(settle)
         by_transport: dict[type[Transport], dict[int, Flow]] = {}
-        for index, flow in enumerate(self._flows):
+        for index, flow in enumerate(self._flows, first):
             by_transport.setdefault(type(flow.transport), {})[index] = flow
         self._endpoints = [one for kind, chosen in by_transport.items() for one in kind.endpoints(chosen)]
-        self._shared = _Shared(len(self._endpoints), len(self._flows))
+        self._shared = _Shared(len(self._endpoints), len(self._flows), first)
         self._processes: list[_Process] = []
         self.reports: list[Report] = []
 
@@ -225,9 +231,14 @@ class Flows:
         return [
             flow.transport.report(
                 flow,
-                Outcome(sent_by[index], found.get(("sent", index)), found["received", index], begin_ns + flow.start.ns),
+                Outcome(
+                    sent_by[index - self._first],
+                    found.get(("sent", index)),
+                    found["received", index],
+                    begin_ns + flow.start.ns,
+                ),
             )
-            for index, flow in enumerate(self._flows)
+            for index, flow in enumerate(self._flows, self._first)
         ]
 
 

@@ -4,15 +4,6 @@ const reports = [], panels = [], view = { start: 0, end: 1 }, whole = { start: 0
 let cursor = 0, playing = 0, waiting = false, printing = false;
 const at = (id) => document.getElementById(id);
 
-function colours() {
-  const style = getComputedStyle(document.documentElement), value = (name) => style.getPropertyValue(`--${name}`).trim();
-  const found = { series: [1, 2, 3, 4, 5, 6].map((number) => value(`series-${number}`)) };
-  for (const name of ["text", "dim", "grid", "band", "mark", "threshold", "paused", "xoff", "storm", "tunnel"]) {
-    found[name] = value(name);
-  }
-  return found;
-}
-
 function draw() {
   waiting = false;
   const begun = performance.now(), colour = colours();
@@ -73,23 +64,12 @@ function setCursor(t) {
   reports.forEach(showState);
 }
 
-const STATES = { paused: "paused", xoff: "sends XOFF", storm: "in a storm", tunnel: "sends XOFF into a tunnel" };
-
-// The drawing of the network that runs at the cursor, its ports coloured, and the same in words.
+// The drawing of the network that runs at the cursor, and DCBX and SR at that time.
 function showState(report) {
   const current = report.networks.findLast((one) => one.start_ns <= cursor) || report.networks[0];
   for (const one of report.networks) at(one.id).hidden = one !== current;
-  const words = [];
-  if (current) for (const mark of current.ports.values()) mark.setAttribute("class", "port");
-  for (const track of report.tracks) {
-    const row = track.shape === LANES && STATES[track.panel] ? rowAt(track, cursor) : -1;
-    if (row < 0) continue;
-    words.push(`${track.port} ${track.label} ${STATES[track.panel]}`);
-    const mark = current && current.ports.get(track.port);
-    if (mark) mark.classList.add(track.panel);
-  }
-  const listed = words.slice(0, 8).join("; ") + (words.length > 8 ? `; and ${words.length - 8} more` : "");
-  report.state.textContent = listed || "no port is paused";
+  report.state.textContent = showNetwork(current && current.drawing, report.tracks, cursor);
+  if (report.statesBody) showRows(report.statesBody, rowsAt(report.states, cursor, current ? current.start_ns : 0));
 }
 
 function describe(panel, t, y) {
@@ -149,10 +129,11 @@ function listen(panel) {
   }, { passive: false });
 }
 
-// Ten seconds for the window, whatever its length.
+// Ten seconds for the window, or the chosen part of real time.
 function play(now) {
   if (!playing) return;
-  const length = view.end - view.start, t = cursor + (length * Math.min(100, now - playing)) / 10000;
+  const pace = Number(at("pace").value), passed = Math.min(100, now - playing);
+  const t = cursor + (pace ? passed * 1e6 * pace : ((view.end - view.start) * passed) / 10000);
   playing = now;
   if (t >= view.end) stop();
   setCursor(Math.min(t, view.end));
@@ -204,8 +185,9 @@ async function load(element) {
   const content = JSON.parse(element.textContent);
   const report = { ...content, tracks: decodeTracks(content.tracks, await inflate(content.columns)) };
   report.state = at(content.state);
+  report.statesBody = at(`${content.state}-rows`);
   for (const one of report.networks) {
-    one.ports = new Map([...at(one.id).querySelectorAll("[data-port]")].map((mark) => [mark.dataset.port, mark]));
+    one.drawing = drawingIn(at(one.id));
   }
   for (const given of content.panels) {
     const box = at(given.id), panel = { lines: [], ...given, report, box };

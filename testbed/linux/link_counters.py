@@ -1,0 +1,31 @@
+"""What interfaces have sent, as the kernel counts it: one request lists all interfaces of a namespace."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from testbed.linux.netlink import Socket, attributes
+
+_GET_STATISTICS, _LINK_64 = 94, 1
+_REQUEST = struct.Struct("=BxxxII")
+_COUNTERS = struct.Struct("=4Q")
+
+
+class Sent(NamedTuple):
+    """Frames and octets that left an interface, without preamble, FCS and gap."""
+
+    frames: int
+    octets: int
+
+
+def sent(netlink: Socket) -> dict[int, Sent]:
+    """By interface."""
+    found = {}
+    for _, body in netlink.dump(_GET_STATISTICS, _REQUEST.pack(0, 0, 1 << (_LINK_64 - 1))):
+        _, interface, _ = _REQUEST.unpack_from(body)
+        counters = attributes(body, _REQUEST.size).get(_LINK_64, b"")
+        if len(counters) >= _COUNTERS.size:
+            _, frames, _, octets = _COUNTERS.unpack_from(counters)
+            found[interface] = Sent(frames, octets)
+    return found

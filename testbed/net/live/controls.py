@@ -1,0 +1,218 @@
+"""What a live view may do to a running network: traffic, cables, PFC, ECN and agents. Each acts in the lab."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.ecn.curve import EcnCurve
+from testbed.ecn.field import Ecn
+from testbed.errors import UsageError, XoffError, nearest
+from testbed.net import changes
+from testbed.net.ports import forwards
+from testbed.net.traffic import Flow, Flows
+from testbed.units import Duration
+
+_MOST_FLOWS = 64
+_SETTLE = "300ms"
+_TRANSPORTS = ("udp", "roce")
+"""Those that end at any moment; TCP's end is part of iperf3's measurement."""
+_CURVE = ("20kB", "80kB", "20%")
+
+
+@dataclass(frozen=True)
+class _Running:
+    """Flows that were started together, and end together."""
+
+    flows: tuple[Flow, ...]
+    running: Flows
+    first: int
+    """The number of the first of them."""
+
+    def numbered(self) -> Iterator[tuple[int, Flow]]:
+        return enumerate(self.flows, self.first)
+
+
+class Controls:
+    """The controls of one network."""
+
+    def __init__(self, net: Any) -> None:
+        self._net, self._fabric = net, net.fabric
+        self._traffic: dict[int, _Running] = {}
+        """By the number of its first flow."""
+        self._next = 1
+        self._out: set[int] = set()
+        """Cables that are out, by the lower slot of their two ports."""
+        self._marking: dict[str, dict[int, str]] = {}
+        self.version = 0
+        """Moved on by every command, so that its effect on settings is shown at once."""
+
+    def perform(self, command: dict[str, Any]) -> str:
+        """Carry out a command; what became of it, in words."""
+        do: dict[str, Callable[..., str]] = {
+            "traffic": self._start, "stop": self._stop, "cable": self._cable, "delay": self._delay,
+            "pfc": self._pfc, "ecn": self._ecn, "kill": self._kill,
+        }  # fmt: skip
+        name = command.pop("do")
+        if name not in do:
+            raise UsageError(f"there is no control {name}; {nearest(str(name), do)}")
+        self.version += 1
+        return do[name](**command)
+
+    def counted(self) -> dict[int, tuple[int, int]]:
+        """Frames that each flow has sent and received so far."""
+        return {
+            number: (one.running.sent(number - one.first), one.running.received(number - one.first))
+            for one in list(self._traffic.values())
+            for number, _ in one.numbered()
+        }
+
+    def listed(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "flow": number,
+                "group": one.first,
+                "source": flow.source,
+                "target": flow.target,
+                "priority": flow.priority,
+                "transport": flow.transport.name,
+                "rate": str(flow.rate) if flow.rate else "line rate",
+                "frame": flow.frame.bytes,
+            }
+            for one in list(self._traffic.values())
+            for number, flow in one.numbered()
+        ]
+
+    def is_in(self, port: str) -> bool:
+        return self._fabric.port(port).slot & ~1 not in self._out
+
+    def marking(self, port: str) -> dict[int, str]:
+        """The curve of each priority that is marked, in words."""
+        return dict(self._marking.get(port, {}))
+
+    def close(self) -> None:
+        for first in list(self._traffic):
+            with suppress(Exception):
+                self._end(first)
+
+    def _start(
+        self,
+        *,
+        source: str,
+        target: str,
+        priority: int = 3,
+        rate: str = "",
+        transport: str = "udp",
+        frame: str = "",
+        ecn: bool = False,
+    ) -> str:
+        """Start a flow, or several of `source`, names with commas between."""
+        sources = list(dict.fromkeys(source.split(",")))
+        if sum(len(one.flows) for one in self._traffic.values()) + len(sources) > _MOST_FLOWS:
+            raise UsageError(f"{_MOST_FLOWS} flows can run at one time; stop some")
+        if transport not in _TRANSPORTS:
+            raise UsageError(f"there is no transport {transport} here; {nearest(str(transport), _TRANSPORTS)}")
+        hosts = [host.name for host in self._net.hosts]
+        for name in (*sources, target):
+            if name not in hosts:
+                raise UsageError(f"there is no host {name}; {nearest(str(name), hosts)}")
+        if target in sources:
+            raise UsageError(f"{target} does not send to itself; choose another target")
+        if transport == "roce":
+            self._refuse_second_roce({*sources, target})
+        marked = Ecn.ECT_0 if ecn and transport == "udp" else None
+        flows = tuple(
+            Flow(name, target, priority, frame or None, rate or None, transport=transport, ecn=marked)
+            for name in sources
+        )
+        running = Flows(flows, settle=_SETTLE, first=self._next)
+        running.__enter__()
+        self._traffic[self._next] = _Running(flows, running, self._next)
+        self._next += len(flows)
+        return f"{', '.join(sources)} to {target} on priority {priority}: started"
+
+    def _refuse_second_roce(self, wanted: set[str]) -> None:
+        """A host has one RoCE endpoint, which has all its flows from its start."""
+        for one in self._traffic.values():
+            if one.flows[0].transport.name == "roce":
+                taken = wanted & {name for flow in one.flows for name in (flow.source, flow.target)}
+                if taken:
+                    raise UsageError(
+                        f"{sorted(taken)[0]} has RoCE flows already; stop them, and start all of them together"
+                    )
+
+    def _stop(self, *, flow: int = 0) -> str:
+        """Stop the flows that were started together with this one; 0: all."""
+        chosen = [first for first, one in self._traffic.items() if not flow or flow in dict(one.numbered())]
+        if not chosen:
+            raise UsageError(f"there is no flow {flow}" if flow else "there is no traffic")
+        for first in chosen:
+            self._traffic[first].running.stop_sending()
+        return "; ".join(self._ended(first) for first in chosen)
+
+    def _ended(self, first: int) -> str:
+        try:
+            return self._end(first)
+        except XoffError as error:  # the cable was out while it began, for one; the others end too
+            return f"flow {first}: {error}"
+
+    def _end(self, first: int) -> str:
+        one = self._traffic.pop(first)
+        one.running.__exit__(None, None, None)
+        return "; ".join(
+            f"{flow.source} to {flow.target}: {report.sent} sent, {report.received} received, {report.lost} lost"
+            for flow, report in zip(one.flows, one.running.reports, strict=True)
+        )
+
+    def _cable(self, *, port: str, on: bool) -> str:
+        """Put the cable at a port in, or pull it out; one without a delay has its port set down instead."""
+        state, cabling = self._fabric.port(port), self._fabric.cabling
+        key = state.slot & ~1
+        if on == (key not in self._out):
+            return f"the cable of {port} is {'in' if on else 'out'} already"
+        if state.cable.delay.ps or state.cable.loss:
+            (cabling.plug if on else cabling.pull)(port)
+        else:
+            # The end at the switch: a host would lose the routes of a port that is set down.
+            ends = [self._fabric.ports[key], self._fabric.ports[key | 1]]
+            chosen = next((end for end in ends if forwards(end.node)), ends[0])
+            cabling.set_up(chosen.intf, on)
+        (self._out.discard if on else self._out.add)(key)
+        return f"the cable of {port} is {'in' if on else 'out'}"
+
+    def _delay(self, *, port: str, delay: str) -> str:
+        state = self._fabric.port(port)
+        self._fabric.cabling.change_delay(port, Duration(delay))
+        return f"the cable of {port} has a delay of {state.cable.delay}, one way"
+
+    def _pfc(self, *, port: str, priority: int, on: bool) -> str:
+        _check(priority)
+        changes.set_pfc(self._fabric, port, priority, on)
+        return f"PFC of priority {priority} at {port} is {'on' if on else 'off'}"
+
+    def _ecn(self, *, port: str, priority: int, on: bool, kmin: str = "", kmax: str = "", pmax: str = "") -> str:
+        _check(priority)
+        curve = EcnCurve(kmin or _CURVE[0], kmax or _CURVE[1], pmax or _CURVE[2]) if on else None
+        changes.set_ecn(self._fabric, port, priority, curve)
+        found = self._marking.setdefault(port, {})
+        found.pop(priority, None)
+        if curve is not None:
+            found[priority] = f"{curve.kmin} to {curve.kmax}, {curve.pmax}"
+        return f"ECN of priority {priority} at {port} is {'on' if on else 'off'}"
+
+    def _kill(self, *, node: str, speaker: bool = False) -> str:
+        agents, what = self._fabric.running_agents(), "speaker" if speaker else "agent"
+        pid = agents.pid(node, speaker)
+        if not pid:
+            raise UsageError(f"{node} has no {what} at this moment")
+        os.kill(pid, signal.SIGKILL)
+        return f"the {what} of {node}, process {pid}, was killed"
+
+
+def _check(priority: Any) -> None:
+    if type(priority) is not int or priority not in range(8):
+        raise UsageError(f"priority {priority!r} does not exist; there are 0 to 7")

@@ -1,0 +1,138 @@
+"""A network that runs for a live view: lines of JSON go out, and commands, lines of JSON too, come in.
+
+Both go by the terminal of the job, as Mininet's command line does in a shell. One thread looks at the network every
+10 ms of the lab's time and writes what happened; the other carries out commands. Only the lab can import this.
+
+| line | keys |
+|---|---|
+| `network` | that of `networks.jsonl`, once |
+| `window` | `t_ns` (end of it), `events`, `buffers`, `loads`, `marks`, `flows` |
+| `state` | `t_ns`, and `state`: settings of ports, cables, agents, flows, DCBX, SR; when it has changed |
+| `answer` | `id` of the command, `ok`, `text` |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import termios
+import threading
+import time
+from typing import Any
+
+from mininet.topo import Topo
+
+from testbed.errors import UsageError, XoffError
+from testbed.net import changes, description
+from testbed.net.live.controls import Controls
+from testbed.net.live.sampler import Sampler
+from testbed.net.network import network
+from testbed.net.port import Port
+from testbed.net.shell import build
+from testbed.net.topo import LosslessTopo
+
+_STEP_NS, _WRITE_NS = 10_000_000, 50_000_000
+_LONGEST_COMMAND = 4000
+"""A terminal gives lines of up to 4095 octets."""
+
+
+def live(wanted: str) -> None:
+    """Build the topology that `wanted` names, as in `incast,4`, and serve a live view until its input ends."""
+    topo = build(wanted)
+    if not isinstance(topo, LosslessTopo):
+        raise UsageError(f"{wanted} has no lossless ports, so a live view has nothing to show; incast,4 has some")
+    _prepare(topo)
+    _make_terminal_plain()
+    with network(topo) as net:
+        _Loop(net, type(topo).__name__).run()
+
+
+def _prepare(topo: Topo) -> None:
+    """Give ports that send out of a buffer a place for ECN, so that it can be switched on."""
+    buffered = {node for node in topo.nodes() if "buffer" in topo.nodeInfo(node)}
+    for node in buffered:
+        if isinstance(port := topo.nodeInfo(node).get("port"), Port):
+            topo.nodeInfo(node)["port"] = changes.with_dormant_ecn(port)
+    for _, _, info in topo.links(withInfo=True):
+        for node, name in ((info["node1"], "settings1"), (info["node2"], "settings2")):
+            if node in buffered and isinstance(port := info.get(name), Port):
+                info[name] = changes.with_dormant_ecn(port)
+
+
+def _make_terminal_plain() -> None:
+    """Nothing that comes in is echoed, and nothing that goes out is changed. Input stays line by line: a terminal that
+    gives single keys is taken for a prompt, at which the lab's time stands still.
+    """
+    settings = termios.tcgetattr(0)
+    settings[1] &= ~termios.OPOST
+    settings[3] &= ~(termios.ECHO | termios.ISIG)
+    termios.tcsetattr(0, termios.TCSANOW, settings)
+
+
+class _Loop:
+    def __init__(self, net: Any, topology: str) -> None:
+        self._net = net
+        self._writing = threading.Lock()
+        self._asking = threading.Lock()
+        """Held while agents are asked or ports are changed: sockets to them have one user at a time."""
+        self._ended = threading.Event()
+        start_ns = time.monotonic_ns()
+        self._controls = Controls(net)
+        self._sampler = Sampler(net, self._controls, start_ns)
+        described = description.started(net, "", topology, start_ns)
+        self._write({"live": "network", **described, "t_ns": 0, "hosts": [host.name for host in net.hosts]})
+
+    def run(self) -> None:
+        looking = threading.Thread(target=self._look_again_and_again, daemon=True)
+        looking.start()
+        try:
+            while (line := self._next_line()) is not None:
+                self._obey(line)
+        finally:
+            self._ended.set()
+            looking.join()
+            self._controls.close()
+
+    def _next_line(self) -> bytes | None:
+        """A command; None at the end."""
+        select.select([0], [], [])
+        line = os.read(0, _LONGEST_COMMAND + 100)
+        return line or None
+
+    def _obey(self, line: bytes) -> None:
+        number: Any = None
+        try:
+            command = json.loads(line)
+            number = command.pop("id")
+            with self._asking:
+                text = self._controls.perform(command)
+            answer = {"ok": True, "text": text}
+        except (XoffError, ValueError, OSError, RecursionError, AttributeError, KeyError, TypeError) as error:
+            known = isinstance(error, (XoffError, OSError))
+            answer = {"ok": False, "text": str(error) if known else f"no command: {error}"}
+        self._write({"live": "answer", "id": number, **answer})
+
+    def _look_again_and_again(self) -> None:
+        due_ns = written_ns = time.monotonic_ns()
+        while not self._ended.is_set():
+            try:
+                self._sampler.look(time.monotonic_ns())
+                if due_ns - written_ns >= _WRITE_NS:
+                    written_ns = due_ns
+                    self._write(self._sampler.window())
+                    with self._asking:
+                        state = self._sampler.changed_state()
+                    if state is not None:
+                        self._write(state)
+            except XoffError as error:  # an agent that died does not answer until its successor is there
+                print(error, file=sys.stderr)
+            due_ns += _STEP_NS
+            time.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
+
+    def _write(self, content: dict[str, Any]) -> None:
+        data = json.dumps(content, separators=(",", ":")).encode() + b"\n"
+        with self._writing:
+            while data:
+                data = data[os.write(1, data) :]

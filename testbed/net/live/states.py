@@ -1,0 +1,65 @@
+"""DCBX and segment routing of a running network in rows of words: what a live view shows beside the drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_FEATURES = {"pfc": "PFC", "ets": "ETS", "applications": "Application", "cn": "CN"}
+
+
+def dcbx_rows(found: Mapping[str, Any]) -> dict[str, str]:
+    """By port and TLV: what the port does, what it and its peer announce, and why."""
+    rows = {}
+    for port, state in found.items():
+        if not state["running"]:
+            rows[port] = "off"
+            continue
+        for key, name in _FEATURES.items():
+            feature = state["features"][key]
+            if feature["admin"] is None and feature["oper"] is None and feature["remote"] is None:
+                continue
+            oper, admin, remote = (_value(feature[one]) for one in ("oper", "admin", "remote"))
+            willing = "willing" if feature["willing"] else "not willing"
+            rows[f"{port} {name}"] = f"oper {oper}; local {admin}, {willing}; peer {remote}. {feature['why']}"
+        if state["refused"]:
+            rows[f"{port} refused"] = str(state["refused"])
+    return rows
+
+
+def sr_rows(found: Mapping[str, Any]) -> dict[str, str]:
+    """By router: SIDs with what they counted, tunnels, learning, and what filters dropped."""
+    rows = {}
+    for router, state in found.items():
+        for sid, counted in state["sids"].items():
+            if counted:
+                rows[f"{router} {sid}"] = _words(counted)
+        for number, tunnel in enumerate(state["tunnels"], 1):
+            rows[f"{router} tunnel {number}"] = _words(tunnel) if isinstance(tunnel, Mapping) else str(tunnel)
+        rows[f"{router} tunnels"] = str(len(state["tunnels"]))
+        if state["controller"] is not None:
+            rows[f"{router} controller"] = _words(state["controller"])
+        dropped = {reason: frames for reason, frames in state["filtered"].items() if frames}
+        if dropped:
+            rows[f"{router} filters dropped"] = _words(dropped)
+    return rows
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
+    if isinstance(value, Mapping) and "bandwidth" in value:
+        return " ".join(f"{number}:{percent}%" for number, percent in enumerate(value["bandwidth"]) if percent)
+    return str(value)
+
+
+def _words(content: Any) -> str:
+    if not isinstance(content, Mapping):
+        return str(content)
+    return ", ".join(f"{str(name).replace('_', ' ')} {_inner(value)}" for name, value in content.items())
+
+
+def _inner(value: Any) -> str:
+    return f"({_words(value)})" if isinstance(value, Mapping) else _value(value)

@@ -1,0 +1,190 @@
+"""What viewers get: rows of the tracks that a report has too, made of what a running lab writes.
+
+No clock and no socket: lines of the lab go in, messages for viewers come out. A viewer that comes later gets a snapshot
+of what is kept, and from then on the same messages as the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from pathlib import Path
+from typing import Any
+
+from testbed.report.folder import LATEST_NS, Event, Folder, Network, network_of
+from testbed.report.markup import readable
+from testbed.report.panels import panels
+from testbed.report.series import LOAD, PREFIX
+from testbed.report.tracks import LARGEST, OCCUPANCY, Reader, Shape, Track, Tracks
+
+KEPT_NS = 60 * 10**9
+_MOST_ROWS, _MOST_TRACKS, _MOST_WORDS = 20_000, 4_000, 100
+_HEADROOM, _MARKS, _FLOWS = f"{PREFIX}headroom in use", f"{PREFIX}ECN marks", f"{PREFIX}rates of flows"
+_WIRE_OCTETS = 24
+
+
+class Feed:
+    """The history of one network that runs."""
+
+    def __init__(self, described: dict[str, Any]) -> None:
+        """`described`: the lab's line about the network."""
+        self.network: Network = network_of(described, 1, LATEST_NS)
+        hosts = described.get("hosts")
+        self.hosts = [str(one) for one in hosts] if isinstance(hosts, list) else []
+        self._folder = Folder(Path("live"), {}, networks=[self.network])
+        self._reader = Reader()
+        self._done: list[int] = []
+        """Of each track the rows that viewers have."""
+        self.t_ns = 0
+        self._panels: list[dict[str, Any]] = []
+        self._marks = 0
+        self.state: dict[str, Any] = {}
+        self._states: dict[str, str] = {}
+        self._state_rows: deque[list[Any]] = deque(maxlen=2000)
+        self._words: deque[list[Any]] = deque(maxlen=_MOST_WORDS)
+        self._received: dict[int, tuple[int, int]] = {}
+
+    def take(self, lines: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """The message for all viewers about some lines of the lab; None if there is nothing to tell."""
+        message: dict[str, Any] = {}
+        for line in lines:
+            kind = line.get("live")
+            if kind == "window":
+                self._take_window(line)
+                message["t_ns"] = self.t_ns
+            elif kind == "state" and isinstance(line.get("state"), dict):
+                self.state = line["state"]
+                message["state"] = self.state
+                message["states"] = message.get("states", []) + self._changed_states(int(line["t_ns"]))
+            elif "text" in line:
+                words = [self.t_ns, readable(line["text"], 400), line.get("ok") is not False]
+                self._words.append(words)
+                message.setdefault("words", []).append(words)
+        if not message:
+            return None
+        return {"type": "update", **message, **self._news()}
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that a new viewer needs."""
+        found = self._tracks()
+        return {
+            "type": "snapshot",
+            "t_ns": self.t_ns,
+            "tracks": [
+                _described(track) | {"t": list(track.t_ns[:done]), "v": list(track.values[:done])}
+                for track, done in zip(found, self._done, strict=False)
+            ],
+            "open": self._open(found[: len(self._done)]),
+            "marks": list(self._reader.marks),
+            "panels": self._panels,
+            "state": self.state,
+            "states": list(self._state_rows),
+            "words": list(self._words),
+        }
+
+    def _take_window(self, line: dict[str, Any]) -> None:
+        reader = self._reader
+        for t_ns, name, port, priorities, fields in line["events"]:
+            reader.take(Event(t_ns, name, port, tuple(priorities), fields))
+        for t_ns, port, priority, _, shared, headroom in line["buffers"]:
+            reader.track(OCCUPANCY, port, f"priority {priority}, shared", Shape.STEPS, "cells").add(t_ns, shared)
+            if headroom or (_HEADROOM, port, f"priority {priority}") in reader.found:
+                reader.track(_HEADROOM, port, f"priority {priority}", Shape.STEPS, "cells").add(t_ns, headroom)
+        for t_ns, port, rate in line["loads"]:
+            reader.track(LOAD, port, "", Shape.STEPS, "b/s").add(t_ns, min(rate, LARGEST))
+        for t_ns, port, marked in line["marks"]:
+            reader.track(_MARKS, port, "", Shape.STEPS, "packets").add(t_ns, marked)
+        self._take_flows(line["flows"])
+        self.t_ns = max(self.t_ns, int(line["t_ns"]))
+        self._end_flows()
+
+    def _take_flows(self, rows: list[list[int]]) -> None:
+        """Rates of flows, from frames received; a receiver counts every 20 ms."""
+        named = {flow["flow"]: flow for flow in self.state.get("flows", [])}
+        for t_ns, number, _, received in rows:
+            before_ns, before = self._received.get(number, (t_ns, received))
+            flow = named.get(number)
+            if number not in self._received or received < before:
+                self._received[number] = t_ns, received
+            elif flow is not None and received > before and t_ns > before_ns:
+                octets = (received - before) * (int(flow["frame"]) + _WIRE_OCTETS)
+                name = f"{flow['source']} to {flow['target']} ({number})"
+                track = self._reader.track(_FLOWS, "", name, Shape.STEPS, "b/s")
+                track.add(t_ns, octets * 8 * 10**9 // (t_ns - before_ns))
+                self._received[number] = t_ns, received
+
+    def _end_flows(self) -> None:
+        """A flow from which nothing has come for a while has a rate of 0."""
+        for (panel, _, _), track in self._reader.found.items():
+            if panel == _FLOWS and track.values and track.values[-1] and self.t_ns - track.t_ns[-1] > 10**8:
+                track.add(track.t_ns[-1] + 10**8, 0)
+
+    def _changed_states(self, t_ns: int) -> list[list[Any]]:
+        """Rows of DCBX and SR that differ from the last time."""
+        now: dict[str, str] = {}
+        for key in ("dcbx", "sr"):
+            rows = self.state.get(key)
+            now |= {str(name): readable(words, 400) for name, words in rows.items()} if isinstance(rows, dict) else {}
+        changed = [[t_ns, name, words] for name, words in now.items() if self._states.get(name) != words]
+        changed += [[t_ns, name, ""] for name in self._states if name not in now]
+        self._states = now
+        self._state_rows.extend(changed)
+        return changed
+
+    def _tracks(self) -> list[Track]:
+        return list(self._reader.found.values())[:_MOST_TRACKS]
+
+    def _news(self) -> dict[str, Any]:
+        """Rows that viewers do not have yet, tracks and panels that are new, and intervals that have not ended."""
+        for panel, port, priority in self._reader.open:
+            self._reader.track(panel, port, f"priority {priority}", Shape.INTERVALS)  # its rows come when it ends
+        found = self._tracks()
+        rows: list[list[int]] = []
+        is_new = len(found) > len(self._done)
+        first = len(self._done)
+        self._done += [0] * (len(found) - first)
+        for number, track in enumerate(found):
+            done = self._done[number]
+            rows += [[number, track.t_ns[row], track.values[row]] for row in range(done, len(track.t_ns))]
+            self._done[number] = self._forget_old(track)
+        news: dict[str, Any] = {"rows": rows, "open": self._open(found)}
+        if is_new:
+            news["tracks"] = [_described(track) for track in found[first:]]
+            self._panels = self._arranged(found)
+            news["panels"] = self._panels
+        if len(self._reader.marks) > self._marks:
+            self._marks = len(self._reader.marks)
+            news["marks"] = list(self._reader.marks)
+        return news
+
+    def _forget_old(self, track: Track) -> int:
+        """Keep the last minute; of what holds on, the last row before it."""
+        old = 0
+        if len(track.t_ns) > _MOST_ROWS or (track.t_ns and track.t_ns[0] < self.t_ns - 2 * KEPT_NS):
+            old = max(0, len(track.t_ns) - _MOST_ROWS)
+            while old < len(track.t_ns) - 1 and track.t_ns[old + 1] < self.t_ns - KEPT_NS:
+                old += 1
+        del track.t_ns[:old], track.values[:old]
+        return len(track.t_ns)
+
+    def _open(self, found: list[Track]) -> list[list[int]]:
+        number_of = {key: number for number, key in enumerate(self._reader.found)}
+        rows = []
+        for (panel, port, priority), start in self._reader.open.items():
+            number = number_of.get((panel, port, f"priority {priority}"), len(found))
+            if number < len(found):
+                rows.append([number, start])
+        return rows
+
+    def _arranged(self, found: list[Track]) -> list[dict[str, Any]]:
+        shown = Tracks(found, Counter(), self._reader.dropped, list(self._reader.marks), self._reader.pauses, [])
+        return [panel.described() for panel in panels(0, self._folder, shown)]
+
+
+def _described(track: Track) -> dict[str, Any]:
+    return {
+        "panel": track.panel,
+        "port": readable(track.port, 80),
+        "label": readable(track.label, 80),
+        "shape": str(track.shape),
+        "unit": track.unit,
+    }

@@ -49,13 +49,13 @@ COMMANDS = {
     "shell": Command(
         "Mininet's command line in the lab, in real time", "shell", "open_shell", "shell_options", installs=True
     ),
-    "serve": Command(
-        "a running lab with controls, or results to replay, in browsers", "serve", "serve", "options", installs=True
-    ),
     "lock": Command("lock Python packages for run --with", "packages", "lock", "lock_options"),
     "headroom": Command("what headroom a port needs", "headroom", "headroom", "options", True),
     "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
     "report": Command("one HTML file from result folders", "report", "make", "options"),
+    "serve": Command(
+        "a running lab with controls, or results to replay, in browsers", "serve", "serve", "options", installs=True
+    ),
     "qos": Command("ask the controller for path records, or put a QoS policy", "qos", "qos", "options"),
     "export": Command("a result as a Perfetto trace or a table", "export", "export", "options"),
     "plot": Command("a figure of a result, for papers", "plot", "plot", "options"),

@@ -54,11 +54,11 @@ class Inspection(NetworkPorts):
 
     def groups_of(self, port: str) -> bytes:
         """All groups of a port as they are in memory, to see whether one has changed."""
-        return self._running().groups_of(self.port(port).slot)
+        return self.running_program().groups_of(self.port(port).slot)
 
     def queued(self, port: str) -> tuple[int, ...]:
         """Octets that wait in each queue of a switch's port at this moment."""
-        return self._running().queued(self.port(port).slot)
+        return self.running_program().queued(self.port(port).slot)
 
     def limits(self, port: str, priority: int) -> GroupLimits:
         """What holds at this moment for a priority that comes in by a port of a switch, in cells."""

@@ -64,14 +64,12 @@ def output() -> Output:
 
 
 Runner = Callable[..., lab.Result]
+Marks = Mapping[str, Sequence[Sequence[str]]]
 Cases = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
-    """An experiment whose name begins with `test_` is a test: it runs in the lab, and its claims are the assertions.
-
-    `CASES` of its file can have parameters for it: {"test_name": [{"delay": "0s"}, {"delay": "5us"}]}.
-    """
+    """An experiment whose name begins with `test_` is a test: it runs in the lab, and its claims are the assertions."""
     if not (isinstance(obj, Experiment) and name.startswith("test_")):
         return None
     experiment = obj
@@ -82,10 +80,26 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
         assert result.fidelity.verdict is not Verdict.DEGRADED, result.fidelity
 
     setattr(collector.obj, name, in_lab)  # what pytest looks up by the name has to be a function
-    declared: Cases = getattr(collector.obj, "CASES", {})
-    cases = declared.get(name, [{}])
-    ids = [",".join(f"{key}={value}" for key, value in case.items()) or "lab" for case in cases]
-    return list(collector._genfunctions(name, pytest.mark.parametrize("case", cases, ids=ids)(in_lab)))
+    return list(collector._genfunctions(name, in_lab))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`CASES` of a file has parameters of its tests, those of experiments and those that take `case`:
+    {"test_name": [{"delay": "0s"}, {"delay": "5us"}]}.
+    """
+    if "case" in metafunc.fixturenames:
+        declared: Cases = getattr(metafunc.module, "CASES", {})
+        cases = declared.get(metafunc.definition.name, [{}])
+        ids = [",".join(f"{key}={value}" for key, value in case.items()) or "lab" for case in cases]
+        metafunc.parametrize("case", cases, ids=ids)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """`MARKS` of a file has marks of its tests, "*" those of all: {"test_name": [("slow",)]}."""
+    if isinstance(item, pytest.Function):
+        declared: Marks = getattr(item.module, "MARKS", {})
+        for name, *arguments in (*declared.get("*", ()), *declared.get(item.originalname, ())):
+            item.add_marker(getattr(pytest.mark, name)(*arguments))
 
 
 @pytest.fixture

@@ -98,8 +98,8 @@ class Query:
     sl: int | None = None
 
     def request(self, fabric: Fabric) -> Request:
-        ends = (fabric.by_key[PortKey(name, 1)].gid for name in (self.source, self.destination))
-        return Request(*ends, service_id=self.service_id, qos_class=self.qos_class, pkey=self.pkey, sl=self.sl)
+        source, target = (fabric.by_key[PortKey(name, 1)].gid for name in (self.source, self.destination))
+        return Request(source, target, service_id=self.service_id, qos_class=self.qos_class, pkey=self.pkey, sl=self.sl)
 
     def options(self) -> list[str]:
         """Of saquery."""

@@ -1,29 +1,57 @@
-"""PFC frames of the lab, read by a decoder that nobody here wrote."""
+"""PFC frames of the lab, read by an independent decoder."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+from testbed.lab import Run, experiment
+from testbed.net.port import Buffer, Port
+from testbed.pfc.settings import PfcSettings
 
-from .conftest import Runner
+if TYPE_CHECKING:
+    from tests.lab.conftest import Runner
 
-pytestmark = pytest.mark.packages("tshark")
+MARKS = {"*": [("packages", "tshark")]}
+
+
+LOSSLESS = frozenset({1, 2, 3})
+
+
+@experiment(timeout="60s")
+def pause_frames(run: Run) -> None:
+    """What agents send, as an analyser on the senders' cables sees it: XOFF, refreshes, XON, several classes."""
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+    from testbed.net.wire import capture
+    from topologies.incast import Incast
+
+    port = Port(pfc=PfcSettings(enabled=LOSSLESS, pause_quanta=2000))
+    topo = Incast(2, scale=200, port=port, buffer=Buffer(total=1500, xon_offset=200))
+    with network(topo, run, autoStaticArp=True) as net:
+        *senders, target = net.hosts
+        flows = [Flow(sender, target, priority, count=250) for sender in senders for priority in sorted(LOSSLESS)]
+        with capture(senders[0], "h1-eth0", run.directory / "h1.pcap", "ether proto 0x8808"), Flows(flows) as running:
+            running.wait()
+        run.figure("source", str(net.fabric.port("s1-eth1").mac))
+        states = net.fabric.snapshot("s1")["ports"]["s1-eth1"]["priorities"]
+        for kind in ("xoff_sent", "xoff_refreshed", "xon_sent"):
+            run.figure(kind, [state[kind] for state in states])
+    run.claim("lost", sum(report.lost for report in running.reports), equals=0)
+
+
 _CLASSES = range(8)
 
 
-@pytest.fixture
-def tshark() -> str:
-    found = shutil.which("tshark")
-    if found is None:
-        pytest.skip("tshark is missing, so nobody but us can read the captures")
-    return found
+def test_tshark_reads_every_pfc_frame_to_the_same_values_and_complains_of_none(run: Runner) -> None:
+    import pytest
 
-
-def test_tshark_reads_every_pfc_frame_to_the_same_values_and_complains_of_none(run: Runner, tshark: str) -> None:
-    result = run("captures:pause_frames").check()
+    tshark = shutil.which("tshark")
+    if tshark is None:
+        pytest.skip("tshark is missing; it is the independent decoder of the captures")
+    result = run(pause_frames).check()
     assert result.folder is not None
     rows = _read(tshark, result.folder / "h1.pcap")
     source = result.figure("source")

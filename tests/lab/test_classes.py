@@ -76,7 +76,7 @@ def test_classes_share_a_switch_port_as_configured_and_never_exceed_the_line(run
     classes = (1, 3, 5)
     pfc = PfcSettings(enabled=frozenset(classes))
     # Classes that send nothing leave their part to the others. The receivers' ports differ in nothing else.
-    settings = {
+    settings: dict[str, tuple[Port, dict[int, float]]] = {
         "equal": (Port(pfc=pfc), {1: 100 / 3, 3: 100 / 3, 5: 100 / 3}),
         "6 to 3 to 1": (Port(pfc=pfc, shares={1: 48, 3: 24, 5: 8}), {1: 60, 3: 30, 5: 10}),
         "16 to 1 to 3": (Port(pfc=pfc, shares={1: 64, 3: 4, 5: 12}), {1: 80, 3: 5, 5: 15}),
@@ -98,6 +98,7 @@ def test_classes_share_a_switch_port_as_configured_and_never_exceed_the_line(run
         for number, (name, (_, wanted)) in enumerate(settings.items()):
             receiver, port = net[f"r{number}"], fabric.between("s1", f"r{number}")
             sizes = {1: 1514, 3: 1514, 5: 700} if number == 0 else dict.fromkeys(classes, 1514)
+            assert port.settings is not None
             strict = port.settings.strict
             paused = max(strict, default=1)
             for priority in classes:  # later the way of ARP may be taken by a strict class

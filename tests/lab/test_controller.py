@@ -226,10 +226,10 @@ def test_whoever_sends_nonsense_or_nothing_is_no_trouble_to_others(start: Start)
     fleet = fleet_of(running)
     assert fleet.run(is_settled(running))
     thief = FakeRouter(report("R1", FIGURE_3, ("R1", "R3")), b"a key of somebody else")
-    other = Fleet([thief], running.agents)
-    assert other.run(lambda: thief.router.ended is not None)
+    second = Fleet([thief], running.agents)
+    assert second.run(lambda: thief.router.ended is not None)
     assert len(running.ask("GET", "/topology")[1]["routers"]) == 3
-    other.close()
+    second.close()
     fleet.close()
 
 

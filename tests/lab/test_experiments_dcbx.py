@@ -20,6 +20,7 @@ def test_every_claim_holds_and_the_lab_kept_its_promises(
 ) -> None:
     result = kept(name, ready, tmp_path)
     if name == "dcbx_negotiation":
+        assert result.folder is not None
         shows_both_ladders(result.folder, capsys)
 
 

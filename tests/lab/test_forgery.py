@@ -2,20 +2,169 @@
 
 from __future__ import annotations
 
-import pytest
+import ctypes
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from testbed.lab import Status, engine
-from testbed.lab.engine import Ready
+from testbed.lab import Run, Status, engine, experiment
 from testbed.lab.job import Limits
+from testbed.lab.wire import Frame, Kind
 
-from .conftest import Runner
+if TYPE_CHECKING:
+    from testbed.lab.engine import Ready
+    from tests.lab.conftest import Runner
 
-pytestmark = pytest.mark.engines("vm", "um")
+CASES = {"test_a_job_finds_no_way_to_the_supervisors_frames": [{"payload": "END"}, {"payload": "stray data"}]}
+MARKS = {"*": [("engines", "vm", "um")]}
 
 
-@pytest.mark.parametrize("payload", ["END", "stray data"])
-def test_a_job_finds_no_way_to_the_supervisors_frames(run: Runner, payload: str) -> None:
-    result = run("forge:forges", payload=payload)
+PAYLOADS = {
+    "END": Frame.of(Kind.END, {"virtual_ns": 1, "status": "ok", "reason": ""}).encode(),
+    "stray data": b"stray data that is no frame",
+}
+_MNT_DETACH = 2
+_CLONE_NEWPID = 0x2000_0000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@experiment()
+def forges(run: Run, payload: str = "END") -> None:
+    """Writes a payload wherever the device of the frames may be found, and then fails, which the result has to show."""
+    run.figure("begun", 1)
+    data = PAYLOADS[payload]
+    run.figure("descriptors beyond the job's own", _further_descriptors())
+    run.figure("written to descriptors of processes", _write_all(_device_descriptors(), data))
+    run.figure("written to names in /dev", _write_all(_devices_in("/dev"), data))
+    run.figure("written to names in a new devtmpfs", _write_all(_devices_in_new_devtmpfs(), data))
+    run.figure("written to new nodes", _write_all(_new_nodes(), data))
+    # Below the sandbox's /proc is that of the whole lab. From here on it is the one in use.
+    run.figure("file systems taken from /proc", _uncover_proc())
+    run.figure("processes outside the sandbox", len(_outer_processes()))
+    run.figure("written to descriptors of outer processes", _write_all(_device_descriptors(), data))
+    run.figure("memory of outer processes", _readable_memory())
+    run.figure("namespaces of outer processes", _joined_namespaces())
+    run.claim("a claim that does not hold", 1, equals=2)
+    raise ValueError("the job failed")
+
+
+@experiment(timeout="3s")
+def spins_at_the_highest_priority(run: Run) -> None:
+    """Two processes that never give up the CPU, before every other SCHED_FIFO one."""
+    run.figure("begun", 1)
+    Path("kept.txt").write_text("kept")
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(99))
+    os.fork()
+    while True:
+        pass
+
+
+def _write_all(places: Iterator[Path], data: bytes) -> list[str]:
+    written = []
+    for place in places:
+        with suppress(OSError):
+            descriptor = os.open(place, os.O_WRONLY | os.O_NONBLOCK)
+            os.write(descriptor, data)
+            written.append(str(place))
+    return written
+
+
+def _numbers() -> set[int]:
+    """The device numbers by which the kernel knows the device of the frames, and that of commands."""
+    found = set()
+    for pattern in ("misc/xoff/dev", "virtio-ports/*/dev"):
+        for path in Path("/sys/class").glob(pattern):
+            major, minor = path.read_text().split(":")
+            found.add(os.makedev(int(major), int(minor)))
+    return found
+
+
+def _is_frame_device(path: Path) -> bool:
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev in _numbers()
+
+
+def _further_descriptors() -> list[str]:
+    """Open files of this process and its parents that are neither pipes nor the console nor the event log."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found += [str(link.readlink()) for link in (process / "fd").iterdir() if link.is_symlink()]
+    expected = ("pipe:", "/dev/null", "/dev/console", "/proc/")
+    return [target for target in found if not target.startswith(expected) and Path(target).name != "events.jsonl"]
+
+
+def _device_descriptors() -> Iterator[Path]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            yield from (link for link in (process / "fd").iterdir() if _is_frame_device(link))
+
+
+def _devices_in(folder: str) -> Iterator[Path]:
+    return (path for path in Path(folder).rglob("*") if _is_frame_device(path))
+
+
+def _devices_in_new_devtmpfs() -> Iterator[Path]:
+    Path("/run/devices").mkdir()
+    if _libc.mount(b"devtmpfs", b"/run/devices", b"devtmpfs", 0, None):
+        raise OSError(ctypes.get_errno(), "mounting devtmpfs")
+    return _devices_in("/run/devices")
+
+
+def _new_nodes() -> Iterator[Path]:
+    for number in _numbers():
+        with suppress(OSError):
+            path = Path(f"/run/node-{number}")
+            os.mknod(path, 0o600 | stat.S_IFCHR, number)
+            yield path
+
+
+def _uncover_proc() -> int:
+    count = 0
+    while len(list(Path("/proc").glob("[0-9]*"))) < 20 and not _libc.umount2(b"/proc", _MNT_DETACH):
+        count += 1
+    return count
+
+
+def _outer_processes() -> list[Path]:
+    """Those that are not this process's own, for /proc/self is none where the process is not seen."""
+    own = Path("/proc/self/ns/pid").readlink() if Path("/proc/self").exists() else None
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            inner = (process / "ns/pid").readlink() == own
+        except OSError:
+            inner = False
+        if not inner:
+            found.append(process)
+    return found
+
+
+def _readable_memory() -> list[str]:
+    found = []
+    for process in _outer_processes():
+        with suppress(OSError), (process / "mem").open("r+b"):
+            found.append(process.name)
+    return found
+
+
+def _joined_namespaces() -> list[str]:
+    found = []
+    for process in _outer_processes():
+        with suppress(OSError), (process / "ns/pid").open("rb") as namespace:
+            if not _libc.setns(namespace.fileno(), _CLONE_NEWPID):
+                found.append(process.name)
+    return found
+
+
+def test_a_job_finds_no_way_to_the_supervisors_frames(run: Runner, case: Mapping[str, Any]) -> None:
+    result = run(forges, **case)
     assert (result.status, result.reason) == (Status.ERROR, "ValueError: the job failed")
     assert result.figure("processes outside the sandbox") > 0, "the job did not see whom it attacks"
     reached = {figure.name: figure.value for figure in result.figures if isinstance(figure.value, list)}
@@ -25,7 +174,7 @@ def test_a_job_finds_no_way_to_the_supervisors_frames(run: Runner, payload: str)
 
 def test_a_job_that_spins_at_the_highest_priority_is_ended_by_a_limit(run: Runner, ready: Ready) -> None:
     """By that of wall time where a spinning process stops virtual time; what the job left is kept in either case."""
-    result = run("forge:spins_at_the_highest_priority", limits=Limits(virtual_s=3, wall_s=15))
+    result = run(spins_at_the_highest_priority, limits=Limits(virtual_s=3, wall_s=15))
     um = ready.kind is engine.Kind.UM
     assert result.status is (Status.WALL_TIMEOUT if um else Status.TIMEOUT), result.reason
     assert result.figure("begun") == 1

@@ -4,14 +4,135 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tests.lab.conftest import Runner
+from testbed.lab import Run, experiment
+
+if TYPE_CHECKING:
+    from tests.lab.conftest import Runner
+
+
+_LOSSLESS = ["--link", "lossless", "--switch", "lossless"]
+
+
+def _root() -> Path:
+    import testbed
+
+    return Path(testbed.__path__[0]).parent
+
+
+def _mn(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        ["mn", "--custom", "testbed/mn.py", *arguments],
+        cwd=_root(),
+        input=typed,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    print(done.stdout, done.stderr, sep="", file=sys.stdout)
+    return done
+
+
+@experiment(timeout="120s")
+def lossless_test(run: Run) -> None:
+    """The command of the docs: an incast of four that has to pause its senders."""
+    done = _mn("--topo", "incast,4", *_LOSSLESS, "--test", "lossless")
+    said = done.stdout + done.stderr
+    run.figure("code", done.returncode)
+    run.figure("said", said[-20_000:])
+
+
+@experiment(timeout="120s")
+def commands(run: Run, topo: str = "incast,2", typed: str = "") -> None:
+    """Commands typed into Mininet's command line."""
+    done = _mn("--topo", topo, *_LOSSLESS, typed=typed.replace(";", "\n") + "\nexit\n")
+    run.figure("code", done.returncode)
+    run.figure("said", (done.stdout + done.stderr)[-20_000:])
+    run.figure("namespaces left", sum(map(_is_mininet, Path("/proc").glob("[0-9]*/cmdline"))))
+
+
+def _is_mininet(command_line: Path) -> bool:
+    try:
+        return b"mininet:" in command_line.read_bytes()
+    except OSError:
+        return False
+
+
+def _own() -> Any:
+    from testbed.net.topo import LosslessTopo
+
+    class Own(LosslessTopo):
+        """Two hosts and a switch, with options for each."""
+
+        def build(
+            self,
+            link: Mapping[str, Any] | None = None,
+            switch: Mapping[str, Any] | None = None,
+            host: Mapping[str, Any] | None = None,
+        ) -> None:
+            self.addSwitch("s1", **(switch or {}))
+            for name in ("h1", "h2"):
+                self.addLink(self.addHost(name, **(host or {})), "s1", **(link or {}))
+
+    return Own
+
+
+@experiment
+def mistakes(run: Run) -> None:
+    """What is said of each mistake."""
+    from testbed.net.network import network
+
+    own = _own()
+    said = {
+        "link": _said(lambda: own(link={"cabel": 1})),
+        "settings": _said(lambda: own(link={"setings2": 1})),
+        "switch": _said(lambda: own(switch={"bufer": 1})),
+        "host": _said(lambda: own(host={"prot": 1})),
+        "topology": _said(lambda: own(scael=1)),
+        "mininet": _said(lambda: own(link={"jitter": "1ms"})),
+    }
+    with network(own()) as net:
+        said["running node"] = _said(lambda: net["leaf"])
+        said["running port"] = _said(lambda: net.fabric.port("s1-eth9"))
+        said["priority"] = _said(lambda: net.fabric.pfc("s1-eth1", 9))
+    run.figure("said", said)
+
+
+@experiment
+def cable(run: Run) -> None:
+    """Mininet's words, on a scale of 1000: about a tenth is lost, and the rest is late."""
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+
+    with network(_own()(link={"bw": 10_000, "delay": "5us", "loss": 10}), autoStaticArp=True) as net:
+        run.figure("cable", str(net.fabric.port("h1-eth0").cable))
+        with Flows([Flow("h1", "h2", rate="2Mb/s", count=200)]) as flows:
+            flows.wait()
+        report = flows.reports[0]
+        run.claim("lost on two cables", report.lost, at_least=15, at_most=70)
+        run.claim("longest way in ns", report.worst_delay_ns, at_least=10_000_000)
+
+
+def _said(call: Callable[[], object]) -> str:
+    from testbed.errors import UsageError
+
+    try:
+        call()
+    except UsageError as error:
+        return str(error)
+    return "nothing"
+
 
 _NUMBERS = re.compile(r"(\d+) senders, (\d+) frames sent, (\d+) received, (\d+) dropped")
 
 
 def test_the_lossless_test_pauses_senders_and_loses_nothing(run: Runner) -> None:
-    result = run("mininet_command:lossless_test")
+    result = run(lossless_test)
     said = result.figure("said")
     assert result.figure("code") == 0, said
     found = _NUMBERS.search(said)
@@ -23,7 +144,7 @@ def test_the_lossless_test_pauses_senders_and_loses_nothing(run: Runner) -> None
 
 
 def test_the_command_line_shows_pauses_buffers_ecn_and_settings(run: Runner) -> None:
-    result = run("mininet_command:commands", typed="h1 ping -c 1 r;pfc h1;buffers s1;ecn;dcbx s1-eth1;pfc s9;help pfc")
+    result = run(commands, typed="h1 ping -c 1 r;pfc h1;buffers s1;ecn;dcbx s1-eth1;pfc s9;help pfc")
     said = result.figure("said")
     assert result.figure("code") == 0
     assert "1 received, 0% packet loss" in said
@@ -36,14 +157,14 @@ def test_the_command_line_shows_pauses_buffers_ecn_and_settings(run: Runner) -> 
 
 
 def test_an_unknown_option_of_a_topology_is_one_clear_line_and_leaves_nothing(run: Runner) -> None:
-    result = run("mininet_command:commands", topo="incast,2,rate=10Gbs")
+    result = run(commands, topo="incast,2,rate=10Gbs")
     assert result.figure("code") != 0 or "10Gbs" in result.figure("said")
     assert "10Gbs" in result.figure("said")
     assert result.figure("namespaces left") == 0
 
 
 def typed(run: Runner, *lines: str, topo: str = "incast,2") -> str:
-    result = run("mininet_command:commands", topo=topo, typed=";".join(lines))
+    result = run(commands, topo=topo, typed=";".join(lines))
     assert result.figure("code") == 0
     assert result.figure("namespaces left") == 0
     said: str = result.figure("said")
@@ -90,7 +211,7 @@ def test_iperf_does_not_wait_for_a_program_that_is_not_there(run: Runner) -> Non
 
 def test_a_capture_has_the_pause_frames(run: Runner) -> None:
     result = run(
-        "mininet_command:commands",
+        commands,
         typed="capture s1-eth1 /xoff/work/out/p.pcap ether proto 0x8808;capture;traffic h1,h2 r count=600;capture stop;"
         "capture s9",
     )
@@ -123,7 +244,7 @@ def test_mininets_own_command_runs_beside_a_network_and_leaves_it_alone(run: Run
 
 def test_mistakes_in_options_and_names_are_one_line_each(run: Runner) -> None:
     """Each of them was accepted and had no effect, or was a traceback."""
-    said = run("names:mistakes").figure("said")
+    said = run(mistakes).figure("said")
     assert said == {
         "link": "addLink(h1, s1): there is no option cabel; did you mean cable?",
         "settings": "addLink(h1, s1): there is no option setings2; did you mean settings2?",
@@ -139,5 +260,5 @@ def test_mistakes_in_options_and_names_are_one_line_each(run: Runner) -> None:
 
 
 def test_a_cable_in_mininets_words_is_that_cable(run: Runner) -> None:
-    result = run("names:cable").check()
+    result = run(cable).check()
     assert result.figure("cable") == "10Mb/s over 5ms, losing 1/10 of the frames"

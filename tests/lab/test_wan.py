@@ -3,24 +3,114 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pytest
+from jobs.looking import wait_for
 
-from testbed.lab.result import Result
+from testbed.frames import Mac
+from testbed.frames.mac_control import PauseFrame, PfcFrame
+from testbed.lab import Run, experiment
+from testbed.linux import kernel
+from testbed.net import srv6
+from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 
-from .conftest import Runner
+if TYPE_CHECKING:
+    from tests.lab.conftest import Runner
 
 
-@pytest.fixture
-def at_the_sid(run: Runner) -> Result:
-    return run("wan:at_the_sid").check()
+MAC = Mac.parse("02:00:00:00:00:99")
+_RECEIVE_ERRORS, _HOPS = 25, 16  # IPV6_RECVERR, IPV6_UNICAST_HOPS
 
 
-def test_the_sid_answers_pings_obeys_pfc_and_counts_the_rest(at_the_sid: Result) -> None:
-    assert at_the_sid.folder is not None
-    tunnel = at_the_sid.folder / "tunnel.pcap"
+def _trace(node: Any, address: str) -> list[str]:
+    """Who answers a datagram that may go one hop, two hops and so on, up to the address itself."""
+    answered: list[str] = []
+    with kernel.in_network_of(node.pid):
+        probe = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    probe.settimeout(5)
+    probe.setsockopt(socket.IPPROTO_IPV6, _RECEIVE_ERRORS, 1)
+    while not answered or (answered[-1] != address and len(answered) < 8):
+        probe.setsockopt(socket.IPPROTO_IPV6, _HOPS, len(answered) + 1)
+        probe.sendto(b"where", (address, 33434 + len(answered)))
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            try:
+                _, ancillary, _, _ = probe.recvmsg(512, 512, socket.MSG_ERRQUEUE)
+            except BlockingIOError:
+                time.sleep(0.01)
+                continue
+            (offender,) = (data for level, kind, data in ancillary if kind == _RECEIVE_ERRORS)
+            answered.append(socket.inet_ntop(socket.AF_INET6, offender[24:40]))
+            break
+        else:
+            answered.append("nobody")
+    probe.close()
+    return answered
+
+
+def counters(fabric: Any) -> dict[str, int]:
+    """What became of packets to r1's SID."""
+    (own, _) = fabric.wan("r1")["sids"].values()
+    return dict(own)
+
+
+@experiment(timeout="120s", files=("jobs/looking.py",))
+def at_the_sid(run: Run) -> None:
+    """r1's SID answers r3's ping; PFC in a tunnel pauses J for as long as it says; other things in it do nothing."""
+    from testbed.net.network import network
+    from testbed.net.wire import capture
+    from topologies.srv6_wan import Srv6Wan
+
+    topo = Srv6Wan(n=1, wan="1km")
+    with network(topo, run) as net:
+        fabric, r3 = net.fabric, net["r3"]
+        place, leg = topo.graph.leg("r1", "r2")
+        sid, end2, end3 = (one.address for one in (srv6.pfc("r1", place, leg), srv6.end("r2"), srv6.end("r3")))
+        pinged = r3.cmd(f"ping -6 -c 3 -i 0.2 -W 5 {sid}")
+        run.claim("pings that were answered", pinged.count("bytes from"), equals=3)
+        run.claim(
+            "a trace to the SID", _trace(r3, str(sid)), equals=[str(topo.graph.leg("r2", "r3")[1].address), str(sid)]
+        )
+        packets = Encapsulator(ReverseTunnel("r3", "r1", (end3, end2, sid)), srv6.source(3))
+        with kernel.in_network_of(r3.pid):
+            raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        good = packets.packet(PfcFrame.xoff(MAC, [3], 5000))
+        other_mac = good.replace(bytes.fromhex("0180c2000001"), bytes.fromhex("0180c20000ff"))
+        pause = good[: -len(PfcFrame.xoff(MAC, [3]).encode())] + PauseFrame(MAC, 5000).encode()
+        outside = good.replace(srv6.source(3).packed, socket.inet_pton(socket.AF_INET6, "fd00:bad::1"))
+        with capture(net["r2"], "r2-eth0", Path("tunnel.pcap"), "ip6"):
+            for packet in (other_mac, pause, outside, good):
+                raw.sendto(packet, (str(end2), 0))
+                time.sleep(0.05)
+            wait_for(lambda: fabric.pfc("r1-eth1", 3)["paused_until_ns"] is not None)
+            run.claim("paused", fabric.pfc("r1-eth1", 3)["paused_until_ns"] is not None, equals=True)
+            time.sleep(0.4)  # and ask nothing meanwhile: to answer takes an agent a millisecond
+        raw.close()
+        counted = counters(fabric)
+        run.figure("what became of packets to the SID", counted)
+        state = fabric.pfc("r1-eth1", 3)
+        run.claim("pauses", state["xoff_received"], equals=1)
+        # 5000 quanta of 512 bits at 10 Mb/s; and until the agent was awake.
+        run.claim("ns paused", state["paused_ns"], at_least=256_000_000, at_most=256_500_000)
+        wanted = {
+            "paused": 1,
+            "answered ping": 3,
+            "answered traceroute": 1,
+            "dropped inner_other_mac": 1,
+            "dropped inner_pause": 1,
+        }
+        run.claim("by what became of them", wanted.items() <= counted.items(), equals=True)
+        run.claim("from outside the domain, dropped by r2", fabric.filtered("r2")["source_outside"], equals=1)
+
+
+def test_the_sid_answers_pings_obeys_pfc_and_counts_the_rest(run: Runner) -> None:
+    result = run(at_the_sid).check()
+    assert result.folder is not None
+    tunnel = result.folder / "tunnel.pcap"
     frames = _read(tunnel)
     pfc = [frame for frame in frames if "macc" in frame]
     assert pfc, "no MAC control frame was found inside"
@@ -31,29 +121,6 @@ def test_the_sid_answers_pings_obeys_pfc_and_counts_the_rest(at_the_sid: Result)
     assert "_ws.expert" not in json.dumps(good), good
     complaints = [frame for frame in frames if "_ws.expert" in json.dumps(frame)]
     assert len(complaints) == 1, "it complains of the frame to another address, which it has to, and of no other"
-
-
-def test_the_sender_of_what_a_sid_does_not_take_hears_each_error_once(run: Runner) -> None:
-    """Decision 0143; also that the router's own protocols get what is allowed, and that errors are limited."""
-    assert run("wan_errors:errors").check().claims
-
-
-def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Runner) -> None:
-    """Decision 0149; without the filters the same packets do harm."""
-    assert run("wan_outside:attacked").check().claims
-
-
-def test_a_stranger_inside_the_domain_reaches_no_sid(run: Runner) -> None:
-    assert run("wan_outside:from_an_inner_stranger").check().claims
-
-
-@pytest.mark.parametrize("back", ["planned", "controlled"])
-def test_back_pressure_goes_against_the_data_whichever_way_they_go(run: Runner, back: str) -> None:
-    assert run("wan_directions:both_ways", back=back).check().claims
-
-
-def test_the_drafts_literal_lists_teach_a_tunnel_and_deliver_where_the_last_segment_decapsulates(run: Runner) -> None:
-    assert run("wan_lists:literal").check().claims
 
 
 def _read(file: Path) -> list[dict[str, dict[str, str]]]:

@@ -47,5 +47,5 @@ def a_cable_that_loses_frames(run: Run) -> None:
         return Cable(cable.rate, delay=cable.delay, loss="1/200")
 
     whole = options.cable_of
-    options.cable_of = lossy
+    vars(options)["cable_of"] = lossy
     conservation.conservation.body(run)

@@ -200,8 +200,10 @@ def some_settings(dice: random.Random, version: DcbxVersion = DcbxVersion.PUBLIS
         return tuple({(one.selector, one.protocol): one for one in drawn}.values())  # a protocol has one priority
 
     table = Ets(assignment(), bandwidth(), None if is_draft else tsa())
+    recommend: Recommend | Shares | None
     if is_draft:
-        recommend = dice.choice([Shares(bandwidth()), Recommend(EtsRecommendation(bandwidth()))])
+        recommends: list[Recommend | Shares] = [Shares(bandwidth()), Recommend(EtsRecommendation(bandwidth()))]
+        recommend = dice.choice(recommends)
     else:
         recommend = Recommend(EtsRecommendation(bandwidth(), assignment(), tsa()))
     return DcbxSettings(

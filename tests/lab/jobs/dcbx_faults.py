@@ -5,6 +5,7 @@ from __future__ import annotations
 from experiments import dcbx_applications, dcbx_ets, dcbx_mismatch, dcbx_negotiation, dcbx_willing
 from testbed.agent.speaker.port_settings import PortSettings
 from testbed.dcbx import negotiation
+from testbed.dcbx.machines import winner
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab import Run, experiment
 from testbed.linux.port_program import PortProgram
@@ -33,8 +34,8 @@ def defense_of_everything(run: Run) -> None:
 
 @experiment(timeout="120s")
 def tie_breaks_the_other_way_round(run: Run) -> None:
-    exact = negotiation.winner
-    negotiation.winner = lambda tie_break, local, remote: exact(tie_break, remote, local)
+    exact = winner
+    vars(negotiation)["winner"] = lambda tie_break, local, remote: exact(tie_break, remote, local)
     dcbx_willing.dcbx_willing.body(run)
 
 

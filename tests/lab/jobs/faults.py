@@ -87,7 +87,7 @@ def a_ring_without_up_and_down(run: Run) -> None:
     """Routing goes round the ring where it should not."""
     from topologies.ring import Ring
 
-    Ring._is_clockwise = lambda *_: True
+    Ring._is_clockwise = lambda *_: True  # type: ignore[method-assign]
     ring.deadlock.body(run)
 
 
@@ -126,7 +126,7 @@ def half_the_round_trip(run: Run) -> None:
     import random_links
 
     whole = random_links.Link.measured
-    random_links.Link.measured = lambda self, trip_ns: whole(self, trip_ns // 2)
+    random_links.Link.measured = lambda self, round_trip_ns: whole(self, round_trip_ns // 2)  # type: ignore[method-assign]
     random_links.random_links.body(run, links=20)
 
 
@@ -135,4 +135,4 @@ def _change_curve(change: Any) -> None:
     from experiments import _held
 
     build = _held.Marking.build
-    _held.Marking.build = lambda self, curve: build(self, curve and change(curve))
+    _held.Marking.build = lambda self, curve: build(self, curve and change(curve))  # type: ignore[method-assign]

@@ -114,3 +114,8 @@ def everything() -> dict[str, object]:
         "network namespaces": network_namespaces(),
         "interfaces": interfaces(),
     }
+
+
+def agent_pid(fabric: Any, node: str, speaker: bool = False) -> int:
+    """The process ID of a node's agent, or of its speaker; 0 if there is none."""
+    return int(fabric.agents.pid(node, speaker))

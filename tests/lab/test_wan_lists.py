@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.lab import Run, experiment
 from testbed.net import srv6
@@ -18,13 +18,19 @@ from testbed.srv6.protocol.sid import Adjacency, Sid
 from testbed.srv6.protocol.tunnel_learning import LearnerSettings
 from testbed.units import Size
 
+if TYPE_CHECKING:
+    pass
+
+
 LOSSLESS = 3
 FRAME = Size("1400B")
 TO_B1 = srv6.STRUCTURE.sid(srv6.locator(3), 0x2B)
 
 
 @experiment(timeout="200s")
-def literal(run: Run, seconds: int = 3) -> None:
+def test_the_drafts_literal_lists_teach_a_tunnel_and_deliver_where_the_last_segment_decapsulates(
+    run: Run, seconds: int = 3
+) -> None:
     """r3 learns from the literal list; its End.X delivers or does not; where it does, back-pressure loses nothing."""
     from testbed.net.network import network
     from testbed.net.traffic import ping, probe

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv6Address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.frames import icmpv6, ipv6
 from testbed.frames.icmpv6 import Error
@@ -22,6 +22,10 @@ from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.net import srv6
 from testbed.srv6.protocol.sid import Flavours
+
+if TYPE_CHECKING:
+    pass
+
 
 UDP_PORT = 5000
 _PACKET_INFO, _ROUTING_HEADER = 49, 56  # IPV6_RECVPKTINFO, IPV6_RECVRTHDR
@@ -131,7 +135,7 @@ def cases(sid: IPv6Address, after: IPv6Address) -> list[Case]:
 
 
 @experiment(timeout="120s")
-def errors(run: Run) -> None:
+def test_the_sender_of_what_a_sid_does_not_take_hears_each_error_once(run: Run) -> None:
     """Type, code, pointer, number and quotation of what comes back, and the SID's counters."""
     for flavours in (Flavours.NONE, Flavours.USP):
         _errors(run, flavours)
@@ -257,7 +261,7 @@ class Ear:
 
     def errors(self) -> list[Error]:
         """Those since the last call."""
-        found = []
+        found: list[Error] = []
         while True:
             try:
                 data = self._in.recv(2048)

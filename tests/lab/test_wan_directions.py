@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.lab import Run, experiment
 from testbed.units import Size
+
+if TYPE_CHECKING:
+    pass
+
+CASES = {
+    "test_back_pressure_goes_against_the_data_whichever_way_they_go": [{"back": "planned"}, {"back": "controlled"}],
+}
 
 LOSSLESS = 3
 FRAME = Size("1400B")
@@ -21,7 +28,9 @@ AT_READER, AT_WRITTEN = ("a2", "a1"), ("b2", "b1")
 
 
 @experiment(timeout="200s")
-def both_ways(run: Run, back: str = "planned", seconds: int = 3) -> None:
+def test_back_pressure_goes_against_the_data_whichever_way_they_go(
+    run: Run, back: str = "planned", seconds: int = 3
+) -> None:
     """Read, write, and both at once, each with an overload where the data go."""
     from contextlib import ExitStack
 

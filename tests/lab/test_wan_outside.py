@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.frames import Mac, ipv6
 from testbed.frames.ipv6 import Packet
@@ -19,6 +19,10 @@ from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.net import srv6
+
+if TYPE_CHECKING:
+    pass
+
 
 MAC = Mac.parse("02:00:00:00:00:66")
 PORT = 5000
@@ -43,7 +47,7 @@ class Seen:
 
 
 @experiment(timeout="120s")
-def attacked(run: Run) -> None:
+def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> None:
     """All attacks, each also with a priority tag: nothing changes, and each packet is counted. Then without filters."""
     from testbed.net.network import network
     from testbed.net.traffic import ping
@@ -79,7 +83,7 @@ def attacked(run: Run) -> None:
 
 
 @experiment(timeout="120s")
-def from_an_inner_stranger(run: Run) -> None:
+def test_a_stranger_inside_the_domain_reaches_no_sid(run: Run) -> None:
     """A packet inside the domain whose source is none of it: each router drops what is for its own SIDs."""
     from testbed.net.network import network
     from topologies.srv6_wan import Srv6Wan

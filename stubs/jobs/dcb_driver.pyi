@@ -1,0 +1,1 @@
+from tests.lab.jobs.dcb_driver import *

@@ -1,0 +1,1 @@
+from tests.lab.jobs.random_links import *

@@ -1,45 +1,111 @@
-"""`xoff decode`: the frames of a capture in words, for those without Wireshark."""
+"""`xoff decode`: the frames of captures in words or as JSON, for those without Wireshark."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
+from testbed.cli.arguments import above_zero, one_of, whole
 from testbed.errors import UsageError, plain
+from testbed.frames import capture_file
 from testbed.lab.result import Exit
-from testbed.report import capture_file
-from testbed.report.frame_text import ethernet
+from testbed.report.captures import captures_of
+from testbed.report.frame_text import KINDS, Layer, layers
+from testbed.units import Duration
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a capture, pcap or pcapng")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a capture, pcap or pcapng, or a result folder: all of its captures"
+    )
     parser.add_argument("--only", metavar="WORD", help="only frames in whose words this is, as in PFC or LLDP")
+    parser.add_argument(
+        "--kind", action="append", default=[], type=one_of("kind", KINDS), metavar="KIND",
+        help=f"only frames with such a layer; may be repeated: {', '.join(KINDS)}",
+    )  # fmt: skip
+    parser.add_argument("--port", metavar="NAME", help="only frames of interfaces in whose name this is, as in s1-eth1")
+    parser.add_argument("--since", type=above_zero(Duration, "100ms"), metavar="T", help="only frames from T on")
+    parser.add_argument("--until", type=above_zero(Duration, "2s"), metavar="T", help="only frames before T")
+    parser.add_argument("--count", type=whole(1, 20), metavar="N", help="at most N frames")
 
 
 def decode(options: argparse.Namespace) -> int:
-    """The frames of a capture in words: PFC, headroom measurement, LLDP with DCBX, SRv6 and RoCEv2."""
-    try:
-        with options.file.open("rb") as file:
-            for frame in capture_file.frames(file):
-                line = plain(_line(frame)).replace("\n", " ")
-                if options.only is None or options.only in line:
-                    sys.stdout.write(f"{line}\n")
-    except capture_file.CaptureError as error:
-        raise UsageError(f"{options.file}: {error}") from None
-    except OSError as error:
-        if error.filename is None:  # our own output
-            raise
-        raise UsageError(f"{options.file}: {error.strerror}") from None
+    """The frames of captures in words: PFC, headroom measurement, LLDP with DCBX, SRv6, RoCEv2 with CNPs, path records.
+    With --json each is one JSON object in a line."""
+    left = options.count
+    with ExitStack() as stack:
+        for frame in _frames(options.file, stack):
+            if not _wanted(frame, options):
+                continue
+            found = _layers(frame)
+            if options.kind and not any(layer.kind in options.kind for layer in found):
+                continue
+            line = plain(_line(frame, found)).replace("\n", " ")
+            if options.only is not None and options.only not in line:
+                continue
+            sys.stdout.write(f"{_json(frame, found) if options.json else line}\n")
+            if left is not None and (left := left - 1) == 0:
+                break
     return Exit.OK
 
 
-def _line(frame: capture_file.Captured) -> str:
-    time = "-" if frame.t_ns is None else f"{frame.t_ns // 10**9}.{frame.t_ns % 10**9:09d}"
+def _frames(path: Path, stack: ExitStack) -> Iterator[capture_file.Captured]:
+    """Of a file, or of all captures of a result in the order of time."""
+    paths = captures_of(path) if path.is_dir() else [path]
+    opened: list[BinaryIO] = []
+    try:
+        opened += [stack.enter_context(one.open("rb")) for one in paths]
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from None
+    try:
+        if path.is_dir():
+            yield from capture_file.merged(opened)
+        else:
+            yield from capture_file.frames(opened[0])
+    except capture_file.CaptureError as error:
+        raise UsageError(f"{path}: {error}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a folder, and no capture") from None
+
+
+def _wanted(frame: capture_file.Captured, options: argparse.Namespace) -> bool:
+    if options.port is not None and options.port not in frame.interface:
+        return False
+    if options.since is None and options.until is None:
+        return True
+    if frame.t_ns is None:
+        return False
+    after = options.since is None or frame.t_ns >= options.since.ns
+    return after and (options.until is None or frame.t_ns < options.until.ns)
+
+
+def _layers(frame: capture_file.Captured) -> list[Layer]:
     if frame.link_type == capture_file.ETHERNET:
-        said = "; ".join(ethernet(frame.octets))
-    else:
-        said = f"link type {frame.link_type}, {frame.length} octets"
+        return layers(frame.octets)
+    return [Layer("other", f"link type {frame.link_type}, {frame.length} octets")]
+
+
+def _line(frame: capture_file.Captured, found: list[Layer]) -> str:
+    time = "-" if frame.t_ns is None else f"{frame.t_ns // 10**9}.{frame.t_ns % 10**9:09d}"
     cut = f" (cut to {len(frame.octets)} of {frame.length} octets)" if len(frame.octets) < frame.length else ""
     comments = "".join(f" # {comment}" for comment in frame.comments)
-    return f"{time} {frame.interface + ' ' if frame.interface else ''}{said}{cut}{comments}"
+    text = "; ".join(layer.text for layer in found)
+    return f"{time} {frame.interface + ' ' if frame.interface else ''}{text}{cut}{comments}"
+
+
+def _json(frame: capture_file.Captured, found: list[Layer]) -> str:
+    return json.dumps(
+        {
+            "t_ns": frame.t_ns,
+            "interface": frame.interface,
+            "length": frame.length,
+            "captured": len(frame.octets),
+            "comments": list(frame.comments),
+            "layers": [layer.as_json() for layer in found],
+        }
+    )

@@ -7,11 +7,21 @@ from pathlib import Path
 
 from testbed.errors import UsageError
 from testbed.lab.result import Exit
-from testbed.report import event_table, perfetto
+from testbed.report import captures, event_table, perfetto
 from testbed.report.folder import Folder, read
 
-_FILES = {"perfetto": "trace.perfetto-trace", "csv": "events.csv", "parquet": "events.parquet"}
-_WORDS = {"perfetto": "for ui.perfetto.dev", "csv": "the event log as a table", "parquet": "the same for data frames"}
+_FILES = {
+    "perfetto": "trace.perfetto-trace",
+    "csv": "events.csv",
+    "parquet": "events.parquet",
+    "pcapng": "captures.pcapng",
+}
+_WORDS = {
+    "perfetto": "for ui.perfetto.dev",
+    "csv": "the event log as a table",
+    "parquet": "the same for data frames",
+    "pcapng": "all captures of run --capture in one file",
+}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +34,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def export(options: argparse.Namespace) -> int:
-    """The events of a result as a Perfetto trace, or as a table."""
+    """The events of a result as a Perfetto trace or as a table, or its captures as one file."""
     folder = read(options.result)
     path = options.output or options.result / _FILES[options.format]
     draft = path.with_name(f".{path.name}.draft")
@@ -43,6 +53,9 @@ def _write(folder: Folder, kind: str, path: Path) -> None:
     if kind == "perfetto":
         with path.open("wb") as trace:
             perfetto.write(folder, trace)
+    elif kind == "pcapng":
+        with path.open("wb") as capture:
+            captures.write_merged(folder.path, capture)
     elif kind == "csv":
         with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as table:
             event_table.write_csv(folder, table)

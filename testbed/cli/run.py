@@ -18,8 +18,9 @@ from testbed.lab import batch, definition
 from testbed.lab.batch import Task
 from testbed.lab.engine import Kind
 from testbed.lab.fidelity import Thresholds
-from testbed.lab.job import Limits
-from testbed.lab.result import Exit
+from testbed.lab.job import WHOLE_FRAMES, Limits
+from testbed.lab.result import Exit, Result
+from testbed.net.notebook import CAPTURES
 from testbed.units import Duration
 
 
@@ -46,6 +47,14 @@ def run_options(parser: argparse.ArgumentParser, default: Kind | None = Kind.UM)
     parser.add_argument("--processes", type=whole(1, 100), metavar="N", help="limit of the job's processes")
     parser.add_argument(
         "--fidelity", action="append", default=[], metavar="K=V", help="what the lab must keep: idle=5%%, timer=200us"
+    )
+    parser.add_argument(
+        "--capture",
+        action="store_true",
+        help="capture all cables into pcapng files below captures/ in the result folder",
+    )
+    parser.add_argument(
+        "--capture-octets", type=whole(14, 128), metavar="N", help="the same, of each frame the first N octets only"
     )
     parser.add_argument("--report", action="store_true", help="write report.html into the first result folder")
     parser.add_argument("--allow-degraded", action="store_true", help="a run of low fidelity is no failure")
@@ -85,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     engine = ready(options.engine)
     engines = [having(engine, options.packages, experiment) for experiment in chosen]
     tasks = [
-        Task(experiment, on, given, options.seed, _limits(options, experiment), thresholds)
+        Task(experiment, on, given, options.seed, _limits(options, experiment), thresholds, _capture_octets(options))
         for experiment, on in zip(chosen, engines, strict=True)
     ]
     with ui.Screen(many=options.j > 1 and len(chosen) > 1, quiet_stdout=options.json) as screen:
@@ -98,6 +107,9 @@ def run(options: argparse.Namespace) -> int:
     else:
         for result in results:
             ui.show(result)
+    if options.capture or options.capture_octets:
+        for result in results:
+            _say_where_captures_are(result, options)
     if options.report and (path := of_results(results)) is not None:
         # With --json, standard output is for the JSON alone.
         (console.stderr if options.json else console.stdout).print(f"report: {console.shown(path)}", soft_wrap=True)
@@ -114,6 +126,20 @@ def _limits(options: argparse.Namespace, experiment: definition.Experiment) -> L
     if options.processes:
         limits = replace(limits, processes=options.processes)
     return limits
+
+
+def _say_where_captures_are(result: Result, options: argparse.Namespace) -> None:
+    out = console.stderr if options.json else console.stdout  # with --json, standard output is for the JSON alone
+    captured = [name for name in result.files if name.startswith(f"{CAPTURES}/")]
+    if captured and result.folder is not None:
+        out.print(f"captures: {len(captured)} files in {console.shown(result.folder / CAPTURES)}", soft_wrap=True)
+    else:
+        out.print(f"captures: none, for no network of {console.shown(result.experiment)} ran", soft_wrap=True)
+
+
+def _capture_octets(options: argparse.Namespace) -> int:
+    octets: int | None = options.capture_octets
+    return octets or (WHOLE_FRAMES if options.capture else 0)
 
 
 def _seconds(duration: Duration) -> float:

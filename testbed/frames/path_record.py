@@ -241,7 +241,9 @@ class Status(enum.IntEnum):
     NO_RECORDS = 0x0300
 
 
-_CLASS, _CLASS_VERSION, _BASE_VERSION = 0x03, 2, 1
+CLASS = 0x03
+"""Management class of subnet administration."""
+_CLASS_VERSION, _BASE_VERSION = 2, 1
 _MAD = struct.Struct("!BBBBHHQHHI12sQHHQ")
 _DATA_OFFSET = _MAD.size
 MAD_LENGTH = 256
@@ -265,7 +267,7 @@ class SaMad:
     def pack(self) -> bytes:
         _fits(self, transaction=64, component_mask=64, sm_key=64, status=16)
         header = _MAD.pack(
-            _BASE_VERSION, _CLASS, _CLASS_VERSION, self.method, self.status, 0, self.transaction, self.attribute, 0, 0,
+            _BASE_VERSION, CLASS, _CLASS_VERSION, self.method, self.status, 0, self.transaction, self.attribute, 0, 0,
             _rmpp(self), self.sm_key, self.attribute_length // 8, 0, self.component_mask,
         )  # fmt: skip
         return (header + self.data).ljust(MAD_LENGTH, b"\0")
@@ -277,7 +279,7 @@ class SaMad:
         base, kind, version, method, status, _, transaction, attribute, _, _, rmpp, sm_key, length, _, mask = (
             _MAD.unpack_from(octets)
         )
-        if (base, kind, version) != (_BASE_VERSION, _CLASS, _CLASS_VERSION):
+        if (base, kind, version) != (_BASE_VERSION, CLASS, _CLASS_VERSION):
             raise RecordError(f"class {kind:#x} version {version} of MAD version {base} is not subnet administration")
         try:
             known = Method(method), Attribute(attribute)

@@ -68,6 +68,7 @@ def run(
     packages: Sequence[str] = (),
     limits: Limits | None = None,
     thresholds: Thresholds | None = None,
+    capture_octets: int = 0,
     watcher: Watcher | None = None,
     cancel: threading.Event | None = None,
 ) -> Result:
@@ -75,7 +76,9 @@ def run(
 
     `experiment` is one made with `@experiment`, the name of one of Xoff's own, or a Python file. `on` is the engine:
     `um`, `vm`, `realtime` or `host`, or one that `prepare` has made. `packages` are further Python packages, beside
-    those that the experiment names itself. Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
+    those that the experiment names itself. With `capture_octets` all cables are captured, so much of each frame (65536:
+    whole frames), as pcapng files in the folder `captures` of the result. Setting `cancel`, or Ctrl-C, ends the run and
+    keeps what it had.
     """
     watcher = watcher or Silent()
     if not isinstance(experiment, Experiment):
@@ -84,7 +87,7 @@ def run(
         raise UsageError(f"seed {seed}: a whole number from 0 up is expected")
     ready = on if isinstance(on, Ready) else engine.prepare(on, watcher.report)
     ready = ready.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
-    packed = pack_run(experiment, ready, parameters or {}, seed, limits)
+    packed = pack_run(experiment, ready, parameters or {}, seed, limits, capture_octets=capture_octets)
     return make(packed, ready, out=out, thresholds=thresholds, watcher=watcher, cancel=cancel)
 
 
@@ -102,14 +105,25 @@ class PackedRun:
 
 
 def pack_run(
-    experiment: Experiment, ready: Ready, parameters: Mapping[str, Any], seed: int, limits: Limits | None = None
+    experiment: Experiment,
+    ready: Ready,
+    parameters: Mapping[str, Any],
+    seed: int,
+    limits: Limits | None = None,
+    *,
+    capture_octets: int = 0,
 ) -> PackedRun:
     """Check what a run is given, and put together what it takes."""
+    if capture_octets < 0:
+        raise UsageError(f"capture_octets is {capture_octets}; it is a number of octets, or 0 for no captures")
     limits = limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
     if limits.memory_mb is None:
         limits = replace(limits, memory_mb=ready.memory_mb)
     further = ready.packages.digest if ready.packages else ""
-    job = job_for(experiment, dict(parameters), seed, limits, ready.kind.reproducible, packages=further)
+    job = job_for(
+        experiment, dict(parameters), seed, limits, ready.kind.reproducible, packages=further,
+        capture_octets=capture_octets,
+    )  # fmt: skip
     code = hashlib.sha256(pack(job, experiment)).hexdigest()
     return PackedRun(experiment.name, job, pack(job, experiment, held=ready.holds), code, commit())
 

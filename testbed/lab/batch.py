@@ -35,6 +35,7 @@ class Task:
     seed: int = 1
     limits: Limits | None = None
     thresholds: Thresholds | None = None
+    capture_octets: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def run(
             with watch(task) as watcher:
                 result = api.run(
                     task.experiment, parameters=task.parameters, seed=task.seed, out=out, on=task.on,
-                    limits=task.limits, thresholds=task.thresholds, watcher=watcher, cancel=cancel,
+                    limits=task.limits, thresholds=task.thresholds, capture_octets=task.capture_octets,
+                    watcher=watcher, cancel=cancel,
                 )  # fmt: skip
             outcome = TaskOutcome(task, result)
         except XoffError as error:

@@ -26,6 +26,8 @@ OURS = (*HELD, "experiments")
 _OURS = Path(testbed.__path__[0]).parent
 LARGEST = (16 << 20) - 8
 USER_CODE = "user"
+WHOLE_FRAMES = 1 << 16
+"""As `capture_octets`."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Job:
     """In the terminal is the other end of a live view, and not Mininet's command line."""
     packages: str = ""
     """The digest of the Python packages that it has beside those of the image."""
+    capture_octets: int = 0
+    """How much of each frame is captured on all cables of its networks; 0: no captures."""
 
     def encode(self) -> str:
         """The job as the lab reads it. Wall time is kept outside, and nothing of the lab may depend on it."""
@@ -94,12 +98,21 @@ class Job:
 
 
 def job_for(
-    experiment: Experiment, given: dict[str, Any], seed: int, limits: Limits, reproducible: bool, *, packages: str = ""
+    experiment: Experiment,
+    given: dict[str, Any],
+    seed: int,
+    limits: Limits,
+    reproducible: bool,
+    *,
+    packages: str = "",
+    capture_octets: int = 0,
 ) -> Job:
     """The job that runs `experiment`; parameters are checked here, before anything starts."""
     parameters = {name: plain(value) for name, value in experiment.read_parameters(given).items()}
     place = _place(experiment.source)
-    return Job(place, experiment.name, parameters, seed, limits, reproducible, packages=packages)
+    return Job(
+        place, experiment.name, parameters, seed, limits, reproducible, packages=packages, capture_octets=capture_octets
+    )
 
 
 def pack(job: Job, experiment: Experiment | None = None, *, held: Sequence[str] = ()) -> bytes:

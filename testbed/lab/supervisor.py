@@ -31,6 +31,7 @@ from testbed.lab.job import PACKAGES, Job
 from testbed.lab.wire import Frame, Kind, Sample
 from testbed.linux import kernel
 from testbed.linux.sandbox import ControlGroup, Sandbox
+from testbed.net.notebook import CAPTURE_PROCESS
 
 Send = Callable[[Frame], None]
 Wait = Callable[[], bytes | None]
@@ -52,6 +53,7 @@ _PIECE = 1 << 16
 _SAMPLING, _PASSING_ON, _LOOKING = 40, 35, 20
 _CHUNK = wire.LARGEST >> 1
 _LONGEST_WAIT_S = 3600.0  # epoll takes no more than some weeks
+_CAPTURES_END_S = 2.0
 _PROMPT_SETTLES_S = 0.001
 """How long nothing has to happen at a prompt before the lab's time stops."""
 
@@ -162,6 +164,8 @@ class Supervisor:
                 }
                 break
         if status:
+            if self._job.capture_octets:
+                self._sandbox.end_first(CAPTURE_PROCESS, _CAPTURES_END_S)
             self._sandbox.kill()
         code = self._sandbox.wait()
         return status or self._judge(code)
@@ -265,7 +269,7 @@ class Supervisor:
         from testbed.lab.experiment_run import Run
         from testbed.lab.run_job import run_job
 
-        run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"))
+        run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"), self._job.capture_octets)
         try:
             run_job(self._job, run, self._code)
             code = 0

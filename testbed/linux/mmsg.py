@@ -91,13 +91,16 @@ def send_all(to: socket.socket, datagrams: Sequence[bytes]) -> None:
 class Receiver:
     """Receives up to `most` datagrams, the first 64 octets of each or more, with the kernel's time stamp."""
 
-    def __init__(self, udp: socket.socket, most: int, octets: int = _HEAD_OCTETS) -> None:
+    def __init__(
+        self, udp: socket.socket, most: int, octets: int = _HEAD_OCTETS, control: int = _CONTROL_OCTETS
+    ) -> None:
         self._most = most
+        self._control = control
         self._stride = -(-octets // _WORD) * _WORD
         self._file = udp.fileno()
         self._buffer = bytearray(self._stride * most)
         self._heads = memoryview(self._buffer).cast("Q")
-        self._octets = bytearray(_CONTROL_OCTETS * most)
+        self._octets = bytearray(control * most)
         self._controls = memoryview(self._octets).cast("q")
         heads = ctypes.addressof(ctypes.c_char.from_buffer(self._heads))
         controls = ctypes.addressof(ctypes.c_char.from_buffer(self._controls))
@@ -105,8 +108,8 @@ class Receiver:
         self._vectors = (_Vector * most)(*vectors)
         self._messages = _messages(self._vectors)
         for place, message in enumerate(self._messages):
-            message.control = controls + place * _CONTROL_OCTETS
-            message.control_length = _CONTROL_OCTETS
+            message.control = controls + place * control
+            message.control_length = control
         self._fresh = bytes(self._messages)  # a call writes lengths into its messages
 
     def receive(self) -> int:
@@ -128,13 +131,17 @@ class Receiver:
 
     def arrivals(self, many: int) -> list[int]:
         """When each came, in nanoseconds of the time of day."""
-        end, step = many * _CONTROL_OCTETS // _WORD, _CONTROL_OCTETS // _WORD
+        end, step = many * self._control // _WORD, self._control // _WORD
         seconds, nanoseconds = (self._controls[word:end:step].tolist() for word in (_SECONDS, _NANOSECONDS))
         return list(map(add, nanoseconds, map(mul, seconds, repeat(10**9))))
 
     def ds_fields(self, many: int) -> bytes:
         """The DS field of each, where the socket asked for it."""
-        return bytes(self._octets[_DS_FIELD : many * _CONTROL_OCTETS : _CONTROL_OCTETS])
+        return bytes(self._octets[_DS_FIELD : many * self._control : self._control])
+
+    def control(self, place: int) -> bytes:
+        """The control messages that came with one of them."""
+        return bytes(self._octets[place * self._control : (place + 1) * self._control])
 
 
 def _messages(vectors: ctypes.Array[_Vector]) -> ctypes.Array[_Message]:

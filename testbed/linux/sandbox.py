@@ -7,6 +7,7 @@ machine do not meet, and when it ends, however it ends, the kernel removes every
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from collections.abc import Callable, Collection
@@ -57,6 +58,15 @@ class ControlGroup:
         except OSError:
             return 0
         return sum(int(line.split()[1]) for line in lines if line.split()[0] == event)
+
+    def processes(self) -> dict[int, str]:
+        """The names of the processes in the group."""
+        found = {}
+        with suppress(OSError):
+            for pid in map(int, (self.path / "cgroup.procs").read_text().split()):
+                with suppress(OSError):  # it has just ended
+                    found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
+        return found
 
     def kill(self) -> None:
         with suppress(OSError):
@@ -112,6 +122,19 @@ class Sandbox:
             finally:
                 os._exit(code)
         return _exit_code(os.waitpid(first, 0)[1])
+
+    def end_first(self, name: str, seconds: float) -> None:
+        """Stop all processes but those of this name, and give these so long to end by SIGTERM."""
+        found = self.group.processes()
+        for pid, own in found.items():
+            with suppress(OSError):
+                os.kill(pid, signal.SIGTERM if own == name else signal.SIGSTOP)
+        deadline_s = time.monotonic() + seconds
+        for pid in [pid for pid, own in found.items() if own == name]:
+            with suppress(OSError):
+                process = os.pidfd_open(pid)
+                select.select([process], [], [], max(0.0, deadline_s - time.monotonic()))
+                os.close(process)
 
     def kill(self) -> None:
         """End everything in the sandbox at once."""

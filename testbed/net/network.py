@@ -16,7 +16,7 @@ from mininet.node import OVSBridge
 from mininet.topo import Topo
 
 from testbed.linux import ovs
-from testbed.net import description, notebook
+from testbed.net import captures, description, notebook
 from testbed.net.fabric import Fabric, FabricError
 from testbed.net.losses import account
 from testbed.net.notebook import DCBX_LOG, Notebook
@@ -24,6 +24,7 @@ from testbed.net.topo import LosslessTopo
 
 _DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256, 4
 """Files that are open anyway, and those for each node: its shell's two ends, a socket, and some room."""
+_ROUND_NS = 10_000_000
 
 
 class Network(Mininet):
@@ -53,6 +54,12 @@ def _require_descriptors(nodes: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
+def _wait_for_round_moment() -> None:
+    """Start on a whole hundredth of a second: captures take some microseconds to set up, and a network does the same at
+    the same times with and without them."""
+    time.sleep((_ROUND_NS - time.monotonic_ns() % _ROUND_NS) / 1e9)
+
+
 @contextmanager
 def network(
     topo: Topo, run: Notebook | None = None, log: str = "warning", case: str = "", **options: Any
@@ -73,6 +80,7 @@ def network(
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
     fabric = Fabric.current()
     net, is_described, since_ns = None, False, time.monotonic_ns()
+    captured: captures.Captures | None = None
     try:
         net = Network(topo=topo, build=False, **chosen)
         net.fabric, fabric.known_nodes = fabric, net.nameToNode
@@ -86,6 +94,10 @@ def network(
                 f"a network of {len(topo.nodes())} nodes is too large here ({error.strerror}): each node is a process "
                 "and has files open; --processes and --memory raise an experiment's limits"
             ) from error
+        if run is not None and run.capture_octets:
+            about = " ".join(filter(None, [type(topo).__name__, case]))
+            captured = captures.Captures(net, run, about)
+        _wait_for_round_moment()
         net.start()
         fabric.start()  # for a network without switches, whose start would have done it
         if run is not None:
@@ -97,6 +109,8 @@ def network(
                 account(run, fabric)
     finally:
         fabric.stop()
+        if captured is not None:
+            captured.stop()
         if net is not None:
             net.stop()
         if run is not None:

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, Protocol
 
 DCBX_LOG = "dcbx.jsonl"
 """In a result folder: every LLDP frame and every change, for `xoff ladder`."""
 
+CAPTURES = "captures"
+"""In a result folder; in it a folder for each network, 1 for the first."""
+CAPTURE_PROCESS = "xoff-capture"
+"""The name of a process that writes captures. When a run is cut short the lab ends it by SIGTERM, before all else."""
+
 
 class Notebook(Protocol):
     """What a network needs of a `Run`."""
 
+    directory: Path
+    capture_octets: int
+
+    @property
+    def now_ns(self) -> int: ...
     def history(self, lines: Callable[[int], Iterable[str]]) -> None: ...
     def agent_lateness(self, worst_ns: int) -> None: ...
     def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None: ...

@@ -1,114 +1,173 @@
-"""A frame in words, by the codecs of `testbed.frames`.
+"""A frame in words and in fields, by the codecs of `testbed.frames`.
 
-It knows PFC, PAUSE, headroom measurement, LLDP with DCBX, IPv6 with segment routing and what it carries, and RoCEv2.
-Any octets will do: what a codec refuses is shown with its reason.
+It reads PFC, PAUSE, headroom measurement, LLDP with DCBX, IPv6 with segment routing and what it carries, and RoCEv2
+with connection management and path records. Any octets will do: what a codec refuses is shown with its reason.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from ipaddress import IPv4Address
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
 
 from testbed.dcbx import log_text, show
 from testbed.errors import XoffError
-from testbed.frames import Mac, headroom, icmpv6, ipv6, lldp, mac_control, roce, srh
+from testbed.frames import (
+    Mac,
+    headroom,
+    icmpv6,
+    ipv6,
+    ipv6_options,
+    lldp,
+    mac_control,
+    path_record,
+    roce,
+    roce_cm,
+    srh,
+)
 from testbed.frames.dcbx.values import DcbxVersion
 
+KINDS = (
+    "pfc", "pause", "headroom", "lldp", "vlan", "arp", "ipv4", "ipv6", "srh", "icmpv6", "tcp", "udp", "roce", "cnp",
+    "cm", "sa",
+)  # fmt: skip
+"""Names of layers that a reader may look for."""
 _DEEPEST = 6
 """Frames within frames."""
 _TAGS = (0x8100, 0x88A8)
 _IPV4, _ARP, _IPV6 = 0x0800, 0x0806, 0x86DD
 _UDP, _TCP, _IPV4_IN_IP, _IPV6_IN_IP = 17, 6, 4, 41
-_ROCE_PORT = 4791
 _ECN = ("not-ECT", "ECT(1)", "ECT(0)", "CE")
 _ETHERNET = struct.Struct("!6s6sH")
 
 
-def ethernet(octets: bytes, version: DcbxVersion = DcbxVersion.PUBLISHED, depth: int = 0) -> list[str]:
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a frame."""
+
+    kind: str
+    text: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    """As JSON can hold them."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"layer": self.kind, "text": self.text, **self.fields}
+
+
+def ethernet(octets: bytes, version: DcbxVersion = DcbxVersion.PUBLISHED) -> list[str]:
     """The layers of an Ethernet frame without FCS, each in words, the outermost first."""
+    return [layer.text for layer in layers(octets, version)]
+
+
+def layers(octets: bytes, version: DcbxVersion = DcbxVersion.PUBLISHED, depth: int = 0) -> list[Layer]:
+    """The same with fields. `version` is the DCBX format that is tried first."""
     if len(octets) < _ETHERNET.size:
-        return [f"{len(octets)} octets, too few for an Ethernet header"]
+        return [Layer("refused", f"{len(octets)} octets, too few for an Ethernet header")]
     destination, source, kind = _ETHERNET.unpack_from(octets)
-    said, at = [f"{Mac(source)} > {Mac(destination)}"], _ETHERNET.size
+    ends = {"source": str(Mac(source)), "destination": str(Mac(destination))}
+    found, at = [Layer("ethernet", f"{Mac(source)} > {Mac(destination)}", ends)], _ETHERNET.size
     while kind in _TAGS and len(octets) >= at + 4:
         tag, kind = struct.unpack_from("!HH", octets, at)
-        said.append(f"VLAN {tag & 0xFFF} priority {tag >> 13}{' DEI' if tag >> 12 & 1 else ''}")
+        given = {"id": tag & 0xFFF, "priority": tag >> 13, "dei": bool(tag >> 12 & 1)}
+        found.append(Layer("vlan", f"VLAN {tag & 0xFFF} priority {tag >> 13}{' DEI' if tag >> 12 & 1 else ''}", given))
         at += 4
     try:
         if kind == mac_control.ETHERTYPE:
-            said += _mac_control(octets)
+            found += _mac_control(octets)
         elif kind == lldp.ETHERTYPE:
-            said += _lldp(octets, version)
+            found += _lldp(octets, version)
         elif kind == _IPV6:
-            said += _ipv6(octets[at:], version, depth)
+            found += _ipv6(octets[at:], version, depth)
         elif kind == _IPV4:
-            said += _ipv4(octets[at:])
+            found += _ipv4(octets[at:])
+        elif kind == _ARP:
+            found.append(Layer("arp", "ARP"))
         else:
-            said.append("ARP" if kind == _ARP else f"EtherType {kind:#06x}, {len(octets) - at} octets")
+            found.append(Layer("other", f"EtherType {kind:#06x}, {len(octets) - at} octets", {"ethertype": kind}))
     except XoffError as error:
-        said.append(f"refused: {error}")
-    return said
+        found.append(_refused("", error))
+    return found
 
 
-def _mac_control(octets: bytes) -> Iterator[str]:
+def _refused(what: str, error: Exception) -> Layer:
+    return Layer("refused", f"{what}refused: {error}", {"why": str(error)})
+
+
+def _mac_control(octets: bytes) -> Iterator[Layer]:
     if headroom.is_measurement(octets):
-        yield from _measurement(octets)
+        yield _measurement(octets)
         return
     frame = mac_control.parse(octets)
     if isinstance(frame, mac_control.PauseFrame):
-        yield f"PAUSE, {frame.quanta} quanta"
+        yield Layer("pause", f"PAUSE, {frame.quanta} quanta", {"quanta": frame.quanta})
         return
     changes = list(frame.changes())
     stopped = [f"{priority} for {quanta} quanta" for priority, quanta in changes if quanta]
     resumed = [str(priority) for priority, quanta in changes if not quanta]
     words = [f"XOFF priority {', '.join(stopped)}"] if stopped else []
     words += [f"XON priority {', '.join(resumed)}"] if resumed else []
-    yield f"PFC {'; '.join(words) or 'for no priority'}"
+    fields = {
+        "xoff": {str(priority): quanta for priority, quanta in changes if quanta},
+        "xon": [priority for priority, quanta in changes if not quanta],
+    }
+    yield Layer("pfc", f"PFC {'; '.join(words) or 'for no priority'}", fields)
 
 
-def _measurement(octets: bytes) -> Iterator[str]:
+def _measurement(octets: bytes) -> Layer:
     try:
         message = headroom.parse(octets)
     except headroom.MeasurementFrameError as error:
-        yield f"headroom measurement, refused: {error}"
-        return
+        return Layer("headroom", f"headroom measurement, refused: {error}", {"refused": str(error)})
+    fields: dict[str, Any] = {"session": message.session, "sequence": message.sequence, "t1_ns": message.t1_ns}
     head = f"session {message.session:#010x} sequence {message.sequence} t1 {message.t1_ns} ns"
     if isinstance(message, headroom.Request):
-        yield f"headroom measurement request, {head}"
-    else:
-        yield f"headroom measurement response, {head} t2 {message.t2_ns} ns t3 {message.t3_ns} ns"
+        return Layer("headroom", f"headroom measurement request, {head}", {"message": "request", **fields})
+    fields |= {"t2_ns": message.t2_ns, "t3_ns": message.t3_ns}
+    text = f"headroom measurement response, {head} t2 {message.t2_ns} ns t3 {message.t3_ns} ns"
+    return Layer("headroom", text, {"message": "response", **fields})
 
 
-def _lldp(octets: bytes, version: DcbxVersion) -> Iterator[str]:
+def _lldp(octets: bytes, version: DcbxVersion) -> Iterator[Layer]:
     line = show.frame_record(octets, version, "received", 0)
     if line.get("mismatch"):  # a capture may have either format
         line = show.frame_record(octets, version.other, "received", 0)
     if "refused" in line:
-        yield f"LLDP, refused: {line['why']}"
+        yield Layer("lldp", f"LLDP, refused: {line['why']}", {"refused": line["why"]})
         return
-    yield f"LLDP {line['chassis_id']} port {line['port_id']} TTL {line['ttl']}"
-    yield f"DCBX {line['version']}: {'; '.join(log_text.frame(line, None))}"
+    fields = {name: line[name] for name in ("chassis_id", "port_id", "ttl")}
+    yield Layer("lldp", f"LLDP {line['chassis_id']} port {line['port_id']} TTL {line['ttl']}", fields)
+    text = f"DCBX {line['version']}: {'; '.join(log_text.frame(line, None))}"
+    yield Layer("dcbx", text, {"version": line["version"], "tlvs": line["tlvs"]})
     for flaw in line.get("flaws", ()):
-        yield f"flaw: {flaw}"
+        yield Layer("flaw", f"flaw: {flaw}")
 
 
-def _ipv6(octets: bytes, version: DcbxVersion, depth: int) -> Iterator[str]:
+def _ipv6(octets: bytes, version: DcbxVersion, depth: int) -> Iterator[Layer]:
     packet = ipv6.whole(octets)
     fixed = ipv6.Packet.parse(packet)
-    yield f"IPv6 {fixed.source} > {fixed.destination}{_service(fixed.traffic_class)} hop limit {fixed.hop_limit}"
+    yield Layer(
+        "ipv6",
+        f"IPv6 {fixed.source} > {fixed.destination}{_service(fixed.traffic_class)} hop limit {fixed.hop_limit}",
+        {
+            "source": str(fixed.source),
+            "destination": str(fixed.destination),
+            **_service_fields(fixed.traffic_class),
+            "hop_limit": fixed.hop_limit,
+        },
+    )
     for header in ipv6.headers(packet):
         content = packet[header.start : header.end]
         if header.protocol == ipv6.ROUTING:
             routing = srh.Srh.parse(packet, header.start)
-            path = " ".join(map(str, routing.path))
-            yield f"segment routing, {routing.segments_left} left of {path}"
+            path = list(map(str, routing.path))
+            fields = {"segments_left": routing.segments_left, "path": path}
+            yield Layer("srh", f"segment routing, {routing.segments_left} left of {' '.join(path)}", fields)
         elif header.is_extension:
-            yield {ipv6.HOP_BY_HOP: "hop-by-hop options", ipv6.DESTINATION_OPTIONS: "destination options"}.get(
-                header.protocol, f"header {header.protocol}"
-            )
+            yield from _extension(packet, header)
         elif depth < _DEEPEST and header.protocol == ipv6.ETHERNET:
-            yield from ethernet(content, version, depth + 1)
+            yield from layers(content, version, depth + 1)
         elif depth < _DEEPEST and header.protocol == _IPV6_IN_IP:
             yield from _ipv6(content, version, depth + 1)
         elif header.protocol == _IPV4_IN_IP:
@@ -119,52 +178,141 @@ def _ipv6(octets: bytes, version: DcbxVersion, depth: int) -> Iterator[str]:
             yield from _upper(header.protocol, content)
 
 
-def _icmpv6(packet: ipv6.Packet, content: bytes) -> str:
+def _extension(packet: bytes, header: ipv6.Header) -> Iterator[Layer]:
+    name = {ipv6.HOP_BY_HOP: "hop-by-hop options", ipv6.DESTINATION_OPTIONS: "destination options"}.get(header.protocol)
+    if name is None:
+        yield Layer("extension", f"header {header.protocol}", {"header": header.protocol})
+        return
+    named = ipv6_options.find_slice(ipv6_options.parse_header(packet, header))
+    if named is None:
+        yield Layer("options", name)
+    else:
+        yield Layer("options", f"{name}, slice {named.slice_id}", {"slice": named.slice_id, "strict": named.strict})
+
+
+def _icmpv6(packet: ipv6.Packet, content: bytes) -> Layer:
     try:
         message = icmpv6.parse(packet.source, packet.destination, content)
     except ipv6.PacketError as error:  # neighbour discovery, for one
-        return f"ICMPv6 type {content[0] if content else '-'}: {error}"
+        kind = content[0] if content else None
+        return Layer("icmpv6", f"ICMPv6 type {'-' if kind is None else kind}: {error}", {"type": kind})
+    name = message.type.name.lower().replace("_", " ")
     if isinstance(message, icmpv6.Echo):
-        return f"ICMPv6 echo {message.type.name.lower()} {message.identifier} sequence {message.sequence}"
-    return f"ICMPv6 {message.type.name.lower().replace('_', ' ')} code {message.code}"
+        text = f"ICMPv6 echo {name} {message.identifier} sequence {message.sequence}"
+        return Layer("icmpv6", text, {"identifier": message.identifier, "sequence": message.sequence})
+    return Layer("icmpv6", f"ICMPv6 {name} code {message.code}", {"message": name, "code": message.code})
 
 
-def _ipv4(octets: bytes) -> Iterator[str]:
+def _ipv4(octets: bytes) -> Iterator[Layer]:
     """The few fields that tell a flow; Xoff has no IPv4 of its own, the kernel has."""
     length = (octets[0] & 15) * 4 if octets else 0
     if len(octets) < 20 or octets[0] >> 4 != 4 or not 20 <= length <= len(octets):
-        yield f"refused: {len(octets)} octets are no IPv4 packet"
+        yield Layer("refused", f"refused: {len(octets)} octets are no IPv4 packet")
         return
     source, destination = IPv4Address(octets[12:16]), IPv4Address(octets[16:20])
-    yield f"IPv4 {source} > {destination}{_service(octets[1])} TTL {octets[8]}"
+    ends = {"source": str(source), "destination": str(destination), **_service_fields(octets[1]), "ttl": octets[8]}
+    yield Layer("ipv4", f"IPv4 {source} > {destination}{_service(octets[1])} TTL {octets[8]}", ends)
     (total,) = struct.unpack_from("!H", octets, 2)
     yield from _upper(octets[9], octets[length : max(length, min(total, len(octets)))])
 
 
-def _upper(protocol: int, content: bytes) -> Iterator[str]:
+def _upper(protocol: int, content: bytes) -> Iterator[Layer]:
     if protocol not in (_UDP, _TCP) or len(content) < 8:
-        yield f"protocol {protocol}, {len(content)} octets"
+        yield Layer("other", f"protocol {protocol}, {len(content)} octets", {"protocol": protocol})
         return
     source, destination = struct.unpack_from("!HH", content)
-    yield f"{'UDP' if protocol == _UDP else 'TCP'} {source} > {destination}, {len(content)} octets"
-    if protocol == _UDP and destination == _ROCE_PORT:
-        yield _roce(content[8:])
+    name = "UDP" if protocol == _UDP else "TCP"
+    ports = {"source_port": source, "destination_port": destination}
+    yield Layer(name.lower(), f"{name} {source} > {destination}, {len(content)} octets", ports)
+    if protocol == _UDP and destination == roce.PORT:
+        yield from _roce(content[8:])
 
 
-def _roce(octets: bytes) -> str:
+def _roce(octets: bytes) -> Iterator[Layer]:
     try:
         packet = roce.parse(octets)
     except roce.RocePacketError as error:
-        return f"RoCEv2, refused: {error}"
-    words = [f"RoCEv2 {packet.opcode.name.lower().replace('_', ' ')} QP {packet.destination_qp} PSN {packet.psn}"]
+        yield Layer("roce", f"RoCEv2, refused: {error}", {"refused": str(error)})
+        return
+    name = packet.opcode.name.lower().replace("_", " ")
+    words = [f"RoCEv2 {name} QP {packet.destination_qp} PSN {packet.psn}"]
+    fields: dict[str, Any] = {"opcode": name, "destination_qp": packet.destination_qp, "psn": packet.psn}
+    if packet.reth is not None:
+        words.append(f"{packet.reth.length} octets at {packet.reth.address:#x}")
+        fields["reth"] = packet.reth._asdict()
     if packet.aeth is not None:
         kind = "ACK" if packet.aeth.nak is None else f"NAK {packet.aeth.nak.name.lower().replace('_', ' ')}"
         words.append(f"{kind} MSN {packet.aeth.msn}")
-    words += [name for name, is_set in (("FECN", packet.fecn), ("BECN", packet.becn)) if is_set]
-    return ", ".join([*words, f"{len(packet.payload)} octets"])
+        fields |= {"acknowledges": kind, "msn": packet.aeth.msn}
+    flags = [name for name, is_set in (("FECN", packet.fecn), ("BECN", packet.becn)) if is_set]
+    fields |= {"flags": flags, "payload": len(packet.payload)}
+    text = ", ".join([*words, *flags, f"{len(packet.payload)} octets"])
+    yield Layer("cnp" if packet.opcode is roce.Opcode.CNP else "roce", text, fields)
+    if packet.deth is not None and packet.destination_qp == roce_cm.CM_QP:
+        yield _management(packet.payload)
+
+
+def _management(mad: bytes) -> Layer:
+    """A management datagram: of the connection manager, or of subnet administration."""
+    if mad[1:2] == bytes([path_record.CLASS]):
+        return _subnet_administration(mad)
+    try:
+        message, transaction = roce_cm.parse(mad)
+    except (roce_cm.CmError, ValueError) as error:
+        return _refused("management datagram, ", error)
+    words = {
+        roce_cm.Request: "request",
+        roce_cm.Reply: "reply",
+        roce_cm.Ready: "ready to use",
+        roce_cm.Reject: "reject",
+    }
+    fields: dict[str, Any] = {"message": words[type(message)], "transaction": transaction}
+    text = f"connection manager {words[type(message)]}, ID {message.communication_id:#x}"
+    for name in ("service_id", "qp", "psn", "mtu", "reason"):
+        if (value := getattr(message, name, None)) is not None:
+            fields[name] = int(value)
+            text += f", {name.replace('_', ' ')} {value:#x}" if name == "service_id" else f", {name} {int(value)}"
+    return Layer("cm", text, fields)
+
+
+def _subnet_administration(octets: bytes) -> Layer:
+    try:
+        mad = path_record.SaMad.unpack(octets)
+        records = list(_path_records(mad))
+    except path_record.RecordError as error:
+        return _refused("subnet administration, ", error)
+    method, attribute = (one.name.lower().replace("_", " ") for one in (mad.method, mad.attribute))
+    text = f"subnet administration {method} {attribute}, status {mad.status:#06x}"
+    for record in records:
+        text += f"; {record['sgid']} > {record['dgid']} SL {record['sl']} service ID {record['service_id']:#x}"
+    return Layer("sa", text, {"method": method, "attribute": attribute, "status": mad.status, "records": records})
+
+
+def _path_records(mad: path_record.SaMad) -> Iterator[dict[str, Any]]:
+    if mad.attribute is not path_record.Attribute.PATH_RECORD:
+        return
+    step = mad.attribute_length or path_record.PATH_RECORD_LENGTH
+    is_table = mad.method in (path_record.Method.GET_TABLE_RESPONSE, path_record.Method.GET_MULTI_RESPONSE)
+    for start in range(0, len(mad.data) if is_table else 1, step):
+        record = path_record.PathRecord.unpack(mad.data[start:])
+        yield {
+            "sgid": str(IPv6Address(record.sgid)),
+            "dgid": str(IPv6Address(record.dgid)),
+            "sl": record.sl,
+            "service_id": record.service_id,
+            "mtu": record.mtu,
+            "rate": record.rate,
+            "tclass": record.tclass,
+            "pkey": record.pkey,
+            "qos_class": record.qos_class,
+        }
 
 
 def _service(octet: int) -> str:
-    """DSCP and ECN, where they say something."""
+    """DSCP and ECN, where they are not 0."""
     dscp = f" DSCP {octet >> 2}" if octet >> 2 else ""
     return dscp + (f" {_ECN[octet & 3]}" if octet & 3 else "")
+
+
+def _service_fields(octet: int) -> dict[str, Any]:
+    return {"dscp": octet >> 2, "ecn": _ECN[octet & 3]}

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import struct
 import subprocess
 from contextlib import suppress
-from ipaddress import IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from testbed.cli import main
-from testbed.frames import Mac, headroom, lldp, mac_control, roce, srh
+from testbed.frames import Mac, headroom, lldp, mac_control, path_record, roce, roce_cm, srh
+from testbed.frames.capture_file import Captured, CaptureError, frames
 from testbed.frames.dcbx import encode as dcbx_tlvs
 from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion, Pfc
 from testbed.frames.ipv6 import ETHERNET, ROUTING, UDP, Packet
-from testbed.report.capture_file import Captured, CaptureError, frames
-from testbed.report.frame_text import ethernet
+from testbed.report.frame_text import ethernet, layers
 
 A, B = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
 XOFF = mac_control.PfcFrame.xoff(A, [3, 4], 65535).encode()
@@ -185,3 +187,47 @@ def test_the_command_prints_a_line_for_each_frame(tmp_path: Path, capsys: pytest
     (tmp_path / "x").write_bytes(b"no capture")
     assert main(["decode", str(tmp_path / "x")]) == 2
     assert "begins with 6e6f2063" in capsys.readouterr().err
+
+
+def lines_of_json(file: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[Any]:
+    assert main(["decode", str(file), "--json", *words]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def roce_frame(packet: roce.Packet) -> bytes:
+    content = roce.encode(packet) + bytes(4)
+    udp = struct.pack("!HHHH", 50000, 4791, 8 + len(content), 0) + content
+    return B.octets + A.octets + b"\x86\xdd" + Packet(IPv6Address(1), IPv6Address(2), UDP, udp).encode()
+
+
+def test_json_has_the_fields_of_each_layer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "x.pcapng"
+    answer = headroom.Response.to(headroom.Request(A, 7, 4, 123), B, 200, 210).encode()
+    file.write_bytes(pcapng("<", (1, XOFF, "why"), (2, answer, ""), (3, roce_frame(roce.Packet.cnp(17)), "")))
+    pfc, measured, cnp = lines_of_json(file, capsys)
+    assert (pfc["t_ns"], pfc["interface"], pfc["length"], pfc["comments"]) == (1, "s1-eth1", 60, ["why"])
+    assert pfc["layers"][1]["xoff"] == {"3": 65535, "4": 65535}
+    assert {key: measured["layers"][1][key] for key in ("message", "session", "t2_ns", "t3_ns")} == {
+        "message": "response", "session": 7, "t2_ns": 200, "t3_ns": 210,
+    }  # fmt: skip
+    assert cnp["layers"][-1]["layer"] == "cnp" and cnp["layers"][-1]["destination_qp"] == 17
+    assert len(lines_of_json(file, capsys, "--kind", "cnp")) == 1
+
+
+def test_connection_management_and_path_records_are_read() -> None:
+    ask = roce_cm.Request(5, roce_cm.service_id(4420), 17, 99, 1024, IPv4Address("10.0.0.1"), IPv4Address("10.0.0.2"))
+    assert ethernet(roce_frame(roce_cm.packet(ask, 1, 0)))[-1] == (
+        "connection manager request, ID 0x5, service id 0x1061144, qp 17, psn 99, mtu 1024"
+    )
+    record = path_record.PathRecord(service_id=0x10, sgid=1, dgid=2, sl=4).pack()
+    mad = path_record.SaMad(path_record.Method.GET, path_record.Attribute.PATH_RECORD, 8, data=record).pack()
+    packet = roce.Packet(roce.Opcode.DATAGRAM, roce_cm.CM_QP, 0, mad, deth=roce.Deth(roce_cm.Q_KEY, 1))
+    (layer,) = [one for one in layers(roce_frame(packet)) if one.kind == "sa"]
+    assert layer.text == "subnet administration get path record, status 0x0000; ::1 > ::2 SL 4 service ID 0x10"
+    assert layer.fields["records"][0]["sl"] == 4
+
+
+def test_damaged_management_datagrams_are_refused_with_a_reason() -> None:
+    for mad in (b"", b"\x01", bytes(256), b"\x01\x03" + bytes(254), b"\x01\x07\x02\x03" + bytes(252)):
+        packet = roce.Packet(roce.Opcode.DATAGRAM, roce_cm.CM_QP, 0, mad, deth=roce.Deth(roce_cm.Q_KEY, 1))
+        assert "refused" in ethernet(roce_frame(packet))[-1]

@@ -6,26 +6,27 @@ import shutil
 import struct
 import subprocess
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 TSHARK = shutil.which("tshark")
 
 
-def decode(folder: Path, frames: list[bytes]) -> list[dict[str, list[str]]]:
-    """For each frame what tshark shows: field name, values in order."""
+def decode(folder: Path, frames: list[bytes], options: Sequence[str] = ()) -> list[dict[str, list[str]]]:
+    """For each frame what tshark shows: field name, values in order. `options` are further ones of tshark."""
     capture = folder / "frames.pcap"
     records = b"".join(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in frames)
     capture.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + records)
-    packets = decode_capture(capture)
+    packets = decode_capture(capture, options)
     assert len(packets) == len(frames)
     return packets
 
 
-def decode_capture(capture: Path) -> list[dict[str, list[str]]]:
+def decode_capture(capture: Path, options: Sequence[str] = ()) -> list[dict[str, list[str]]]:
     """The same for a file."""
     assert TSHARK is not None
-    command = [TSHARK, "-n", "-r", str(capture), "-T", "pdml"]
+    command = [TSHARK, *options, "-n", "-r", str(capture), "-T", "pdml"]
     done = subprocess.run(command, capture_output=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     packets = []

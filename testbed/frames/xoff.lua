@@ -1,0 +1,349 @@
+-- Wireshark's view of Xoff's private formats. SPDX-License-Identifier: Apache-2.0
+--
+--   headroom measurement frames        testbed/frames/headroom.py has the layout
+--   headroom capability in LLDP        an octet more in the PFC TLV of DCBX, testbed/frames/dcbx/shared.py
+--   slice option of IPv6               testbed/frames/ipv6_options.py
+--   datagrams of UDP flows             testbed/net/traffic/udp.py; without this Wireshark guesses at protocols
+--
+-- Everything else that Xoff sends is dissected by Wireshark itself. For Wireshark 3.4 and later, with Lua 5.1 to 5.4.
+-- Preferences (Protocols > XOFF): the opcode of measurement frames and their key, as in Xoff's configuration.
+
+set_plugin_info({ version = "1", author = "Xoff", description = "Headroom measurement and capability, slices" })
+
+local xoff = Proto("xoff", "Xoff headroom measurement")
+local extras = Proto("xoff_extra", "Xoff capabilities and slices")
+
+local OPCODE, EXTENSION, LENGTH, TAGGED = 0xFFFE, 0x02584F, 60, 52
+local CAPABLE, SLICE, SLICE_OCTETS = 0xA1, 0x1E, 8
+local KINDS = { [1] = "request", [2] = "response" }
+
+xoff.prefs.opcode = Pref.uint("Opcode", OPCODE, "MAC control opcode of measurement frames")
+xoff.prefs.key = Pref.string("Key", "", "Key of measurement frames, in hexadecimal digits; empty: none")
+
+local f = xoff.fields
+f.opcode = ProtoField.uint16("xoff.opcode", "Opcode", base.HEX)
+f.extension = ProtoField.uint24("xoff.extension", "Extension", base.HEX)
+f.version = ProtoField.uint8("xoff.version", "Version")
+f.kind = ProtoField.uint8("xoff.kind", "Kind", base.DEC, KINDS)
+f.reserved = ProtoField.uint8("xoff.reserved", "Reserved")
+f.sequence = ProtoField.uint16("xoff.sequence", "Sequence")
+f.session = ProtoField.uint32("xoff.session", "Session", base.HEX)
+f.t1 = ProtoField.uint64("xoff.t1", "T1 (ns, clock of the asking station)")
+f.t2 = ProtoField.uint64("xoff.t2", "T2 (ns, clock of the answering station)")
+f.t3 = ProtoField.uint64("xoff.t3", "T3 (ns, clock of the answering station)")
+f.held = ProtoField.int64("xoff.held", "T3 - T2 (ns)")
+f.tag = ProtoField.bytes("xoff.tag", "Tag")
+f.tag_good = ProtoField.bool("xoff.tag.good", "Tag is right")
+
+local wrong_tag = ProtoExpert.new(
+	"xoff.tag.wrong", "The tag is wrong: another key, damaged or forged", expert.group.CHECKSUM, expert.severity.WARN)
+local unknown = ProtoExpert.new(
+	"xoff.unknown", "Version or kind is not known", expert.group.PROTOCOL, expert.severity.WARN)
+local malformed = ProtoExpert.new(
+	"xoff.malformed", "Malformed packet", expert.group.MALFORMED, expert.severity.ERROR)
+xoff.experts = { wrong_tag, unknown, malformed }
+
+local g = extras.fields
+g.capability = ProtoField.uint8("xoff.capability", "Headroom capability octet", base.HEX)
+g.capable = ProtoField.bool("xoff.capable", "Measures headroom")
+g.slice = ProtoField.uint32("xoff.slice", "Slice")
+g.strict = ProtoField.bool("xoff.slice.strict", "Routers without this slice drop")
+
+local d = { names = {
+	[8] = "Traffic Classes", [9] = "ETS Configuration", [10] = "ETS Recommendation", [11] = "PFC",
+	[12] = "Application Priority", [13] = "Congestion Notification" } }
+d.subtype = ProtoField.uint8("xoff.draft.subtype", "Subtype", base.DEC, d.names)
+d.classes = ProtoField.uint8("xoff.draft.classes", "Traffic classes")
+d.willing = ProtoField.bool("xoff.draft.willing", "Willing")
+d.valid = ProtoField.bool("xoff.draft.valid", "Recommendation is valid")
+d.assignment = ProtoField.uint8("xoff.draft.assignment", "Class of a priority")
+d.bandwidth = ProtoField.uint8("xoff.draft.bandwidth", "Percent")
+d.cap = ProtoField.uint8("xoff.draft.cap", "PFC capability")
+d.enabled = ProtoField.uint8("xoff.draft.enabled", "Enabled", base.HEX)
+d.defended = ProtoField.uint8("xoff.draft.defended", "DefOn", base.HEX)
+d.entry = ProtoField.bytes("xoff.draft.entry", "Application")
+d.priority = ProtoField.uint8("xoff.draft.priority", "Priority")
+d.selector = ProtoField.uint8("xoff.draft.selector", "Selector")
+d.protocol = ProtoField.uint16("xoff.draft.protocol", "Protocol", base.HEX)
+for name, field in pairs(d) do
+	if name ~= "names" then g["draft_" .. name] = field end
+end
+
+-- BLAKE2s (RFC 7693), for tags of 8 octets. Numbers stay below 2^35, which every Lua has exactly.
+
+local WORD = 4294967296
+local xor, ror
+local bits = rawget(_G, "bit32") or rawget(_G, "bit")
+if bits then
+	local turn = bits.rrotate or bits.ror
+	xor = function(a, b) return bits.bxor(a, b) % WORD end
+	ror = function(a, n) return turn(a, n) % WORD end
+else -- Lua 5.3 and later have operators, which older ones cannot parse
+	xor = load("return function(a, b) return a ~ b end")()
+	ror = load("return function(a, n) return ((a >> n) | (a << (32 - n))) & 0xFFFFFFFF end")()
+end
+
+local IV = {
+	0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19 }
+local SIGMA = {
+	{ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 },
+	{ 14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3 },
+	{ 11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4 },
+	{ 7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8 },
+	{ 9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13 },
+	{ 2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9 },
+	{ 12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11 },
+	{ 13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10 },
+	{ 6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5 },
+	{ 10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0 },
+}
+local COLUMNS = {
+	{ 1, 5, 9, 13 }, { 2, 6, 10, 14 }, { 3, 7, 11, 15 }, { 4, 8, 12, 16 },
+	{ 1, 6, 11, 16 }, { 2, 7, 12, 13 }, { 3, 8, 9, 14 }, { 4, 5, 10, 15 },
+}
+
+local function word(octets, at)
+	local a, b, c, d = octets:byte(at, at + 3)
+	return a + b * 256 + c * 65536 + d * 16777216
+end
+
+local function compress(h, block, count, is_last)
+	local v, m = {}, {}
+	for i = 1, 8 do v[i], v[i + 8] = h[i], IV[i] end
+	v[13] = xor(v[13], count)
+	if is_last then v[15] = xor(v[15], WORD - 1) end
+	for i = 0, 15 do m[i] = word(block, 4 * i + 1) end
+	for round = 1, 10 do
+		for i, column in ipairs(COLUMNS) do
+			local a, b, c, d = column[1], column[2], column[3], column[4]
+			local x, y = m[SIGMA[round][2 * i - 1]], m[SIGMA[round][2 * i]]
+			v[a] = (v[a] + v[b] + x) % WORD
+			v[d] = ror(xor(v[d], v[a]), 16)
+			v[c] = (v[c] + v[d]) % WORD
+			v[b] = ror(xor(v[b], v[c]), 12)
+			v[a] = (v[a] + v[b] + y) % WORD
+			v[d] = ror(xor(v[d], v[a]), 8)
+			v[c] = (v[c] + v[d]) % WORD
+			v[b] = ror(xor(v[b], v[c]), 7)
+		end
+	end
+	for i = 1, 8 do h[i] = xor(h[i], xor(v[i], v[i + 8])) end
+end
+
+local function tag_of(octets, key)
+	local parameters = string.char(8, #key, 1, 1) .. string.rep("\0", 20) .. "xoffhdrm"
+	local h = {}
+	for i = 1, 8 do h[i] = xor(IV[i], word(parameters, 4 * i - 3)) end
+	local input = (#key > 0 and key .. string.rep("\0", 64 - #key) or "") .. octets
+	local count = 0
+	while #input - count > 64 do
+		compress(h, input:sub(count + 1, count + 64), count + 64, false)
+		count = count + 64
+	end
+	local rest = input:sub(count + 1)
+	compress(h, rest .. string.rep("\0", 64 - #rest), #input, true)
+	local tag = ""
+	for i = 1, 2 do
+		for shift = 0, 3 do tag = tag .. string.format("%02x", math.floor(h[i] / 256 ^ shift) % 256) end
+	end
+	return tag
+end
+
+-- Measurement frames
+
+local ethertypes = DissectorTable.get("ethertype")
+local mac_control = ethertypes:get_dissector(0x8808)
+local lldp = ethertypes:get_dissector(0x88CC)
+
+local function hand_on(dissector, buffer, pinfo, tree)
+	-- To one of Wireshark's own, whose complaint of too few octets would otherwise be shown as an error of this script.
+	local is_whole, used = pcall(dissector.call, dissector, buffer, pinfo, tree)
+	if is_whole then return used end
+	tree:add_proto_expert_info(malformed)
+	return buffer:len()
+end
+
+local target_field, source_field = Field.new("eth.dst"), Field.new("eth.src")
+
+local function measurement(buffer, pinfo, tree)
+	-- The buffer begins behind the EtherType; the tag covers the Ethernet header too.
+	local kind, version = buffer(6, 1):uint(), buffer(5, 1):uint()
+	local name = KINDS[kind] or "of unknown kind"
+	pinfo.cols.protocol = "XOFF"
+	pinfo.cols.info = string.format(
+		"Headroom %s, session 0x%08x, sequence %d", name, buffer(10, 4):uint(), buffer(8, 2):uint())
+	local own = tree:add(xoff, buffer(0, LENGTH - 14), "Xoff headroom measurement " .. name)
+	own:add(f.opcode, buffer(0, 2))
+	own:add(f.extension, buffer(2, 3))
+	own:add(f.version, buffer(5, 1))
+	local kind_item = own:add(f.kind, buffer(6, 1))
+	own:add(f.reserved, buffer(7, 1))
+	own:add(f.sequence, buffer(8, 2))
+	own:add(f.session, buffer(10, 4))
+	own:add(f.t1, buffer(14, 8))
+	own:add(f.t2, buffer(22, 8))
+	own:add(f.t3, buffer(30, 8))
+	if kind == 2 then
+		local held = buffer(30, 8):uint64() - buffer(22, 8):uint64()
+		own:add(f.held, buffer(22, 16), Int64(held:lower(), held:higher())):set_generated()
+	end
+	local tag_item = own:add(f.tag, buffer(38, 8))
+	if version ~= 1 or not KINDS[kind] then kind_item:add_proto_expert_info(unknown) end
+	local targets, sources = { target_field() }, { source_field() }
+	if #targets > 0 and #sources > 0 then -- the innermost Ethernet header, if the frame came in a tunnel
+		local octets = targets[#targets].range:bytes():tohex() .. sources[#sources].range:bytes():tohex() .. "8808"
+			.. buffer(0, TAGGED - 14):bytes():tohex()
+		local raw = octets:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end)
+		local key = xoff.prefs.key:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end)
+		local good = #key <= 32 and tag_of(raw, key) == buffer(38, 8):bytes():tohex():lower()
+		tag_item:add(f.tag_good, buffer(38, 8), good):set_generated()
+		if not good then tag_item:add_proto_expert_info(wrong_tag) end
+	end
+	return LENGTH - 14
+end
+
+function xoff.dissector(buffer, pinfo, tree)
+	local is_ours = buffer:len() >= LENGTH - 14 and buffer(0, 2):uint() == xoff.prefs.opcode
+		and buffer(2, 3):uint() == EXTENSION
+	if is_ours then return measurement(buffer, pinfo, tree) end
+	return hand_on(mac_control, buffer, pinfo, tree)
+end
+
+ethertypes:add(0x8808, xoff)
+
+-- The capability in LLDP, and slices
+
+local OUI = 0x0080C2
+local DRAFT_SHAPES = { [8] = 1, [9] = 13, [10] = 9, [13] = 3 }
+
+local function tlvs_of(buffer)
+	-- What an LLDPDU has of DCBX, as {subtype, offset, octets behind the subtype}; whether it is of the draft's format.
+	local found, is_draft, at = {}, false, 0
+	while at + 2 <= buffer:len() do
+		local head = buffer(at, 2):uint()
+		local kind, length = math.floor(head / 512), head % 512
+		if kind == 0 or at + 2 + length > buffer:len() then break end
+		if kind == 127 and length >= 4 and buffer(at + 2, 3):uint() == OUI then
+			local subtype = buffer(at + 5, 1):uint()
+			if subtype >= 8 and subtype <= 13 then found[#found + 1] = { subtype, at, length - 4 } end
+			if DRAFT_SHAPES[subtype] == length - 4 then is_draft = true end
+		end
+		at = at + 2 + length
+	end
+	return found, is_draft
+end
+
+local function draft_tlv(tree, subtype, range)
+	-- One TLV of the DCBX draft of April 2009, which Wireshark does not have; testbed/frames/dcbx/draft.py has the layouts.
+	local item = tree:add(extras, range, "DCBX draft: " .. (d.names[subtype] or "TLV"))
+	local length = range:len()
+	item:add(d.subtype, range(3, 1))
+	local info = length > 4 and range(4, length - 4)
+	if not info then return end
+	local function octet(place) return place < info:len() and info(place, 1) or nil end
+	local first = octet(0)
+	if subtype == 8 then
+		item:add(d.classes, first, (first:uint() - 1) % 8 + 1)
+	elseif subtype == 9 and info:len() >= 13 then
+		item:add(d.willing, first, first:bitfield(7, 1) == 1)
+		for n = 0, 7 do item:add(d.assignment, info(1 + math.floor(n / 2), 1), info(1, 4):bitfield(4 * n, 4)) end
+		for n = 0, 7 do item:add(d.bandwidth, info(5 + n, 1)) end
+	elseif subtype == 10 and info:len() >= 9 then
+		item:add(d.valid, first, first:bitfield(7, 1) == 1)
+		for n = 0, 7 do item:add(d.bandwidth, info(1 + n, 1)) end
+	elseif subtype == 11 and info:len() >= 2 then
+		item:add(d.willing, first, first:bitfield(0, 1) == 1)
+		item:add(d.cap, first, (first:bitfield(5, 3) - 1) % 8 + 1)
+		item:add(d.enabled, octet(1))
+		if octet(2) then item:add(d.defended, octet(2)) end
+	elseif subtype == 12 then
+		item:add(d.willing, first, first:bitfield(0, 1) == 1)
+		for at = 1, info:len() - 3, 3 do
+			local entry = item:add(d.entry, info(at, 3))
+			entry:add(d.priority, info(at, 1), info(at, 1):bitfield(0, 3))
+			entry:add(d.selector, info(at, 1), info(at, 1):bitfield(5, 3))
+			entry:add(d.protocol, info(at + 1, 2))
+		end
+	elseif subtype == 13 and info:len() >= 3 then
+		item:add(d.willing, first, first:bitfield(0, 1) == 1)
+		item:add(d.enabled, octet(1))
+		item:add(d.defended, octet(2))
+	end
+end
+
+local lldp_frames = Proto("xoff_lldp", "LLDP with Xoff's capability")
+
+function lldp_frames.dissector(buffer, pinfo, tree)
+	-- Wireshark's own dissector goes on at a wrong place behind a PFC TLV that is longer than the standard's, and takes the
+	-- draft's TLVs for the standard's. So it gets the frame without these.
+	local found, is_draft = tlvs_of(buffer)
+	local left, at, is_changed = ByteArray.new(), 0, false
+	local rest = buffer:bytes()
+	local function keep(till)
+		if till > at then left:append(rest:subset(at, till - at)) end
+	end
+	for _, tlv in ipairs(found) do
+		local subtype, start, length = tlv[1], tlv[2], tlv[3]
+		local own = is_draft and 3 or 2
+		if is_draft then
+			keep(start)
+			at, is_changed = start + 6 + length, true
+		elseif subtype == 11 and length > own then
+			keep(start)
+			left:append(ByteArray.new("fe060080c20b"))
+			left:append(rest:subset(start + 6, own))
+			at, is_changed = start + 6 + length, true
+		end
+	end
+	if is_changed then
+		keep(buffer:len())
+		hand_on(lldp, left:tvb("LLDP without Xoff's octets"), pinfo, tree)
+	else
+		hand_on(lldp, buffer, pinfo, tree)
+	end
+	for _, tlv in ipairs(found) do
+		local subtype, start, length = tlv[1], tlv[2], tlv[3]
+		local own = is_draft and 3 or 2
+		if is_draft then draft_tlv(tree, subtype, buffer(start + 2, 4 + length)) end
+		if subtype == 11 and length > own then
+			local octet = buffer(start + 6 + own, 1)
+			local item = tree:add(extras, octet, "Xoff headroom capability in the PFC TLV")
+			item:add(g.capability, octet)
+			item:add(g.capable, octet, octet:uint() == CAPABLE):set_generated()
+		end
+	end
+	return buffer:len()
+end
+
+ethertypes:add(0x88CC, lldp_frames)
+
+local flow = Proto("xoff_flow", "Xoff UDP flow")
+flow.fields.number = ProtoField.uint64("xoff.flow.number", "Datagram")
+flow.fields.sent = ProtoField.uint64("xoff.flow.sent", "Sent (ns, monotonic clock of the lab)")
+
+function flow.dissector(buffer, pinfo, tree)
+	if buffer:len() < 16 then return 0 end
+	pinfo.cols.protocol = "XOFF-FLOW"
+	local own = tree:add(flow, buffer())
+	own:add_le(flow.fields.number, buffer(0, 8))
+	own:add_le(flow.fields.sent, buffer(8, 8))
+	pinfo.cols.info = string.format("Datagram %s to port %d", tostring(buffer(0, 8):le_uint64()), pinfo.dst_port)
+	return buffer:len()
+end
+
+DissectorTable.get("udp.port"):add("20000-20999", flow)
+
+local options = Field.new("ipv6.opt")
+
+function extras.dissector(buffer, pinfo, tree)
+	for _, option in ipairs({ options() }) do
+		local range = option.range
+		if range:len() == 2 + SLICE_OCTETS and range(0, 1):uint() == SLICE and range(3, 1):uint() == 0 then
+			local item = tree:add(extras, range, "Slice of Xoff")
+			item:add(g.slice, range(6, 4))
+			item:add(g.strict, range(2, 1), range(2, 1):uint() >= 0x80)
+		end
+	end
+end
+
+register_postdissector(extras)

@@ -1,0 +1,257 @@
+"""Captures of all cables of a network: a pcapng file for each direction, with what the port at its end gets.
+
+The kernel keeps the frames (`linux/packet_tap.py`) until the network ends, and a process beside the experiment writes
+them then. Where so many could come that the kernel's memory does not suffice, it writes in between too, the more often
+the more the cables carry. Times are those of the lab since the run began, as in its event log. Comments on PFC frames
+give their effect at the port that obeys them. Only the lab can use this.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from testbed.errors import XoffError
+from testbed.frames import ipv6, mac_control
+from testbed.frames.capture_file import Interface, Writer
+from testbed.linux import kernel
+from testbed.linux.packet_tap import LONGEST, PacketTap
+from testbed.net.notebook import CAPTURE_PROCESS, CAPTURES, Notebook
+from testbed.units import Rate, Scale
+
+MOST_OCTETS = 384 << 20
+"""What the files of a network hold together; a run may leave 512 MB of files."""
+_KEPT_BY_KERNEL = 256 << 20
+_OVERHEAD = 4
+"""Octets of memory for an octet on the wire; for the smallest frames it is more, for the longest less."""
+_UNKNOWN_RATE = Rate("1Gb/s")
+_SHORTEST_S, _LONGEST_S = 0.5, 3600.0
+_LONGEST_ANSWER = 4096
+_READY, _STOP, _DONE = b"ready", b"stop", b"done"
+_GROUP_ADDRESS = mac_control.DESTINATION.octets
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction of a cable."""
+
+    source: str
+    target: str
+    """Names of the interfaces; frames are captured at `target`."""
+    pid: int
+    """A process in the target's network namespace."""
+    rate: Rate | None = None
+    scale: Scale = Scale(1)
+    description: str = ""
+
+    @property
+    def file(self) -> str:
+        return f"{self.source}-to-{self.target}.pcapng"
+
+
+def directions(net: Any) -> list[Direction]:
+    """Both directions of each cable of a network, Mininet's own links too."""
+    ports = {port.name: port for port in net.fabric.ports.values()}
+    found = []
+    for link in net.links:
+        for source, target in ((link.intf1, link.intf2), (link.intf2, link.intf1)):
+            port = ports.get(target.name)
+            if port is None:
+                found.append(Direction(source.name, target.name, target.node.pid))
+            else:
+                about = f"cable of {port.cable}, seen where frames arrive"
+                rate = port.cable.rate
+                found.append(Direction(source.name, target.name, target.node.pid, rate, port.scale, about))
+    return found
+
+
+class Captures:
+    """The captures of one network, from before its start to its end.
+
+    All is done in a process of their own, so that the experiment's does the same with and without captures.
+    """
+
+    def __init__(self, net: Any, run: Notebook, comment: str) -> None:
+        """`comment` is about all of the files."""
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._pid = os.fork()
+        if self._pid == 0:
+            answer = b""
+            try:
+                self._ours.close()
+                _capture(net, run, comment, theirs)
+            except BaseException as error:
+                answer = f"{type(error).__name__}: {error}".encode()[:_LONGEST_ANSWER]
+            finally:
+                with suppress(OSError):
+                    theirs.send(answer or _DONE)
+                os._exit(0)
+        theirs.close()
+        self._expect(_READY)
+
+    def stop(self) -> None:
+        """Write what came until now; the files are whole when this returns."""
+        with suppress(OSError):  # it has ended already
+            self._ours.send(_STOP)
+        try:
+            self._expect(_DONE)
+        finally:
+            self._ours.close()
+            os.waitpid(self._pid, 0)
+
+    def _expect(self, wanted: bytes) -> None:
+        answer = self._ours.recv(_LONGEST_ANSWER)
+        if answer == wanted:
+            return
+        why = answer.decode(errors="replace") or "the process that writes them was killed"
+        raise CaptureError(f"the cables were not captured: {why}")
+
+
+class CaptureError(XoffError):
+    """Captures that were not written."""
+
+
+def pause_comments(octets: bytes, rate: Rate | None, scale: Scale = Scale(1)) -> Iterator[str]:
+    """What a PFC frame asks of the port that gets it, or of the one at the end of the tunnel that it is in."""
+    if octets[12:14] == mac_control.ETHERTYPE.to_bytes(2, "big"):
+        yield from _effects(octets, rate, scale)
+    elif octets[12:14] == b"\x86\xdd" and _GROUP_ADDRESS in octets:
+        with suppress(ipv6.PacketError):
+            packet = ipv6.whole(octets[14:])
+            for header in ipv6.headers(packet):
+                if header.protocol == ipv6.ETHERNET:
+                    for effect in _effects(packet[header.start : header.end], None, scale):
+                        yield f"{effect}, in a tunnel"
+
+
+def _effects(octets: bytes, rate: Rate | None, scale: Scale) -> Iterator[str]:
+    try:
+        frame = mac_control.parse(octets)
+    except mac_control.MacControlError:
+        return
+    if isinstance(frame, mac_control.PauseFrame):
+        yield f"PAUSE: {_quanta(frame.quanta, rate, scale)}"
+        return
+    by_quanta: dict[int, list[str]] = {}
+    for priority, quanta in frame.changes():
+        by_quanta.setdefault(quanta, []).append(str(priority))
+    for quanta, priorities in by_quanta.items():
+        listed = ", ".join(priorities)
+        yield f"XOFF priorities {listed}: {_quanta(quanta, rate, scale)}" if quanta else f"XON priorities {listed}"
+
+
+def _quanta(quanta: int, rate: Rate | None, scale: Scale) -> str:
+    if rate is None or not quanta:
+        return f"{quanta} quanta"
+    ps = rate.time_for_quanta(quanta).ps
+    real = f", {_rounded(ps / scale.k)} in hardware" if scale.k != 1 else ""
+    return f"{quanta} quanta = {_rounded(ps)}{real}"
+
+
+def _rounded(ps: float) -> str:
+    """To four digits, which is more than a reader compares."""
+    for unit, size in (("s", 1e12), ("ms", 1e9), ("us", 1e6)):
+        if ps >= size:
+            return f"{ps / size:.4g} {unit}"
+    return f"{ps / 1e3:.4g} ns"
+
+
+def _longest_wait_s(cables: Sequence[Direction]) -> float:
+    """For how long the kernel can keep all that the cables carry."""
+    octets_in_s = sum((cable.rate or _UNKNOWN_RATE).bps for cable in cables) / 8 * _OVERHEAD
+    return min(max(_KEPT_BY_KERNEL / octets_in_s, _SHORTEST_S), _LONGEST_S) if cables else _LONGEST_S
+
+
+def _new_folder(parent: Path) -> Path:
+    """The folder of the next network."""
+    parent.mkdir(exist_ok=True)
+    folder = parent / str(1 + sum(1 for _ in parent.iterdir()))
+    folder.mkdir()
+    return folder
+
+
+class _Files:
+    """What the process that writes has."""
+
+    def __init__(self, run: Notebook, cables: Sequence[Direction], comment: str) -> None:
+        self._start_ns = time.monotonic_ns() - run.now_ns
+        self._offset_ns = self._start_ns + time.time_ns() - time.monotonic_ns()
+        self._cables, self._octets, self._left = cables, min(run.capture_octets, LONGEST), MOST_OCTETS
+        self._received, self._missed = [0] * len(cables), [0] * len(cables)
+        self._taps: list[PacketTap] = []
+        self._open: list[tuple[BinaryIO, Writer]] = []
+        folder = _new_folder(run.directory / CAPTURES)
+        for cable in cables:
+            with kernel.in_network_of(cable.pid):
+                self._taps.append(PacketTap(cable.target))
+            file = (folder / cable.file).open("wb", buffering=1 << 20)
+            writer = Writer(file, comment)
+            writer.interface(
+                Interface(
+                    f"{cable.source} > {cable.target}",
+                    snap=0 if self._octets == LONGEST else self._octets,
+                    description=cable.description,
+                    speed_bps=cable.rate.bps if cable.rate else 0,
+                )
+            )
+            self._open.append((file, writer))
+
+    def write(self) -> None:
+        """Write what came since the last call."""
+        for place, (cable, tap, (_, writer)) in enumerate(zip(self._cables, self._taps, self._open, strict=True)):
+            for frame in tap.fetch(self._octets):
+                self._received[place] += 1
+                octets = frame.octets[: self._octets]
+                if self._left < len(octets):
+                    self._missed[place] += 1
+                    continue
+                self._left -= len(octets)
+                comments = tuple(pause_comments(frame.octets, cable.rate, cable.scale))
+                writer.frame(0, frame.t_ns - self._offset_ns, octets, frame.length, comments)
+
+    def end(self) -> int:
+        """Complete the files; how many frames are in none of them."""
+        now_ns = time.monotonic_ns() - self._start_ns
+        for place, (tap, (file, writer)) in enumerate(zip(self._taps, self._open, strict=True)):
+            missed = tap.missed()
+            self._received[place] += missed
+            self._missed[place] += missed
+            writer.statistics(0, now_ns, self._received[place], self._missed[place])
+            file.close()
+        return sum(self._missed)
+
+
+def _capture(net: Any, run: Notebook, comment: str, commands: socket.socket) -> None:
+    """Write whenever the kernel may be full, and at the end, which comes by a command or SIGTERM."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    kernel.die_with_parent()
+    Path("/proc/self/comm").write_text(CAPTURE_PROCESS)
+    ended, ending = os.pipe()
+    os.set_blocking(ending, False)
+    signal.set_wakeup_fd(ending)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    cables = directions(net)
+    files = _Files(run, cables, comment)
+    commands.send(_READY)
+    descriptors = [commands.fileno(), ended]
+    while not (ready := select.select(descriptors, [], [], _longest_wait_s(cables))[0]):
+        files.write()
+    if commands.fileno() in ready:
+        commands.recv(_LONGEST_ANSWER)  # what is unread when a socket is closed makes the other end fail
+    files.write()
+    if missed := files.end():
+        print(
+            f"captures: {missed} frames are in no file, for {MOST_OCTETS >> 20} MB are kept of a network; "
+            "--capture-octets 128 keeps the beginning of each frame only",
+            file=sys.stderr,
+            flush=True,
+        )

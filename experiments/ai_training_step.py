@@ -10,7 +10,7 @@ HOSTS = 8
 
 
 @experiment(timeout="180s")
-def ai_training_step(run: Run, kilobytes: Annotated[int, Between(100, 1000)] = 200) -> None:
+def ai_training_step(run: Run, kilobytes: Annotated[int, Between(150, 1000)] = 200) -> None:
     """Eight hosts under two leaves reduce their gradients in a ring whose every hop crosses the two spines.
 
     Each leaf sends 40 Mb/s up two lines of 10 Mb/s, so these are congested. With PFC alone nothing is lost and hosts

@@ -19,7 +19,7 @@ PAUSE = Duration("60ms")
 
 @experiment(timeout="60s")
 def conservation(
-    run: Run, frames: Annotated[int, Between(300, 1000)] = 300, pauses: Annotated[int, Between(1, 12)] = 12
+    run: Run, frames: Annotated[int, Between(200, 1000)] = 300, pauses: Annotated[int, Between(1, 12)] = 12
 ) -> None:
     """Bytes out are bytes in, along a row of four switches that is paused again and again.
 

@@ -15,7 +15,7 @@ CELL = 208
 @experiment(timeout="240s")
 def cross_dc(
     run: Run,
-    wan: Annotated[Length, Between("10km", "100km")] = Length("10km"),
+    wan: Annotated[Length, Between("1km", "300km")] = Length("10km"),
     library: Annotated[str, OneOf("os-ken", "ryu")] = "os-ken",
 ) -> None:
     """Two data centres over an SRv6 WAN without PFC: a1 sends to b1, and b2 overloads b1's port.

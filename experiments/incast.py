@@ -17,7 +17,7 @@ PRIORITY = 3
 
 @experiment(timeout="60s")
 def incast(
-    run: Run, senders: Annotated[int, Between(2, 8)] = 2, frames: Annotated[int, Between(200, 2000)] = 600
+    run: Run, senders: Annotated[int, Between(2, 16)] = 2, frames: Annotated[int, Between(200, 2000)] = 600
 ) -> None:
     """Two into one: with PFC the port is busy all the time and nothing is lost, without PFC much is.
 

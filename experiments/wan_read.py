@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from testbed.lab import Between, Run, experiment
-from testbed.units import Length
+from testbed.units import Duration, Length, Rate
 
 if TYPE_CHECKING:
     from testbed.net.traffic import Report
@@ -20,8 +20,8 @@ LOSSLESS = 3
 @experiment(timeout="240s")
 def wan_read(
     run: Run,
-    wan: Annotated[Length, Between("8km", "50km")] = Length("10km"),
-    seconds: Annotated[int, Between(2, 10)] = 4,
+    wan: Annotated[Length, Between("1km", "100km")] = Length("10km"),
+    seconds: Annotated[int, Between(1, 20)] = 4,
 ) -> None:
     """Loss, goodput and back-pressure for tunnels set up beforehand, tunnels learned from the data, and none."""
     found = {back: _read(run, back, wan, seconds) for back in ("planned", "learned", "none")}
@@ -56,6 +56,7 @@ def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
         fabric = net.fabric
         with overload(net, LOSSLESS) as flows, run.measuring():
             time.sleep(seconds + 2 * long(net, "r3-eth1", LOSSLESS))
+            stop_ns = time.monotonic_ns()
             flows.stop_sending()
         events = fabric.events()
         count = {kind: sum(event.kind == kind for event in events) for kind in (
@@ -84,7 +85,7 @@ def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
             "headroom": fabric.limits("r3-eth1", LOSSLESS).headroom,
             "headroom used": at_r3.high_water[2],
             "tunnels": len(tunnels),
-            "share of the port": _filled(flows.reports, fabric.port("s2-eth2").cable.rate.bps),
+            "share of the port": _filled(flows.reports, stop_ns, fabric.port("s2-eth2").cable.rate),
             "frames to b1": sent.sent_frames[LOSSLESS],
         }
         for name, value in found.items():
@@ -92,8 +93,8 @@ def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
         return found
 
 
-def _filled(reports: list[Report], bps: int) -> float:
-    """The part of the line to b1 that arrived, from the first frame of all to the last."""
-    begin, end = min(report.first_ns for report in reports), max(report.last_ns for report in reports)
-    bits = sum((report.octets + 24 * report.received) * 8 for report in reports)
-    return round(bits * 10**9 / (end - begin) / bps, 4)
+def _filled(reports: list[Report], stop_ns: int, line: Rate) -> float:
+    """The part of the line to b1 that arrived, from the first frame of all to when both senders were stopped."""
+    begin_ns = min(report.first_ns for report in reports)
+    span = Duration.from_ns(stop_ns - begin_ns)
+    return round(sum(float(report.goodput_over(begin_ns, span) / line) for report in reports), 4)

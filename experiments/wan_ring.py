@@ -47,9 +47,9 @@ class Seen:
 @experiment(timeout="240s")
 def wan_ring(
     run: Run,
-    wan: Annotated[Length, Between("8km", "20km")] = Length("10km"),
-    rate: Annotated[Rate, Between("4Gb/s", "6Gb/s")] = Rate("5Gb/s"),
-    seconds: Annotated[int, Between(2, 10)] = 3,
+    wan: Annotated[Length, Between("1km", "100km")] = Length("10km"),
+    rate: Annotated[Rate, Between("2Gb/s", "10Gb/s")] = Rate("5Gb/s"),
+    seconds: Annotated[int, Between(1, 20)] = 3,
 ) -> None:
     """Three overloaded destinations: nothing is lost, and all flows continue. One: the other flows are not affected.
 
@@ -86,7 +86,7 @@ def wan_ring(
         none = _case(run, net, "no back-pressure", ROUND + OVERLOAD, seconds)
         drops = [sum(net.fabric.group(port, LOSSLESS).dropped_frames) for port in ("r1-eth2", "r3-eth1", "r5-eth1")]
     for edge, dropped in zip(EDGES, drops, strict=True):
-        run.claim(f"no back-pressure: dropped at {edge}", dropped, at_least=100)
+        run.claim(f"no back-pressure: dropped at {edge}", dropped, at_least=10)
     run.claim("no back-pressure: all that was lost was dropped there", none.lost, equals=sum(drops))
 
 

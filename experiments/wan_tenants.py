@@ -45,8 +45,8 @@ class Seen:
 @experiment(timeout="240s")
 def wan_tenants(
     run: Run,
-    wan: Annotated[Length, Between("8km", "20km")] = Length("10km"),
-    seconds: Annotated[int, Between(2, 10)] = 3,
+    wan: Annotated[Length, Between("5km", "100km")] = Length("10km"),
+    seconds: Annotated[int, Between(1, 20)] = 3,
 ) -> None:
     """With a slice each, red is paused alone; in one queue blue is held up as well; without pauses red loses.
 

@@ -24,7 +24,7 @@ Figures = dict[str, dict[str, Any]]
 """By experiment, and by the name of the figure or claim; quantities as numbers in the units of result.json."""
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
-_NAME = re.compile(r"(?P<name>.+?)(?P<index>(?:\[\d+\])*)(?: as (?P<unit>\S+))?")
+_NAME = re.compile(r"(?P<name>.+?)(?P<index>(?:\[\w+\])*)(?: as (?P<unit>\S+))?")
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n\n).*?(\n<!-- end of figures -->)", re.DOTALL)
 _UNITS = {
     "ms": (10**6, 2),
@@ -103,8 +103,11 @@ def _value(place: str, figures: Mapping[str, Any]) -> str:
     if name not in figures:
         raise UsageError(f"{TEXTS}: there is no figure {name}; {nearest(name, figures)}")
     value = figures[name]
-    for index in re.findall(r"\d+", match["index"]):
-        value = value[int(index)]
+    for index in re.findall(r"\w+", match["index"]):
+        try:
+            value = value[index] if isinstance(value, Mapping) else value[int(index)]
+        except (LookupError, TypeError, ValueError):
+            raise UsageError(f"{TEXTS}: {name} is {value}, which has no [{index}]") from None
     if unit is None:
         return str(value)
     divisor, decimals = _UNITS[unit]

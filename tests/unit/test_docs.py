@@ -19,6 +19,7 @@ from testbed.cli import build_parser, commands
 from testbed.dcbx import config
 from testbed.lab import definition
 from testbed.net import shell
+from testbed.net.port import AGENT_REACTION
 from testbed.net.routes import Graph
 from testbed.srv6.session.intents import VpnIntent
 from testbed.typed_json.codec import CODEC
@@ -98,6 +99,13 @@ def test_equally_short_ways_are_chosen_as_the_page_says() -> None:
     from_leaf1, from_leaf2 = graph.next_hops("leaf1"), graph.next_hops("leaf2")
     assert (from_leaf1["h3"], from_leaf1["h4"]) == ("leaf1-spine1", "leaf1-spine2")
     assert (from_leaf2["h1"], from_leaf2["h2"]) == ("leaf2-spine1", "leaf2-spine2")
+
+
+def test_the_pages_reaction_times_are_the_defaults() -> None:
+    page = (ROOT / "docs" / "pfc.md").read_text()
+    for name in ("sends", "stops"):
+        microseconds = getattr(AGENT_REACTION, name).ns // 1000
+        assert re.search(rf"`reaction.{name}` .*\| {microseconds} us in `um`", page), name
 
 
 def test_the_behaviour_of_the_page_registers(monkeypatch: pytest.MonkeyPatch) -> None:

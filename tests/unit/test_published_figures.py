@@ -40,6 +40,8 @@ def test_every_text_is_on_a_page_and_has_the_figures_of_an_experiment() -> None:
         ("lost", "3"),
         ("lost: by flow[1]", "2"),
         ("pairs[0][1]", "8"),
+        ("by tenant[red]", "462"),
+        ("by tenant[blue]", "0"),
         ("goodput as Mb/s", "4.69 Mb/s"),
         ("delay as ms", "0.35 ms"),
         ("part as percent", "82 %"),
@@ -50,6 +52,7 @@ def test_a_place_is_filled_with_a_figure_an_element_of_it_or_a_quantity(place: s
         "lost": 3,
         "lost: by flow": [1, 2],
         "pairs": [[7, 8]],
+        "by tenant": {"red": 462, "blue": 0},
         "goodput": 4685909,
         "delay": 350846,
         "part": 0.8154,
@@ -61,6 +64,13 @@ def test_a_place_is_filled_with_a_figure_an_element_of_it_or_a_quantity(place: s
 def test_a_figure_that_does_not_exist_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(UsageError, match=re.escape(f"{TEXTS}: there is no figure losst; did you mean lost?")):
         filled(PAGE, {"wan": "{losst}"}, {"wan": {"lost": 3}})
+
+
+@pytest.mark.parametrize("place", ["lost[0]", "by[2]", "by[green]", "tenants[0]", "tenants[green]"])
+def test_an_element_that_does_not_exist_is_an_error(place: str) -> None:
+    figures = {"lost": 3, "by": [1, 2], "tenants": {"red": 1}}
+    with pytest.raises(UsageError, match=re.escape(f"which has no [{place.partition('[')[2]}")):
+        filled(PAGE, {"wan": f"{{{place}}}"}, {"wan": figures})
 
 
 def test_a_block_without_text_is_an_error() -> None:

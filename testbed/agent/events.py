@@ -72,7 +72,7 @@ class AgentEvent(enum.IntEnum):
     DROP = (
         100,
         "frame of {octets} octets dropped: {reason}",
-        Field("reason", "the limit that the frame exceeded", lambda value: DROP_REASONS[value >> 32 & 3]),
+        Field("reason", "the limit that the frame exceeded", lambda value: DROP_REASONS[value >> 32 & 7]),
         Field("octets", "the frame's length", lambda value: value & 0xFFFF_FFFF),
     )
     THRESHOLD = (

@@ -17,7 +17,7 @@ from testbed.frames import Mac
 from testbed.frames.dcbx.values import Ets
 from testbed.headroom import exchange
 from testbed.linux.netlink import Message
-from testbed.linux.port_program import GroupLimits
+from testbed.linux.port_program import GroupLimits, Sizes
 from testbed.pfc.settings import PfcSettings
 from testbed.srv6.protocol.endx_pfc import LocalSid
 from testbed.srv6.protocol.pause_refresh import Refresh
@@ -46,10 +46,16 @@ class Arrangement:
 
 @dataclass(frozen=True)
 class BufferLayout:
-    """How a node's buffer is divided: guaranteed, shared and headroom cells, and the limits by (slot, priority)."""
+    """How a node's buffer is divided: guaranteed, shared and headroom cells of ingress pool 0, the limits by (slot,
+    priority), and other ingress pools."""
 
-    sizes: tuple[int, int, int]
+    sizes: Sizes
     limits: Mapping[tuple[int, int], GroupLimits]
+    more: tuple[Sizes, ...] = ()
+
+    @property
+    def pools(self) -> tuple[Sizes, ...]:
+        return self.sizes, *self.more
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The switch's ingress buffer, frame by frame: the reference that any faster realisation has to agree with.
+"""The switch's buffer, frame by frame: the reference that any faster realisation has to agree with.
 
 It implements "PAUSE generation" and "PFC thresholds" of the PFC/ECN article by decisions 0114 and 0130 to 0133.
 Integers only, no clock: the caller reports each frame that comes or leaves, the model returns where its cells went and
@@ -18,9 +18,19 @@ A group's threshold T is its static cells (0 while free is 0), or alpha x free r
      guaranteed cells are the group's own. It does not matter which of them this frame was charged to, so nothing need
      be remembered per frame. D2 Then a group in XOFF becomes XON, which is signalled, if its headroom is empty and
      either its shared part is empty, or its shared cells + xon_offset <= T (T after the frame; it is 0 while the pool
-     is exhausted). Why an empty shared part suffices: the group has nothing more to give back, so it would wait for
-     others for ever, and its guaranteed cells with it. Hence a group that drains resumes by its own departures. A group
-     that lost the frame that made it XOFF and holds nothing else has no departures; `recheck` resumes it.
+     is exhausted), or its cells outside headroom are at most `xon`. Why an empty shared part suffices: the group has
+     nothing more to give back, so it would wait for others for ever, and its guaranteed cells with it. Hence a group
+     that drains resumes by its own departures. A group that lost the frame that made it XOFF and holds nothing else
+     has no departures; `recheck` resumes it.
+
+With several ingress pools `free` and the headroom pool are those of the group's pool. With egress pools (0286) a frame
+is tested against its queue before all of this, and where it is refused nothing else changes:
+
+     Q1 The queue's unused reserved cells take what they can of n; `rest` is what they cannot. Q2 If rest is 0, or rest
+     <= the free part of the egress pool and the queue's shared cells + rest <= T of the queue, there is room. If not,
+     the frame is dropped: "egress pool" if rest is more than what is free, else "queue threshold". Q3 What is admitted
+     is charged to the queue too. When it leaves, cells go back from the queue's shared part first, then from the
+     reserved one.
 
 A dynamic threshold also moves when others come and go. XOFF then comes with the group's next frame (0131); XON with
 its next departure, or when `recheck` is called, which is meant for the moment before PAUSE is sent again.
@@ -28,51 +38,12 @@ its next departure, or when `recheck` is called, which is meant for the moment b
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from testbed.buffer.settings import BufferBusyError, BufferModelError, BufferSettings, GroupSettings
-
-
-class DropReason(enum.StrEnum):
-    HEADROOM = "headroom"  # lossless, and the group's headroom is full: the configuration is wrong
-    HEADROOM_POOL = "headroom pool"  # lossless, and the pool is empty: only if headroom was overbooked
-    THRESHOLD = "threshold"  # lossy, over the group's threshold
-    SHARED_POOL = "shared pool"  # lossy, and the shared pool has not enough left
-
-
-class Signal(enum.StrEnum):
-    """What has to be sent upstream, for the group's priority, out of the group's port."""
-
-    XOFF = "xoff"
-    XON = "xon"
-
-
-@dataclass(frozen=True)
-class Cells:
-    """How many cells of each kind."""
-
-    guaranteed: int = 0
-    shared: int = 0
-    headroom: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.guaranteed + self.shared + self.headroom
-
-    def __add__(self, other: Cells) -> Cells:
-        return Cells(self.guaranteed + other.guaranteed, self.shared + other.shared, self.headroom + other.headroom)
-
-    def __sub__(self, other: Cells) -> Cells:
-        return self + Cells(-other.guaranteed, -other.shared, -other.headroom)
-
-    def highest(self, other: Cells) -> Cells:
-        """The larger of the two in each kind."""
-        return Cells(
-            max(self.guaranteed, other.guaranteed), max(self.shared, other.shared), max(self.headroom, other.headroom)
-        )
+from testbed.buffer.settings import BufferBusyError, BufferModelError, BufferSettings, GroupSettings, Pool
+from testbed.buffer.use import Cells, DropReason, GroupUse, Key, PoolUse, QueueUse, Signal, Use, Watermark
 
 
 @dataclass(frozen=True)
@@ -100,33 +71,16 @@ class Resumed:
     priority: int
 
 
-@dataclass
-class _Group:
-    settings: GroupSettings
-    used: Cells = field(default_factory=Cells)
-    high_water: Cells = field(default_factory=Cells)
-    most_cells: int = 0
-    xoff: bool = False
-    xoffs: int = 0
-    xons: int = 0
-    admitted_frames: int = 0
-    admitted_cells: int = 0
-    released_frames: int = 0
-    released_cells: int = 0
-    dropped_frames: dict[DropReason, int] = field(default_factory=lambda: dict.fromkeys(DropReason, 0))
-    dropped_cells: dict[DropReason, int] = field(default_factory=lambda: dict.fromkeys(DropReason, 0))
-
-
 class BufferModel:
     """One buffer over all ports of a switch. The rules are in the module's docstring."""
 
     def __init__(self, settings: BufferSettings) -> None:
         self._settings = settings
-        self._groups = {key: _Group(group) for key, group in settings.all_groups().items()}
-        self._used = Cells()
-        self._high_water = Cells()
-        self._most_cells = 0
-        self._size = _sizes(settings)
+        self._groups = {key: GroupUse(settings=group) for key, group in settings.all_groups().items()}
+        self._queues = {key: QueueUse(settings=queue) for key, queue in settings.queues.items()}
+        self._pools = [PoolUse(size=Cells(*settings.pool_cells(number))) for number in range(len(settings.pools))]
+        sizes = (settings.egress_cells(number) for number in range(len(settings.egress_pools)))
+        self._egress = [PoolUse(size=Cells(*size)) for size in sizes]
 
     @property
     def settings(self) -> BufferSettings:
@@ -134,11 +88,12 @@ class BufferModel:
 
     @property
     def free_shared(self) -> int:
-        return self._size.shared - self._used.shared
+        """Of ingress pool 0."""
+        return self._pools[0].free
 
     def threshold(self, port: int, priority: int) -> int:
         """T of a group at this moment, in cells of the shared pool."""
-        return self._group(port, priority).settings.threshold.limit(self.free_shared)
+        return self._limit(self._group(port, priority))
 
     def is_xoff(self, port: int, priority: int) -> bool:
         return self._group(port, priority).xoff
@@ -146,32 +101,38 @@ class BufferModel:
     def used(self, port: int, priority: int) -> Cells:
         return self._group(port, priority).used
 
-    def admit(self, port: int, priority: int, length: int) -> Admission:
-        """A frame of `length` bytes came in by `port`."""
+    def admit(self, port: int, priority: int, length: int, queue: Key | None = None) -> Admission:
+        """A frame of `length` bytes came in by `port`, and is to wait in `queue` of an egress port."""
         group = self._group(port, priority)
+        waits = self._queues.get(queue) if queue is not None else None
         cells = self._settings.cells(length)
-        charge: Cells | DropReason | None = None if group.xoff else self._without_headroom(group, cells)
+        part: Cells | DropReason = Cells() if waits is None else self._room(waits, cells)
+        if waits is not None and isinstance(part, DropReason):
+            waits.dropped_frames += 1
+            waits.dropped_cells += cells
+            return self._dropped(group, cells, part, None)
+        pool = self._pools[group.settings.pool]
+        charge: Cells | DropReason | None = None if group.xoff else self._without_headroom(group, pool, cells)
         signal = None
         if charge is None:
             if not group.xoff:
                 group.xoff, signal = True, Signal.XOFF
                 group.xoffs += 1
-            charge = self._headroom(group, cells)
+            charge = self._headroom(group, pool, cells)
         if isinstance(charge, DropReason):
-            group.dropped_frames[charge] += 1
-            group.dropped_cells[charge] += cells
-            return Admission(Cells(), charge, signal)
+            return self._dropped(group, cells, charge, signal)
         group.admitted_frames += 1
         group.admitted_cells += cells
-        group.used += charge
-        group.high_water = group.high_water.highest(group.used)
-        group.most_cells = max(group.most_cells, group.used.total)
-        self._used += charge
-        self._note_high_water()
+        _charge(charge, group, pool)
+        if waits is not None and isinstance(part, Cells):
+            waits.admitted_frames += 1
+            waits.admitted_cells += cells
+            _charge(part, waits, self._egress[waits.settings.pool])
         return Admission(charge, None, signal)
 
-    def release(self, port: int, priority: int, length: int) -> Release:
-        """A frame of `length` bytes that came in by `port` has left the switch, or was thrown away inside it."""
+    def release(self, port: int, priority: int, length: int, queue: Key | None = None) -> Release:
+        """A frame of `length` bytes that came in by `port` has left the switch, or was thrown away inside it; `queue`
+        is the one that it was admitted with."""
         group = self._group(port, priority)
         cells = self._settings.cells(length)
         if cells > group.used.total or group.released_frames == group.admitted_frames:
@@ -185,13 +146,30 @@ class BufferModel:
         given_back = Cells(cells - headroom - shared, shared, headroom)
         group.released_frames += 1
         group.released_cells += cells
+        pool = self._pools[group.settings.pool]
         group.used -= given_back
-        self._used -= given_back
+        pool.used -= given_back
+        waits = self._queues.get(queue) if queue is not None else None
+        if waits is not None:
+            shared = min(cells, waits.used.shared)
+            part = Cells(min(cells - shared, waits.used.guaranteed), shared)
+            waits.used -= part
+            self._egress[waits.settings.pool].used -= part
         return Release(given_back, self._resume(group))
 
     def recheck(self, port: int, priority: int) -> Signal | None:
         """XON if the group may resume by now, because others made room (D2); to be asked before PAUSE is repeated."""
         return self._resume(self._group(port, priority))
+
+    def group_watermark(self, port: int, priority: int, clear: bool = False) -> Watermark:
+        """Of a priority group; with `clear` it begins anew, with what is in use now. So do the next ones."""
+        return self._group(port, priority).watermark(clear)
+
+    def queue_watermark(self, port: int, queue: int, clear: bool = False) -> Watermark:
+        return self._queues[port, queue].watermark(clear)
+
+    def pool_watermark(self, pool: int, egress: bool = False, clear: bool = False) -> Watermark:
+        return (self._egress if egress else self._pools)[pool].watermark(clear)
 
     def configure(self, settings: BufferSettings) -> tuple[Resumed, ...]:
         """Change settings while frames are inside: all or nothing, and no frame, cell or counter is lost.
@@ -202,26 +180,34 @@ class BufferModel:
         and gets no more; XOFF comes with its next frame (0131). A group that turns lossy resumes at once, and its
         headroom drains. Cell size and ports are the switch's own and cannot change.
         """
-        if (settings.cell_bytes, settings.ports) != (self._settings.cell_bytes, self._settings.ports):
-            raise BufferModelError("cell size and ports cannot be changed in use; make a new buffer")
+        if _of_the_switch(settings) != _of_the_switch(self._settings):
+            raise BufferModelError(
+                "cell size, ports, pools of groups and egress queues cannot be changed in use; make a new buffer"
+            )
         new = settings.all_groups()
         divided = {key: _divided(group.used, new[key].guaranteed) for key, group in self._groups.items()}
-        used = sum(divided.values(), start=Cells())
-        size = _sizes(settings)
-        headroom = used.headroom
-        if not settings.missing_headroom:  # overbooked headroom promises nothing
-            headroom = sum(max(new[key].headroom, group.used.headroom) for key, group in self._groups.items())
-        for name, needs, has in (("shared", used.shared, size.shared), ("headroom", headroom, size.headroom)):
-            if needs > has:
-                raise BufferBusyError(
-                    f"the {name} pool would have {has} cells and needs {needs}: "
-                    f"{needs - has} have to drain before these settings can be used"
-                )
-        self._size, self._used = size, used
+        used = [
+            sum((cells for key, cells in divided.items() if new[key].pool == number), start=Cells())
+            for number in range(len(self._pools))
+        ]
+        for number, in_use in enumerate(used):
+            size = Cells(*settings.pool_cells(number))
+            promised = {key: one.headroom for key, one in new.items() if one.pool == number}
+            headroom = in_use.headroom
+            if sum(promised.values()) <= size.headroom:  # overbooked headroom promises nothing
+                headroom = sum(max(most, self._groups[key].used.headroom) for key, most in promised.items())
+            for name, needs, has in (("shared", in_use.shared, size.shared), ("headroom", headroom, size.headroom)):
+                if needs > has:
+                    raise BufferBusyError(
+                        f"the {name} pool would have {has} cells and needs {needs}: "
+                        f"{needs - has} have to drain before these settings can be used"
+                    )
+        for number, pool in enumerate(self._pools):
+            pool.size, pool.used = Cells(*settings.pool_cells(number)), used[number]
+            pool.note()
         for key, group in self._groups.items():
             group.used = divided[key]
             group.high_water = group.high_water.highest(group.used)
-        self._note_high_water()
         return self._set(settings, new)
 
     def give_up(self, settings: BufferSettings) -> tuple[Resumed, ...]:
@@ -234,7 +220,14 @@ class BufferModel:
             for key, new in settings.all_groups().items()
             if new.headroom < old[key].headroom
         }
-        return self._set(replace(self._settings, headroom_pool=self._size.headroom, groups=old | losers), losers)
+        kept = [replace(one, headroom_pool=pool.size.headroom) for one, pool in self._all_pools()]
+        settings = replace(
+            self._settings, headroom_pool=kept[0].headroom_pool, more_pools=tuple(kept[1:]), groups=old | losers
+        )
+        return self._set(settings, losers)
+
+    def _all_pools(self) -> list[tuple[Pool, PoolUse]]:
+        return list(zip(self._settings.pools, self._pools, strict=True))
 
     def _set(self, settings: BufferSettings, changed: Mapping[tuple[int, int], GroupSettings]) -> tuple[Resumed, ...]:
         self._settings = settings
@@ -243,19 +236,13 @@ class BufferModel:
         return tuple(Resumed(*key) for key in changed if self._resume(self._groups[key]))
 
     def snapshot(self) -> dict[str, Any]:
-        """Every counter as plain data, the same for the same history: pools, then groups that were ever used."""
-        pools = {
-            name: {
-                "size": getattr(self._size, name),
-                "used": getattr(self._used, name),
-                "high_water": getattr(self._high_water, name),
-            }
-            for name in ("guaranteed", "shared", "headroom")
-        }
-        return {
+        """Every counter as plain data, the same for the same history: pools, then groups that were ever used.
+
+        The first three keys are ingress pool 0; other pools and queues are there if the switch has any.
+        """
+        found: dict[str, Any] = {
             "cell_bytes": self._settings.cell_bytes,
-            "buffer": {"size": self._settings.total, "used": self._used.total, "high_water": self._most_cells},
-            **pools,
+            **_pool_as_json(self._pools[0], self._settings.total),
             "missing_headroom": self._settings.missing_headroom,
             "groups": [
                 {
@@ -263,7 +250,7 @@ class BufferModel:
                     "priority": priority,
                     "lossless": group.settings.lossless,
                     "xoff": group.xoff,
-                    "threshold": group.settings.threshold.limit(self.free_shared),
+                    "threshold": self._limit(group),
                     "used": asdict(group.used),
                     "high_water": asdict(group.high_water) | {"total": group.most_cells},
                     "admitted": {"frames": group.admitted_frames, "cells": group.admitted_cells},
@@ -279,50 +266,105 @@ class BufferModel:
                 if group.admitted_frames or any(group.dropped_frames.values())
             ],
         }
+        if len(self._pools) > 1:
+            found["more_pools"] = [_pool_as_json(state, pool.total) for pool, state in self._all_pools()[1:]]
+        if self._egress:
+            totals = zip(self._egress, self._settings.egress_pools, strict=True)
+            found["egress_pools"] = [_pool_as_json(state, total) for state, total in totals]
+            found["queues"] = [
+                {
+                    "port": port,
+                    "queue": number,
+                    "used": asdict(queue.used),
+                    "high_water": asdict(queue.high_water) | {"total": queue.most_cells},
+                    "admitted": {"frames": queue.admitted_frames, "cells": queue.admitted_cells},
+                    "dropped": {"frames": queue.dropped_frames, "cells": queue.dropped_cells},
+                }
+                for (port, number), queue in self._queues.items()
+                if queue.admitted_frames or queue.dropped_frames
+            ]
+        return found
 
-    def _group(self, port: int, priority: int) -> _Group:
+    def _group(self, port: int, priority: int) -> GroupUse:
         group = self._groups.get((port, priority))
         if group is None:
             self._settings.check_port(port)
             raise BufferModelError(f"priority {priority!r} does not exist; there are 0 to 7")
         return group
 
-    def _without_headroom(self, group: _Group, cells: int) -> Cells | DropReason | None:
+    def _limit(self, group: GroupUse) -> int:
+        return group.settings.threshold.limit(self._pools[group.settings.pool].free)
+
+    def _dropped(self, group: GroupUse, cells: int, reason: DropReason, signal: Signal | None) -> Admission:
+        group.dropped_frames[reason] += 1
+        group.dropped_cells[reason] += cells
+        return Admission(Cells(), reason, signal)
+
+    def _room(self, queue: QueueUse, cells: int) -> Cells | DropReason:
+        """Q1 and Q2."""
+        reserved = min(cells, queue.settings.reserved - queue.used.guaranteed)
+        rest = cells - reserved
+        free = self._egress[queue.settings.pool].free
+        if rest == 0 or (rest <= free and queue.used.shared + rest <= queue.settings.threshold.limit(free)):
+            return Cells(reserved, rest)
+        return DropReason.EGRESS_POOL if rest > free else DropReason.QUEUE_THRESHOLD
+
+    def _without_headroom(self, group: GroupUse, pool: PoolUse, cells: int) -> Cells | DropReason | None:
         """A2 and A3. None: a lossless frame that has to go to headroom."""
         guaranteed = min(cells, group.settings.guaranteed - group.used.guaranteed)
         rest = cells - guaranteed
-        free = self.free_shared
+        free = pool.free
         if rest == 0 or (rest <= free and group.used.shared + rest <= group.settings.threshold.limit(free)):
             return Cells(guaranteed, rest)
         if group.settings.lossless:
             return None
         return DropReason.SHARED_POOL if rest > free else DropReason.THRESHOLD
 
-    def _headroom(self, group: _Group, cells: int) -> Cells | DropReason:
+    def _headroom(self, group: GroupUse, pool: PoolUse, cells: int) -> Cells | DropReason:
         """A4."""
         if group.used.headroom + cells > group.settings.headroom:
             return DropReason.HEADROOM
-        if self._used.headroom + cells > self._size.headroom:
+        if pool.used.headroom + cells > pool.size.headroom:
             return DropReason.HEADROOM_POOL
         return Cells(headroom=cells)
 
-    def _resume(self, group: _Group) -> Signal | None:
+    def _resume(self, group: GroupUse) -> Signal | None:
         """D2, and a group that is no longer lossless sends no XOFF."""
-        below = group.used.shared + group.settings.xon_offset <= group.settings.threshold.limit(self.free_shared)
-        drained = group.used.headroom == 0 and (group.used.shared == 0 or below)
-        if not group.xoff or (group.settings.lossless and not drained):
+        used, settings = group.used, group.settings
+        below = used.shared + settings.xon_offset <= self._limit(group)
+        low = used.guaranteed + used.shared <= settings.xon
+        drained = used.headroom == 0 and (used.shared == 0 or below or low)
+        if not group.xoff or (settings.lossless and not drained):
             return None
         group.xoff = False
         group.xons += 1
         return Signal.XON
 
-    def _note_high_water(self) -> None:
-        self._high_water = self._high_water.highest(self._used)
-        self._most_cells = max(self._most_cells, self._used.total)
+
+def _charge(cells: Cells, *places: Use) -> None:
+    for place in places:
+        place.used += cells
+        place.note()
 
 
-def _sizes(settings: BufferSettings) -> Cells:
-    return Cells(settings.guaranteed_cells, settings.shared_cells, settings.headroom_cells)
+def _of_the_switch(settings: BufferSettings) -> tuple[object, ...]:
+    """What cannot change in use."""
+    pools = {key: group.pool for key, group in settings.all_groups().items()}
+    return (
+        settings.cell_bytes, settings.ports, pools, len(settings.pools), settings.egress_pools, dict(settings.queues)
+    )  # fmt: skip
+
+
+def _pool_as_json(pool: PoolUse, total: int) -> dict[str, Any]:
+    kinds = {
+        name: {
+            "size": getattr(pool.size, name),
+            "used": getattr(pool.used, name),
+            "high_water": getattr(pool.high_water, name),
+        }
+        for name in ("guaranteed", "shared", "headroom")
+    }
+    return {"buffer": {"size": total, "used": pool.used.total, "high_water": pool.most_cells}, **kinds}
 
 
 def _divided(used: Cells, guaranteed: int) -> Cells:

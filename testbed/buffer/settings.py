@@ -1,13 +1,16 @@
-"""Settings of a switch's ingress buffer, and the checks of their values.
+"""Settings of a switch's buffer, and the checks of their values.
 
 The names are those of the PFC/ECN article and of switch command lines. The unit is the cell everywhere. A "group"
 is one priority of one ingress port (802.1Qaz calls something else a priority group; chips call this one so).
 
     buffer = guaranteed of every group + headroom pool + shared pool (decision 0114)
 
-A buffer has one total; guaranteed cells and the headroom pool come off it, and what is left is shared. There is one
-pool of each kind: the numbered pools of some devices are not modelled. Settings that contradict themselves never come
-into being: the constructors raise BufferModelError.
+A buffer has one total; guaranteed cells and the headroom pool come off it, and what is left is shared. Devices with
+numbered pools have several such buffers, `Pool`s, and each group belongs to one. Beside them there may be egress pools:
+what waits in a queue, whichever port it came in by, is limited a second time (`QueueSettings`).
+
+A device whose thresholds are bytes has cells of 1 byte, or cells to which its driver rounds: `Static.of_bytes`.
+Settings that contradict themselves never come into being: the constructors raise BufferModelError.
 """
 
 from __future__ import annotations
@@ -25,6 +28,10 @@ CELL_BYTES = 208
 PRIORITIES = range(8)
 
 MOST_CELLS = 2**31 - 1
+MOST_POOLS = 4
+"""In each direction."""
+ALPHA_POWERS = range(-8, 9)
+"""What alpha can be on chips: 2^n."""
 LARGEST_TERM = 2**16 - 1
 """Limits of a total and of alpha's numerator and denominator: their product then fits 64 bits, in any language."""
 
@@ -45,6 +52,11 @@ class Static:
 
     def __post_init__(self) -> None:
         _check_cells("static threshold", self.cells)
+
+    @classmethod
+    def of_bytes(cls, size: int, cell_bytes: int) -> Static:
+        """A threshold in bytes, rounded down to cells: PAUSE is never later than it says."""
+        return cls(size // cell_bytes)
 
     @classmethod
     def part(cls, part: Fraction | str, buffer_cells: int) -> Static:
@@ -68,6 +80,18 @@ class Dynamic:
         object.__setattr__(self, "alpha", _fraction("alpha", alpha))
 
     @classmethod
+    def power(cls, exponent: int) -> Dynamic:
+        """An alpha of 2^n, as chips have it: n from -8 to 8."""
+        if type(exponent) is not int or exponent not in ALPHA_POWERS:
+            raise BufferModelError(f"2^{exponent!r} is no alpha of a chip; the power is -8 to 8")
+        return cls(Fraction(2) ** exponent)
+
+    @property
+    def exponent(self) -> int | None:
+        """n where alpha is 2^n and chips have it."""
+        return next((n for n in ALPHA_POWERS if Fraction(2) ** n == self.alpha), None)
+
+    @classmethod
     def percent(cls, percent: Fraction | int | str) -> Dynamic:
         """The article's notation: 50 is an alpha of 1/2, exactly."""
         return cls(_fraction("percentage", percent) / 100)
@@ -89,10 +113,13 @@ class GroupSettings:
     threshold: Threshold = field(default_factory=lambda: Dynamic(1))  # of cells in the shared pool
     xon_offset: int = 0  # how far below the threshold XON is
     headroom: int = 0  # the most headroom cells, for what arrives after XOFF
+    xon: int = 0  # XON too when the group holds no more than this outside headroom, whatever the threshold is
+    pool: int = 0  # which ingress pool it belongs to
 
     def __post_init__(self) -> None:
-        for name in ("guaranteed", "xon_offset", "headroom"):
+        for name in ("guaranteed", "xon_offset", "headroom", "xon"):
             _check_cells(name, getattr(self, name))
+        _check_pool(self.pool)
         if not isinstance(self.threshold, Static | Dynamic):
             raise BufferModelError(f"{self.threshold!r} is not a threshold; write Static(cells) or Dynamic(alpha)")
         if self.headroom and not self.lossless:
@@ -108,11 +135,42 @@ class GroupSettings:
 
 
 @dataclass(frozen=True)
+class QueueSettings:
+    """One queue of one egress port: how many cells may wait in it. A frame beyond that is dropped, lossless or not."""
+
+    reserved: int = 0  # no other queue gets these cells of the egress pool
+    threshold: Threshold = field(default_factory=lambda: Dynamic(1))  # of cells in the shared part of the egress pool
+    pool: int = 0
+
+    def __post_init__(self) -> None:
+        _check_cells("reserved", self.reserved)
+        _check_pool(self.pool)
+        if not isinstance(self.threshold, Static | Dynamic):
+            raise BufferModelError(f"{self.threshold!r} is not a threshold; write Static(cells) or Dynamic(alpha)")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """An ingress pool: guaranteed cells and headroom of its groups come off `total`, the rest is shared."""
+
+    total: int
+    headroom_pool: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_cells("total", self.total)
+        if self.headroom_pool is not None:
+            _check_cells("headroom_pool", self.headroom_pool)
+
+
+@dataclass(frozen=True)
 class BufferSettings:
     """A whole switch: the ports share one buffer, and each has eight priorities.
 
     `priorities` is for all ports; `groups`, by (port, priority), goes before it (a long cable needs more headroom);
     what neither names is lossy. `headroom_pool` is a number of cells, or None to follow the sum of the headrooms.
+
+    `total` and `headroom_pool` are ingress pool 0; `more_pools` are 1 and up. `egress_pools` are numbers of cells, and
+    `queues`, by (port, queue), what waits in them; a queue that is not named is not limited.
     """
 
     ports: tuple[int, ...]
@@ -122,11 +180,18 @@ class BufferSettings:
     groups: Mapping[tuple[int, int], GroupSettings] = field(default_factory=dict)
     cell_bytes: int = CELL_BYTES
     overbook_headroom: bool = False  # as chips allow: the pool may be less than the sum of the headrooms
+    more_pools: tuple[Pool, ...] = ()
+    egress_pools: tuple[int, ...] = ()
+    queues: Mapping[tuple[int, int], QueueSettings] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_cells("total", self.total)
-        if self.headroom_pool is not None:
-            _check_cells("headroom_pool", self.headroom_pool)
+        for name in ("more_pools", "egress_pools"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for pool in self.pools:
+            if not isinstance(pool, Pool):
+                raise BufferModelError(f"{pool!r} is no ingress pool; write Pool(total, headroom_pool)")
+        for size in self.egress_pools:
+            _check_cells("egress pool", size)
         if type(self.cell_bytes) is not int or not 1 <= self.cell_bytes <= 65535:
             raise BufferModelError(f"cell_bytes is {self.cell_bytes!r}; a cell has 1 to 65535 bytes")
         object.__setattr__(self, "ports", tuple(self.ports))
@@ -136,14 +201,17 @@ class BufferSettings:
             or any(type(port) is not int for port in self.ports)
         ):
             raise BufferModelError(f"ports are {self.ports!r}; name at least one, each by a number of its own")
-        for name in ("priorities", "groups"):  # a copy: what was checked stays as it was
+        for name in ("priorities", "groups", "queues"):  # a copy: what was checked stays as it was
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
-        for priority in [*self.priorities, *(priority for _, priority in self.groups)]:
+        for priority in [*self.priorities, *(priority for _, priority in [*self.groups, *self.queues])]:
             if type(priority) is not int or priority not in PRIORITIES:
                 raise BufferModelError(f"priority {priority!r} does not exist; there are 0 to 7")
-        for port, _ in self.groups:
+        for port, _ in [*self.groups, *self.queues]:
             self.check_port(port)
-        self._check_sums()
+        self._check_pools()
+        for number in range(len(self.pools)):
+            self._check_sums(number)
+        self._check_egress()
 
     def check_port(self, port: int) -> None:
         if port not in self.ports:
@@ -156,26 +224,50 @@ class BufferSettings:
         return {(port, priority): self.group(port, priority) for port in self.ports for priority in PRIORITIES}
 
     @property
+    def pools(self) -> tuple[Pool, ...]:
+        """All ingress pools."""
+        return Pool(self.total, self.headroom_pool), *self.more_pools
+
+    def pool_cells(self, pool: int) -> tuple[int, int, int]:
+        """Guaranteed, shared and headroom cells of an ingress pool."""
+        guaranteed, headroom = self._sum("guaranteed", pool), self._headroom_of(pool)
+        return guaranteed, self.pools[pool].total - guaranteed - headroom, headroom
+
+    def egress_cells(self, pool: int) -> tuple[int, int]:
+        """Reserved and shared cells of an egress pool."""
+        reserved = sum(queue.reserved for queue in self.queues.values() if queue.pool == pool)
+        return reserved, self.egress_pools[pool] - reserved
+
+    @property
     def guaranteed_cells(self) -> int:
-        return sum(group.guaranteed for group in self.all_groups().values())
+        """Of pool 0, as are the next ones."""
+        return self.pool_cells(0)[0]
 
     @property
     def headroom_cells(self) -> int:
         """The headroom pool in cells, given or followed."""
-        return self._headroom_sum if self.headroom_pool is None else self.headroom_pool
+        return self._headroom_of(0)
 
     @property
     def shared_cells(self) -> int:
-        return self.total - self.guaranteed_cells - self.headroom_cells
+        return self.pool_cells(0)[1]
 
     @property
     def missing_headroom(self) -> int:
-        """Cells by which headroom is overbooked. Above 0 no priority may be called lossless (decision 0114)."""
-        return max(0, self._headroom_sum - self.headroom_cells)
+        """Cells by which headroom is overbooked, in all pools. Above 0 no priority may be called lossless (decision
+        0114).
+        """
+        return sum(self._missing_in(pool) for pool in range(len(self.pools)))
 
-    @property
-    def _headroom_sum(self) -> int:
-        return sum(group.headroom for group in self.all_groups().values())
+    def _missing_in(self, pool: int) -> int:
+        return max(0, self._sum("headroom", pool) - self._headroom_of(pool))
+
+    def _headroom_of(self, pool: int) -> int:
+        given = self.pools[pool].headroom_pool
+        return self._sum("headroom", pool) if given is None else given
+
+    def _sum(self, name: str, pool: int) -> int:
+        return sum(getattr(group, name) for group in self.all_groups().values() if group.pool == pool)
 
     def cells(self, length: int) -> int:
         """Cells for a frame of `length` bytes, rounded up. Which bytes count (FCS or not) is the caller's to settle."""
@@ -183,25 +275,50 @@ class BufferSettings:
             raise BufferModelError(f"a frame of {length!r} bytes is invalid; it has at least 1")
         return -(-length // self.cell_bytes)
 
-    def _check_sums(self) -> None:
-        pool = self.headroom_cells
+    def _check_pools(self) -> None:
+        for name, pools in (("ingress", self.pools), ("egress", self.egress_pools)):
+            if len(pools) > MOST_POOLS:
+                raise BufferModelError(f"there are {len(pools)} {name} pools; at most {MOST_POOLS} are possible")
         for (port, priority), group in self.all_groups().items():
-            if group.headroom > pool:
+            if group.pool >= len(self.pools):
                 raise BufferModelError(
-                    f"port {port} priority {priority}: headroom is {group.headroom} cells and the headroom pool has "
-                    f"{pool}: {group.headroom - pool} cells are missing"
+                    f"port {port} priority {priority}: there is no ingress pool {group.pool}; the last is "
+                    f"{len(self.pools) - 1}"
                 )
-        if self.missing_headroom and not self.overbook_headroom:
+
+    def _check_sums(self, number: int) -> None:
+        guaranteed, shared, pool = self.pool_cells(number)
+        name = f" of pool {number}" if self.more_pools else ""
+        for (port, priority), group in self.all_groups().items():
+            if group.pool == number and group.headroom > pool:
+                raise BufferModelError(
+                    f"port {port} priority {priority}: headroom is {group.headroom} cells and the headroom pool{name} "
+                    f"has {pool}: {group.headroom - pool} cells are missing"
+                )
+        missing = self._missing_in(number)
+        if missing and not self.overbook_headroom:
             raise BufferModelError(
-                f"headroom of all groups is {self._headroom_sum} cells and the headroom pool has "
-                f"{self.headroom_cells}: {self.missing_headroom} cells are missing; enlarge the pool, or say "
+                f"headroom of all groups{name} is {pool + missing} cells and the headroom pool has "
+                f"{pool}: {missing} cells are missing; enlarge the pool, or say "
                 "overbook_headroom and lose the promise of no loss"
             )
-        if self.shared_cells < 0:
+        if shared < 0:
             raise BufferModelError(
-                f"guaranteed cells of all groups are {self.guaranteed_cells}, the headroom pool is "
-                f"{self.headroom_cells}, and the buffer has {self.total}: {-self.shared_cells} cells are missing"
+                f"guaranteed cells of all groups{name} are {guaranteed}, the headroom pool is "
+                f"{pool}, and the buffer has {self.pools[number].total}: {-shared} cells are missing"
             )
+
+    def _check_egress(self) -> None:
+        for (port, queue), settings in self.queues.items():
+            if settings.pool >= len(self.egress_pools):
+                raise BufferModelError(f"port {port} queue {queue}: there is no egress pool {settings.pool}")
+        for number, size in enumerate(self.egress_pools):
+            reserved, shared = self.egress_cells(number)
+            if shared < 0:
+                raise BufferModelError(
+                    f"reserved cells of all queues of egress pool {number} are {reserved}, and it has {size}: "
+                    f"{-shared} cells are missing"
+                )
 
 
 def split_evenly(reserve: int, ports: tuple[int, ...]) -> int:
@@ -218,6 +335,11 @@ def split_evenly(reserve: int, ports: tuple[int, ...]) -> int:
 def _check_cells(name: str, value: int) -> None:
     if type(value) is not int or not 0 <= value <= MOST_CELLS:
         raise BufferModelError(f"{name} is {value!r}; it is a whole number of cells, 0 to {MOST_CELLS}")
+
+
+def _check_pool(pool: int) -> None:
+    if type(pool) is not int or not 0 <= pool < MOST_POOLS:
+        raise BufferModelError(f"pool is {pool!r}; pools have the numbers 0 to {MOST_POOLS - 1}")
 
 
 def _fraction(name: str, value: Fraction | int | str) -> Fraction:

@@ -55,7 +55,7 @@ def _port_plan(port: PortState, chassis: ChassisId, wan: Wan | None, charged: bo
         stop=tuple(queues.pausing(priority, True) for priority in range(8)),
         go=tuple(queues.pausing(priority, False) for priority in range(8)),
         empty=tuple(queues.emptied(priority) for priority in range(8)),
-        local=tuple(settings.priorities.dot1p_to_local[priority] for priority in range(8)),
+        local=settings.priorities.pause_to_local,
         arrange=queues.arrange,
         dcbx=_dcbx_plan(port, chassis),
         headroom=_headroom_plan(port, cells, measuring),

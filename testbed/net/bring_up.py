@@ -98,9 +98,12 @@ class NodeSetup:
             raise FabricError(f"switch {name}: {error}") from None
         self.buffers[name] = buffer, settings
         layout = buffer.layout(settings)
-        self._program.set_buffer(self._nodes[name], settings.cell_bytes, *layout.sizes)
+        egress = [(*settings.egress_cells(pool), 0) for pool in range(len(settings.egress_pools))]
+        self._program.set_buffer(self._nodes[name], settings.cell_bytes, layout.pools, egress)
         for (slot, priority), limits in layout.limits.items():
             self._program.set_group(slot, priority, limits)
+        for (slot, queue), queue_limits in buffer.queues(settings).items():
+            self._program.set_queue(slot, queue, queue_limits)
 
     def set_up_node(self, name: str, ports: list[PortState], attach: bool) -> None:
         """Queues and forwarding; with `attach` also the port program."""
@@ -119,6 +122,7 @@ class NodeSetup:
                     switched=bridges(node) and not is_leaf(node),
                     routed=forwards(node) and not bridges(node),
                     steered=is_leaf(node),
+                    counted=name in self.buffers and bool(self.buffers[name][1].queues),
                 ),
             )
             requests += port.queues.messages()

@@ -21,6 +21,7 @@ from testbed.linux.port_program import (
     GroupLimits,
     PortCounters,
     PortProgram,
+    QueueCounters,
 )
 from testbed.linux.vswitch import Vswitch
 from testbed.net import sr_filters
@@ -74,6 +75,15 @@ class Inspection(NetworkPorts):
             self.node(switch)
             raise FabricError(f"{switch} has no buffer; {listed(self.buffers)} have")
         return self.running_program().buffer(self.nodes[switch])
+
+    def pools(self, switch: str) -> list[BufferCounters]:
+        """All pools of a switch: POOLS ingress ones, then egress ones; those that it has not have no cells."""
+        self.buffer(switch)
+        return self.running_program().pools(self.nodes[switch])
+
+    def queue(self, port: str, queue: int) -> QueueCounters:
+        """What a queue of a switch's port counted, if an egress pool limits it."""
+        return self.running_program().queue(self.port(port).slot, _checked(queue))
 
     def pfc(self, port: str, priority: int) -> dict[str, Any]:
         """State and counters of PFC for a priority of a port, as its agent has them."""

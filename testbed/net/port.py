@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static, Threshold
+from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Pool, QueueSettings, Static, Threshold
 from testbed.dcbx.settings import DcbxSettings, EtsAdmin, LldpTimers, PfcAdmin, Recommend
 from testbed.ecn.curve import EcnCurve
 from testbed.errors import UsageError
@@ -216,6 +216,9 @@ class Buffer:
     and `response` at both ends. A port that measures its headroom gets what comes out of that instead, for frames of
     `shortest` octets and more. `lossy` are the others. `groups`, by (port number, priority), go before all of this, but
     not before what was measured.
+
+    `total` and `headroom_pool` are ingress pool 0, `more_pools` those from 1 on. `egress_pools`, in cells, limit what
+    waits in `queues`, by (port number, queue); a queue that is not named is not limited.
     """
 
     total: int = 5_000
@@ -230,6 +233,9 @@ class Buffer:
     response: Duration = field(default_factory=lambda: Duration("150us"))
     overbook_headroom: bool = False
     shortest: int = 64
+    more_pools: tuple[Pool, ...] = ()
+    egress_pools: tuple[int, ...] = ()
+    queues: Mapping[tuple[int, int], QueueSettings] = field(default_factory=dict)
 
     def settings(self, ports: Mapping[int, PortNeeds]) -> BufferSettings:
         """The buffer of a switch that has these ports."""
@@ -256,6 +262,9 @@ class Buffer:
             groups=groups | named,
             cell_bytes=self.cell,
             overbook_headroom=self.overbook_headroom,
+            more_pools=self.more_pools,
+            egress_pools=self.egress_pools,
+            queues={key: one for key, one in self.queues.items() if key[0] in ports},
         )
         longest = max((settings.cells(needs.mtu + 14) for needs in ports.values()), default=0)
         if settings.shared_cells < longest and not self.lossy.guaranteed:

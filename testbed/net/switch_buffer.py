@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from types import MappingProxyType
 
 from testbed.agent.plan import BufferLayout
-from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static
-from testbed.linux.port_program import GroupLimits
+from testbed.buffer.settings import BufferSettings, GroupSettings, QueueSettings, Static, Threshold
+from testbed.linux.port_program import GroupLimits, QueueLimits
 from testbed.net.port import Buffer, PortNeeds
 from testbed.net.ports import PortState
 from testbed.units import Duration, Rate
@@ -66,12 +67,18 @@ class SwitchBuffer:
         """Settings as the port program has them."""
         slots = {port.number: port.slot for port in self.ports}
         return BufferLayout(
-            (settings.guaranteed_cells, settings.shared_cells, settings.headroom_cells),
+            settings.pool_cells(0),
             {
                 (slots[number], priority): group_limits(group)
                 for (number, priority), group in settings.all_groups().items()
             },
+            tuple(settings.pool_cells(pool) for pool in range(1, len(settings.pools))),
         )
+
+    def queues(self, settings: BufferSettings) -> dict[tuple[int, int], QueueLimits]:
+        """The limits of queues, by (slot, queue)."""
+        slots = {port.number: port.slot for port in self.ports}
+        return {(slots[number], queue): queue_limits(one) for (number, queue), one in settings.queues.items()}
 
     def __call__(self, lossless: Mapping[int, int], measured: Mapping[int, int]) -> BufferLayout:
         return self.layout(self.settings(lossless, measured))
@@ -90,6 +97,15 @@ class MeasuredHeadroom:
 
 
 def group_limits(group: GroupSettings) -> GroupLimits:
-    static = group.threshold.cells if isinstance(group.threshold, Static) else 0
-    alpha = group.threshold.alpha if isinstance(group.threshold, Dynamic) else None
-    return GroupLimits(group.lossless, group.guaranteed, static, alpha, group.xon_offset, group.headroom)
+    static, alpha = _terms(group.threshold)
+    return GroupLimits(
+        group.lossless, group.guaranteed, static, alpha, group.xon_offset, group.headroom, group.xon, group.pool
+    )
+
+
+def queue_limits(queue: QueueSettings) -> QueueLimits:
+    return QueueLimits(queue.pool, queue.reserved, *_terms(queue.threshold))
+
+
+def _terms(threshold: Threshold) -> tuple[int, Fraction | None]:
+    return (threshold.cells, None) if isinstance(threshold, Static) else (0, threshold.alpha)

@@ -385,7 +385,8 @@ class PfcPort:
 
     def _obey(self) -> None:
         """After new settings, or when a storm began or ended."""
-        active = self._settings.mask & ~self.stormed_mask
+        alert = self._watchdog is not None and self._watchdog.settings.action is Action.ALERT
+        active = self._settings.mask & ~(0 if alert else self.stormed_mask)
         self._readings.obey(self._settings.mask, active)
         self._active = active if self._is_up else 0
 
@@ -408,12 +409,16 @@ class PfcPort:
     def _poll(self, now_ns: int) -> tuple[int, int, int]:
         """Have the watchdog look. Returns (resume, refresh, drop)."""
         assert self._watchdog is not None  # or there would be no poll
-        found, over = self._watchdog.poll(self.paused_mask, now_ns)
+        if alert := self._watchdog.settings.action is Action.ALERT:  # a storm lasts as long as its pause
+            self._watchdog.xoff(self.paused_mask & self.stormed_mask, now_ns)
+        found, over = self._watchdog.poll(self.paused_mask & ~self.stormed_mask, now_ns)
         self._timers[POLL] = self._watchdog.due_ns
         let_go = self._end_storms(over, now_ns)
         storms = mask_of(priority for priority, _ in found)
         for priority, paused_ns in found:
             self._events.append((now_ns, PfcEvent.STORM_DETECTED, 1 << priority, paused_ns))
+        if alert:
+            return 0, 0, 0
         self._unpause(storms)
         self._announced &= ~storms
         if not self._announced:

@@ -43,7 +43,7 @@ class WatchdogSettings:
             if not isinstance(value, Duration) or value.ps == 0:
                 raise PfcError(f"the watchdog's {name} is {_shown(value)}; write a time above zero such as '200ms'")
         if not isinstance(self.action, Action):
-            names = " or ".join(f"Action.{action.name}" for action in Action)
+            names = ", ".join(f"Action.{action.name}" for action in Action)
             raise PfcError(f"the watchdog's action is {_shown(self.action)}; write {names}")
 
 

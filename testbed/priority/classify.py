@@ -16,7 +16,7 @@ Reading, in this order:
      and IPv6 extension headers come after it; so neither matters. Nothing inside (tunnels) is looked at.
 Priority:
   P1 Trust dscp and IP: the DSCP by the port's table.
-  P2 Else, trust dot1p or dscp, and tagged: the PCP.
+  P2 Else, trust dot1p or dscp, and tagged: the PCP by the port's table.
   P3 Else the port's priority.
   P4 The local priority is the dot1p value by the port's table.
 Rewriting, where the tables name the dot1p value, whatever the trust mode:
@@ -137,7 +137,7 @@ def _classify(frame: bytes, found: Headers, settings: PriorityMap) -> Classified
     if settings.trust is Trust.DSCP and found.dscp is not None:
         dot1p, source = settings.dscp_to_dot1p[found.dscp], Source.DSCP
     elif settings.trust is not Trust.NONE and found.pcp is not None:
-        dot1p, source = found.pcp, Source.PCP
+        dot1p, source = settings.pcp_to_dot1p[found.pcp], Source.PCP
     else:
         dot1p, source = settings.port_priority, Source.PORT
     return Classified(

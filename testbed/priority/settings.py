@@ -2,7 +2,9 @@
 
 It implements the settings in "priority and queue mapping" of the PFC/ECN article, by decision 0136. A frame first gets
 a dot1p value, 0 to 7: PFC counts cells and sends PAUSE for this one. The dot1p value gives the local priority, which is
-the number of the queue. On request the forwarded frame's own PCP or DSCP is rewritten by the dot1p value. What a switch
+the number of the queue. Switches with traffic classes have more tables: PCP to class (our dot1p value), class to the
+priority group that is charged (and for which PAUSE is sent), and priority of an arriving PAUSE to queue. On request the
+forwarded frame's own PCP or DSCP is rewritten by the dot1p value. What a switch
 does with these settings is `classify`, what a sending host does is `marking`.
 """
 
@@ -51,6 +53,9 @@ class PriorityMap:
     dot1p_to_local: tuple[int, ...]  # by default the same number
     rewrite_dot1p: tuple[int | None, ...]  # the PCP that a forwarded frame of this dot1p value gets
     rewrite_dscp: tuple[int | None, ...]  # the DSCP that a forwarded frame of this dot1p value gets
+    pcp_to_dot1p: tuple[int, ...]  # by default the same number
+    dot1p_to_group: tuple[int, ...]  # the priority group that a frame coming in is charged to; by default the same
+    pause_to_local: tuple[int, ...]  # the queue that a PFC frame's priority stops; by default as dot1p_to_local
 
     def __init__(
         self,
@@ -61,6 +66,9 @@ class PriorityMap:
         dot1p_to_local: Mapping[int, int] | Sequence[int] = AS_DEFAULT,
         rewrite_dot1p: Mapping[int, int | None] | Sequence[int | None] = AS_DEFAULT,
         rewrite_dscp: Mapping[int, int | None] | Sequence[int | None] = AS_DEFAULT,
+        pcp_to_dot1p: Mapping[int, int] | Sequence[int] = AS_DEFAULT,
+        dot1p_to_group: Mapping[int, int] | Sequence[int] = AS_DEFAULT,
+        pause_to_local: Mapping[int, int] | Sequence[int] = AS_DEFAULT,
     ) -> None:
         if trust not in list(Trust):
             raise PriorityError(f"trust is {trust!r}; it is 'dot1p', 'dscp' or 'none'")
@@ -71,7 +79,11 @@ class PriorityMap:
             "dot1p_to_local": _table("dot1p_to_local", dot1p_to_local, PRIORITIES, PRIORITIES),
             "rewrite_dot1p": _table("rewrite_dot1p", rewrite_dot1p, nothing, PRIORITIES),
             "rewrite_dscp": _table("rewrite_dscp", rewrite_dscp, nothing, DSCPS),
+            "pcp_to_dot1p": _table("pcp_to_dot1p", pcp_to_dot1p, PRIORITIES, PRIORITIES),
+            "dot1p_to_group": _table("dot1p_to_group", dot1p_to_group, PRIORITIES, PRIORITIES),
         }
+        local = tables["dot1p_to_local"]
+        tables["pause_to_local"] = _table("pause_to_local", pause_to_local, local, PRIORITIES)
         for name, value in {"trust": Trust(trust), "port_priority": port_priority, **tables}.items():
             object.__setattr__(self, name, value)
 
@@ -86,7 +98,8 @@ class PriorityMap:
         return self.dscp_to_dot1p.index(priority) if priority in self.dscp_to_dot1p else None
 
     def tables(self) -> bytes:
-        """Everything as 98 octets for the data plane; 0xFF means "unchanged", or "no DSCP" in the last table.
+        """Everything but pause_to_local, which agents have, as 114 octets for the data plane; 0xFF is "unchanged", or
+        "no DSCP" in the table of what a host sets.
 
         octet  0      trust: 0 none, 1 dot1p, 2 dscp
                1      port priority
@@ -95,6 +108,8 @@ class PriorityMap:
                74-81  PCP of the forwarded frame by dot1p value
                82-89  DSCP of the forwarded frame by dot1p value
                90-97  DSCP that a host sets, by priority (`carrier`)
+               98-105 dot1p value by PCP
+               106-113 priority group by dot1p value
         """
         carriers = [self.carrier(priority) for priority in PRIORITIES]
         optional = [*self.rewrite_dot1p, *self.rewrite_dscp, *carriers]
@@ -105,6 +120,8 @@ class PriorityMap:
                 *self.dscp_to_dot1p,
                 *self.dot1p_to_local,
                 *(UNCHANGED if value is None else value for value in optional),
+                *self.pcp_to_dot1p,
+                *self.dot1p_to_group,
             ]
         )
 

@@ -6,11 +6,12 @@ import random
 import socket
 import time
 from collections import deque
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.buffer.model import BufferModel, DropReason, Signal
+from testbed.buffer.model import BufferModel
 from testbed.buffer.settings import (
     MOST_CELLS,
     BufferBusyError,
@@ -18,12 +19,25 @@ from testbed.buffer.settings import (
     BufferSettings,
     Dynamic,
     GroupSettings,
+    Pool,
+    QueueSettings,
     Static,
     Threshold,
 )
+from testbed.buffer.use import DropReason, Signal
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
-from testbed.linux.port_program import BufferCounters, EventKind, GroupCounters, GroupLimits, PortProgram, PortTables
+from testbed.linux.port_program import (
+    POOLS,
+    BufferCounters,
+    EventKind,
+    GroupCounters,
+    GroupLimits,
+    PortProgram,
+    PortTables,
+    QueueCounters,
+    QueueLimits,
+)
 from testbed.priority.settings import PriorityMap
 
 if TYPE_CHECKING:
@@ -39,34 +53,81 @@ ADMITTED = len(REASONS)
 SIGNALS = {None: 0, Signal.XOFF: EventKind.XOFF, Signal.XON: EventKind.XON}
 
 
-def random_settings(chance: random.Random, ports: tuple[int, ...], scale: int, cell_bytes: int) -> BufferSettings:
-    """A buffer that can be. `scale` is about how many cells a group may have: few, and every rule comes to bear."""
+def random_settings(
+    chance: random.Random, ports: tuple[int, ...], scale: int, cell_bytes: int, like: BufferSettings | None = None
+) -> BufferSettings:
+    """A buffer that can be. `scale` is about how many cells a group may have: few, and every rule comes to bear. What
+    cannot change in use is as in `like`.
+    """
     while True:
+        pools = chance.choice([1, 1, 2, 4]) if like is None else len(like.pools)
         groups = {
-            (port, priority): random_group(chance, scale)
+            (port, priority): random_group(chance, scale, pool=chance.randrange(pools))
             for port in ports
             for priority in range(8)
             if chance.random() < 0.8
         }
-        headrooms = [group.headroom for group in groups.values()]
+        usual = {priority: random_group(chance, scale, lossy=True) for priority in (0, 5)}
+        if like is not None:
+            groups = {
+                key: replace(groups.get(key) or usual.get(key[1]) or GroupSettings(), pool=group.pool)
+                for key, group in like.all_groups().items()
+            }
         overbooked = chance.random() < 0.5
-        pool = chance.randint(max(headrooms), sum(headrooms)) if overbooked else None
-        reserved = sum(group.guaranteed for group in groups.values()) + (sum(headrooms) if pool is None else pool)
+        chosen = [random_pool(chance, scale, groups, number, overbooked) for number in range(pools)]
         try:
             return BufferSettings(
                 ports,
-                total=reserved + (chance.randint(0, 1) if chance.random() < 0.1 else chance.randint(scale, 6 * scale)),
-                headroom_pool=pool,
-                priorities={priority: random_group(chance, scale, lossy=True) for priority in (0, 5)},
+                total=chosen[0].total,
+                headroom_pool=chosen[0].headroom_pool,
+                priorities=usual,
                 groups=groups,
                 cell_bytes=cell_bytes,
                 overbook_headroom=overbooked,
+                more_pools=tuple(chosen[1:]),
+                **(random_egress(chance, ports, scale) if like is None else egress_of(like)),
             )
         except BufferModelError:  # now and then it cannot be
             continue
 
 
-def random_group(chance: random.Random, scale: int, lossy: bool = False) -> GroupSettings:
+def random_pool(
+    chance: random.Random, scale: int, groups: dict[Key, GroupSettings], number: int, overbooked: bool
+) -> Pool:
+    members = [group for group in groups.values() if group.pool == number]
+    headrooms = [group.headroom for group in members] or [0]
+    pool = chance.randint(max(headrooms), sum(headrooms)) if overbooked else None
+    reserved = sum(group.guaranteed for group in members) + (sum(headrooms) if pool is None else pool)
+    return Pool(reserved + (chance.randint(0, 1) if chance.random() < 0.1 else chance.randint(scale, 6 * scale)), pool)
+
+
+def random_egress(chance: random.Random, ports: tuple[int, ...], scale: int) -> dict[str, Any]:
+    pools = chance.choice([0, 1, 2])
+    queues = {
+        (port, number): QueueSettings(
+            reserved=chance.choice([0, 0, 1, chance.randrange(scale // 4)]),
+            threshold=random_threshold(chance, scale),
+            pool=chance.randrange(pools),
+        )
+        for port in ports
+        for number in range(8)
+        if pools and chance.random() < 0.7
+    }
+    reserved = [sum(queue.reserved for queue in queues.values() if queue.pool == pool) for pool in range(pools)]
+    return {"egress_pools": tuple(own + chance.randint(scale, 8 * scale) for own in reserved), "queues": queues}
+
+
+def random_threshold(chance: random.Random, scale: int) -> Threshold:
+    if chance.random() < 0.5:
+        return Static(chance.randrange(3 * scale))
+    return Dynamic.power(chance.randint(-3, 3))
+
+
+def egress_of(settings: BufferSettings) -> dict[str, Any]:
+    return {"egress_pools": settings.egress_pools, "queues": settings.queues}
+
+
+def random_group(chance: random.Random, scale: int, lossy: bool = False, pool: int = 0) -> GroupSettings:
     lossless = not lossy and chance.random() < 0.6
     extreme = chance.random() < 0.1
     static = Static(chance.choice([0, 1, 50 * scale]) if extreme else chance.randrange(2 * scale))
@@ -81,22 +142,30 @@ def random_group(chance: random.Random, scale: int, lossy: bool = False) -> Grou
         threshold=threshold,
         xon_offset=min(offset, static.cells) if threshold is static else offset,
         headroom=chance.choice([0, 1, chance.randrange(scale // 4), scale]) if lossless else 0,
+        xon=chance.choice([0, 0, 1, chance.randrange(scale)]),
+        pool=pool,
     )
 
 
 def limits(group: GroupSettings) -> GroupLimits:
     """The same settings in the program's terms."""
-    static = group.threshold.cells if isinstance(group.threshold, Static) else 0
-    alpha = group.threshold.alpha if isinstance(group.threshold, Dynamic) else None
-    return GroupLimits(group.lossless, group.guaranteed, static, alpha, group.xon_offset, group.headroom)
+    static, alpha = terms(group.threshold)
+    return GroupLimits(
+        group.lossless, group.guaranteed, static, alpha, group.xon_offset, group.headroom, group.xon, group.pool
+    )
 
 
-def expected(model: BufferModel) -> tuple[BufferCounters, dict[Key, GroupCounters]]:
-    """All counters of the model, in the form of the program's. An unused group is all zeros."""
+def terms(threshold: Threshold) -> tuple[int, Fraction | None]:
+    return (threshold.cells, None) if isinstance(threshold, Static) else (0, threshold.alpha)
+
+
+def expected(model: BufferModel) -> tuple[list[BufferCounters], dict[Key, GroupCounters], dict[Key, QueueCounters]]:
+    """All counters of the model, in the form of the program's: pools, groups, queues. Zeros if unused."""
     found = model.snapshot()
+    nothing = (0,) * len(REASONS)
     groups = dict.fromkeys(
         model.settings.all_groups(),
-        GroupCounters((0, 0, 0), (0, 0, 0), 0, False, 0, 0, 0, 0, 0, 0, (0, 0, 0, 0), (0, 0, 0, 0), 0),
+        GroupCounters((0, 0, 0), (0, 0, 0), 0, False, 0, 0, 0, 0, 0, 0, nothing, nothing, 0),
     )
     for group in found["groups"]:
         groups[group["port"], group["priority"]] = GroupCounters(
@@ -114,8 +183,34 @@ def expected(model: BufferModel) -> tuple[BufferCounters, dict[Key, GroupCounter
             dropped_cells=tuple(group["dropped"][reason]["cells"] for reason in REASONS),
             impossible_releases=0,
         )
-    size, used, high_water = (tuple(found[kind][name] for kind in KINDS) for name in ("size", "used", "high_water"))
-    return BufferCounters(size, used, high_water, found["buffer"]["high_water"]), groups
+    queues = dict.fromkeys(model.settings.queues, QueueCounters((0, 0), (0, 0), 0, 0, 0, 0, 0))
+    for queue in found.get("queues", ()):
+        queues[queue["port"], queue["queue"]] = QueueCounters(
+            used=tuple(queue["used"][kind] for kind in KINDS[:2]),
+            high_water=tuple(queue["high_water"][kind] for kind in KINDS[:2]),
+            most_cells=queue["high_water"]["total"],
+            admitted_frames=queue["admitted"]["frames"],
+            admitted_cells=queue["admitted"]["cells"],
+            dropped_frames=queue["dropped"]["frames"],
+            dropped_cells=queue["dropped"]["cells"],
+        )
+    none = BufferCounters((0, 0, 0), (0, 0, 0), (0, 0, 0), 0)
+    pools = [none] * (2 * POOLS)
+    for start, states in ((0, [found, *found.get("more_pools", ())]), (POOLS, found.get("egress_pools", ()))):
+        for number, state in enumerate(states, start):
+            size, used, high_water = (
+                tuple(state[kind][name] for kind in KINDS) for name in ("size", "used", "high_water")
+            )
+            pools[number] = BufferCounters(size, used, high_water, state["buffer"]["high_water"])
+    return pools, groups, queues
+
+
+def egress_sizes(settings: BufferSettings) -> list[tuple[int, int, int]]:
+    return [(*settings.egress_cells(pool), 0) for pool in range(len(settings.egress_pools))]
+
+
+def ingress_sizes(settings: BufferSettings) -> list[tuple[int, int, int]]:
+    return [settings.pool_cells(pool) for pool in range(len(settings.pools))]
 
 
 class Pair:
@@ -130,29 +225,35 @@ class Pair:
         self.differences: list[str] = []
         self.seen: set[str] = set()
         """Everything that happened at least once: drops by reason, signals."""
-        program.set_buffer(
-            buffer, settings.cell_bytes, settings.guaranteed_cells, settings.shared_cells, settings.headroom_cells
-        )
+        program.set_buffer(buffer, settings.cell_bytes, ingress_sizes(settings), egress_sizes(settings))
+        for (port, number), queue in settings.queues.items():
+            own = QueueLimits(queue.pool, queue.reserved, *terms(queue.threshold))
+            program.set_queue(self._slots[port], number, own)
         tables = PortTables(buffer, buffer, 0, tuple(range(8)), PriorityMap().tables())
         for slot in self._slots.values():
             program.set_port(slot, tables)
         for (port, priority), group in settings.all_groups().items():
             program.set_group(self._slots[port], priority, limits(group))
 
-    def admit(self, key: Key, length: int) -> bool:
+    def admit(self, key: Key, length: int, queue: Key | None) -> bool:
         port, priority = key
-        wanted = self.model.admit(port, priority, length)
-        found = self._program.admit(self._slots[port], priority, self.model.settings.cells(length))
+        wanted = self.model.admit(port, priority, length, queue)
+        found = self._program.admit(self._slots[port], priority, self.model.settings.cells(length), self._place(queue))
         reason = ADMITTED if wanted.dropped is None else REASONS.index(wanted.dropped)
         self._compare("admit", key, (SIGNALS[wanted.signal], reason), found)
         self.seen |= {str(wanted.dropped), str(wanted.signal)}
         return wanted.dropped is None
 
-    def release(self, key: Key, length: int) -> None:
+    def _place(self, queue: Key | None) -> Key | None:
+        return None if queue is None else (self._slots[queue[0]], queue[1])
+
+    def release(self, key: Key, length: int, queue: Key | None = None) -> None:
         port, priority = key
-        found = self._program.release(self._slots[port], priority, self.model.settings.cells(length))
+        found = self._program.release(
+            self._slots[port], priority, self.model.settings.cells(length), self._place(queue)
+        )
         try:
-            signal = self.model.release(port, priority, length).signal
+            signal = self.model.release(port, priority, length, queue).signal
         except BufferModelError:
             signal = None
             self._impossible[key] += 1
@@ -169,7 +270,7 @@ class Pair:
 
     def configure(self, settings: BufferSettings) -> None:
         """Other settings while cells are in use: both do it, or both say why not and do what they can."""
-        sizes = settings.guaranteed_cells, settings.shared_cells, settings.headroom_cells
+        sizes = ingress_sizes(settings)
         groups = {(self._slots[port], priority): limits(g) for (port, priority), g in settings.all_groups().items()}
         busy = self._program.busy(self._buffer, sizes, groups)
         try:
@@ -190,12 +291,36 @@ class Pair:
         if wanted != found:
             self.differences.append(f"{what} at {key}: the model has {wanted}, the program {found}")
 
+    def clear(self, key: Key, queue: Key | None, pool: int) -> None:
+        """Watermarks of a group, a queue and a pool are read and begin anew."""
+        model, program, buffer = self.model, self._program, self._buffer
+        egress = pool >= len(model.settings.pools)
+        number = pool - len(model.settings.pools) if egress else pool
+        pairs = [
+            (model.group_watermark(*key, clear=True), program.clear_group(buffer, self._slots[key[0]], key[1])),
+            (
+                model.pool_watermark(number, egress, clear=True),
+                program.clear_pool(buffer, number + (POOLS if egress else 0)),
+            ),
+        ]
+        if queue is not None:
+            found = program.clear_queue(buffer, self._slots[queue[0]], queue[1])
+            pairs.append((model.queue_watermark(*queue, clear=True), found))
+        for wanted, found in pairs:
+            values = tuple(getattr(wanted.cells, kind) for kind in KINDS), wanted.total
+            self._compare("watermark", key, values, (found.high_water, found.most_cells))
+        self.seen.add("watermark cleared")
+
     def compare_all(self) -> None:
-        """Every counter of the buffer and of all groups."""
-        buffer, groups = expected(self.model)
-        found = self._program.buffer(self._buffer)
-        if found != buffer:
-            self.differences.append(f"buffer: the model has {buffer}, the program {found}")
+        """Every counter of the pools, groups and queues."""
+        pools, groups, queues = expected(self.model)
+        found = self._program.pools(self._buffer)
+        if found != pools:
+            self.differences.append(f"pools: the model has {pools}, the program {found}")
+        for (port, number), queue in queues.items():
+            had = self._program.queue(self._slots[port], number)
+            if had != queue:
+                self.differences.append(f"queue {port}, {number}: the model has {queue}, the program {had}")
         for (port, priority), group in groups.items():
             counted = self._program.group(self._slots[port], priority)
             wanted = GroupCounters(**vars(group) | {"impossible_releases": self._impossible[port, priority]})
@@ -226,14 +351,15 @@ def agrees_step_by_step(run: Run, seeds: int = 4, steps: int = 10_000) -> None:
 def wander(pair: Pair, chance: random.Random, scale: int, steps: int) -> None:
     """A few groups fill and drain by turns. Many frames are as long as just fits somewhere, or one cell longer."""
     settings = pair.model.settings
-    inside: dict[Key, list[int]] = {}
-    groups = list(settings.all_groups())
+    inside: dict[Key, list[tuple[int, Key | None]]] = {}
+    groups, queues = list(settings.all_groups()), [None, *settings.queues]
+    pools = len(settings.pools) + len(settings.egress_pools)
     hot, arriving, sizes = groups, 0.7, [1]
     for step in range(steps):
         if step % 250 == 0:
             pair.compare_all()
             if step % 1000 == 500:
-                pair.configure(random_settings(chance, settings.ports, scale, settings.cell_bytes))
+                pair.configure(random_settings(chance, settings.ports, scale, settings.cell_bytes, settings))
                 settings = pair.model.settings
                 pair.compare_all()
             hot = chance.sample(groups, chance.randint(1, 6))
@@ -246,13 +372,16 @@ def wander(pair: Pair, chance: random.Random, scale: int, steps: int) -> None:
             pair.recheck(key)
         elif what < 0.025:
             pair.release(key, (pair.model.used(*key).total + 1) * settings.cell_bytes)  # more than there is
+        elif what < 0.03:
+            pair.clear(key, chance.choice(queues), chance.randrange(pools))
         elif chance.random() < arriving or not held:
             cells = tight(pair.model, key, chance) if chance.random() < 0.1 else chance.choice(sizes)
             length = cells * settings.cell_bytes - chance.randrange(settings.cell_bytes)
-            if pair.admit(key, length):
-                held.append(length)
+            queue = chance.choice(queues[:4])
+            if pair.admit(key, length, queue):
+                held.append((length, queue))
         else:
-            pair.release(key, held.pop(chance.randrange(len(held))))
+            pair.release(key, *held.pop(chance.randrange(len(held))))
     pair.compare_all()
 
 
@@ -294,6 +423,8 @@ class Switch:
     def __init__(self, chance: random.Random, scale: int) -> None:
         self._chance = chance
         self._scale = scale
+        self._group_of: list[int] = []
+        """The priority group of each priority."""
         self._queues: dict[tuple[Any, int], deque[tuple[Key, int]]] = {}
         """What waits at (egress port, priority): the group that holds it, and its length."""
         self._expected: list[tuple[Any, ...]] = []
@@ -320,9 +451,13 @@ class Switch:
             headroom_pool=settings.headroom_pool,
             overbook_headroom=settings.overbook_headroom,
             groups=settings.all_groups(),
+            more_pools=settings.more_pools,
+            **egress_of(settings),
         )
+        self._group_of = [self._chance.randrange(8) for _ in range(8)]
+        mapping = PriorityMap("dscp", dot1p_to_group=self._group_of)
         # Agents without PFC do not ask the buffer once more in the meantime.
-        with network(Star(scale=100, port=Port().with_pfc(), buffer=buffer)) as net:
+        with network(Star(scale=100, port=Port(priorities=mapping).with_pfc(), buffer=buffer)) as net:
             self._fabric = net.fabric
             self._ports = [net.fabric.between("s1", f"h{number}") for number in range(1, 5)]
             self._hosts = [net.fabric.far_end(port) for port in self._ports]
@@ -358,7 +493,7 @@ class Switch:
 
     def _length(self, here: int, priority: int) -> int:
         """Of a frame; now and then one that just fits somewhere, or is a cell too long."""
-        group = self._number(self._ports[here]), priority
+        group = self._number(self._ports[here]), self._group_of[priority]
         length = tight(self._model, group, self._chance) * self._model.settings.cell_bytes
         if 60 <= length <= 1514 and self._chance.random() < 0.3:
             return length
@@ -371,14 +506,14 @@ class Switch:
         header = target + self._hosts[here].mac.octets + b"\x08\x00\x45" + bytes([8 * priority << 2])
         self._raw[here].send(header.ljust(length, b"\0"))
         self.frames += 1
-        group = self._number(port), priority
+        group = self._number(port), self._group_of[priority]
         # A flood goes to the port that joined last first.
         for leaving in [self._ports[there]] if there is not None else [p for p in self._ports[::-1] if p is not port]:
-            wanted = self._model.admit(*group, length)
+            wanted = self._model.admit(*group, length, (self._number(leaving), priority))
             if wanted.signal:
-                self._expect("congested", port.name, priority)
+                self._expect("congested", port.name, group[1])
             if wanted.dropped:
-                self._expect("drop", port.name, priority, wanted.dropped.value, length)
+                self._expect("drop", port.name, group[1], wanted.dropped.value, length)
             else:
                 self._queues.setdefault((leaving.slot, priority), deque()).append((group, length))
 
@@ -396,12 +531,12 @@ class Switch:
         else:
             time.sleep(wait_us / 1e6)
         self._netlink.send(queues.pausing(priority, True))
-        gone = self._released() - before
+        gone, number = self._released() - before, self._number(self._fabric.ports[slot])
         if wait_us is None and gone != len(held):
             self.differences.append(f"{gone} of {len(held)} frames left queue {slot}, {priority}")
         for _ in range(min(gone, len(held))):
             group, length = held.popleft()
-            if self._model.release(*group, length).signal:
+            if self._model.release(*group, length, (number, priority)).signal:
                 self._expect("relieved", self._names[group[0]], group[1])
 
     def _released(self) -> int:
@@ -422,10 +557,14 @@ class Switch:
         self.happened[event[0]] = self.happened.get(event[0], 0) + 1
 
     def _compare(self) -> None:
-        buffer, groups = expected(self._model)
-        found = self._fabric.buffer("s1")
-        if found != buffer:
-            self.differences.append(f"buffer: the model has {buffer}, the program {found}")
+        pools, groups, queues = expected(self._model)
+        found = self._fabric.pools("s1")
+        if found != pools:
+            self.differences.append(f"pools: the model has {pools}, the program {found}")
+        for (number, place), queue in queues.items():
+            had = self._fabric.queue(self._names[number], place)
+            if had != queue:
+                self.differences.append(f"queue {number}, {place}: the model has {queue}, the program {had}")
         for (number, priority), group in groups.items():
             counted = self._fabric.group(self._names[number], priority)
             if counted != group:
@@ -443,8 +582,7 @@ class Switch:
         if logged != self._expected:
             first = next((pair for pair in zip(logged, self._expected) if pair[0] != pair[1]), None)  # noqa: B905
             self.differences.append(f"{len(logged)} events, not {len(self._expected)}; the first other one: {first}")
-        used = self._fabric.buffer("s1").used
-        if used != (0, 0, 0):
+        if used := [pool.used for pool in self._fabric.pools("s1") if any(pool.used)]:
             self.differences.append(f"{used} cells are still in use")
         admitted = sum(
             self._fabric.group(port.name, priority).admitted_frames for port in self._ports for priority in range(8)
@@ -464,8 +602,8 @@ def received_frames(port: Any) -> int:
     return int(counts[1])
 
 
-DROPS = {"headroom", "headroom pool", "threshold", "shared pool"}
-SIGNALLED = {"xoff", "xon", "recheck xon", "impossible release"}
+DROPS = {"headroom", "headroom pool", "threshold", "shared pool", "queue threshold", "egress pool"}
+SIGNALLED = {"xoff", "xon", "recheck xon", "impossible release", "watermark cleared"}
 CHANGES = {"configured", "configured, resumed", "busy"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,17 +12,20 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from testbed.buffer.model import Admission, BufferModel, Cells, DropReason, Release, Resumed, Signal
+from testbed.buffer.model import Admission, BufferModel, Release, Resumed
 from testbed.buffer.settings import (
     BufferBusyError,
     BufferModelError,
     BufferSettings,
     Dynamic,
     GroupSettings,
+    Pool,
+    QueueSettings,
     Static,
     Threshold,
     split_evenly,
 )
+from testbed.buffer.use import Cells, DropReason, Signal
 
 CELL = 208  # the length of a frame of one cell
 LOSSLESS, LOSSY = 3, 0
@@ -401,7 +405,9 @@ def test_settings_that_do_not_fit_what_is_inside_are_refused_and_change_nothing(
         "the shared pool would have 880 cells and needs 900: 20 have to drain before these settings can be used"
     )
     assert model.snapshot() == before
-    with pytest.raises(BufferModelError, match=r"^cell size and ports cannot be changed in use; make a new buffer$"):
+    with pytest.raises(
+        BufferModelError, match=r"^cell size, ports, pools of groups and egress queues cannot be changed in use"
+    ):
         model.configure(BufferSettings((1, 2, 3), 1000, None))
 
 
@@ -555,12 +561,112 @@ def test_a_snapshot_is_plain_data_and_has_the_whole_story() -> None:
                     "headroom pool": nothing,
                     "threshold": nothing,
                     "shared pool": nothing,
+                    "queue threshold": nothing,
+                    "egress pool": nothing,
                 },
                 "xoffs": 1,
                 "xons": 1,
             }
         ],
     }
+
+
+# XON at a number of cells, pools, and queues of egress ports
+
+
+def test_xon_resumes_a_group_whatever_its_threshold_is() -> None:
+    """With an offset larger than the threshold only an empty group would resume, and with xon one of 5 cells does."""
+    group = GroupSettings(True, 2, Dynamic("1/10"), xon_offset=500, headroom=50, xon=5)
+    model = switch(group)
+    fill(model, 100)
+    while model.used(1, LOSSLESS).total > 6:
+        assert model.release(1, LOSSLESS, CELL).signal is None
+    assert model.release(1, LOSSLESS, CELL).signal is Signal.XON
+    assert model.used(1, LOSSLESS) == Cells(guaranteed=2, shared=3)
+
+
+def test_groups_of_one_ingress_pool_take_nothing_of_another() -> None:
+    lossy = GroupSettings(threshold=Static(1000), pool=1)
+    settings = BufferSettings((1, 2), 100, None, dict.fromkeys(range(8), lossy), more_pools=(Pool(30),))
+    settings = replace(settings, groups={(1, LOSSLESS): lossless(Static(100))})
+    model = BufferModel(settings)
+    for _ in range(30):
+        model.admit(1, LOSSY, CELL)
+    assert model.admit(2, 5, CELL).dropped is DropReason.SHARED_POOL
+    fill(model, 100)
+    found = model.snapshot()
+    assert (found["shared"]["used"], found["more_pools"][0]["shared"]["used"]) == (100, 30)
+
+
+def egress(queue: QueueSettings, size: int = 40) -> BufferModel:
+    both = {(2, LOSSY): queue, (2, LOSSLESS): queue}
+    return BufferModel(
+        BufferSettings((1, 2), 1000, None, {LOSSLESS: lossless(Static(500), 100)}, egress_pools=(size,), queues=both)
+    )
+
+
+def test_a_queue_drops_beyond_its_threshold_and_the_ingress_group_is_as_it_was() -> None:
+    model = egress(QueueSettings(reserved=3, threshold=Static(10)))
+    for _ in range(13):
+        assert model.admit(1, LOSSLESS, CELL, (2, LOSSLESS)).dropped is None
+    before = model.used(1, LOSSLESS)
+    refused = model.admit(1, LOSSLESS, CELL, (2, LOSSLESS))
+    assert (refused.dropped, refused.signal) == (DropReason.QUEUE_THRESHOLD, None)
+    assert model.used(1, LOSSLESS) == before
+    assert model.admit(1, LOSSLESS, CELL, (1, LOSSLESS)).dropped is None, "this queue has no limit"
+    model.release(1, LOSSLESS, CELL, (2, LOSSLESS))
+    assert model.admit(1, LOSSLESS, CELL, (2, LOSSLESS)).dropped is None
+
+
+def test_queues_share_an_egress_pool_by_alpha() -> None:
+    """alpha 1 and one queue: half of the pool; two queues: a third each."""
+    model = egress(QueueSettings(threshold=Dynamic.power(0)), size=60)
+    dropped = [model.admit(1, LOSSY, CELL, (2, LOSSY)).dropped for _ in range(31)]
+    assert dropped == [None] * 30 + [DropReason.QUEUE_THRESHOLD]
+    big = egress(QueueSettings(threshold=Dynamic.power(8)), size=60)
+    dropped = [big.admit(1, LOSSY, CELL, (2, LOSSY)).dropped for _ in range(61)]
+    assert dropped == [None] * 60 + [DropReason.EGRESS_POOL]
+
+
+def test_a_watermark_that_is_read_and_cleared_begins_with_what_is_in_use() -> None:
+    model = egress(QueueSettings(threshold=Static(100)), size=200)
+    for _ in range(20):
+        model.admit(1, LOSSLESS, CELL, (2, LOSSLESS))
+    for _ in range(15):
+        model.release(1, LOSSLESS, CELL, (2, LOSSLESS))
+    for clear, total in ((False, 20), (True, 20), (True, 5)):
+        found = (
+            model.group_watermark(1, LOSSLESS, clear),
+            model.queue_watermark(2, LOSSLESS, clear),
+            model.pool_watermark(0, False, clear),
+            model.pool_watermark(0, True, clear),
+        )
+        assert [one.total for one in found] == [total] * 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"more_pools": (Pool(9),) * 4}, "there are 5 ingress pools; at most 4 are possible"),
+        ({"groups": {(1, 3): GroupSettings(pool=1)}}, "port 1 priority 3: there is no ingress pool 1; the last is 0"),
+        ({"queues": {(1, 3): QueueSettings()}}, "port 1 queue 3: there is no egress pool 0"),
+        (
+            {"egress_pools": (4,), "queues": {(1, 3): QueueSettings(reserved=5)}},
+            "reserved cells of all queues of egress pool 0 are 5, and it has 4: 1 cells are missing",
+        ),
+    ],
+)  # fmt: skip
+def test_pools_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(BufferModelError, match=f"^{message}$"):
+        BufferSettings((1, 2), 1000, None, **change)
+
+
+def test_alpha_is_a_power_of_two_on_chips_and_a_threshold_in_bytes_rounds_down() -> None:
+    assert [Dynamic.power(n).alpha for n in (-8, 0, 8)] == [Fraction(1, 256), 1, 256]
+    assert (Dynamic("1/4").exponent, Dynamic("1/3").exponent) == (-2, None)
+    assert Static.of_bytes(1000, 208) == Static(4) and Static.of_bytes(1000, 1) == Static(1000)
+    with pytest.raises(BufferModelError, match=r"2\^9 is no alpha of a chip; the power is -8 to 8"):
+        Dynamic.power(9)
 
 
 # All rules at once

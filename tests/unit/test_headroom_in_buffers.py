@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.buffer.model import BufferModel, Signal
+from testbed.buffer.model import BufferModel
 from testbed.buffer.settings import BufferSettings, Static
+from testbed.buffer.use import Signal
 from testbed.headroom.calculation import Headroom, HeadroomPort, adaptive, read_alpha
 from testbed.headroom.vendor import SHIPPED
 from testbed.net.port import Buffer, PortNeeds

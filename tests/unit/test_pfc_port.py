@@ -627,7 +627,7 @@ def test_a_port_in_use_is_not_restored(use: Callable[[PfcPort], object]) -> None
         ),
         (
             lambda: WatchdogSettings(Duration("1s"), Duration("1s"), action="drop"),  # type: ignore[arg-type]
-            "the watchdog's action is 'drop'; write Action.DROP or Action.FORWARD",
+            "the watchdog's action is 'drop'; write Action.DROP, Action.FORWARD, Action.ALERT",
         ),
         (
             lambda: port(rate=Rate("0b/s")),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from testbed.linux.port_program import _OBJECT, EVENT, GroupLimits, PortProgram, PortTables
+from testbed.linux.port_program import _OBJECT, DROP_REASONS, EVENT, GroupLimits, PortProgram, PortTables, QueueLimits
 from testbed.linux.port_program.build import SOURCE
 
 _INT, _ARRAY, _STRUCT = 1, 3, 4
@@ -64,7 +64,7 @@ def _structures() -> dict[str, dict[str, Member]]:
     found = {}
     for one in types[1:]:
         kind, name, _, more, many = one
-        if kind == _STRUCT and text(name) in ("port", "group", "buffer"):
+        if kind == _STRUCT and text(name) in ("port", "group", "queue", "pool", "buffer"):
             members = [struct.unpack_from("<III", data, more + 12 * index) for index in range(many)]
             found[text(name)] = {text(label): (bits // 8, *shape(of)) for label, of, bits in members}
     return found
@@ -107,6 +107,8 @@ def test_a_groups_counters_are_read_where_the_program_writes_them(program: Any) 
     program.group_memory = bytes(len(group.octets)) * 3 * 8 + bytes(len(group.octets)) * 5 + bytes(group.octets)
     found = vars(program.group(3, 5))
     assert found.pop("xoff") is True
+    for name in ("dropped_frames", "dropped_cells"):
+        assert found.pop(name) == group[name][: len(DROP_REASONS)]
     assert found == {name: group[name] for name in found}
 
 
@@ -123,26 +125,28 @@ def test_whether_a_group_is_congested_is_read_where_the_program_writes_it(progra
 def test_a_groups_limits_are_written_where_the_program_reads_them(program: Any) -> None:
     members = STRUCTURES["group"]
     program.group_memory = bytearray(4096)
-    program.set_group(0, 0, GroupLimits(True, 11, 0, Fraction(13, 17), 19, 23))
+    program.set_group(0, 0, GroupLimits(True, 11, 0, Fraction(13, 17), 19, 23, 29, 3))
     written = {name: value(bytes(program.group_memory), members, name) for name in members}
     wanted = {"lossless": 1, "guaranteed": 11, "alpha_numerator": 13, "alpha_denominator": 17}
-    wanted |= {"xon_offset": 19, "headroom": 23}
+    wanted |= {"xon_offset": 19, "headroom": 23, "xon": 29, "pool": 3}
     assert {name: found for name, found in written.items() if isinstance(found, int) and found} == wanted
-    assert program.limits(0, 0) == GroupLimits(True, 11, 0, Fraction(13, 17), 19, 23)
+    assert program.limits(0, 0) == GroupLimits(True, 11, 0, Fraction(13, 17), 19, 23, 29, 3)
 
 
 def test_a_ports_settings_are_written_where_the_program_reads_them(program: Any) -> None:
     members = STRUCTURES["port"]
-    tables = bytes(range(100, 198))
+    tables = bytes(range(100, 214))
     queues = tuple(range(40, 48))
-    octets = PortTables(5, 6, 7, queues, tables, routed=True).encode()
+    octets = PortTables(5, 6, 7, queues, tables, routed=True, counted=True).encode()
     octets += bytes(1024)
     written = {name: value(octets, members, name) for name in members}
     assert (written["node"], written["buffer"], written["control"]) == (5, 6, 7)
     assert written["queue"] == queues
     assert (written["charged"], written["switched"]) == (1, 2)
     assert (written["blocked"], written["defended"], written["applications"], written["lanes"]) == (0, 0, 0, 0)
-    names = ("trust", "port_priority", "dscp_to_dot1p", "dot1p_to_local", "rewrite_dot1p", "rewrite_dscp", "mark_dscp")
+    assert written["counted"] == 1
+    names = ["trust", "port_priority", "dscp_to_dot1p", "dot1p_to_local", "rewrite_dot1p", "rewrite_dscp", "mark_dscp"]
+    names += ["pcp_to_dot1p", "dot1p_to_group"]
     flat = b"".join(bytes([found] if isinstance(found, int) else found) for found in (written[name] for name in names))
     assert flat == tables, "in the order of PriorityMap.tables()"
 
@@ -176,19 +180,40 @@ def test_a_ports_counters_are_read_where_the_program_writes_them(program: Any) -
     assert found == {name: port[name] for name in found}
 
 
-def test_a_buffers_counters_are_read_where_the_program_writes_them(program: Any) -> None:
-    buffer = Entry("buffer")
-    program._buffers = [bytes(buffer.octets[: max(at + each * n for at, each, n in buffer.members.values())])]
-    found = vars(program.buffer(0))
-    assert found == {name: buffer[name] for name in found}
+def test_a_pools_counters_are_read_where_the_program_writes_them(program: Any) -> None:
+    pool, place = Entry("pool"), STRUCTURES["buffer"]["pools"][0]
+    size = max(at + each * n for at, each, n in pool.members.values())
+    octets = bytearray(place + 8 * size)
+    for number in range(8):
+        octets[place + number * size] = number  # its size of guaranteed cells
+    octets[place + 5 * size : place + 6 * size] = pool.octets[:size]
+    program._buffers = [bytes(octets)]
+    found = program.pools(0)
+    assert vars(found[5]) == {name: pool[name] for name in vars(found[5])}
+    assert [one.size[0] for one in found] == [0, 1, 2, 3, 4, pool["size"][0], 6, 7]
+    assert program.buffer(0) == found[0]
 
 
-def test_a_buffers_size_is_written_where_the_program_reads_it(program: Any) -> None:
-    members = STRUCTURES["buffer"]
+def test_pools_are_written_where_the_program_reads_them(program: Any) -> None:
     program._buffers = {}
-    program.set_buffer(0, 208, 1, 2, 3)
+    program.set_buffer(0, 208, [(1, 2, 3), (4, 5, 6)], [(7, 8, 0)])
     octets = program._buffers[0]
-    assert (value(octets, members, "cell_bytes"), value(octets, members, "size")) == (208, (1, 2, 3))
+    assert value(octets, STRUCTURES["buffer"], "cell_bytes") == 208
+    program._buffers = [octets]
+    sizes = {number: pool.size for number, pool in enumerate(program.pools(0)) if any(pool.size)}
+    assert sizes == {0: (1, 2, 3), 1: (4, 5, 6), 4: (7, 8, 0)}
+
+
+def test_a_queues_settings_and_counters_are_where_the_program_has_them(program: Any) -> None:
+    members, queue = STRUCTURES["queue"], Entry("queue")
+    program.queue_memory = bytearray(8192)
+    program.set_queue(0, 0, QueueLimits(2, 11, 0, Fraction(13, 17)))
+    written = {name: value(bytes(program.queue_memory), members, name) for name in members}
+    wanted = {"limited": 1, "pool": 2, "reserved": 11, "alpha_numerator": 13, "alpha_denominator": 17}
+    assert {name: found for name, found in written.items() if isinstance(found, int) and found} == wanted
+    program.queue_memory = bytes(len(queue.octets)) * (3 * 8 + 5) + bytes(queue.octets)
+    found = vars(program.queue(3, 5))
+    assert found == {name: queue[name] for name in found}
 
 
 def test_an_event_is_read_as_the_program_wrote_it() -> None:

@@ -126,6 +126,8 @@ def test_the_data_planes_octets_field_by_field() -> None:
         dot1p_to_local={3: 4},
         rewrite_dot1p={0: 1, 3: 7},
         rewrite_dscp={0: 0, 7: 63},
+        pcp_to_dot1p={1: 2},
+        dot1p_to_group={6: 0},
     )
     octets = settings.tables()
     assert octets[:2] == bytes([2, 6])
@@ -134,10 +136,17 @@ def test_the_data_planes_octets_field_by_field() -> None:
     assert octets[66:74] == bytes([0, 1, 2, 4, 4, 5, 6, 7])
     assert octets[74:82] == bytes([1, 255, 255, 7, 255, 255, 255, 255])
     assert octets[82:90] == bytes([0, 255, 255, 255, 255, 255, 255, 63])
-    assert octets[90:] == bytes([0, 8, 16, 25, 32, 40, 48, 56])
-    assert len(octets) == 98
+    assert octets[90:98] == bytes([0, 8, 16, 25, 32, 40, 48, 56])
+    assert octets[98:106] == bytes([0, 2, 2, 3, 4, 5, 6, 7])
+    assert octets[106:] == bytes([0, 1, 2, 3, 4, 5, 0, 7])
+    assert len(octets) == 114
+
+
+def test_the_priority_of_a_pause_stops_the_queue_of_its_frames_unless_it_has_a_table() -> None:
+    assert PriorityMap("dscp", dot1p_to_local={3: 4}).pause_to_local == (0, 1, 2, 4, 4, 5, 6, 7)
+    assert PriorityMap("dscp", dot1p_to_local={3: 4}, pause_to_local={3: 3}).pause_to_local[3] == 3
 
 
 def test_trust_modes_and_missing_carriers_in_octets() -> None:
     assert [PriorityMap(trust).tables()[0] for trust in ("none", "dot1p", "dscp")] == [0, 1, 2]
-    assert PriorityMap(dscp_to_dot1p=[0] * 64).tables()[90:] == bytes([0]) + b"\xff" * 7
+    assert PriorityMap(dscp_to_dot1p=[0] * 64).tables()[90:98] == bytes([0]) + b"\xff" * 7

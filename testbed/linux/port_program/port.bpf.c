@@ -9,7 +9,7 @@
  *                          by, and admits or drops it.
  * left, freed              give the cells back when the frame leaves its queue, or dies in it.
  *
- * The buffer rules A1-A4 and D1-D2 are those of testbed/buffer/model.py, and a test drives both with the same frames.
+ * The buffer rules A1-A4, D1-D2 and Q1-Q3 are those of testbed/buffer/model.py, and a test drives both with the same frames.
  * How a priority is found is decision 0136; testbed/priority is its reference, and of the VLs of a QoS policy too
  * (lanes.py). The structures are mirrored by
  * testbed/linux/port_program/__init__.py, which checks their sizes when it loads the object.
@@ -53,6 +53,11 @@
  * VRF; and a frame that Open vSwitch's daemon has seen is another one to the kernel, with the same mark. */
 #define CAME_MAGIC 0xB0000000u
 
+/* skb->tc_index of a frame that is charged to its queue as well: magic, then slot of the port, then the queue. */
+#define WAITS_MAGIC 0x8000u
+#define WAITS_PLACE 0x1FFFu
+#define NO_QUEUE 0xFFFFFFFFu
+
 #define UNCHANGED 0xFF
 #define ROUTED 2
 #define STEERED 3
@@ -61,7 +66,20 @@
 #define FIRST_QUEUE 0x10001u
 
 enum kind { GUARANTEED, SHARED, HEADROOM, KINDS };
-enum drop { DROP_HEADROOM, DROP_HEADROOM_POOL, DROP_THRESHOLD, DROP_SHARED_POOL, DROPS, ADMITTED = DROPS };
+enum drop {
+	DROP_HEADROOM,
+	DROP_HEADROOM_POOL,
+	DROP_THRESHOLD,
+	DROP_SHARED_POOL,
+	DROP_QUEUE_THRESHOLD,
+	DROP_EGRESS_POOL,
+	DROPS,
+	ADMITTED = DROPS
+};
+#define DROP_SLOTS 8 /* a power of two, for the verifier */
+/* Pools of a switch: ingress ones, then egress ones. */
+#define POOLS 4
+#define ANY_POOL (POOLS - 1)
 enum trust { TRUST_NONE, TRUST_DOT1P, TRUST_DSCP };
 enum event_kind { EVENT_FRAME = 1, EVENT_XOFF, EVENT_XON, EVENT_DROP };
 
@@ -77,6 +95,7 @@ struct port {
 	__u8 defended;			/* priorities whose frames are discarded as they come in: DCBX's defense */
 	__u8 applications;		/* which kinds of entry `applications` has for frames of this node's own */
 	__u8 lanes;			/* has `lanes` tables for frames that leave here? */
+	__u8 counted;			/* are frames that leave here charged to `queues`? */
 	/* From here on as PriorityMap.tables() of testbed/priority has it. */
 	__u8 trust;
 	__u8 port_priority;
@@ -85,6 +104,8 @@ struct port {
 	__u8 rewrite_dot1p[PRIORITIES];
 	__u8 rewrite_dscp[PRIORITIES];
 	__u8 mark_dscp[PRIORITIES];
+	__u8 pcp_to_dot1p[PRIORITIES];
+	__u8 dot1p_to_group[PRIORITIES]; /* the priority group that a frame coming in here is charged to */
 	__u64 sent_frames[PRIORITIES];	/* put into a queue here, by local priority */
 	__u64 sent_bytes[PRIORITIES];
 	__u64 blocked_frames[PRIORITIES];
@@ -104,6 +125,8 @@ struct group {
 	__u32 alpha_denominator;
 	__u32 xon_offset;
 	__u32 headroom;
+	__u32 xon;
+	__u32 pool;
 	__u32 used[KINDS];
 	__u32 high_water[KINDS];
 	__u32 most_cells;
@@ -114,18 +137,38 @@ struct group {
 	__u64 admitted_cells;
 	__u64 released_frames;
 	__u64 released_cells;
-	__u64 dropped_frames[DROPS];
-	__u64 dropped_cells[DROPS];
+	__u64 dropped_frames[DROP_SLOTS];
+	__u64 dropped_cells[DROP_SLOTS];
 	__u64 impossible_releases;	/* more given back than was held: never, or this program is wrong */
+};
+
+/* A queue of an egress port: GUARANTEED cells are reserved ones, and there is no HEADROOM. */
+struct queue {
+	__u32 limited;			/* has it settings? */
+	__u32 pool;
+	__u32 reserved;
+	__u32 alpha_numerator;		/* as in a group */
+	__u32 alpha_denominator;
+	__u32 used[2];
+	__u32 high_water[2];
+	__u32 most_cells;
+	__u64 admitted_frames;
+	__u64 admitted_cells;
+	__u64 dropped_frames;
+	__u64 dropped_cells;
+};
+
+struct pool {
+	__u32 size[KINDS];
+	__u32 used[KINDS];
+	__u32 high_water[KINDS];
+	__u32 most_cells;
 };
 
 struct buffer {
 	struct bpf_spin_lock lock;
 	__u32 cell_bytes;
-	__u32 size[KINDS];
-	__u32 used[KINDS];
-	__u32 high_water[KINDS];
-	__u32 most_cells;
+	struct pool pools[2 * POOLS];
 };
 
 struct event {
@@ -161,6 +204,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct group);
 } groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SLOTS * PRIORITIES);
+	__type(key, __u32);
+	__type(value, struct queue);
+} queues SEC(".maps");
 
 /* The switch's node number in the upper 16 bits, the station's address below, as it lies in the frame. */
 typedef __u64 station;
@@ -243,6 +294,7 @@ struct net_device {
 struct sk_buff {
 	__u32 mark;
 	__u32 priority;
+	__u16 tc_index;
 	unsigned int len;
 	struct net_device *dev;
 } __attribute__((preserve_access_index));
@@ -259,45 +311,131 @@ static __always_inline struct port *port_of(__u32 interface)
 }
 
 /* A pool that was made smaller in use may hold more than it has until that drains. */
-static __always_inline __u32 free_cells(const struct buffer *buffer)
+static __always_inline __u32 free_cells(const struct pool *pool)
 {
-	return buffer->used[SHARED] < buffer->size[SHARED] ? buffer->size[SHARED] - buffer->used[SHARED] : 0;
+	return pool->used[SHARED] < pool->size[SHARED] ? pool->size[SHARED] - pool->used[SHARED] : 0;
+}
+
+static __always_inline __u32 limit_of(__u32 numerator, __u32 denominator, __u32 free)
+{
+	if (!denominator)
+		return free ? numerator : 0;
+	__u64 cells = (__u64)numerator * free / denominator;
+	return cells > 0xFFFFFFFFu ? 0xFFFFFFFFu : cells;
 }
 
 static __always_inline __u32 threshold(const struct group *group, __u32 free)
 {
-	if (!group->alpha_denominator)
-		return free ? group->alpha_numerator : 0;
-	__u64 cells = (__u64)group->alpha_numerator * free / group->alpha_denominator;
-	return cells > 0xFFFFFFFFu ? 0xFFFFFFFFu : cells;
+	return limit_of(group->alpha_numerator, group->alpha_denominator, free);
 }
 
-static __always_inline void charge(struct buffer *buffer, struct group *group, enum kind kind, __u32 cells)
+static __always_inline struct pool *ingress_pool(struct buffer *buffer, const struct group *group)
+{
+	return &buffer->pools[group->pool & ANY_POOL];
+}
+
+static __always_inline struct pool *egress_pool(struct buffer *buffer, const struct queue *queue)
+{
+	return &buffer->pools[POOLS + (queue->pool & ANY_POOL)];
+}
+
+static __always_inline void note_most(struct pool *pool)
+{
+	__u32 total = pool->used[GUARANTEED] + pool->used[SHARED] + pool->used[HEADROOM];
+
+	if (total > pool->most_cells)
+		pool->most_cells = total;
+}
+
+static __always_inline void charge_pool(struct pool *pool, enum kind kind, __u32 cells)
+{
+	pool->used[kind] += cells;
+	if (pool->used[kind] > pool->high_water[kind])
+		pool->high_water[kind] = pool->used[kind];
+}
+
+static __always_inline void charge(struct pool *pool, struct group *group, enum kind kind, __u32 cells)
 {
 	group->used[kind] += cells;
 	if (group->used[kind] > group->high_water[kind])
 		group->high_water[kind] = group->used[kind];
-	buffer->used[kind] += cells;
-	if (buffer->used[kind] > buffer->high_water[kind])
-		buffer->high_water[kind] = buffer->used[kind];
+	charge_pool(pool, kind, cells);
+}
+
+static __always_inline void charge_queue(struct pool *pool, struct queue *queue, enum kind kind, __u32 cells)
+{
+	queue->used[kind] += cells;
+	if (queue->used[kind] > queue->high_water[kind])
+		queue->high_water[kind] = queue->used[kind];
+	charge_pool(pool, kind, cells);
+}
+
+/* Rules Q1 and Q2, under the lock. `reserved` is set to the cells that the queue's own part takes. */
+static __always_inline enum drop room(struct buffer *buffer, const struct queue *queue, __u32 cells, __u32 *reserved)
+{
+	__u32 free = free_cells(egress_pool(buffer, queue)), unused = queue->reserved - queue->used[GUARANTEED], rest;
+
+	*reserved = cells < unused ? cells : unused;
+	rest = cells - *reserved;
+	if (!rest || (rest <= free && (__u64)queue->used[SHARED] + rest <=
+					      limit_of(queue->alpha_numerator, queue->alpha_denominator, free)))
+		return ADMITTED;
+	return rest > free ? DROP_EGRESS_POOL : DROP_QUEUE_THRESHOLD;
+}
+
+/* Rule Q3, under the lock. */
+static __always_inline void enqueue(struct buffer *buffer, struct queue *queue, __u32 cells, __u32 reserved)
+{
+	struct pool *pool = egress_pool(buffer, queue);
+	__u32 total;
+
+	if (reserved)
+		charge_queue(pool, queue, GUARANTEED, reserved);
+	if (cells != reserved)
+		charge_queue(pool, queue, SHARED, cells - reserved);
+	queue->admitted_frames++;
+	queue->admitted_cells += cells;
+	total = queue->used[GUARANTEED] + queue->used[SHARED];
+	if (total > queue->most_cells)
+		queue->most_cells = total;
+	note_most(pool);
+}
+
+static __always_inline void dequeue(struct buffer *buffer, struct queue *queue, __u32 cells)
+{
+	struct pool *pool = egress_pool(buffer, queue);
+	__u32 shared = cells < queue->used[SHARED] ? cells : queue->used[SHARED], rest = cells - shared;
+	__u32 reserved = rest < queue->used[GUARANTEED] ? rest : queue->used[GUARANTEED];
+
+	queue->used[SHARED] -= shared;
+	queue->used[GUARANTEED] -= reserved;
+	pool->used[SHARED] -= shared;
+	pool->used[GUARANTEED] -= reserved;
+}
+
+static __always_inline void drop_in(struct group *group, enum drop reason, __u32 cells)
+{
+	group->dropped_frames[reason & (DROP_SLOTS - 1)]++;
+	group->dropped_cells[reason & (DROP_SLOTS - 1)] += cells;
 }
 
 /* Rules A1 to A4, under the lock. `signal` is set to EVENT_XOFF if this frame made the group congested. */
 static __always_inline enum drop admit(struct buffer *buffer, struct group *group, __u32 cells, __u16 *signal)
 {
+	struct pool *pool = ingress_pool(buffer, group);
 	enum drop result = ADMITTED;
 
 	if (!group->xoff) { /* A2, A3 */
-		__u32 free = free_cells(buffer);
+		__u32 free = free_cells(pool);
 		__u32 unused = group->guaranteed - group->used[GUARANTEED];
 		__u32 guaranteed = cells < unused ? cells : unused;
 		__u32 rest = cells - guaranteed;
 
 		if (!rest || (rest <= free && (__u64)group->used[SHARED] + rest <= threshold(group, free))) {
 			if (guaranteed)
-				charge(buffer, group, GUARANTEED, guaranteed);
+				charge(pool, group, GUARANTEED, guaranteed);
 			if (rest)
-				charge(buffer, group, SHARED, rest);
+				charge(pool, group, SHARED, rest);
 			goto admitted;
 		}
 		if (!group->lossless) {
@@ -313,39 +451,57 @@ static __always_inline enum drop admit(struct buffer *buffer, struct group *grou
 		result = DROP_HEADROOM;
 		goto dropped;
 	}
-	if ((__u64)buffer->used[HEADROOM] + cells > buffer->size[HEADROOM]) {
+	if ((__u64)pool->used[HEADROOM] + cells > pool->size[HEADROOM]) {
 		result = DROP_HEADROOM_POOL;
 		goto dropped;
 	}
-	charge(buffer, group, HEADROOM, cells);
+	charge(pool, group, HEADROOM, cells);
 admitted:
 	group->admitted_frames++;
 	group->admitted_cells += cells;
 	__u32 total = group->used[GUARANTEED] + group->used[SHARED] + group->used[HEADROOM];
 	if (total > group->most_cells)
 		group->most_cells = total;
-	total = buffer->used[GUARANTEED] + buffer->used[SHARED] + buffer->used[HEADROOM];
-	if (total > buffer->most_cells)
-		buffer->most_cells = total;
+	note_most(pool);
 	return ADMITTED;
 dropped:
-	group->dropped_frames[result & 3]++;
-	group->dropped_cells[result & 3] += cells;
+	drop_in(group, result, cells);
+	return result;
+}
+
+/* The same for a frame that is to wait in a queue of an egress port, if `queue` is one that is limited. */
+static __always_inline enum drop admit_to(struct buffer *buffer, struct group *group, struct queue *queue, __u32 cells,
+					  __u16 *signal)
+{
+	enum drop result;
+	__u32 reserved;
+
+	if (!queue)
+		return admit(buffer, group, cells, signal);
+	result = room(buffer, queue, cells, &reserved);
+	if (result != ADMITTED) {
+		queue->dropped_frames++;
+		queue->dropped_cells += cells;
+		drop_in(group, result, cells);
+		return result;
+	}
+	result = admit(buffer, group, cells, signal);
+	if (result == ADMITTED)
+		enqueue(buffer, queue, cells, reserved);
 	return result;
 }
 
 /* D2, under the lock. */
 static __always_inline __u16 resume(struct buffer *buffer, struct group *group)
 {
-	__u32 free = free_cells(buffer);
-
 	if (!group->xoff)
 		return 0;
 	if (group->lossless) {
 		if (group->used[HEADROOM])
 			return 0;
-		if (group->used[SHARED] &&
-		    (__u64)group->used[SHARED] + group->xon_offset > threshold(group, free))
+		if (group->used[SHARED] && (__u64)group->used[GUARANTEED] + group->used[SHARED] > group->xon &&
+		    (__u64)group->used[SHARED] + group->xon_offset >
+			    threshold(group, free_cells(ingress_pool(buffer, group))))
 			return 0;
 	}
 	group->xoff = 0;
@@ -356,6 +512,7 @@ static __always_inline __u16 resume(struct buffer *buffer, struct group *group)
 /* D1, under the lock. */
 static __always_inline __u16 release(struct buffer *buffer, struct group *group, __u32 cells)
 {
+	struct pool *pool = ingress_pool(buffer, group);
 	__u32 headroom = cells < group->used[HEADROOM] ? cells : group->used[HEADROOM];
 	__u32 rest = cells - headroom;
 	__u32 shared = rest < group->used[SHARED] ? rest : group->used[SHARED];
@@ -370,9 +527,9 @@ static __always_inline __u16 release(struct buffer *buffer, struct group *group,
 	group->used[HEADROOM] -= headroom;
 	group->used[SHARED] -= shared;
 	group->used[GUARANTEED] -= guaranteed;
-	buffer->used[HEADROOM] -= headroom;
-	buffer->used[SHARED] -= shared;
-	buffer->used[GUARANTEED] -= guaranteed;
+	pool->used[HEADROOM] -= headroom;
+	pool->used[SHARED] -= shared;
+	pool->used[GUARANTEED] -= guaranteed;
 	return resume(buffer, group);
 }
 
@@ -496,7 +653,7 @@ static __always_inline __u8 classify(const struct port *port, const struct found
 	if (port->trust == TRUST_DSCP && found->version)
 		return port->dscp_to_dot1p[found->dscp & 63] & 7;
 	if (port->trust != TRUST_NONE && found->tagged)
-		return found->pcp & 7;
+		return port->pcp_to_dot1p[found->pcp & 7] & 7;
 	return port->port_priority & 7;
 }
 
@@ -770,6 +927,14 @@ __noinline int queue_shrinks(__u32 interface, __u32 queue, __u32 length)
 	return 0;
 }
 
+/* The queue in this place, a port's slot and then its number, if it has settings. */
+static __always_inline struct queue *limited(__u32 place)
+{
+	struct queue *queue = bpf_map_lookup_elem(&queues, &place);
+
+	return queue && queue->limited ? queue : NULL;
+}
+
 SEC("tc")
 int port_out(struct __sk_buff *skb)
 {
@@ -824,26 +989,36 @@ int port_out(struct __sk_buff *skb)
 	}
 	length = skb->len + (skb->vlan_present ? 4 : 0);
 	if (in && in->charged) {
-		__u32 key = slot * PRIORITIES + (dot1p & 7);
-		__u32 index = in->buffer, cells;
+		__u8 charged = in->dot1p_to_group[dot1p & 7] & 7;
+		__u32 key = slot * PRIORITIES + charged;
+		__u32 index = in->buffer, cells, place;
 		struct group *group = bpf_map_lookup_elem(&groups, &key);
 		struct buffer *buffer = bpf_map_lookup_elem(&buffers, &index);
+		struct queue *queue = NULL;
 		__u16 signal = 0;
 		enum drop result;
 
 		if (!group || !buffer || !buffer->cell_bytes)
 			return NEXT;
+		if (out->counted) {
+			place = (skb->ifindex - FIRST_INTERFACE) * PRIORITIES + (local & 7);
+			queue = limited(place);
+		}
 		cells = (length + buffer->cell_bytes - 1) / buffer->cell_bytes;
 		bpf_spin_lock(&buffer->lock);
-		result = admit(buffer, group, cells, &signal);
+		result = admit_to(buffer, group, queue, cells, &signal);
 		bpf_spin_unlock(&buffer->lock);
 		if (signal)
-			tell(in, group, what(signal, slot, dot1p, 0, length));
+			tell(in, group, what(signal, slot, charged, 0, length));
 		if (result != ADMITTED) {
-			tell(in, group, what(EVENT_DROP, slot, dot1p, result, length));
+			tell(in, group, what(EVENT_DROP, slot, charged, result, length));
 			return DROP;
 		}
-		skb->mark = MARK_MAGIC | slot << MARK_SLOT | (__u32)dot1p << MARK_PRIORITY | (cells & MARK_CELLS);
+		skb->mark = MARK_MAGIC | slot << MARK_SLOT | (__u32)charged << MARK_PRIORITY | (cells & MARK_CELLS);
+		if (queue)
+			skb->tc_index = WAITS_MAGIC | (place & WAITS_PLACE);
+		else if (skb->tc_index)
+			skb->tc_index = 0;
 	}
 	if (in) {
 		__u8 dscp = in->rewrite_dscp[dot1p & 7], pcp = in->rewrite_dot1p[dot1p & 7];
@@ -886,15 +1061,18 @@ static __always_inline int find(__u32 slot, __u32 priority, struct place *place)
 }
 
 /* Global, so that the verifier looks at it once for all who call it. */
-__noinline int give_back(__u32 mark)
+__noinline int give_back(__u32 mark, __u32 waits)
 {
 	__u32 slot = mark >> MARK_SLOT & (SLOTS - 1), priority = mark >> MARK_PRIORITY & 7;
+	struct queue *queue = waits & WAITS_MAGIC ? limited(waits & WAITS_PLACE) : NULL;
 	struct place place;
 	__u16 signal;
 
 	if (!find(slot, priority, &place))
 		return 0;
 	bpf_spin_lock(&place.buffer->lock);
+	if (queue)
+		dequeue(place.buffer, queue, mark & MARK_CELLS);
 	signal = release(place.buffer, place.group, mark & MARK_CELLS);
 	bpf_spin_unlock(&place.buffer->lock);
 	if (signal)
@@ -911,7 +1089,7 @@ int BPF_PROG(left, struct sk_buff *skb)
 	if ((mark & MARK_MAGIC_BITS) != MARK_MAGIC)
 		return 0;
 	queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
-	return give_back(mark);
+	return give_back(mark, skb->tc_index);
 }
 
 /* Only deaths inside a queue: a drop by the queue itself or the one in front of it, or its reset. What dies later has
@@ -927,7 +1105,7 @@ int BPF_PROG(freed, struct sk_buff *skb, void *location, int reason)
 	    (__u64)location - reset_location < RESET_FUNCTION_BYTES ||
 	    (__u64)location - overflow_location < OVERFLOW_FUNCTION_BYTES) {
 		queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
-		give_back(mark);
+		give_back(mark, skb->tc_index);
 	}
 	return 0;
 }
@@ -937,6 +1115,7 @@ struct request {
 	__u32 slot;
 	__u32 priority;
 	__u32 cells;
+	__u32 queue;	/* where the frame waits, as in `queues`, or NO_QUEUE */
 	__u32 signal;	/* out: EVENT_XOFF, EVENT_XON or 0 */
 	__u32 result;	/* out: ADMITTED or the reason of the drop */
 };
@@ -946,6 +1125,7 @@ enum action { RECHECK, ADMIT, RELEASE };
 static __always_inline int act(struct request *request, enum action action)
 {
 	__u32 cells = request->cells, result = ADMITTED;
+	struct queue *queue = request->queue == NO_QUEUE ? NULL : limited(request->queue);
 	struct place place;
 	__u16 signal = 0;
 
@@ -955,9 +1135,12 @@ static __always_inline int act(struct request *request, enum action action)
 	if (action == RECHECK)
 		signal = resume(place.buffer, place.group);
 	else if (action == ADMIT)
-		result = admit(place.buffer, place.group, cells, &signal);
-	else
+		result = admit_to(place.buffer, place.group, queue, cells, &signal);
+	else {
+		if (queue)
+			dequeue(place.buffer, queue, cells);
 		signal = release(place.buffer, place.group, cells);
+	}
 	bpf_spin_unlock(&place.buffer->lock);
 	request->signal = signal;
 	request->result = result;
@@ -989,7 +1172,7 @@ int release_cells(struct request *request)
 struct limits {
 	__u32 slot;
 	__u32 priority;
-	__u32 settings[6]; /* the first six fields of a group */
+	__u32 settings[7]; /* the first seven fields of a group; its pool stays */
 };
 
 SEC("syscall")
@@ -999,35 +1182,37 @@ int limit(struct limits *wanted)
 	struct limits new = *wanted;
 	struct place place;
 	struct group *group;
-	struct buffer *buffer;
+	struct pool *pool;
 
 	if (!find(wanted->slot, wanted->priority, &place))
 		return 1;
 	group = place.group;
-	buffer = place.buffer;
-	bpf_spin_lock(&buffer->lock);
+	bpf_spin_lock(&place.buffer->lock);
+	pool = ingress_pool(place.buffer, group);
 	group->lossless = new.settings[0];
 	group->guaranteed = new.settings[1];
 	group->alpha_numerator = new.settings[2];
 	group->alpha_denominator = new.settings[3];
 	group->xon_offset = new.settings[4];
 	group->headroom = new.settings[5];
+	group->xon = new.settings[6];
 	held = group->used[GUARANTEED] + group->used[SHARED];
 	guaranteed = held < group->guaranteed ? held : group->guaranteed;
-	buffer->used[GUARANTEED] += guaranteed - group->used[GUARANTEED];
-	buffer->used[SHARED] += held - guaranteed - group->used[SHARED];
+	pool->used[GUARANTEED] += guaranteed - group->used[GUARANTEED];
+	pool->used[SHARED] += held - guaranteed - group->used[SHARED];
 	group->used[GUARANTEED] = guaranteed;
 	group->used[SHARED] = held - guaranteed;
 	if (group->used[GUARANTEED] > group->high_water[GUARANTEED])
 		group->high_water[GUARANTEED] = group->used[GUARANTEED];
 	if (group->used[SHARED] > group->high_water[SHARED])
 		group->high_water[SHARED] = group->used[SHARED];
-	bpf_spin_unlock(&buffer->lock);
+	bpf_spin_unlock(&place.buffer->lock);
 	return 0;
 }
 
 struct sizes {
 	__u32 buffer;
+	__u32 pool;
 	__u32 size[KINDS];
 };
 
@@ -1035,20 +1220,93 @@ SEC("syscall")
 int resize(struct sizes *wanted)
 {
 	__u32 index = wanted->buffer, guaranteed = wanted->size[GUARANTEED], shared = wanted->size[SHARED];
-	__u32 headroom = wanted->size[HEADROOM];
+	__u32 headroom = wanted->size[HEADROOM], number = wanted->pool & (2 * POOLS - 1);
 	struct buffer *buffer = bpf_map_lookup_elem(&buffers, &index);
+	struct pool *pool;
 
 	if (!buffer)
 		return 1;
 	bpf_spin_lock(&buffer->lock);
-	buffer->size[GUARANTEED] = guaranteed;
-	buffer->size[SHARED] = shared;
-	buffer->size[HEADROOM] = headroom;
-	if (buffer->used[GUARANTEED] > buffer->high_water[GUARANTEED])
-		buffer->high_water[GUARANTEED] = buffer->used[GUARANTEED];
-	if (buffer->used[SHARED] > buffer->high_water[SHARED])
-		buffer->high_water[SHARED] = buffer->used[SHARED];
+	pool = &buffer->pools[number];
+	pool->size[GUARANTEED] = guaranteed;
+	pool->size[SHARED] = shared;
+	pool->size[HEADROOM] = headroom;
+	if (pool->used[GUARANTEED] > pool->high_water[GUARANTEED])
+		pool->high_water[GUARANTEED] = pool->used[GUARANTEED];
+	if (pool->used[SHARED] > pool->high_water[SHARED])
+		pool->high_water[SHARED] = pool->used[SHARED];
 	bpf_spin_unlock(&buffer->lock);
+	return 0;
+}
+
+/* Watermarks begin anew, with what is in use at this moment; those from before are given out. */
+enum watermark_of { OF_GROUP, OF_QUEUE, OF_POOL };
+
+struct watermark {
+	__u32 of;
+	__u32 buffer;
+	__u32 number;			/* of the group or queue (slot and priority), or of the pool */
+	__u32 high_water[KINDS];	/* out */
+	__u32 most_cells;		/* out */
+};
+
+SEC("syscall")
+int clear_watermark(struct watermark *wanted)
+{
+	__u32 of = wanted->of, index = wanted->buffer, number = wanted->number;
+	__u32 guaranteed, shared, headroom = 0, most;
+	struct buffer *buffer = bpf_map_lookup_elem(&buffers, &index);
+
+	if (!buffer)
+		return 1;
+	if (of == OF_GROUP) {
+		struct group *group = bpf_map_lookup_elem(&groups, &number);
+
+		if (!group)
+			return 1;
+		bpf_spin_lock(&buffer->lock);
+		guaranteed = group->high_water[GUARANTEED];
+		shared = group->high_water[SHARED];
+		headroom = group->high_water[HEADROOM];
+		most = group->most_cells;
+		group->high_water[GUARANTEED] = group->used[GUARANTEED];
+		group->high_water[SHARED] = group->used[SHARED];
+		group->high_water[HEADROOM] = group->used[HEADROOM];
+		group->most_cells = group->used[GUARANTEED] + group->used[SHARED] + group->used[HEADROOM];
+		bpf_spin_unlock(&buffer->lock);
+	} else if (of == OF_QUEUE) {
+		struct queue *queue = bpf_map_lookup_elem(&queues, &number);
+
+		if (!queue)
+			return 1;
+		bpf_spin_lock(&buffer->lock);
+		guaranteed = queue->high_water[GUARANTEED];
+		shared = queue->high_water[SHARED];
+		most = queue->most_cells;
+		queue->high_water[GUARANTEED] = queue->used[GUARANTEED];
+		queue->high_water[SHARED] = queue->used[SHARED];
+		queue->most_cells = queue->used[GUARANTEED] + queue->used[SHARED];
+		bpf_spin_unlock(&buffer->lock);
+	} else {
+		struct pool *pool;
+
+		number &= 2 * POOLS - 1;
+		bpf_spin_lock(&buffer->lock);
+		pool = &buffer->pools[number];
+		guaranteed = pool->high_water[GUARANTEED];
+		shared = pool->high_water[SHARED];
+		headroom = pool->high_water[HEADROOM];
+		most = pool->most_cells;
+		pool->high_water[GUARANTEED] = pool->used[GUARANTEED];
+		pool->high_water[SHARED] = pool->used[SHARED];
+		pool->high_water[HEADROOM] = pool->used[HEADROOM];
+		pool->most_cells = pool->used[GUARANTEED] + pool->used[SHARED] + pool->used[HEADROOM];
+		bpf_spin_unlock(&buffer->lock);
+	}
+	wanted->high_water[GUARANTEED] = guaranteed;
+	wanted->high_water[SHARED] = shared;
+	wanted->high_water[HEADROOM] = headroom;
+	wanted->most_cells = most;
 	return 0;
 }
 

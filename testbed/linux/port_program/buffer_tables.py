@@ -1,0 +1,201 @@
+"""Buffers, groups and queues in the port program's tables: settings that go in, counters that come out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from mmap import mmap
+
+from testbed.linux import bpf
+from testbed.linux.port_program.records import (
+    BUFFER,
+    GROUP,
+    GROUP_SETTINGS,
+    NO_QUEUE,
+    OF_GROUP,
+    OF_POOL,
+    OF_QUEUE,
+    POOL,
+    POOLS,
+    PRIORITIES,
+    QUEUE,
+    QUEUE_SETTINGS,
+    REASONS,
+    REQUEST,
+    SIZES,
+    WATERMARK,
+    XOFF_AT,
+    BufferCounters,
+    EventKind,
+    GroupCounters,
+    GroupLimits,
+    QueueCounters,
+    QueueLimits,
+    Sizes,
+    Watermark,
+)
+
+
+class BufferTables:
+    """Of all nodes of a network."""
+
+    group_memory: mmap
+    queue_memory: mmap
+    _buffers: bpf.Map
+    _requests: dict[str, int]
+
+    def set_group(self, slot: int, priority: int, limits: GroupLimits) -> None:
+        start = (slot * PRIORITIES + priority) * GROUP.size
+        self.group_memory[start : start + GROUP_SETTINGS.size] = limits.encode()
+
+    def limits(self, slot: int, priority: int) -> GroupLimits:
+        """Is the group congested at this moment?"""
+        start = (slot * PRIORITIES + priority) * GROUP.size
+        fields = GROUP_SETTINGS.unpack_from(self.group_memory, start)
+        lossless, guaranteed, above, below, offset, headroom, xon, pool = fields
+        alpha = Fraction(above, below) if below else None
+        return GroupLimits(bool(lossless), guaranteed, 0 if below else above, alpha, offset, headroom, xon, pool)
+
+    def set_buffer(self, buffer: int, cell_bytes: int, ingress: Sequence[Sizes], egress: Sequence[Sizes] = ()) -> None:
+        """The pools of a node, empty."""
+        pools = bytearray(2 * POOLS * POOL.size)
+        for start, sizes in ((0, ingress), (POOLS, egress)):
+            for number, size in enumerate(sizes, start):
+                POOL.pack_into(pools, number * POOL.size, *size, *[0] * 7)
+        self._buffers[buffer] = BUFFER.pack(0, cell_bytes, bytes(pools))
+
+    def set_queue(self, slot: int, queue: int, limits: QueueLimits) -> None:
+        """What may wait in a queue of the port `slot`, whose `counted` has to be set."""
+        start = (slot * PRIORITIES + queue) * QUEUE.size
+        self.queue_memory[start : start + QUEUE_SETTINGS.size] = limits.encode()
+
+    def configure(
+        self, buffer: int, pools: Sequence[Sizes], limits: Mapping[tuple[int, int], GroupLimits]
+    ) -> list[tuple[int, int]]:
+        """Other ingress pools and limits of all groups, by (slot, priority), while frames are inside. Returns the
+        groups that resume. Whether a pool holds more than its new size is for the caller to ask (`busy`): here it would
+        take nothing before it has drained.
+        """
+        for number, (pool, size) in enumerate(zip(self.pools(buffer), pools, strict=False)):
+            self._run("resize", SIZES.pack(buffer, number, *map(max, pool.size, size)))
+        for (slot, priority), group in limits.items():
+            if group != self.limits(slot, priority):
+                self._run("limit", struct.pack("=2I", slot, priority) + group.encode()[: 7 * 4])
+        for number, size in enumerate(pools):
+            self._run("resize", SIZES.pack(buffer, number, *size))
+        return [key for key in limits if self.is_congested(*key) and self.recheck(*key)]
+
+    def give_up(self, buffer: int, limits: Mapping[tuple[int, int], GroupLimits]) -> list[tuple[int, int]]:
+        """Of new limits those of groups that lose headroom, while the pools stay as they are. For when the buffer is
+        `busy`: such a group takes no more, so what it holds beyond its new limit drains. Returns the groups that
+        resume.
+        """
+        losers = {
+            key: replace(group, guaranteed=old.guaranteed)
+            for key, group in limits.items()
+            if group.headroom < (old := self.limits(*key)).headroom
+        }
+        return self.configure(buffer, [pool.size for pool in self.pools(buffer)[:POOLS]], losers)
+
+    def busy(self, buffer: int, pools: Sequence[Sizes], limits: Mapping[tuple[int, int], GroupLimits]) -> int:
+        """How many cells have to drain before these settings can be used (BufferModel.configure)."""
+        most = 0
+        for number, size in enumerate(pools):
+            shared = headroom = owed = promised = 0
+            for (slot, priority), group in limits.items():
+                if group.pool != number:
+                    continue
+                used = self.group(slot, priority).used
+                shared += max(0, used[0] + used[1] - group.guaranteed)
+                headroom += used[2]
+                owed += max(used[2], group.headroom)
+                promised += group.headroom
+            overbooked = promised > size[2]
+            most = max(most, shared - size[1], (headroom if overbooked else owed) - size[2])
+        return most
+
+    def recheck(self, slot: int, priority: int) -> bool:
+        """True if the group was congested and is not any longer, because others made room."""
+        return self._request("recheck", slot, priority)[0] == EventKind.XON
+
+    def has_room(self, slot: int, priority: int) -> bool:
+        """After a recheck: False if the group is congested still. One that was not congested before has room, too."""
+        return self.recheck(slot, priority) or not self.is_congested(slot, priority)
+
+    def admit(self, slot: int, priority: int, cells: int, queue: tuple[int, int] | None = None) -> tuple[int, int]:
+        """Charge cells as a frame would that is to wait in `queue`, (slot, number); the event and the reason of a drop,
+        or one more than the last for none. For tests."""
+        return self._request("admit_cells", slot, priority, cells, queue)
+
+    def release(self, slot: int, priority: int, cells: int, queue: tuple[int, int] | None = None) -> tuple[int, int]:
+        """Give cells back as a leaving frame would. For tests."""
+        return self._request("release_cells", slot, priority, cells, queue)
+
+    def _run(self, name: str, context: bytes) -> None:
+        if bpf.run(self._requests[name], bytearray(context)):
+            raise bpf.BpfError(f"{name}: no such port or buffer in this network")
+
+    def _request(
+        self, name: str, slot: int, priority: int, cells: int = 0, queue: tuple[int, int] | None = None
+    ) -> tuple[int, int]:
+        waits = NO_QUEUE if queue is None else queue[0] * PRIORITIES + queue[1]
+        context = bytearray(REQUEST.pack(slot, priority, cells, waits, 0, 0))
+        if bpf.run(self._requests[name], context):
+            raise bpf.BpfError(f"slot {slot} priority {priority} is not a group of this network")
+        *_, signal, result = REQUEST.unpack(context)
+        return signal, result
+
+    def is_congested(self, slot: int, priority: int) -> bool:
+        """One octet is read: agents ask this at every event."""
+        return bool(self.group_memory[(slot * PRIORITIES + priority) * GROUP.size + XOFF_AT])
+
+    def group(self, slot: int, priority: int) -> GroupCounters:
+        fields = GROUP.unpack_from(self.group_memory, (slot * PRIORITIES + priority) * GROUP.size)[8:]
+        return GroupCounters(
+            used=fields[0:3],
+            high_water=fields[3:6],
+            most_cells=fields[6],
+            xoff=bool(fields[7]),
+            xoffs=fields[8],
+            xons=fields[9],
+            admitted_frames=fields[10],
+            admitted_cells=fields[11],
+            released_frames=fields[12],
+            released_cells=fields[13],
+            dropped_frames=fields[14 : 14 + REASONS],
+            dropped_cells=fields[22 : 22 + REASONS],
+            impossible_releases=fields[30],
+        )
+
+    def queue(self, slot: int, queue: int) -> QueueCounters:
+        fields = QUEUE.unpack_from(self.queue_memory, (slot * PRIORITIES + queue) * QUEUE.size)[5:]
+        return QueueCounters(fields[0:2], fields[2:4], *fields[4:9])
+
+    def pools(self, buffer: int) -> list[BufferCounters]:
+        """All pools of a node: POOLS ingress ones, then as many egress ones; those that it has not have no cells."""
+        _, _, pools = BUFFER.unpack(self._buffers[buffer])
+        return [BufferCounters(each[0:3], each[3:6], each[6:9], each[9]) for each in POOL.iter_unpack(pools)]
+
+    def buffer(self, buffer: int) -> BufferCounters:
+        """Ingress pool 0."""
+        return self.pools(buffer)[0]
+
+    def clear_group(self, buffer: int, slot: int, priority: int) -> Watermark:
+        """Begin a group's watermarks anew, with what is in use, and return those from before. So do the next ones."""
+        return self._clear(OF_GROUP, buffer, slot * PRIORITIES + priority)
+
+    def clear_queue(self, buffer: int, slot: int, queue: int) -> Watermark:
+        return self._clear(OF_QUEUE, buffer, slot * PRIORITIES + queue)
+
+    def clear_pool(self, buffer: int, pool: int) -> Watermark:
+        """Of an ingress pool, or of an egress pool: from POOLS on."""
+        return self._clear(OF_POOL, buffer, pool)
+
+    def _clear(self, of: int, buffer: int, number: int) -> Watermark:
+        context = bytearray(WATERMARK.pack(of, buffer, number, 0, 0, 0, 0))
+        if bpf.run(self._requests["clear_watermark"], context):
+            raise bpf.BpfError("clear_watermark: no such group, queue or buffer in this network")
+        found = WATERMARK.unpack(context)
+        return Watermark(found[3:6], found[6])

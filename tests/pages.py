@@ -49,7 +49,7 @@ def commands() -> list[tuple[str, str]]:
 
 IN_LAB = {"docs/network.md:0", "docs/network.md:1", "docs/headroom.md:0"}
 """Parts of experiments: run in one that is made around them."""
-ON_THIS_MACHINE = {"docs/controller.md:2", "docs/lab.md:0", "docs/studies.md:0", "docs/wan.md:1"}
+ON_THIS_MACHINE = {"docs/controller.md:2", "docs/lab.md:0", "docs/studies.md:0", "docs/studies.md:1", "docs/wan.md:1"}
 """Programs for the user's own Python."""
 AS_DATA = {"docs/controller.md:0", "docs/controller.md:1", "docs/dcbx.md:0"}
 """Files that Xoff reads."""

@@ -109,7 +109,8 @@ def clean(options: argparse.Namespace) -> int:
 
     for path in [*cache.sweep(), *image.clean()]:
         say(f"removed {path}")
-    for path in [*cache.root().glob("python-*"), *cache.root().glob("kvm-*.json"), cache.root() / "cores"]:
+    further = ("python-*", "kvm-*.json", "cores", "lab-file-*", "cluster")
+    for path in [path for name in further for path in sorted(cache.root().glob(name))]:
         if Path(sys.prefix) == path or not path.exists():
             continue  # the environment that we run in goes last
         shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,11 +1,11 @@
-"""`xoff sweep` and `xoff compare`: parameter studies on this machine, and what differs between results."""
+"""`xoff sweep` and `xoff compare`: parameter studies on this machine or a cluster, and what differs between results."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from testbed.cli.packages import having, with_option
 from testbed.errors import UsageError
 from testbed.lab import cores, definition, sweep, sweep_tables
 from testbed.lab.batch import TaskOutcome
+from testbed.lab.cluster.client import Cluster, connected
 from testbed.lab.comparison import compare_folders
+from testbed.lab.definition import Experiment
 from testbed.lab.engine import Kind
 from testbed.lab.result import Exit, Status
+from testbed.lab.sweep import Sweep
 from testbed.lab.sweep_tables import Mean
 
 
@@ -33,9 +36,15 @@ def sweep_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-j",
         type=whole(1, 2),
-        default=len(cores.available()),
         metavar="N",
         help="run up to N at a time (default all cores)",
+    )
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="run on a Dask cluster: tcp://HOST:PORT")
+    parser.add_argument(
+        "--lab",
+        type=Path,
+        metavar="FILE",
+        help="have its workers take the lab from FILE, in a folder that all of them see",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="the sweep's folder (default results/sweep-EXPERIMENT)")
     engine_option(parser, Kind.UM, Kind.UM, Kind.VM)
@@ -45,26 +54,34 @@ def run_sweep(options: argparse.Namespace) -> int:
     """Run an experiment with every combination of parameters and every seed. Runs that are in the folder are not made
     again, so the same command continues a sweep that was interrupted."""
     streams.outlast()
+    if options.lab is not None and options.scheduler is None:
+        raise UsageError("--lab is for the workers of a cluster, which --scheduler names")
+    if options.j is not None and options.scheduler is not None:
+        raise UsageError("-j is for this machine; how many runs a worker makes at a time is `dask worker --nthreads`")
     experiment = definition.find(options.experiment[0])
     grid = dict(_axis(text) for text in options.grid)
     if len(grid) < len(options.grid):
         raise UsageError("--grid names a parameter twice; write all its values in one, as in --grid hosts=2,4")
-    for point in sweep.combinations(grid):
-        experiment.read_parameters(point)  # a typo is reported before anything is set up
-    engine = having(ready(options.engine), options.packages, experiment)
-    with ui.Screen(many=True, quiet_stdout=True) as screen:
-        found = sweep.run(
-            experiment, grid, seeds=options.seeds, on=engine, out=options.out or f"results/sweep-{experiment.name}",
-            width=options.j, watch=lambda task: closing(screen.watch(_name(task.parameters, task.seed))), done=_report,
-        )  # fmt: skip
+    sweep.points(experiment, grid, options.seeds)  # a typo is reported before anything is set up
+    if options.scheduler is None:
+        found = _make(options, experiment, grid, None)
+    else:
+        if options.engine is not Kind.UM:
+            raise UsageError(f"--engine {options.engine}: a cluster's workers have only Python, and run um")
+        with connected(options.scheduler, console.say, options.lab) as cluster:
+            found = _make(options, experiment, grid, cluster)
     tables = found.write_tables()
     if options.json:
         rows = [row.columns() for row in found.rows]
         failed = [failure.columns() for failure in found.failed]
         print(json.dumps({"folder": str(found.folder), "made": found.made, "rows": rows, "failed": failed}, indent=1))
     else:
-        for mean in sweep_tables.summary(found.rows):
+        means = sweep_tables.summary(found.rows)
+        shown = sweep_tables.varying(means) if len(found.rows) > 1 else means
+        for mean in shown:
             console.stdout.print(_line(mean), soft_wrap=True, markup=False)
+        if same := len({mean.figure for mean in means}) - len({mean.figure for mean in shown}):
+            console.say(f"{same} further figures are the same in all runs: {found.folder / sweep_tables.SUMMARY}")
         console.say(f"{len(found.rows)} runs in the table, {len(found.failed)} failed; {found.made} were made now")
         console.say(f"tables: {', '.join(map(str, tables))}")
     if found.interruption is not None:
@@ -72,6 +89,21 @@ def run_sweep(options: argparse.Namespace) -> int:
     if found.failed:
         return Exit.MACHINE
     return Exit.OK if all(row.passed for row in found.rows) else Exit.FAILED
+
+
+def _make(
+    options: argparse.Namespace, experiment: Experiment, grid: Mapping[str, Sequence[str]], cluster: Cluster | None
+) -> Sweep:
+    engine = having(ready(options.engine), options.packages, experiment)
+    with ExitStack() as stack:
+        screen = stack.enter_context(ui.Screen(many=True, quiet_stdout=True))
+        if cluster is not None:
+            cluster.show_progress(stack.enter_context(closing(screen.watch("cluster"))).describe)
+        return sweep.run(
+            experiment, grid, seeds=options.seeds, on=engine, out=options.out or f"results/sweep-{experiment.name}",
+            width=options.j or len(cores.available()), scheduler=cluster,
+            watch=lambda task: closing(screen.watch(_name(task.parameters, task.seed))), done=_report,
+        )  # fmt: skip
 
 
 def compare_options(parser: argparse.ArgumentParser) -> None:

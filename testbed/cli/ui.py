@@ -45,6 +45,8 @@ class _Times(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         virtual_s, wall_s = task.fields["virtual_s"], task.fields["wall_s"]
+        if not wall_s:
+            return Text("")
         ratio = virtual_s / wall_s if wall_s else 0.0
         return Text(f"{virtual_s:.1f} s virtual, {wall_s:.1f} s wall, ratio {ratio:.2f}", style="cyan")
 
@@ -94,6 +96,10 @@ class Screen:
         if self._progress is not None:
             self._progress.update(task, virtual_s=virtual_s, wall_s=wall_s)
 
+    def describe(self, task: TaskID, text: str) -> None:
+        if self._progress is not None:
+            self._progress.update(task, description=escape(text))
+
     def finish(self, task: TaskID) -> None:
         if self._progress is not None:
             self._progress.remove_task(task)
@@ -126,6 +132,11 @@ class Watch:
         if self._task is not None and time.monotonic() - self._shown > 0.1:
             self._shown = time.monotonic()
             self._screen.update(self._task, virtual_ns / 1e9, wall_s)
+
+    def describe(self, text: str) -> None:
+        """Show another name for what it is about, where progress is shown."""
+        if self._task is not None:
+            self._screen.describe(self._task, text)
 
     def close(self) -> None:
         """Print what came without an end of line, and take the progress line away."""

@@ -4,10 +4,12 @@
     found = sweep.run("incast", {"hosts": ["2", "4"]}, seeds=10, on="um", out="results/incast")
     found.rows, sweep_tables.summary(found.rows)
 
+With `scheduler` the same runs are made on a Dask cluster (`cluster/`).
+
 Each run is known by the digest of its inputs: code, parameters, seed, limits, engine, image, kernel and packages. A run
 that has ended is never made again. So a sweep that was interrupted goes on where it was, and one with more seeds makes
 those alone. Runs that were lost, interrupted, or cut off by a limit of wall time or a full disk have no result that
-repeats; these are made again.
+repeats; these are made again, and lost ones once more in the same sweep.
 
 The folder of a sweep has `runs/`, result folders with the digest of their inputs as name, and the tables
 (`sweep_tables.py`). Nothing in the tables depends on the order in which runs were made.
@@ -19,18 +21,20 @@ import fcntl
 import hashlib
 import itertools
 import json
+import math
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UsageError
-from testbed.lab import batch, definition, engine, qemu, sweep_tables
+from testbed.errors import UsageError, listed
+from testbed.lab import batch, cache, definition, engine, qemu, sweep_tables
 from testbed.lab.api import Silent, Watcher
 from testbed.lab.batch import Task, TaskOutcome
+from testbed.lab.cluster.client import Cluster, connected
 from testbed.lab.definition import Experiment
 from testbed.lab.engine import Ready
 from testbed.lab.job import Limits, job_for, pack
@@ -40,6 +44,9 @@ from testbed.lab.sweep_tables import Failure, Row
 RUNS, UNFINISHED, LOCK = "runs", "unfinished", ".lock"
 _UNREPEATABLE = {Status.INTERRUPTED, Status.LOST, Status.WALL_TIMEOUT, Status.DISK_FULL}
 MOST_RUNS = 100_000
+AGAIN = 1
+"""How many times a run is made again whose lab broke down."""
+_LEAST_FREE = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,41 @@ def combinations(grid: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
+def points(experiment: Experiment, grid: Mapping[str, Sequence[Any]], runs_each: int = 1) -> list[dict[str, str]]:
+    """The combinations of a grid that an experiment takes; UsageError if it does not take one."""
+    texts = {name: [str(value) for value in values] for name, values in grid.items()}
+    count = math.prod(map(len, texts.values()))
+    if count * runs_each > MOST_RUNS:
+        raise UsageError(f"{count} combinations with {runs_each} seeds are over {MOST_RUNS} runs; make several sweeps")
+    for name, values in texts.items():
+        written: dict[Any, str] = {}
+        for text in dict.fromkeys(values):
+            value = experiment.read_parameters({name: text})[name]
+            if (other := written.setdefault(value, text)) != text:
+                raise UsageError(f"the grid has the same value of {name} twice: {other} and {text}")
+        if name in sweep_tables.OWN_COLUMNS:
+            raise UsageError(
+                f"the parameter {name} cannot be in a grid: the tables have a column {name}; rename the parameter"
+            )
+    return combinations(texts)
+
+
+def seeds_of(seeds: Sequence[int] | int) -> Sequence[int]:
+    """1 to a number, or those given."""
+    if isinstance(seeds, int):
+        if seeds < 1:
+            raise UsageError(f"seeds is {seeds}; one seed at least is expected")
+        return range(1, seeds + 1)
+    if not seeds:
+        raise UsageError("there are no seeds; one at least is expected")
+    for seed in seeds:
+        if not isinstance(seed, int) or seed < 0:
+            raise UsageError(f"seed {seed}: a whole number from 0 up is expected")
+    if len(set(seeds)) < len(seeds):
+        raise UsageError(f"a seed is there twice: {listed(map(str, seeds))}")
+    return seeds
+
+
 def input_digest(task: Task) -> str:
     """The digest of all that a run's result may depend on."""
     further = task.on.packages.digest if task.on.packages else ""
@@ -89,69 +131,133 @@ def run(
     on: Ready | engine.Kind | str = engine.Kind.UM,
     out: Path | str = "results/sweep",
     width: int = 1,
+    scheduler: Cluster | str | Any = None,
     limits: Limits | None = None,
     packages: Sequence[str] = (),
     watch: Callable[[Task], AbstractContextManager[Watcher]] = lambda _: nullcontext(Silent()),
     done: Callable[[TaskOutcome, int, int], None] = lambda *_: None,
     cancel: threading.Event | None = None,
 ) -> Sweep:
-    """Make all runs of the study that have not been made, `width` at a time; `seeds` 10 means 1 to 10.
+    """Make all runs of the study that have not been made; `seeds` 10 means 1 to 10.
 
-    `done` is called with each outcome, how many runs of this call have ended, and how many there are in all.
+    They are made on this machine, `width` at a time, or on the Dask cluster of a `scheduler`: its address, or a
+    `distributed.Client`. `done` is called with each outcome, how many runs of this call have ended, and how many there
+    are in all. `watch` gives what sees a run while it happens on this machine.
     """
     if not isinstance(experiment, Experiment):
         experiment = definition.find(str(experiment))
-    seeds = range(1, seeds + 1) if isinstance(seeds, int) else seeds
-    points = combinations({name: [str(value) for value in values] for name, values in grid.items()})
-    if len(points) * len(seeds) > MOST_RUNS:
-        raise UsageError(f"{len(points)} combinations with {len(seeds)} seeds are over {MOST_RUNS} runs")
-    for point in points:
-        experiment.read_parameters(point)  # a wrong value is reported before anything is set up
+    seeds = seeds_of(seeds)
+    grid_points = points(experiment, grid, len(seeds))
     limits = limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
-    ready = on if isinstance(on, Ready) else engine.prepare(on)
-    ready = ready.having([*experiment.packages, *packages], lambda _: None, experiment.source.parent)
-    folder = Path(out)
-    tasks = {
-        input_digest(task): task
-        for task in (Task(experiment, ready, point, seed, limits) for point in points for seed in seeds)
-    }
-    with _only_sweep_of(folder):
-        left = {digest: task for digest, task in tasks.items() if not (_place(folder, digest) / RESULT).is_file()}
-        digests = {id(task): digest for digest, task in left.items()}
-        failures: dict[str, Failure] = {}
-        counted = itertools.count(1)
-
-        def keep(outcome: TaskOutcome) -> None:
-            digest = digests[id(outcome.task)]
-            if (result := outcome.result) is None:
-                failures[digest] = _failure(outcome.task, "refused", str(outcome.error))
-            elif result.status in _UNREPEATABLE:
-                failures[digest] = _failure(outcome.task, result.status, result.reason)
+    cancel = cancel or threading.Event()
+    with ExitStack() as stack:
+        cluster, folder = None, Path(out)
+        if scheduler is not None:
+            cluster = scheduler if isinstance(scheduler, Cluster) else stack.enter_context(connected(scheduler))
+        stack.enter_context(_only_sweep_of(folder))
+        ready = on if isinstance(on, Ready) else engine.prepare(on)
+        ready = ready.having([*experiment.packages, *packages], lambda _: None, experiment.source.parent)
+        tasks = {
+            input_digest(task): task
+            for task in (Task(experiment, ready, point, seed, limits) for point in grid_points for seed in seeds)
+        }
+        study = _Study(folder, tasks, done, cancel)
+        stack.callback(shutil.rmtree, folder / UNFINISHED, ignore_errors=True)
+        for _ in range(1 + AGAIN):
+            left = study.left()
+            if cluster is not None:
+                made = cluster.run(left, out=folder / UNFINISHED, done=study.keep, cancel=cancel)
             else:
-                assert result.folder is not None
-                shutil.rmtree(_place(folder, digest), ignore_errors=True)
-                result.folder.rename(_place(folder, digest))
-            done(outcome, next(counted), len(left))
+                made = batch.run(
+                    left, out=folder / UNFINISHED, width=width, watch=watch, done=study.keep, cancel=cancel
+                )
+            if not study.lost or cancel.is_set():
+                break
+        return study.ended(made.interruption)
 
-        unfinished = folder / UNFINISHED
-        try:
-            made = batch.run(list(left.values()), out=unfinished, width=width, watch=watch, done=keep, cancel=cancel)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-    rows = []
-    for digest, task in tasks.items():
-        place = _place(folder, digest)
-        if not (place / RESULT).is_file():
-            failures.setdefault(digest, _failure(task, "not started", "the sweep was interrupted"))
-            continue
-        row = Row.read(folder, str(place.relative_to(folder)), digest, task.parameters)
-        if row.status == Status.OK:
-            rows.append(row)
+
+class _Study:
+    """What has become of the runs of a sweep."""
+
+    def __init__(
+        self,
+        folder: Path,
+        tasks: Mapping[str, Task],
+        done: Callable[[TaskOutcome, int, int], None],
+        cancel: threading.Event,
+    ) -> None:
+        self._folder = folder
+        self._tasks = tasks
+        self._digests = {id(task): digest for digest, task in tasks.items()}
+        self._done = done
+        self._cancel = cancel
+        self._failures: dict[str, Failure] = {}
+        self._total = len(self._missing())
+        self._made = self._settled = 0
+        self._lost: set[str] | None = None
+        self._stopped = "the sweep was interrupted"
+
+    @property
+    def lost(self) -> bool:
+        """Whether there are runs whose lab broke down in the last round."""
+        return bool(self._lost)
+
+    def left(self) -> list[Task]:
+        """What is to be made: all that has no result, or the runs that were lost in the round before."""
+        digests = self._missing() if self._lost is None else [one for one in self._tasks if one in self._lost]
+        self._lost = set()
+        return [self._tasks[digest] for digest in digests]
+
+    def keep(self, outcome: TaskOutcome) -> None:
+        """Take an outcome: a result gets its place, anything else is a failure."""
+        digest = self._digests[id(outcome.task)]
+        result = outcome.result
+        self._failures.pop(digest, None)
+        if result is None:
+            status = "refused" if isinstance(outcome.error, UsageError) else Status.LOST
+            self._failures[digest] = _failure(outcome.task, status, str(outcome.error))
+            if isinstance(outcome.error, cache.DiskFullError):
+                self._stop(str(outcome.error))
+        elif result.status in _UNREPEATABLE:
+            self._failures[digest] = _failure(outcome.task, result.status, result.reason)
+            if result.status is Status.DISK_FULL:
+                self._stop(result.reason)
         else:
-            failures[digest] = _failure(task, row.status, row.reason)
-    failed = tuple(failures[digest] for digest in tasks if digest in failures)
-    count = sum(outcome.result is not None for outcome in made.outcomes)
-    return Sweep(folder, tuple(rows), failed, count, made.interruption)
+            assert result.folder is not None
+            place = _place(self._folder, digest)
+            shutil.rmtree(place, ignore_errors=True)
+            result.folder.rename(place)
+            self._made += 1
+        if result is not None and result.status is Status.LOST:
+            assert self._lost is not None
+            self._lost.add(digest)
+        else:
+            self._settled += 1
+        self._done(outcome, self._settled, self._total)
+
+    def ended(self, interruption: KeyboardInterrupt | None) -> Sweep:
+        """The sweep as it is now."""
+        rows = []
+        for digest, task in self._tasks.items():
+            place = _place(self._folder, digest)
+            if not (place / RESULT).is_file():
+                self._failures.setdefault(digest, _failure(task, "not started", self._stopped))
+                continue
+            row = Row.read(self._folder, str(place.relative_to(self._folder)), digest, task.parameters)
+            if row.status == Status.OK:
+                rows.append(row)
+            else:
+                self._failures[digest] = _failure(task, row.status, row.reason)
+        failed = tuple(self._failures[digest] for digest in self._tasks if digest in self._failures)
+        return Sweep(self._folder, tuple(rows), failed, self._made, interruption)
+
+    def _missing(self) -> list[str]:
+        return [digest for digest in self._tasks if not (_place(self._folder, digest) / RESULT).is_file()]
+
+    def _stop(self, reason: str) -> None:
+        """No further run would fare better."""
+        self._stopped = reason
+        self._cancel.set()
 
 
 def _failure(task: Task, status: str, reason: str) -> Failure:
@@ -177,4 +283,8 @@ def _only_sweep_of(folder: Path) -> Iterator[None]:
             raise UsageError(
                 f"another sweep is running in {folder}; wait for its end, or name another folder"
             ) from None
+        if (free := shutil.disk_usage(folder).free) < _LEAST_FREE:
+            raise cache.DiskFullError(
+                f"no room for results: {folder} has {free >> 20} MB free; free some, or name a folder on another disk"
+            )
         yield

@@ -156,6 +156,14 @@ def summary(rows: Iterable[Row]) -> list[Mean]:
     ]
 
 
+def varying(means: Sequence[Mean]) -> list[Mean]:
+    """Means of the figures that are not the same in all runs."""
+    seen: dict[str, set[float]] = {}
+    for mean in means:
+        seen.setdefault(mean.figure, set()).update((mean.least, mean.most))
+    return [mean for mean in means if len(seen[mean.figure]) > 1]
+
+
 def write(folder: Path, rows: Sequence[Row], failed: Sequence[Failure]) -> list[Path]:
     """Write all tables of a sweep; those that were written."""
     content = [row.columns() for row in rows]

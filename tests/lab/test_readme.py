@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from testbed import lab
+from testbed.lab import sweep
 from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Verdict
 from tests import pages
@@ -132,3 +133,13 @@ def test_the_study_of_the_page_has_a_mean_of_each_figure(ready: Ready, tmp_path:
     exec(program, again)
     assert again["found"].made == 0
     assert again["found"].rows == found.rows
+
+
+def test_the_study_of_the_page_runs_on_a_cluster_of_this_machine(ready: Ready, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    names: dict[str, Any] = {"out": tmp_path, "ready": ready}
+    exec(BLOCKS["docs/studies.md:1"].text.replace('out="results/study"', "on=ready, out=out"), names)
+    found = names["found"]
+    assert (found.made, len(found.rows), found.failed) == (2, 2, ())
+    here = sweep.run("incast", {"frames": [200, 400]}, on=ready, out=tmp_path / "here")
+    assert found.rows == here.rows

@@ -33,11 +33,9 @@ NO_READINGS = {
     *range(190, 200),
     *range(210, 230),
     *range(240, 250),
-NO_READINGS = {
     *range(260, 265),
     *range(270, 275),
     *range(285, 295),
-}
 }
 
 

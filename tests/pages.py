@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")))
+_FOLDERS = ("docs", "docs/start", "docs/howto", "docs/concepts", "docs/reference", "docs/about", "lessons", "lessons/*")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(str(path.relative_to(ROOT)) for folder in _FOLDERS for path in ROOT.glob(f"{folder}/*.md")),
+)
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"^    (?:\./)?xoff (.*)$", re.MULTILINE)
 
@@ -49,9 +54,16 @@ def commands() -> list[tuple[str, str]]:
 
 IN_LAB = {"docs/network.md:0", "docs/network.md:1", "docs/headroom.md:0"}
 """Parts of experiments: run in one that is made around them."""
-ON_THIS_MACHINE = {"docs/controller.md:2", "docs/lab.md:0", "docs/studies.md:0", "docs/studies.md:1", "docs/wan.md:1"}
+ON_THIS_MACHINE = {
+    "docs/controller.md:2",
+    "docs/howto/notebooks.md:0",
+    "docs/lab.md:0",
+    "docs/studies.md:0",
+    "docs/studies.md:1",
+    "docs/wan.md:1",
+}
 """Programs for the user's own Python."""
 AS_DATA = {"docs/controller.md:0", "docs/controller.md:1", "docs/dcbx.md:0"}
 """Files that Xoff reads."""
-A_TEST = {"CONTRIBUTING.md:0"}
-"""A test with the lab, which pytest runs."""
+A_TEST = {"CONTRIBUTING.md:0", "docs/howto/automate.md:0"}
+"""Tests with the lab, which pytest runs."""

@@ -18,7 +18,7 @@ from testbed.lab import cache
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = ".ready"
-_LOCKS = {"test": "test", "serve": "serve", "plot": "plot"}
+_LOCKS = {"test": "test", "docs": "test", "serve": "serve", "plot": "plot"}
 """Commands that take more than `run.lock`: those packages are installed the first time."""
 
 

@@ -49,6 +49,7 @@ COMMANDS = {
     "shell": Command(
         "Mininet's command line in the lab, in real time", "shell", "open_shell", "shell_options", installs=True
     ),
+    "lesson": Command("guided labs that check your work", "lesson", "lesson", "options"),
     "lock": Command("lock Python packages for run --with", "packages", "lock", "lock_options"),
     "headroom": Command("what headroom a port needs", "headroom", "headroom", "options", True),
     "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
@@ -64,6 +65,7 @@ COMMANDS = {
     "ladder": Command("a diagram of DCBX on a link, from a run's log", "ladder", "draw", "options"),
     "agent": Command("DCBX on an interface of this machine", "dcbx", "agent", "agent_options"),
     "dcbx": Command("what such agents negotiate", "dcbx", "dcbx", "dcbx_options", True),
+    "docs": Command("build the documentation site", "site", "docs", "docs_options"),
     "doctor": Command("check this machine", "doctor", "doctor", "doctor_options", True, True),
     "image": Command("the lab image", "image", "image_", "image_options", True, True),
     "clean": Command("remove everything that Xoff keeps in its cache", "image", "clean"),

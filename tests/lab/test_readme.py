@@ -92,6 +92,26 @@ def test_contributings_test_is_one_that_passes(run: Runner) -> None:
     test(run)
 
 
+def test_the_test_of_the_page_on_automation_passes(
+    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(BLOCKS["docs/howto/automate.md:0"].text, names)
+    test = names["test_nothing_is_lost"]
+    assert callable(test)
+    test()
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["incast-001"]
+
+
+def test_the_notebook_pages_program_runs(
+    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(BLOCKS["docs/howto/notebooks.md:0"].text, {})
+    assert capsys.readouterr().out.startswith("True [400, 400, 0]")
+
+
 def test_the_network_pages_experiment_leaves_its_events(ready: Ready, tmp_path: Path) -> None:
     """Its network is not handed the run, and finds it."""
     result = lab.run(saved(BLOCKS["docs/network.md:2"], tmp_path), on=ready, out=tmp_path).check()

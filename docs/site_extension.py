@@ -1,0 +1,187 @@
+"""What the site has beside the pages as they are: the reference of the command line and of the REST services, made from
+the argument parsers and from the OpenAPI document, and a place in a table of contents for each page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+INDEX = "docs/index"
+DECISIONS = "docs/decisions/README"
+LESSONS = "lessons/README"
+_GUIDES = "<!-- guides -->"
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("source-read", complete)
+    app.connect("build-finished", redirect)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def complete(app: Any, name: str, source: list[str]) -> None:
+    """Replace the marks of a page by what is generated there."""
+    text = source[0]
+    if name == INDEX:
+        text = text.replace(f"{_GUIDES}\n", "".join(f"{page}\n" for page in further_guides(text)))
+    elif name in (DECISIONS, LESSONS):
+        text += "\n```{toctree}\n:hidden:\n\n" + "".join(f"{page}\n" for page in below(name)) + "```\n"
+    text = text.replace("<!-- the commands -->", command_line()) if "<!-- the commands -->" in text else text
+    text = text.replace("<!-- the operations -->", rest()) if "<!-- the operations -->" in text else text
+    source[0] = text
+
+
+def below(name: str) -> list[str]:
+    """The pages that belong to one, which links to them in its text."""
+    if name == DECISIONS:
+        return sorted(path.stem for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
+    from testbed.lesson.lesson import lessons
+
+    return [f"{lesson.name}/{page}" for lesson in lessons() for page in ("page", "teacher")]
+
+
+def redirect(app: Any, error: Exception | None) -> None:
+    """The site begins where a browser looks."""
+    if error is None and app.builder.format == "html":
+        page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Xoff</title>'
+        page += f'<meta http-equiv="refresh" content="0; url={INDEX}.html"><a href="{INDEX}.html">Xoff</a></html>\n'
+        (Path(app.outdir) / "index.html").write_text(page)
+
+
+def further_guides(index: str) -> list[str]:
+    """Pages of `docs/` that no line of the index names."""
+    named = set(index.split())
+    return [path.stem for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in {*named, "index"}]
+
+
+def command_line() -> str:
+    """Every command with its options, in Markdown."""
+    os.environ["COLUMNS"] = "100"  # how wide argparse makes its usage
+    from testbed.cli import build_parser, commands
+
+    parser = build_parser(*commands.COMMANDS)
+    children = _children(parser)
+    lines = [f"- [`xoff {name}`](#xoff-{name}): {_plain(commands.COMMANDS[name].summary)}" for name in children]
+    parts = ["\n".join(lines)]
+    for name, child in children.items():
+        parts += _command(f"xoff {name}", child, 2)
+    epilog = (parser.epilog or "").partition("\n\n")[0]
+    parts += ["## Exit codes", "```text\n" + epilog.removeprefix("exit codes:\n") + "\n```"]
+    return "\n\n".join(parts)
+
+
+def _command(name: str, parser: argparse.ArgumentParser, depth: int) -> Iterator[str]:
+    yield f"{'#' * depth} {name}"
+    usage = parser.format_usage().removeprefix("usage: ").rstrip()
+    if parser.description:
+        yield _plain(" ".join(parser.description.split()))
+    yield f"```text\n{usage}\n```"
+    rows = [_option(action) for action in parser._actions if not _is_hidden(action)]
+    if rows:
+        yield "| argument | meaning |\n|---|---|\n" + "\n".join(rows)
+    for word, child in _children(parser).items():
+        yield from _command(f"{name} {word}", child, min(depth + 1, 4))
+
+
+def _is_hidden(action: argparse.Action) -> bool:
+    hidden = isinstance(action, (argparse._HelpAction, argparse._SubParsersAction))
+    return hidden or action.help == argparse.SUPPRESS
+
+
+def _option(action: argparse.Action) -> str:
+    metavar = action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar or ())
+    if action.choices is not None and not metavar:
+        metavar = "{" + ",".join(map(str, action.choices)) + "}"
+    value = metavar or ("" if action.nargs == 0 else action.dest.upper())
+    names = [f"{name} {value}".strip() for name in action.option_strings] or [value or action.dest]
+    text = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
+    shown = ", ".join("`" + name.replace("|", "\\|") + "`" for name in names)
+    return f"| {shown} | {_plain(' '.join(text.split()))} |"
+
+
+def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def rest() -> str:
+    """The operations and the bodies of `controllers/openapi.json`, in Markdown."""
+    document = json.loads((ROOT / "controllers/openapi.json").read_text())
+    parts: list[str] = []
+    for tag in document["tags"]:
+        parts.append(f"## {tag['name'].capitalize()}")
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                if tag["name"] in operation["tags"]:
+                    parts += _operation(method.upper(), path, operation)
+    parts.append("## Bodies and answers")
+    for name, schema in document["components"]["schemas"].items():
+        parts.append(f"### {name}")
+        if text := schema.get("description"):
+            parts.append(_plain(" ".join(text.split())))
+        rows = [_member(member, one, schema) for member, one in schema.get("properties", {}).items()]
+        if rows:
+            parts.append("| member | type | meaning |\n|---|---|---|\n" + "\n".join(rows))
+        else:
+            parts.append(f"Type: {_type(schema)}")
+    return "\n\n".join(parts)
+
+
+def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
+    yield f"### {method} {path.replace('{', chr(92) + '{')}"
+    if text := operation.get("summary"):
+        yield _plain(text) + "."
+    if text := operation.get("description"):
+        yield _plain(" ".join(text.split()))
+    rows = [
+        f"| `{one['name']}` | {one['in']} | {_type(one['schema'])} | {_plain(one.get('description', ''))} |"
+        for one in operation.get("parameters", [])
+    ]
+    if rows:
+        yield "| parameter | in | type | meaning |\n|---|---|---|---|\n" + "\n".join(rows)
+    if body := operation.get("requestBody"):
+        kinds = "; ".join(f"`{kind}`: {_type(one.get('schema', {}))}" for kind, one in body["content"].items())
+        yield f"Body: {kinds}"
+    answers = []
+    for status, one in operation["responses"].items():
+        kinds = ", ".join(_type(content.get("schema", {})) for content in one.get("content", {}).values())
+        answers.append(f"| {status} | {_plain(one['description'])} | {kinds} |")
+    yield "| status | meaning | body |\n|---|---|---|\n" + "\n".join(answers)
+
+
+def _member(name: str, schema: dict[str, Any], of: dict[str, Any]) -> str:
+    needed = " (required)" if name in of.get("required", []) else ""
+    return f"| `{name}`{needed} | {_type(schema)} | {_plain(' '.join(schema.get('description', '').split()))} |"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """A schema in a word or a few."""
+    if reference := schema.get("$ref"):
+        name = str(reference).rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    for key in ("oneOf", "anyOf"):
+        if key in schema:
+            return " or ".join(dict.fromkeys(map(_type, schema[key])))
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    kind = schema.get("type", "any")
+    if kind == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    if isinstance(kind, list):
+        return " or ".join(kind)
+    return str(kind)
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return _SPECIAL.sub(r"\\\1", text)

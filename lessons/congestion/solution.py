@@ -1,0 +1,65 @@
+"""Lesson 3: ECN and DCQCN. The solution."""
+
+from testbed.lab import Run, experiment
+
+# ---- Your part -------------------------------------------------------------------------------------------------------
+
+KMIN, KMAX, PMAX = "40kB", "160kB", "20%"
+"""Step 1: the marking curve of the switch's ports."""
+
+RATE_CONTROL = "dcqcn"
+"""Step 2: how a sender answers a CNP; "fixed" does not."""
+
+XOFF = 800
+"""Step 3: the XOFF threshold of each port, in cells of 208 octets."""
+
+
+# ---- Keep this part --------------------------------------------------------------------------------------------------
+
+
+@experiment(timeout="120s")
+def congestion(run: Run) -> None:
+    """Four RoCE flows into one port: with PFC alone, and as you set it."""
+    from testbed.ecn.curve import EcnCurve
+
+    _run(run, "PFC alone", None, "fixed", 800)
+    _run(run, "yours", EcnCurve(KMIN, KMAX, PMAX), RATE_CONTROL, XOFF)
+
+
+def _run(run: Run, case: str, curve: object, rate_control: str, xoff: int) -> None:
+    from testbed.buffer.settings import Static
+    from testbed.net.network import network
+    from testbed.net.port import Buffer, Port
+    from testbed.net.traffic import Flow, Flows
+    from testbed.net.traffic.roce import Roce, RoceReport
+    from testbed.units import Duration
+    from topologies.incast import Incast
+
+    hosts = [f"h{number}" for number in range(1, 5)]
+    marks = Port(ecn={3: curve}) if curve else Port()  # type: ignore[dict-item]
+    buffer = Buffer(total=6000, xoff=Static(xoff), xon_offset=16)
+    with network(
+        Incast(4, port=marks, buffer=buffer, hopts={"port": Port()}), run, case=case, autoStaticArp=True
+    ) as net:
+        wanted = [
+            Flow(
+                host,
+                "r",
+                transport=Roce(sample=Duration("10ms")),
+                duration="6s",
+                rate_control=rate_control,
+            )
+            for host in hosts
+        ]
+        with Flows(wanted) as flows, run.measuring():
+            flows.wait()
+        pauses = sum(net.fabric.group(f"s1-eth{number}", 3).xoffs for number in range(1, 5))
+    reports = [report for report in flows.reports if isinstance(report, RoceReport)]
+    first = min(report.first_ns for report in reports)
+    rates = [report.goodput_over(first + 3_000_000_000, Duration("2500ms")).bps for report in reports]
+    run.figure(f"{case}: pauses", pauses)
+    run.figure(f"{case}: packets received", sum(report.received for report in reports))
+    run.figure(f"{case}: marked packets", sum(report.marked for report in reports))
+    run.figure(f"{case}: CNPs received, by host", [report.cnps_received for report in reports])
+    run.figure(f"{case}: goodput in the second half, by host", rates)
+    run.figure(f"{case}: lost or sent twice", sum(report.lost + report.retransmitted for report in reports))

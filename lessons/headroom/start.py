@@ -1,0 +1,54 @@
+"""Lesson 2: buffers and headroom. Edit the first part; run it with `xoff run experiment.py --report`."""
+
+from testbed.lab import Run, experiment
+
+# ---- Your part -------------------------------------------------------------------------------------------------------
+
+HEADROOM = 79
+"""Step 1 and 2: cells of headroom of each port, of 208 octets. 79 are what a switch comes with for 10 Gb/s and 5 m."""
+
+ALPHA = "1/8"
+"""Step 3: of the dynamic threshold, as text."""
+
+XON_OFFSET = 8
+"""Step 4: how many cells below its threshold a port resumes."""
+
+
+# ---- Keep this part --------------------------------------------------------------------------------------------------
+
+
+@experiment(timeout="120s")
+def headroom(run: Run) -> None:
+    """h1 is 10 km away and h2 is 5 m away; both overload the port to r."""
+    _overload(run, "default", 79, "1/8", 8)
+    _overload(run, "yours", HEADROOM, ALPHA, XON_OFFSET)
+
+
+def _overload(run: Run, case: str, cells: int, alpha: str, xon_offset: int) -> None:
+    from testbed.buffer.settings import Dynamic
+    from testbed.net.cable import Cable
+    from testbed.net.network import network
+    from testbed.net.port import Buffer
+    from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
+    from testbed.units import Duration
+
+    class TwoDistances(LosslessTopo):
+        def build(self) -> None:
+            self.addSwitch("s1")
+            for host, length in (("h1", "10km"), ("h2", "5m"), ("r", "5m")):
+                self.addLink(self.addHost(host), "s1", cable=Cable("10Gb/s", length))
+
+    lasts = Duration("3s")
+    buffer = Buffer(total=5000, xoff=Dynamic(alpha), xon_offset=xon_offset, headroom=cells)
+    with network(TwoDistances(buffer=buffer), run, case=case, autoStaticArp=True) as net:
+        senders = ("h1", "h2")
+        with Flows([Flow(name, "r", duration=lasts) for name in senders]) as flows, run.measuring():
+            flows.wait()
+        ports = {name: net.fabric.group(f"s1-eth{number}", 3) for number, name in enumerate(senders, 1)}
+    run.figure(f"{case}: lost", {name: report.lost for name, report in zip(senders, flows.reports, strict=True)})
+    run.figure(f"{case}: most cells in headroom", {name: group.high_water[2] for name, group in ports.items()})
+    run.figure(f"{case}: pauses", {name: group.xoffs for name, group in ports.items()})
+    first = min(report.first_ns for report in flows.reports)
+    middle = [report.goodput_over(first + 500_000_000, Duration("2s")) for report in flows.reports]
+    run.figure(f"{case}: goodput of both", sum(rate.bps for rate in middle))

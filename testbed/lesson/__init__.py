@@ -1,0 +1,12 @@
+"""Guided labs: what a lesson consists of, and how a student's run is judged.
+
+The lessons themselves are in the package `lessons`. A lesson has a page, an experiment file that the student edits, and
+questions. `xoff lesson check` runs that file in the lab and looks at what the lab wrote: the networks, the events and
+the figures of this very run. So answers are compared with the student's own run.
+"""
+
+from testbed.lesson.answers import Choice, Name, Number
+from testbed.lesson.check import Missing, NotYet, Seen
+from testbed.lesson.lesson import Lesson, Step
+
+__all__ = ["Choice", "Lesson", "Missing", "Name", "NotYet", "Number", "Seen", "Step"]

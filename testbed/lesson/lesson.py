@@ -1,0 +1,174 @@
+"""A lesson: its files, what a student's folder has, and what is right in it and what is not yet."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from testbed import shipped_packages
+from testbed.errors import UsageError
+from testbed.lesson.answers import Choice, Question
+from testbed.lesson.check import NotYet, Seen
+
+PACKAGE = "lessons"
+EXPERIMENT, ANSWERS, PAGE = "experiment.py", "answers.toml", "lesson.md"
+"""In a student's folder."""
+_LINK = re.compile(r"\[([^]]+)\]\((?!https?:)[^)]*\)")
+_FIGURE = re.compile(r"^!\[.*\n\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to do in the experiment file. `check` raises NotYet until it is done."""
+
+    text: str
+    check: Callable[[Seen], None]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One guided lab."""
+
+    number: int
+    name: str
+    title: str
+    minutes: int
+    summary: str
+    steps: Sequence[Step]
+    questions: Sequence[Question]
+
+    @property
+    def folder(self) -> Path:
+        """Where its page, its files and its solution are."""
+        return shipped_packages.folder(PACKAGE) / self.name
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One line of what a check found."""
+
+    what: str
+    is_right: bool
+    why: str = ""
+    """What is not right yet."""
+
+
+def lessons() -> list[Lesson]:
+    """All lessons, by number."""
+    found = [importlib.import_module(f"{PACKAGE}.{path.parent.name}.checks").LESSON for path in _places()]
+    return sorted(found, key=lambda lesson: lesson.number)
+
+
+def find(wanted: str) -> Lesson:
+    """A lesson by number or name."""
+    known = lessons()
+    for lesson in known:
+        if wanted in (str(lesson.number), lesson.name):
+            return lesson
+    near = get_close_matches(wanted, [lesson.name for lesson in known], 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {known[0].number} to {known[-1].number}"
+    raise UsageError(f"there is no lesson {wanted}; {hint} `xoff lesson list` shows them")
+
+
+def begin(lesson: Lesson, folder: Path, solved: bool = False) -> list[Path]:
+    """Put what a student starts with into a folder, or the solution. No file that is there is overwritten."""
+    page = (lesson.folder / "page.md").read_text(encoding="utf-8")
+    source = "solution.py" if solved else "start.py"
+    content = {
+        PAGE: _FIGURE.sub("", _LINK.sub(r"\1", page)),
+        EXPERIMENT: (lesson.folder / source).read_text(encoding="utf-8"),
+        ANSWERS: sheet(lesson),
+    }
+    taken = [name for name in content if (folder / name).exists()]
+    if taken:
+        raise UsageError(f"{folder / taken[0]} is there already; name another folder, or remove it to start anew")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in content.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the lesson cannot go to {folder}: {error.strerror}") from None
+    return [folder / name for name in content]
+
+
+def sheet(lesson: Lesson, values: Mapping[str, Any] | None = None) -> str:
+    """The file of answers: each question as a comment, and an empty text, or the value, for its answer."""
+    lines = [
+        f'# Lesson {lesson.number}: {lesson.title}. Write each answer behind its =; leave "" for what is open.',
+        "",
+    ]
+    for question in lesson.questions:
+        lines += [f"# {line}" for line in _wrapped(question.text)]
+        if isinstance(question, Choice):
+            lines += [f"#   {letter}: {text}" for letter, text in question.choices.items()]
+        lines += [f"# ({question.form})", f"{question.key} = {json.dumps((values or {}).get(question.key, ''))}", ""]
+    return "\n".join(lines)
+
+
+def answers(lesson: Lesson, folder: Path) -> dict[str, Any]:
+    """What a student has written into the file of answers, open ones left out."""
+    path = folder / ANSWERS
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"{path} is not there; `xoff lesson start {lesson.number} DIR` makes a folder with it"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f'{path}: {error}; an answer is a number, or text in quotes as in "s1-eth1"') from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    known = {question.key for question in lesson.questions}
+    if unknown := sorted(found.keys() - known):
+        raise UsageError(
+            f"{path}: lesson {lesson.number} has no question {unknown[0]}; it has {', '.join(sorted(known))}"
+        )
+    return {key: value for key, value in found.items() if value != ""}
+
+
+def verdicts(lesson: Lesson, seen: Seen, given: Mapping[str, Any]) -> Iterator[Verdict]:
+    """What is right and what is not yet, step by step and question by question."""
+    for number, step in enumerate(lesson.steps, 1):
+        yield _verdict(f"step {number}: {step.text}", lambda: step.check(seen))  # noqa: B023
+    for question in lesson.questions:
+        what = f"question {question.key}"
+        if question.key not in given:
+            yield Verdict(what, False, "not answered yet")
+        else:
+            yield _verdict(what, lambda: question.judge(given[question.key], seen))  # noqa: B023
+
+
+def _verdict(what: str, judge: Callable[[], None]) -> Verdict:
+    try:
+        judge()
+    except NotYet as why:
+        return Verdict(what, False, str(why))
+    except (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError):
+        # Figures and networks are those of the student's file, which may have been changed in any way.
+        changed = (
+            "the run has other figures or networks than the lesson has; keep the second part of its file, or start anew"
+        )
+        return Verdict(what, False, changed)
+    return Verdict(what, True)
+
+
+def solutions(lesson: Lesson, seen: Seen) -> dict[str, Any]:
+    """The right answers for a run."""
+    return {question.key: question.solution(seen) for question in lesson.questions}
+
+
+def _places() -> list[Path]:
+    return sorted(shipped_packages.folder(PACKAGE).glob("*/checks.py"))
+
+
+def _wrapped(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, 110)

@@ -1,0 +1,61 @@
+"""Lessons in the lab: what a student starts with is not right yet, the solution is, and wrong answers get hints."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from testbed import lab
+from testbed.lab.engine import Ready
+from testbed.lesson import Seen
+from testbed.lesson import lesson as files
+from testbed.lesson.lesson import Lesson, Verdict
+
+LESSONS = files.lessons()
+ROOT = Path(__file__).parents[2]
+RIGHT_AT_THE_START = {"pfc_basics": {1}}
+"""Steps that the file which a student starts with has done already."""
+
+
+def performed(lesson: Lesson, file: str, ready: Ready, folder: Path) -> Seen:
+    result = lab.run(lesson.folder / file, on=ready, out=folder)
+    assert result.status is lab.Status.OK, result.reason
+    assert result.folder is not None
+    return Seen(result.folder)
+
+
+def right(found: list[Verdict]) -> set[str]:
+    return {verdict.what.partition(":")[0] for verdict in found if verdict.is_right}
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_the_solution_is_right_and_the_start_is_not(lesson: Lesson, ready: Ready, tmp_path: Path) -> None:
+    solved = performed(lesson, "solution.py", ready, tmp_path / "solution")
+    values = files.solutions(lesson, solved)
+    found = list(files.verdicts(lesson, solved, values))
+    assert [verdict for verdict in found if not verdict.is_right] == []
+
+    wrong = {key: "a" if value != "a" else "b" for key, value in values.items()}
+    wrong |= {key: value * 1.5 + 1 for key, value in values.items() if isinstance(value, int | float)}
+    wrong_found = list(files.verdicts(lesson, solved, wrong))
+    assert right(wrong_found) == {f"step {number}" for number in range(1, len(lesson.steps) + 1)}
+    for question, verdict in zip(lesson.questions, wrong_found[len(lesson.steps) :], strict=True):
+        assert verdict.why and str(values[question.key]) not in verdict.why.split(), "a hint is no answer"
+
+    begun = performed(lesson, "start.py", ready, tmp_path / "start")
+    done = {f"step {number}" for number in RIGHT_AT_THE_START.get(lesson.name, set())}
+    assert right(list(files.verdicts(lesson, begun, {}))) == done
+
+
+@pytest.mark.parametrize("name", ["docs/start/tutorial.ipynb", "lessons/pfc_basics/notebook.ipynb"])
+def test_a_notebook_runs(name: str, ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    notebook = nbformat.read(ROOT / name, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "a notebook is kept without output"
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
+    assert ("320 cells" if "tutorial" in name else "not yet step 2") in printed

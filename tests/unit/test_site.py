@@ -1,0 +1,115 @@
+"""The documentation site: its references follow from the code, its figures from their program, and it builds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+
+from testbed import cli
+from testbed.cli import commands, site
+from tests import pages
+from tests.pages import ROOT
+
+INLINE = re.compile(r"`[^`\n]*`")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def program(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+EXTENSION, DRAWN = program("site_extension"), program("draw_figures")
+
+
+@pytest.mark.parametrize("name", DRAWN.FIGURES)
+def test_a_figure_is_the_one_that_its_program_draws(name: str) -> None:
+    drawn = DRAWN.FIGURES[name]().svg()
+    assert (ROOT / "docs" / "figures" / f"{name}.svg").read_text() == drawn, "python docs/draw_figures.py draws it"
+    root = ElementTree.fromstring(drawn)
+    assert [child.tag.rpartition("}")[2] for child in root][:2] == ["title", "desc"]
+    assert "prefers-color-scheme: dark" in drawn
+
+
+def test_every_figure_is_on_a_page() -> None:
+    text = "".join((ROOT / page).read_text() for page in pages.PAGES)
+    assert all(f"figures/{name}.svg)" in text for name in DRAWN.FIGURES)
+    assert {path.stem for path in (ROOT / "docs" / "figures").iterdir()} == set(DRAWN.FIGURES)
+
+
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_links_between_pages_are_files(page: str) -> None:
+    """So they work where the repository is browsed; the site's own build checks anchors too."""
+    for name in LINK.findall(INLINE.sub("", (ROOT / page).read_text())):
+        assert ((ROOT / page).parent / name).exists(), name
+
+
+def test_the_reference_has_every_command_with_its_options() -> None:
+    text = EXTENSION.command_line()
+    for name in commands.COMMANDS:
+        assert f"\n## xoff {name}\n" in text
+    assert "| `--set K=V` |" in text and "### xoff lesson check" in text and "130  interrupted" in text
+
+
+def test_the_reference_has_every_operation_and_body() -> None:
+    text = EXTENSION.rest()
+    document = json.loads((ROOT / "controllers" / "openapi.json").read_text())
+    for path, methods in document["paths"].items():
+        for method in methods:
+            assert f"\n### {method.upper()} {path}\n" in text.replace("\\{", "{")
+    for name in document["components"]["schemas"]:
+        assert f"\n### {name}\n" in text
+
+
+def test_pages_that_no_line_names_are_guides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in ("index", "lab", "serve"):
+        (tmp_path / "docs" / f"{name}.md").write_text("# A page\n")
+    monkeypatch.setattr(EXTENSION, "ROOT", tmp_path)
+    assert EXTENSION.further_guides("```{toctree}\nlab\n```\n") == ["serve"]
+
+
+def test_text_of_help_is_shown_as_it_is() -> None:
+    assert EXTENSION._plain("a*b <c> [d] e_f") == r"a\*b \<c\> \[d\] e\_f"
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_or_a_network(tmp_path: Path) -> None:
+    site.build(ROOT, tmp_path / "site")
+    built = tmp_path / "site"
+    assert 'url=docs/index.html"' in (built / "index.html").read_text()
+    for name in pages.PAGES:
+        assert (built / name).with_suffix(".html").is_file(), name
+    reference = (built / "docs" / "reference" / "api.html").read_text()
+    for name in ("experiment", "Cable", "Flow", "network", "LosslessSwitch", "Rate"):
+        assert f'<span class="pre">{name}</span>' in reference
+    outside = re.findall(r'(?:src|href)="(https?://[^"]+\.(?:js|css|woff2?))"', (built / "docs/index.html").read_text())
+    assert outside == []
+
+
+@pytest.mark.slow
+def test_a_broken_link_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "conf.py").write_text('extensions = ["myst_parser"]\nroot_doc = "index"\n')
+    (tmp_path / "index.md").write_text("# A page\n\n[there](nowhere.md)\n")
+    with pytest.raises(site.SiteError, match=r"nowhere\.md"):
+        site.build(tmp_path, tmp_path / "out")
+
+
+def test_without_the_source_there_is_one_clear_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import testbed
+
+    monkeypatch.setattr(testbed, "__path__", [str(tmp_path / "testbed")])
+    assert cli.main(["docs"]) == 2
+    assert "clone the repository" in capsys.readouterr().err

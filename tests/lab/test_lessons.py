@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def test_the_solution_is_right_and_the_start_is_not(lesson: Lesson, ready: Ready
     found = list(files.verdicts(lesson, solved, values))
     assert [verdict for verdict in found if not verdict.is_right] == []
 
-    wrong = {key: "a" if value != "a" else "b" for key, value in values.items()}
+    wrong: dict[str, str | float] = {key: "a" if value != "a" else "b" for key, value in values.items()}
     wrong |= {key: value * 1.5 + 1 for key, value in values.items() if isinstance(value, int | float)}
     wrong_found = list(files.verdicts(lesson, solved, wrong))
     assert right(wrong_found) == {f"step {number}" for number in range(1, len(lesson.steps) + 1)}
@@ -54,7 +55,7 @@ def test_the_solution_is_right_and_the_start_is_not(lesson: Lesson, ready: Ready
 @pytest.mark.parametrize("name", ["docs/start/tutorial.ipynb", "lessons/pfc_basics/notebook.ipynb"])
 def test_a_notebook_runs(name: str, ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    notebook = nbformat.read(ROOT / name, as_version=4)
+    notebook = nbformat.from_dict(json.loads((ROOT / name).read_text()))
     assert not any(cell.get("outputs") for cell in notebook.cells), "a notebook is kept without output"
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from testbed.lab.fidelity import Verdict
 from testbed.lab.job import Limits
 from testbed.lab.references import Outcome
 from testbed.lab.result import Status
+
+from .processes import Process, Start
 
 cores.share(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
@@ -115,6 +119,21 @@ def run(ready: Ready, tmp_path: Path, output: Output) -> Runner:
         )
 
     return one
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a Python module; what still runs at the end is killed."""
+    with ExitStack() as stack:
+        counted = itertools.count()
+
+        def one(module: str, *arguments: str | Path) -> Process:
+            paths = str(ROOT) if module == "testbed" else ""  # Dask's processes have no Xoff
+            process = Process(tmp_path / f"{module}-{next(counted)}.log", "-m", module, *arguments, paths=paths)
+            stack.callback(process.end)
+            return process
+
+        yield one
 
 
 def _job(name: str) -> Experiment:

@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 import pytest
 
 from testbed.lab import cache, needs
+
+from .processes import Dask, Start
 
 ROOT = Path(__file__).parents[2]
 USER = 54321
@@ -54,15 +57,19 @@ class Elsewhere:
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command there as a user who may nothing."""
-        variables = {"PATH": "/usr/bin:/bin", "HOME": "/home/user", "LANG": "C.UTF-8"} | environment
+        entered = self.entered(["--net"], "/home/user/xoff", command, environment)
+        return subprocess.run(entered, capture_output=True, text=True, check=False)
+
+    def entered(
+        self, further: Sequence[str], folder: str, command: Sequence[str], environment: Mapping[str, str]
+    ) -> list[str]:
+        """The command that runs one there; `further` namespaces are its own too."""
+        variables = {"PATH": "/usr/bin:/bin", "HOME": "/home/user", "LANG": "C.UTF-8", **environment}
         privileges = [f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--bounding-set=-all", "--no-new-privs"]
-        return subprocess.run(
-            ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child",
-             "sh", "-c", _ENTER, "enter", str(self.path), "setpriv", *privileges,
-             "env", "--ignore-environment", "--chdir=/home/user/xoff",
-             *(f"{name}={value}" for name, value in variables.items()), *command],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        return ["unshare", "--mount", "--pid", *further, "--ipc", "--uts", "--fork", "--kill-child",
+                "sh", "-c", _ENTER, "enter", str(self.path), "setpriv", *privileges,
+                "env", "--ignore-environment", f"--chdir={folder}",
+                *(f"{name}={value}" for name, value in variables.items()), *command]  # fmt: skip
 
     def result(self, *arguments: str, **environment: str) -> dict[str, Any]:
         """Of `./xoff run` with these arguments."""
@@ -161,6 +168,57 @@ def test_what_was_imported_is_exported_to_the_same_bytes(elsewhere: Maker, expor
         assert done.returncode == 0, done.stderr
     again = there.path / "home" / "user" / "again.tar"
     assert cache.sha256(again) == cache.sha256(exported)
+
+
+def test_a_dask_worker_with_nothing_but_python_and_dask_makes_the_runs_of_a_sweep(
+    elsewhere: Maker, start: Start, tmp_path: Path
+) -> None:
+    """Another Python than the scheduler's, and no Xoff: all of that comes from the scheduler, or from a shared file."""
+    there = elsewhere("trixie")
+    _install_dask(there)
+    home = there.path / "home" / "user"
+    grid = ("sweep", str(ROOT / "tests/lab/jobs/studies.py"), "--grid", "scale=1,2")
+    dask = Dask(start, tmp_path)
+    shared = tmp_path / "shared"  # a folder by the same name here and there
+    inside = there.path / shared.relative_to("/")
+    inside.mkdir(parents=True)
+    shared.symlink_to(inside)
+    for number, lab in enumerate(([], ["--lab", str(shared / "lab.tar")])):
+        keeps = f"/home/user/worker{number}"
+        worker = ["python3", "-m", "distributed.cli.dask_worker", dask.address, "--nthreads", "2", "--no-nanny",
+                  "--no-dashboard", "--local-directory", "/tmp"]  # fmt: skip
+        log = tmp_path / f"worker{number}.log"
+        with log.open("wb") as out, subprocess.Popen(
+            there.entered([], "/home/user", worker, {"PYTHONPATH": "/home/user/dask", "XOFF_CACHE": keeps}),
+            stdout=out, stderr=out,
+        ) as process:  # fmt: skip
+            try:
+                sweep = start("testbed", *grid, "--out", tmp_path / f"out{number}", "--scheduler", dask.address, *lab)
+                assert sweep.popen.wait(300) == 0, sweep.said + log.read_text(errors="replace")
+            finally:
+                process.kill()
+        assert ("sending the lab" in sweep.said) is not lab
+        assert list((home / f"worker{number}" / "cluster").glob("lab-*/um-root-*/disk"))
+    here = start("testbed", *grid, "--out", tmp_path / "here")
+    assert here.popen.wait(300) == 0, here.said
+    for name in ("table.csv", "summary.csv"):
+        tables = {(tmp_path / folder / name).read_bytes() for folder in ("out0", "out1", "here")}
+        assert len(tables) == 1, name
+
+
+def _install_dask(there: Elsewhere) -> None:
+    """The wheels of cluster.lock for the Python there, which has no pip."""
+    version = there.run("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").stdout.strip()
+    folder = there.path / "home" / "user" / "dask"
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
+         "--python-version", version, "--implementation", "cp",
+         *(f"--platform=manylinux{tag}_x86_64" for tag in ("_2_28", "_2_17", "2014")), "--target", str(folder),
+         "--requirement", str(ROOT / "requirements" / "cluster.lock")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.skip(f"no Dask for Python {version} can be had: {done.stderr.strip().splitlines()[-1:]}")
 
 
 @pytest.mark.long

@@ -171,6 +171,7 @@ def _document(title: str, body: str) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
         f"<title>{text(title, 100)} - Xoff report</title>\n<style>{style}</style>\n</head>\n"
         f"<body>\n{body}\n<script>{script}</script>\n</body>\n</html>\n"
     )

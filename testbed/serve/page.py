@@ -139,6 +139,7 @@ def _document(title: str, body: str, host: str, with_script: bool = True) -> tup
     source = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
         f"<title>{text(title, 100)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n"
         f"{f'<script>{script}</script>' if script else ''}\n</body>\n</html>\n"
     )

@@ -117,7 +117,8 @@ class RunningLab:
         self._waits = False
         window_s = WINDOW_NS / 1e9 / self.speed
         # From when it was due, so that what the lab itself takes of a window does not slow it down.
-        self._resumes_s = max(self._resumes_s + window_s, now_s) if self._is_up else 0.0
+        due_s = self._resumes_s if self._resumes_s > now_s - window_s else now_s
+        self._resumes_s = due_s + window_s if self._is_up else 0.0
         self._session.send(Frame(Kind.CONTINUE, b""))
 
 

@@ -51,7 +51,7 @@ def run(app: App, listening: socket.socket, live: LiveLab | None, ready: Callabl
     """Serve until a signal, whose number is returned, or until the lab has ended: None. `ready` is called when
     requests are answered.
     """
-    return asyncio.run(_run(app, listening, live, ready))
+    return asyncio.run(serving(app, listening, live, ready))
 
 
 class _Server(uvicorn.Server):
@@ -61,7 +61,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _run(app: App, listening: socket.socket, live: LiveLab | None, ready: Callable[[], None]) -> int | None:
+async def serving(app: App, listening: socket.socket, live: LiveLab | None, ready: Callable[[], None]) -> int | None:
+    """The same, in an event loop that runs."""
     config = uvicorn.Config(
         app, http="h11", ws="websockets-sansio", lifespan="off", log_config=None, access_log=False,
         server_header=False, ws_max_size=_LARGEST_FRAME, ws_per_message_deflate=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 MOST = 64
-_MOST_WAITING = 200
+_MOST_WAITING = 100
 """Messages; a viewer that is behind by more starts anew, with a snapshot."""
 
 

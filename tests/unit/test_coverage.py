@@ -35,6 +35,7 @@ NO_READINGS = {
     *range(240, 250),
     *range(260, 265),
     *range(270, 275),
+    *range(275, 280),
     *range(285, 295),
 }
 

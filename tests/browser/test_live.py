@@ -1,0 +1,209 @@
+"""The live view of a real lab in a browser: it shows what happens, and each control acts."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.lab import engine
+from testbed.lab.engine import Ready
+from tests.browser import chromium
+from tests.report_folders import hostile, small
+
+pytest.importorskip("uvicorn", reason="the Python packages of the extra `serve` are missing")
+pytestmark = [
+    pytest.mark.packages("chromium"),
+    pytest.mark.skipif(bool(chromium.missing()), reason=chromium.missing()),
+    pytest.mark.slow,
+]
+ROOT = Path(__file__).parents[2]
+_SERIOUS = ("serious", "critical")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium.started() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ready() -> Ready:
+    """The lab, set up: `xoff serve` would do it while a test waits."""
+    return engine.prepare(engine.Kind.UM, print)
+
+
+class View:
+    """A page of `xoff serve`, and what its console said."""
+
+    def __init__(self, page: Any) -> None:
+        self.page, self.said = page, []
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("dialog", lambda dialog: (self.said.append(dialog.message), dialog.dismiss()))
+
+    def press(self, name: str) -> None:
+        self.page.get_by_role("button", name=name, exact=True).click()
+
+    def until(self, expression: str) -> None:
+        """Wait until a condition of the page holds."""
+        for _ in range(400):  # playwright's own way needs eval, which the page's policy forbids
+            if self.page.evaluate(f"Boolean({expression})"):
+                return
+            self.page.wait_for_timeout(50)
+        shown = self.page.locator("#answer").all_inner_texts()
+        raise AssertionError(f"not within 20 s: {expression}; the last answer is {shown}")
+
+    def answered(self, words: str) -> None:
+        self.until(f"document.getElementById('answer').textContent.includes({words!r})")
+
+    def choose(self, port: str) -> None:
+        self.page.locator("#port").select_option(port)
+
+
+def served(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    """`xoff serve` and its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "testbed", "serve", *arguments, "--port", "0"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    if not address:
+        raise AssertionError(process.communicate()[1])
+    return process, address
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in said, said
+
+
+def axe_finds_nothing(page: Any) -> None:
+    axe = pytest.importorskip("axe_playwright_python", reason="the Python package axe-playwright-python is missing")
+    page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in _SERIOUS] == []
+
+
+def test_what_a_lesson_does_acts_in_the_lab_and_is_seen(browser: Any, ready: Ready) -> None:
+    process, address = served("incast,2", "--speed", "1")
+    try:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        view = View(context.new_page())
+        page = view.page
+        page.goto(address)
+        assert "token" not in page.url
+        view.until("xoffLive.state.ports")
+
+        page.locator("[name=source]").select_option(["h1", "h2"])
+        page.locator("[name=ecn]").check()
+        view.press("Start")
+        view.answered("h1, h2 to r on priority 3: started")
+        view.until("document.getElementById('state').textContent.includes('paused')")
+        view.until("document.querySelector('[data-load=s1-eth3]')?.classList.contains('load-5')")
+        view.until("Number(document.querySelector('.use[data-node=s1]').getAttribute('width')) > 0")
+        axe_finds_nothing(page)
+
+        view.choose("s1-eth3")
+        view.press("ECN of priority 3")
+        view.answered("ECN of priority 3 at s1-eth3 is on")
+        view.until("[...xoffLive.panels.keys()].includes('Ecn marks')")
+
+        view.choose("s1-eth1")
+        view.press("PFC of priority 3")
+        view.answered("PFC of priority 3 at s1-eth1 is off")
+        view.until("xoffLive.state.ports['s1-eth1'].pfc.length === 0")
+        view.until("[...xoffLive.panels.keys()].includes('Drops')")
+        view.press("PFC of priority 3")
+        view.answered("PFC of priority 3 at s1-eth1 is on")
+
+        before = page.evaluate("xoffLive.state.agents.s1.agent")
+        page.locator("#node").select_option("s1")
+        view.press("Kill its agent")
+        view.answered("was killed")
+        view.until(f"xoffLive.state.agents.s1.agent && xoffLive.state.agents.s1.agent !== {before}")
+        view.until("xoffLive.marks.includes('agent_died')")
+
+        view.choose("s1-eth2")
+        view.press("Pull")
+        view.answered("the cable of s1-eth2 is out")
+        view.until("document.querySelector('[data-load=h2-eth0]').getAttribute('class') === 'load'")
+        view.press("Plug in")
+        view.answered("the cable of s1-eth2 is in")
+
+        view.press("Pause")
+        view.until("xoffLive.paused")
+        page.wait_for_timeout(300)
+        stood = page.evaluate("xoffLive.newest")
+        page.wait_for_timeout(300)
+        assert page.evaluate("xoffLive.newest") == stood
+        view.press("Step 100 ms")
+        view.until(f"xoffLive.newest > {stood}")
+        page.wait_for_timeout(200)
+        assert page.evaluate("xoffLive.newest") - stood <= 200e6
+        view.press("Go on")
+
+        view.press("Stop all")
+        view.answered("sent")
+        view.until("document.querySelectorAll('#flows li').length === 0")
+        context.close()
+        assert view.said == []
+    finally:
+        ended(process)
+
+
+def test_a_long_cable_changes_its_delay_and_wrong_fields_get_an_answer(browser: Any, ready: Ready) -> None:
+    process, address = served("three-links")
+    try:
+        context = browser.new_context(viewport={"width": 400, "height": 900}, color_scheme="dark")
+        view = View(context.new_page())
+        page = view.page
+        page.goto(address)
+        view.until("xoffLive.state.ports")
+        port = page.evaluate("Object.keys(xoffLive.state.ports).find((one) => xoffLive.state.ports[one].can_delay)")
+        view.choose(port)
+        page.locator("#delay").fill("7ms")
+        view.press("Set")
+        view.until(f"xoffLive.state.ports['{port}'].delay_ns === 7e6")
+        page.locator("#delay").fill("<b>far</b>")
+        view.press("Set")
+        view.until("document.getElementById('answer').className === 'bad'")
+        assert page.locator("#answer b").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        axe_finds_nothing(page)
+        context.close()
+        assert view.said == []
+    finally:
+        ended(process)
+
+
+def test_results_are_replayed_and_hostile_ones_do_nothing(browser: Any, tmp_path: Path) -> None:
+    process, address = served(str(small(tmp_path / "one")), str(hostile(tmp_path / "two")))
+    try:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        view = View(context.new_page())
+        page = view.page
+        page.goto(address)
+        page.get_by_role("link", name="one").click()
+        page.evaluate("xoffReport.loaded")
+        page.evaluate("xoffReport.setCursor(0)")
+        page.locator("#pace").select_option("0.1")
+        view.press("Play")
+        view.until("document.getElementById('state-0').textContent.includes('h1-eth0 priority 3 paused')")
+        view.press("Stop")
+        page.goto(re.sub(r"/\?.*", "/result/2", address))
+        page.evaluate("xoffReport.loaded")
+        assert page.evaluate("document.images.length") == 0
+        assert page.title().startswith("<") and "owned" not in page.title().split(" - ")[-1]
+        context.close()
+        assert view.said == []
+    finally:
+        ended(process)

@@ -1,0 +1,60 @@
+"""A lab for tests of the live view, without a machine: what it writes is in the test, and what it gets is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from testbed.lab.wire import Frame, Kind
+from testbed.serve.live_lab import LiveLab
+from testbed.serve.running import RunningLab
+from tests.report_folders import network
+
+
+class ScriptedSession:
+    """`testbed.lab.engine.Session`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.stream = folder / "out"
+        self.stream.touch()
+        self.commands: list[dict[str, Any]] = []
+        self.continued = 0
+
+    def lost(self) -> str | None:
+        return None
+
+    def send(self, frame: Frame) -> None:
+        if frame.kind is Kind.INPUT:
+            self.commands.append(json.loads(frame.payload))
+        self.continued += frame.kind is Kind.CONTINUE
+
+    def close(self) -> None: ...
+
+    def write(self, *lines: dict[str, Any] | str) -> None:
+        """What the lab writes."""
+        with self.stream.open("ab") as out:
+            for line in lines:
+                text = line if isinstance(line, str) else json.dumps(line)
+                out.write(Frame(Kind.OUT, text.encode() + b"\n").encode())
+
+    def frame(self, frame: Frame) -> None:
+        with self.stream.open("ab") as out:
+            out.write(frame.encode())
+
+
+def described(**changes: Any) -> dict[str, Any]:
+    return {"live": "network", **network(0, ""), "hosts": ["h1", "h2"], **changes}
+
+
+def window(t_ns: int, **rows: Any) -> dict[str, Any]:
+    return {"live": "window", "t_ns": t_ns, "events": [], "buffers": [], "loads": [], "flows": [], "marks": []} | rows
+
+
+def scripted(folder: Path, **changes: Any) -> tuple[ScriptedSession, LiveLab]:
+    """A lab whose network runs."""
+    session = ScriptedSession(folder)
+    session.write(described(**changes))
+    lab = RunningLab("incast,2", session, session.stream.open("rb"), 1.0, True)
+    (line,) = lab.lines(0.0)
+    return session, LiveLab(lab, line)

@@ -43,7 +43,8 @@ class View:
     """A page of `xoff serve`, and what its console said."""
 
     def __init__(self, page: Any) -> None:
-        self.page, self.said = page, []
+        self.page = page
+        self.said: list[str] = []
         page.on("console", lambda message: self.said.append(message.text))
         page.on("pageerror", lambda error: self.said.append(str(error)))
         page.on("dialog", lambda dialog: (self.said.append(dialog.message), dialog.dismiss()))

@@ -103,7 +103,7 @@ def test_a_page_of_another_origin_a_wrong_token_and_a_wrong_host_get_no_socket(t
     _, live = scripted(tmp_path)
 
     async def test(access: Access) -> None:
-        refused = [
+        refused: list[dict[str, Any]] = [
             {"origin": "http://evil.example"},
             {"origin": None},
             {"additional_headers": {}},

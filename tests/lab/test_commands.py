@@ -62,14 +62,19 @@ def nothing_runs_on() -> Iterator[None]:
     _STARTED.clear()
 
 
+def _usual_signals() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def start(*arguments: str, out: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [*XOFF, "run", *arguments, "--out", str(out)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # Whoever runs the tests in the background has Ctrl-C ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        # Tests that run in the background, or by nohup, have these signals ignored, and children inherit that.
+        preexec_fn=lambda: _usual_signals,  # noqa: PLW1509
     )
     _STARTED.append(process)
     return process
@@ -108,7 +113,12 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("number", "end"), [(signal.SIGINT, (130, b"interrupted")), (signal.SIGTERM, (143, b"terminated"))]
+    ("number", "end"),
+    [
+        (signal.SIGINT, (130, b"interrupted")),
+        (signal.SIGTERM, (143, b"terminated")),
+        (signal.SIGHUP, (129, b"the terminal has gone")),
+    ],
 )
 def test_an_interrupted_run_keeps_what_it_had_and_leaves_nothing(
     kind: Kind, private_tmp: Path, tmp_path: Path, number: signal.Signals, end: tuple[int, bytes]
@@ -143,6 +153,31 @@ def test_a_killed_xoff_takes_its_machine_along_and_the_next_one_cleans_up(
     assert len(list(private_tmp.iterdir())) == 1
     assert len(cache.sweep()) == 1
     assert list(private_tmp.iterdir()) == []
+
+
+def test_a_reader_that_goes_away_ends_no_run(kind: Kind, tmp_path: Path) -> None:
+    options = ("--engine", kind, "--set", "lines=5000", "--allow-degraded")
+    process = start(f"{BEHAVE}:says", *options, out=tmp_path)
+    assert process.stdout is not None and process.stderr is not None
+    assert len(process.stdout.read(100)) == 100
+    process.stdout.close()
+    assert b"Traceback" not in process.stderr.read()
+    assert process.wait(60) == 0
+    folder = tmp_path / "says-001"
+    assert json.loads((folder / "result.json").read_text())["status"] == "ok"
+    assert (folder / "output.log").read_bytes().count(b"\nline ") == 4999
+
+
+def test_a_limit_of_wall_time_changes_no_digest(kind: Kind, tmp_path: Path) -> None:
+    found = set()
+    for number, limit in enumerate(((), ("--wall-timeout", "1h"), ("--wall-timeout", "61s"))):
+        options = ("--engine", kind, "--allow-degraded", *limit)
+        process = start(f"{BEHAVE}:draws", *options, out=tmp_path / str(number))
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+        result = json.loads((tmp_path / str(number) / "draws-001" / "result.json").read_text())
+        found.add((result["digest"], result["times"]["virtual_ns"]))
+    assert len(found) == 1
 
 
 def test_two_at_once_do_not_meet(ready: Ready, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from testbed.lab import needs
+from testbed.lab import prerequisites
 from tests.at_once import pytest_configure
 
 __all__ = ["pytest_configure"]
@@ -33,7 +33,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
     place = tmp_path / "bin"
     place.mkdir()
     monkeypatch.setenv("PATH", str(place))
-    monkeypatch.setattr(needs, "_SBIN", ())
+    monkeypatch.setattr(prerequisites, "_SBIN", ())
 
     def write(name: str, script: str = "", interpreter: str = "#!/bin/sh") -> Path:
         path = place / name

@@ -18,7 +18,7 @@ from io import StringIO
 
 import pytest
 
-from testbed.lab import needs
+from testbed.lab import prerequisites
 
 _WORD = re.compile(r"\w{3,}", re.ASCII)
 
@@ -51,7 +51,7 @@ class Selection:
                 engines.update(mark.args if mark else (usual,))
             for mark in item.iter_markers("packages"):
                 packages.update(mark.args)
-        if unknown := packages - {package.name for package in needs.test_packages()}:
+        if unknown := packages - {package.name for package in prerequisites.test_packages()}:
             raise KeyError(f"no package of [test] in testbed/lab/packages.toml: {sorted(unknown)}")
         return {"chosen": len(self.chosen), "engines": sorted(engines), "packages": sorted(packages),
                 "names": [] if self.chosen else sorted(self.names)}  # fmt: skip

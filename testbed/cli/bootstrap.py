@@ -70,13 +70,13 @@ def environment(purpose: str) -> Path:
 def _show_forecast() -> None:
     """What the first demo will download and take, all parts together."""
     from testbed.cli import engine_setup
-    from testbed.lab import forecast, needs
+    from testbed.lab import forecast, prerequisites
     from testbed.lab.engine import Kind
 
     chosen = next((word for word in sys.argv if word in [*Kind, *(f"--engine={kind}" for kind in Kind)]), Kind.VM)
     kind = Kind(chosen.removeprefix("--engine="))
     if kind is not Kind.HOST:
-        packages = [*needs.front_door_packages(), *engine_setup.machine_packages(kind)]
+        packages = [*prerequisites.front_door_packages(), *engine_setup.machine_packages(kind)]
         _say(forecast.for_engine(kind is not Kind.UM, packages, [forecast.Step.ENVIRONMENT]))
         os.environ[forecast.SHOWN] = "1"
 
@@ -104,9 +104,9 @@ def _make() -> None:
 def _make_with_pip() -> None:
     """A new environment, or pip for one that has none."""
     from testbed.cli import machine
-    from testbed.lab import needs
+    from testbed.lab import prerequisites
 
-    machine.require(needs.front_door_packages(), _say)
+    machine.require(prerequisites.front_door_packages(), _say)
     _say(f"making the Python environment in {_place()}")
     _run([sys.executable, "-m", "venv", str(_place())], "making the Python environment")
 
@@ -135,9 +135,9 @@ def _place() -> Path:
 
 def _run(command: list[str], what: str) -> str:
     """Run a command to its end; what it wrote. None of its processes outlives this one, however it ends."""
-    from testbed.lab import keeper
+    from testbed.lab import process_tree
 
-    code, output = keeper.run(command, {})
+    code, output = process_tree.run(command, {})
     if code:
         from testbed.cli.machine import MachineError
 

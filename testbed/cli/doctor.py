@@ -15,7 +15,7 @@ from testbed.cli import machine
 from testbed.cli.arguments import one_of
 from testbed.cli.engine_setup import machine_packages
 from testbed.errors import XoffError
-from testbed.lab import cache, needs, qemu
+from testbed.lab import cache, prerequisites, qemu
 from testbed.lab.engine import Kind, is_built
 from testbed.lab.result import Exit
 
@@ -52,7 +52,7 @@ def vm_checks() -> list[Check]:
     return checks
 
 
-def _build_checks(engine: Kind, packages: list[needs.Package], room_gb: int) -> list[Check]:
+def _build_checks(engine: Kind, packages: list[prerequisites.Package], room_gb: int) -> list[Check]:
     """What building takes, unless that is done."""
     if is_built(engine):
         return [Check(engine, "the lab", True, f"built or imported, in {cache.root()}")]
@@ -74,10 +74,10 @@ def host_checks() -> list[Check]:
     """What running the lab on this machine itself takes."""
     root = os.geteuid() == 0
     checks = [Check("host", "root", root, _user(), "" if root else "run it with sudo")]
-    checks += [_package("host", package) for package in needs.lab_packages()]
-    for module in needs.lab_modules():
+    checks += [_package("host", package) for package in prerequisites.lab_packages()]
+    for module in prerequisites.lab_modules():
         ok = module.is_here()
-        wanted = needs.table()["lab"]["kernel"]["box"]
+        wanted = prerequisites.table()["lab"]["kernel"]["box"]
         remedy = f"apt-get install {wanted}, and boot that kernel: this one ({platform.release()}) has no {module.name}"
         checks.append(Check("host", f"kernel module {module.name}", ok, module.why, "" if ok else remedy))
     mininet = _importable("mininet")
@@ -99,7 +99,7 @@ def install(engine: str) -> None:
 
     packages = machine_packages(Kind.UM if engine == "um" else Kind.VM) if engine != "host" else []
     if engine in ("host", "all"):
-        packages += needs.lab_packages()
+        packages += prerequisites.lab_packages()
     machine.require(packages, say)
     if engine in ("host", "all"):
         missing = [requirement for name, requirement in _python_parts().items() if not _importable(name)]
@@ -109,7 +109,7 @@ def install(engine: str) -> None:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise machine.MachineError(f"pip failed: {done.stderr.strip()}")
-        for module in needs.lab_modules():
+        for module in prerequisites.lab_modules():
             subprocess.run(["modprobe", "-q", module.name], check=False)  # the checks say what is missing
 
 
@@ -117,14 +117,14 @@ def as_json(checks: list[Check]) -> list[dict[str, object]]:
     return [asdict(check) for check in checks]
 
 
-def _package(engine: str, package: needs.Package) -> Check:
+def _package(engine: str, package: prerequisites.Package) -> Check:
     ok = package.is_here()
     return Check(engine, package.name, ok, package.why, "" if ok else f"apt-get install {package.name}")
 
 
 def _python_parts() -> dict[str, str]:
     """What pip has to install for each module that the host engine imports."""
-    parts = needs.table()["host"]["python"]
+    parts = prerequisites.table()["host"]["python"]
     return {part.get("module", part["name"]): f"{part['name']}=={part['version']}" for part in parts}
 
 

@@ -7,7 +7,7 @@ import os
 
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
-from testbed.lab import forecast, needs
+from testbed.lab import forecast, prerequisites
 from testbed.lab.engine import Kind, Ready, is_built, prepare
 from testbed.lab.um import kernel
 
@@ -42,9 +42,9 @@ def soonest() -> Kind:
     return Kind.VM
 
 
-def machine_packages(kind: Kind = Kind.VM, build: bool = True) -> list[needs.Package]:
+def machine_packages(kind: Kind = Kind.VM, build: bool = True) -> list[prerequisites.Package]:
     """What building and running the lab takes; root needs no id mapping."""
-    wanted = needs.machine_packages(virtual_machine=kind is not Kind.UM, build=build)
+    wanted = prerequisites.machine_packages(virtual_machine=kind is not Kind.UM, build=build)
     return [p for p in wanted if p.name != "uidmap" or os.geteuid() != 0]
 
 

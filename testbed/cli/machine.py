@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from testbed.errors import XoffError
-from testbed.lab.needs import Package
+from testbed.lab.prerequisites import Package
 
 Report = Callable[[str], None]
 _CARRY = "bring the lab from another machine: ./xoff image export FILE there, ./xoff image import FILE here"

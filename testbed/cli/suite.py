@@ -17,7 +17,7 @@ import testbed
 from testbed.cli import machine
 from testbed.cli.engine_setup import machine_packages, ready
 from testbed.errors import UsageError
-from testbed.lab import cores, needs
+from testbed.lab import cores, prerequisites
 from testbed.lab.engine import Kind
 from testbed.lab.result import Exit
 
@@ -52,11 +52,13 @@ def test(options: argparse.Namespace) -> int:
     if options.pattern is not None:
         need = _need(root, options.pattern, chosen)
         if not options.unit:
-            _set_up(need.engines, [package for package in needs.test_packages() if package.name in need.packages])
+            _set_up(
+                need.engines, [package for package in prerequisites.test_packages() if package.name in need.packages]
+            )
         # A few tests without a lab are done before others have started.
         width = min(width, need.chosen if need.engines else need.chosen // _MANY)
     elif not options.unit:
-        _set_up([Kind.UM, Kind.VM], needs.test_packages())
+        _set_up([Kind.UM, Kind.VM], prerequisites.test_packages())
     if width > 1:
         # A lab takes a core of its own; tests side by side get different ones.
         command += ["-n", str(width), "--dist", "worksteal"]
@@ -90,7 +92,7 @@ def _need(root: Path, pattern: str, chosen: list[str]) -> _Need:
     return need
 
 
-def _set_up(engines: Sequence[str], packages: Sequence[needs.Package]) -> None:
+def _set_up(engines: Sequence[str], packages: Sequence[prerequisites.Package]) -> None:
     kinds = [Kind(engine) for engine in engines]
     machines = {package.name: package for kind in kinds for package in machine_packages(kind)}
     if machines or packages:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from testbed.lab import cores, image, needs, qemu, snapshot
+from testbed.lab import cores, image, prerequisites, qemu, snapshot
 from testbed.lab.um import disks
 from testbed.lab.um import kernel as um
 
@@ -78,7 +78,7 @@ def costs(steps: Iterable[Step], cores: int) -> Cost:
     return total
 
 
-def apt_cost(packages: Sequence[needs.Package]) -> Cost | None:
+def apt_cost(packages: Sequence[prerequisites.Package]) -> Cost | None:
     """What apt-get will download and unpack; None if it cannot tell, as before its first update."""
     command = ["apt-get", "install", "--assume-no", "--no-install-recommends", *(p.name for p in packages)]
     try:
@@ -94,7 +94,7 @@ def apt_cost(packages: Sequence[needs.Package]) -> Cost | None:
     return Cost(*(float(found[1].replace(",", "")) * _UNITS[found[2]] for found in (download, disk)))
 
 
-def for_engine(virtual_machine: bool, packages: Iterable[needs.Package], before: Sequence[Step] = ()) -> str:
+def for_engine(virtual_machine: bool, packages: Iterable[prerequisites.Package], before: Sequence[Step] = ()) -> str:
     """One sentence about what has to be set up for `vm`, or for `um`, of steps, packages and what comes `before`;
     empty if nothing has.
     """
@@ -102,7 +102,7 @@ def for_engine(virtual_machine: bool, packages: Iterable[needs.Package], before:
     return text([*before, *missing(virtual_machine)], lacking, len(cores.available()))
 
 
-def text(steps: Sequence[Step], packages: Sequence[needs.Package], cores: int) -> str:
+def text(steps: Sequence[Step], packages: Sequence[prerequisites.Package], cores: int) -> str:
     """One sentence for the user; empty if nothing has to be set up."""
     if not steps and not packages:
         return ""

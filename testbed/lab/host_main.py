@@ -1,6 +1,6 @@
 """The host engine's end of the lab: a process that runs the supervisor on this machine.
 
-The virtual machine has `inside.py` in its place; everything below is the same.
+The virtual machine has `guest_main.py` in its place; everything below is the same.
 """
 
 from __future__ import annotations

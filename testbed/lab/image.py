@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from testbed.lab import cache, needs, recipe
+from testbed.lab import cache, prerequisites, recipe
 from testbed.lab.cache import Report
 from testbed.lab.recipe import KERNEL, ROOT, ImageError
 
@@ -63,12 +63,12 @@ class Image:
 
 def recipe_digest() -> str:
     """The digest of everything of Xoff's that goes into the image."""
-    lab = needs.table()["lab"]
+    lab = prerequisites.table()["lab"]
     content = {
         "suite": lab["suite"],
         "kernel": lab["kernel"]["image"],
-        "packages": [package.name for package in needs.lab_packages()],
-        "modules": [module.name for module in needs.lab_modules()],
+        "packages": [package.name for package in prerequisites.lab_packages()],
+        "modules": [module.name for module in prerequisites.lab_modules()],
         "python": lab["python"],
         "pins": _pins(),
         "files": recipe.inputs(),

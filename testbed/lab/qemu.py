@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import XoffError
-from testbed.lab import cores, needs
+from testbed.lab import cores, prerequisites
+from testbed.lab.guest_main import COMMAND_PORT, OUT_PORT
 from testbed.lab.image import Image
-from testbed.lab.inside import COMMAND_PORT, OUT_PORT
 
 MEMORY_MB = 2048
 JOB_SPACE_MB = 16
@@ -68,8 +68,8 @@ KVM = Accelerator("kvm", ("-accel", "kvm", "-cpu", "host"), deterministic=False)
 
 def program() -> str:
     """The path of a QEMU that will do; an error before anything starts if there is none."""
-    path = needs.find_program(PROGRAM)
-    oldest = needs.table()["machine"]["qemu"]["oldest"]
+    path = prerequisites.find_program(PROGRAM)
+    oldest = prerequisites.table()["machine"]["qemu"]["oldest"]
     if path is None:
         raise QemuError(
             f"{PROGRAM} is missing (it runs the lab); install the package qemu-system-x86, version {oldest} or newer"
@@ -81,7 +81,7 @@ def program() -> str:
 
 def version() -> str:
     """The version of the installed QEMU, as it prints it; empty if there is none."""
-    path = needs.find_program(PROGRAM)
+    path = prerequisites.find_program(PROGRAM)
     return "" if path is None else _ask_version(path)
 
 
@@ -122,7 +122,7 @@ def arguments(image: Image, accelerator: Accelerator, memory: Path, fresh: bool)
     return [
         path, *_sandbox(path), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-S",
         *accelerator.options,
-        "-machine", f"{needs.table()['machine']['qemu']['machine']},vmport=off,memory-backend=ram",
+        "-machine", f"{prerequisites.table()['machine']['qemu']['machine']},vmport=off,memory-backend=ram",
         "-m", str(MEMORY_MB), "-nic", "none",
         "-object", f"memory-backend-file,id=ram,size={MEMORY_MB}M,mem-path={_escaped(memory)},share={share}",
         "-kernel", str(image.vmlinuz), "-initrd", str(image.initrd), "-append", _KERNEL_LINE,
@@ -230,7 +230,7 @@ class Machine:
         self._snapshot("savevm", state, name)
 
     def _create(self, state: Path) -> None:
-        tool = needs.find_program("qemu-img")
+        tool = prerequisites.find_program("qemu-img")
         if tool is None:
             raise QemuError("qemu-img is missing (it makes the file for the snapshot); install the package qemu-utils")
         command = [tool, "create", "-q", "-f", "qcow2", str(state), "1M"]

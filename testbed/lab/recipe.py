@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from testbed.errors import XoffError
-from testbed.lab import cache, keeper, needs
+from testbed.lab import cache, prerequisites, process_tree
 from testbed.lab.cache import Report
 
 KERNEL = "vmlinuz"
@@ -78,7 +78,7 @@ def inputs() -> dict[str, str]:
 
 def _command(argv: list[str], what: str, environment: Mapping[str, str] | None = None) -> None:
     """Run a tool; on failure show the end of what it wrote, without what it wrote of its progress."""
-    code, said = keeper.run(argv, environment or {})
+    code, said = process_tree.run(argv, environment or {})
     if code:
         lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith(_CHATTER)]
         tail = "\n  ".join(lines[-8:])
@@ -112,8 +112,8 @@ def _install_python(site: Path, work: Path, report: Report) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes((GUEST / name).read_bytes())
         path.chmod(0o755)
-    lab = needs.table()["lab"]
-    content = {"modules": [module.name for module in needs.lab_modules()], "preload": lab["python"]["preload"]}
+    lab = prerequisites.table()["lab"]
+    content = {"modules": [module.name for module in prerequisites.lab_modules()], "preload": lab["python"]["preload"]}
     (site / "xoff").mkdir()
     (site / "xoff" / "lab.json").write_text(json.dumps(content))
 
@@ -154,7 +154,8 @@ def _fetch_sources(pip: list[str], work: Path) -> None:
     )  # fmt: skip
 
 
-# Builds and installs what comes as source, in the new root: as nobody, with no network and no process that outlives it.
+# Builds and installs what comes as source, in the new root: as the user nobody, without network, and
+# no process outlives it.
 _BUILD_HOOK = f"""
 set -e
 install -d -o 65534 -g 65534 "$1/build/made"
@@ -196,7 +197,7 @@ chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/xoff/debian"
 
 
 def _run_mmdebstrap(site: Path, work: Path, tree: Path, pins: Mapping[str, str], mirror: str) -> None:
-    lab = needs.table()["lab"]
+    lab = prerequisites.table()["lab"]
     pinned = next((name for name in pins if name.startswith("linux-image-")), "")
     hooks = [_KERNEL_HOOK.format(meta=lab["kernel"]["image"], pinned=pinned), 'mkdir "$1/build"']
     for folder, place in ((site, "/"), (work / "build", "/build")):
@@ -205,7 +206,7 @@ def _run_mmdebstrap(site: Path, work: Path, tree: Path, pins: Mapping[str, str],
             archive.add(folder, arcname=".", filter=_owned_by_root)
         hooks.append(f"tar-in {shlex.quote(str(packed))} {place}")
     hooks += [_BUILD_HOOK, _FINISH_HOOK]
-    packages = [package.name for package in needs.lab_packages()]
+    packages = [package.name for package in prerequisites.lab_packages()]
     options = ["--variant=essential", "--format=tar"]
     what = "building the lab image's root"
     bootstrap(options, packages, hooks, str(tree), work, pins=pins, mirror=mirror, what=what)
@@ -229,7 +230,7 @@ def bootstrap(
                 for name, version in pins.items())
     )  # fmt: skip
     environment = {"SOURCE_DATE_EPOCH": str(EPOCH), "TMPDIR": str(cache.elsewhere(work))}
-    program = needs.find_program("mmdebstrap")
+    program = prerequisites.find_program("mmdebstrap")
     if program is None:
         raise ImageError("mmdebstrap is missing; `xoff doctor` says how to get it")
     command = [
@@ -238,7 +239,7 @@ def bootstrap(
         f'--aptopt=Dir::Etc::Preferences "{preferences}"',
         *[f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "info", "locale")],
         *[f"--customize-hook={hook}" for hook in hooks],
-        needs.table()["lab"]["suite"], target, *([mirror] if mirror else []),
+        prerequisites.table()["lab"]["suite"], target, *([mirror] if mirror else []),
     ]  # fmt: skip
     _command(command, f"{what} from {mirror or 'the mirrors of Debian'}", environment)
 
@@ -258,7 +259,7 @@ def _pack(tree: Path, work: Path) -> dict[str, Any]:
             with _opened(archive, members[listing]) as source:
                 debian |= dict(line.split() for line in source.read().decode().splitlines())
             del members[listing]
-        program = needs.find_program("zstd") or "zstd"
+        program = prerequisites.find_program("zstd") or "zstd"
         with (
             (work / ROOT).open("wb") as out,
             # One worker and a fixed level: the bytes must not depend on this machine's cores.

@@ -5,7 +5,7 @@ the host notices. Its memory is a file that every run maps privately: nothing is
 by side share what they do not change.
 
 There are two: of the machine as it has booted, and of the same machine after it has unpacked and imported
-Xoff's own code (see `inside.py`). The first changes with the image, the second with each change of the code.
+Xoff's own code (see `guest_main.py`). The first changes with the image, the second with each change of the code.
 """
 
 from __future__ import annotations

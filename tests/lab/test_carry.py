@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from testbed.lab import cache, needs
+from testbed.lab import cache, prerequisites
 
 from .processes import Dask, Start
 
@@ -27,7 +27,9 @@ USER = 54321
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make and enter another root file system"),
-    pytest.mark.skipif(needs.find_program("mmdebstrap") is None, reason="mmdebstrap, which makes roots, is not here"),
+    pytest.mark.skipif(
+        prerequisites.find_program("mmdebstrap") is None, reason="mmdebstrap, which makes roots, is not here"
+    ),
 ]
 
 # Runs in namespaces of its own, with the root as $1: what a container has, and no network.

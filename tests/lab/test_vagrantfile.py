@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import needs
+from testbed.lab import prerequisites
 
 ROOT = Path(__file__).parents[2]
 VAGRANTFILE = (ROOT / "Vagrantfile").read_text()
@@ -21,7 +21,7 @@ SCRIPTS = {name: script for name, _, script in PROVISIONER.findall(VAGRANTFILE)}
 
 def box_list() -> list[str]:
     """What the list says, asked as the Vagrantfile asks."""
-    command = [sys.executable, "-m", "testbed.lab.needs", "box"]
+    command = [sys.executable, "-m", "testbed.lab.prerequisites", "box"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
@@ -91,16 +91,16 @@ def test_vagrant_names_a_mistake(
 def test_the_list_for_a_box_has_the_machine_the_lab_and_the_kernel_each_once() -> None:
     names = box_list()
     assert len(set(names)) == len(names)
-    wanted = {package.name for package in needs.machine_packages() + needs.lab_packages()}
-    assert set(names) == wanted | {needs.table()["lab"]["kernel"]["box"], "python3-venv", "git"}
+    wanted = {package.name for package in prerequisites.machine_packages() + prerequisites.lab_packages()}
+    assert set(names) == wanted | {prerequisites.table()["lab"]["kernel"]["box"], "python3-venv", "git"}
 
 
 @pytest.mark.parametrize("arguments", [[], ["bxo"], ["box", "lab"]])
 def test_asking_for_a_list_that_does_not_exist_is_a_usage_error(arguments: list[str]) -> None:
-    command = [sys.executable, "-m", "testbed.lab.needs", *arguments]
+    command = [sys.executable, "-m", "testbed.lab.prerequisites", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "usage: python3 -m testbed.lab.needs box|machine|lab|test\n"
+    assert done.stderr == "usage: python3 -m testbed.lab.prerequisites box|machine|lab|test\n"
 
 
 def test_the_box_installs_exactly_the_list(tmp_path: Path, programs: Callable[[str, str], dict[str, str]]) -> None:

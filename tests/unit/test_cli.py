@@ -150,7 +150,7 @@ def test_another_system_is_sent_to_vagrant(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_debian_without_apt_is_not_sent_to_debian(monkeypatch: pytest.MonkeyPatch) -> None:
     from testbed.cli import machine
-    from testbed.lab.needs import Package
+    from testbed.lab.prerequisites import Package
 
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(machine, "_system_name", lambda: "Debian GNU/Linux 12 (bookworm)")
@@ -211,7 +211,7 @@ def test_missing_packages_are_named_with_their_reason_before_anything_is_install
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from testbed.cli import machine
-    from testbed.lab.needs import Package
+    from testbed.lab.prerequisites import Package
 
     said: list[str] = []
     monkeypatch.setattr(machine, "install", lambda names, report: said.append(f"INSTALL {names}"))
@@ -282,7 +282,7 @@ def test_at_a_terminal_nothing_is_installed_without_a_yes(  # noqa: PLR0917
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from testbed.cli import machine
-    from testbed.lab.needs import Package
+    from testbed.lab.prerequisites import Package
 
     done: list[str] = []
     monkeypatch.setattr(machine, "install", lambda names, report: done.extend(names))
@@ -324,9 +324,9 @@ def test_the_version_is_the_packages_own(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_host_engines_python_parts_are_those_of_the_image_and_of_pip() -> None:
-    from testbed.lab import needs, recipe
+    from testbed.lab import prerequisites, recipe
 
-    parts = {part["name"]: part["version"] for part in needs.table()["host"]["python"]}
+    parts = {part["name"]: part["version"] for part in prerequisites.table()["host"]["python"]}
     assert parts.items() <= recipe.locked_versions().items()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["optional-dependencies"]["host"] == [f"{name}=={version}" for name, version in parts.items()]

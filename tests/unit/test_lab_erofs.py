@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.lab import erofs, needs
+from testbed.lab import erofs, prerequisites
 from testbed.lab.erofs import ArchiveError, Node
 
 TIME = 1_735_689_600
@@ -139,7 +139,7 @@ def test_what_is_no_cpio_archive_is_refused() -> None:
         erofs.read_cpio(io.BytesIO(b""))
 
 
-@pytest.mark.skipif(needs.find_program("fsck.erofs") is None, reason="erofs-utils is not here")
+@pytest.mark.skipif(prerequisites.find_program("fsck.erofs") is None, reason="erofs-utils is not here")
 def test_the_formats_own_checker_finds_nothing(tmp_path: Path) -> None:
     names = {f"file{number}": file(0, 3) for number in range(1000)}
     (tmp_path / "disk").write_bytes(written(directory(below=directory(**names)), b"abc"))

@@ -14,7 +14,7 @@ import pytest
 from testbed.cli import bootstrap
 from testbed.lab import forecast, image, recipe
 from testbed.lab.forecast import Cost, Step
-from testbed.lab.needs import Package
+from testbed.lab.prerequisites import Package
 from testbed.lab.um import kernel
 
 APT = """echo 'Need to get 14.1 MB/15.9 MB of archives.'

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.lab import cache, image, needs
+from testbed.lab import cache, image, prerequisites
 from testbed.lab import recipe as how
 from testbed.lab.image import Image
 
@@ -215,8 +215,12 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     guest.mkdir()
     for name in how.GUEST_FILES:
         (guest / name).write_bytes((Path(str(how.GUEST)) / name).read_bytes())
-    inputs = {"table": copy.deepcopy(needs.table()), "pins": {"digest": "0", "debian": {"bash": "5.2"}}, "guest": guest}
-    monkeypatch.setattr(needs, "table", lambda: inputs["table"])
+    inputs = {
+        "table": copy.deepcopy(prerequisites.table()),
+        "pins": {"digest": "0", "debian": {"bash": "5.2"}},
+        "guest": guest,
+    }
+    monkeypatch.setattr(prerequisites, "table", lambda: inputs["table"])
     monkeypatch.setattr(image, "reference", lambda: inputs["pins"])
     monkeypatch.setattr(how, "GUEST", guest)
     monkeypatch.delenv("XOFF_MIRROR", raising=False)

@@ -201,7 +201,7 @@ def test_what_a_lab_holds_and_what_it_is_brought_are_all_code_and_nothing_twice(
     held, brought = members(job.held(job.HELD)), members(pack(prepared(users_own), users_own, held=job.HELD))
     assert not held.keys() & brought.keys()
     assert held | brought == members(pack(prepared(users_own), users_own))
-    assert {"code/testbed/lab/inside.py", "code/topologies/star.py"} <= held.keys()
+    assert {"code/testbed/lab/guest_main.py", "code/topologies/star.py"} <= held.keys()
     assert {"job.json", "code/user/mine.py", "code/experiments/hello.py"} <= brought.keys()
 
 

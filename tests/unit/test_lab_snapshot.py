@@ -11,7 +11,7 @@ import pytest
 
 import testbed
 from testbed.errors import UsageError
-from testbed.lab import inside, qemu, snapshot
+from testbed.lab import guest_main, qemu, snapshot
 from testbed.lab.image import Image
 from testbed.lab.qemu import ICOUNT, Accelerator, Machine, QemuError
 from testbed.lab.snapshot import Snapshot
@@ -260,11 +260,11 @@ def test_a_copy_is_the_same_and_has_the_same_holes(pieces: list[tuple[int, bytes
     assert target.stat().st_blocks <= source.stat().st_blocks
 
 
-def test_every_room_that_labs_import_is_there() -> None:
+def test_every_package_that_labs_import_exists() -> None:
     """A name that is wrong would not be missed: it has no modules."""
     place = Path(testbed.__path__[0])
-    assert [room for room in inside._ROOMS if not (place / room / "__init__.py").is_file()] == []
-    assert [name for name in inside._NOT_IN_LABS if importlib.util.find_spec(name) is None] == []
+    assert [package for package in guest_main._PACKAGES if not (place / package / "__init__.py").is_file()] == []
+    assert [name for name in guest_main._NOT_IN_LABS if importlib.util.find_spec(name) is None] == []
 
 
 def test_code_that_a_jobs_memory_cannot_hold_boots_a_machine_with_more_of_it(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import cache, engine, needs
+from testbed.lab import cache, engine, prerequisites
 from testbed.lab.um import kernel, machine
 from testbed.lab.um.kernel import KERNEL, MANIFEST, SOURCES
 
@@ -55,9 +55,9 @@ def test_the_command_line_has_no_path_of_this_machine() -> None:
 @pytest.mark.parametrize("changed", ["version", "suite", "tools"])
 def test_the_kernels_key_changes_with_what_goes_in(monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     before = kernel.key()
-    table = json.loads(json.dumps(needs.table()))
+    table = json.loads(json.dumps(prerequisites.table()))
     table["um"][changed] = ["other"] if changed == "tools" else "other"
-    monkeypatch.setattr(needs, "table", lambda: table)
+    monkeypatch.setattr(prerequisites, "table", lambda: table)
     assert kernel.key() != before
 
 
@@ -86,7 +86,7 @@ def test_a_manifest_of_another_shape_is_no_kernel(xoff_cache: Path, manifest: st
 
 
 def test_virtual_time_needs_no_emulator_with_um() -> None:
-    without = {package.name for package in needs.machine_packages(virtual_machine=False)}
-    assert without < {package.name for package in needs.machine_packages()}
+    without = {package.name for package in prerequisites.machine_packages(virtual_machine=False)}
+    assert without < {package.name for package in prerequisites.machine_packages()}
     assert not {"qemu-system-x86", "qemu-utils"} & without
     assert engine.Kind.UM.reproducible

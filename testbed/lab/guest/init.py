@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Process 1 of the lab, in a virtual machine or under User-Mode Linux.
 
-Part of the image, so it knows as little as possible. In a virtual machine it prepares the machine, imports what is
+Part of the image, so it depends on as little as possible. In a virtual machine it prepares the machine, imports what is
 slow to import, and stops the virtual machine at one exact instruction, where the snapshot is taken. Whoever loads that
 snapshot has put a job into the shared-memory device; process 1 unpacks it and forks the supervisor that comes with it.
 
@@ -44,7 +44,7 @@ def mount(kind: str, place: str, source: str = "", flags: int = 0, options: str 
         say(f"cannot mount {kind} on {place}: {os.strerror(ctypes.get_errno())}")
 
 
-def lay_over() -> None:
+def mount_overlay() -> None:
     """Make a root of the image, Xoff's code over it, and memory on top to write to."""
     mount("tmpfs", "/run")
     layers = "/"
@@ -81,7 +81,7 @@ def prepare() -> None:
         name.write("lab")
 
 
-def map_more_at_once() -> None:
+def map_larger_parts() -> None:
     """A page fault is what costs most under User-Mode Linux."""
     for name, value in (
         ("/sys/kernel/debug/fault_around_bytes", 1 << 18),
@@ -91,8 +91,8 @@ def map_more_at_once() -> None:
             setting.write(str(value))
 
 
-def give_up_the_host() -> None:
-    """From here on the kernel under us can open no file and reach no process or network of its host."""
+def seal_kernel() -> None:
+    """Put the kernel under its seccomp filter: it opens no file and reaches no process or network of its host."""
     with open(UML_DEVICE, "wb", buffering=0) as device:
         fcntl.ioctl(device, UML_SEAL)
 
@@ -147,14 +147,14 @@ def from_shared_memory() -> bytes:
 
 def main() -> None:
     if on_uml():
-        lay_over()
+        mount_overlay()
         prepare()
-        map_more_at_once()
-        give_up_the_host()
+        map_larger_parts()
+        seal_kernel()
         checkpoint = time.monotonic_ns()
         unpack_job()
         if not os.path.exists(UML_CODE):
-            hand_over_compiled()
+            write_compiled_code()
             return
     else:
         prepare()
@@ -165,9 +165,9 @@ def main() -> None:
     supervisor = os.fork()
     if supervisor == 0:
         try:
-            from testbed.lab import inside
+            from testbed.lab import guest_main
 
-            inside.main(checkpoint)
+            guest_main.main(checkpoint)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -178,7 +178,7 @@ def main() -> None:
     libc.reboot(POWER_OFF)
 
 
-def hand_over_compiled() -> None:
+def write_compiled_code() -> None:
     """Compile the code that came in the job's place, for this Python, and write all of it to the user's machine."""
     import compileall
     import py_compile

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from testbed.lab import cache, erofs, image, job, needs, recipe
+from testbed.lab import cache, erofs, image, job, prerequisites, recipe
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
 from testbed.lab.packages import Packages
@@ -52,7 +52,7 @@ def root(of: Image, report: Report) -> Path:
                 report("unpacking the lab image for the engine um")
                 cache.require_room(cache.root(), _ROOM, "the lab image's disk")
                 with cache.owned("um-root") as work, tempfile.TemporaryFile(dir=work) as archive:
-                    program = needs.find_program("zstd") or "zstd"
+                    program = prerequisites.find_program("zstd") or "zstd"
                     if subprocess.run(
                         [program, "-d", "-q", "-c", str(of.initrd)], stdout=archive, check=False
                     ).returncode:

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from testbed.lab import cache, image, needs, recipe
+from testbed.lab import cache, image, prerequisites, recipe
 from testbed.lab.cache import Report
 from testbed.lab.recipe import ImageError
 
@@ -82,8 +82,8 @@ class Kernel:
 def key() -> str:
     """The digest of everything that goes into the kernel."""
     content = {
-        "table": needs.table()["um"],
-        "suite": needs.table()["lab"]["suite"],
+        "table": prerequisites.table()["um"],
+        "suite": prerequisites.table()["lab"]["suite"],
         "pins": _pins(),
         "files": _inputs(),
     }
@@ -119,7 +119,7 @@ def place() -> Path:
 
 def build(report: Report) -> Kernel:
     """Build the kernel and put it into the cache."""
-    um = needs.table()["um"]
+    um = prerequisites.table()["um"]
     cache.require_room(cache.root(), _ROOM, "building the lab's kernel")
     source = f"{um['source']} {um['version']}"
     report(f"building the kernel of the engine um from {source}, which takes some 15 minutes of CPU time")
@@ -131,7 +131,10 @@ def build(report: Report) -> Kernel:
             kernel=KERNEL,
         )  # fmt: skip
         fetch_script = _FETCH.format(
-            suite=needs.table()["lab"]["suite"], source_suite=um["suite"], package=um["source"], version=um["version"]
+            suite=prerequisites.table()["lab"]["suite"],
+            source_suite=um["suite"],
+            package=um["source"],
+            version=um["version"],
         )
         for name, script in (("fetch", fetch_script), ("build", build_script)):
             (work / name).write_text(script)

@@ -1,4 +1,4 @@
-"""What testbed.lab.keeper promises: nothing that a builder has started outlives it, or us."""
+"""What testbed.lab.process_tree promises: nothing that a builder has started outlives it, or us."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import keeper
+from testbed.lab import process_tree
 
 WAIT_S = 30
 # A builder: a child in a session of its own that has a child too, whose parent has ended. It writes the pid of that.
@@ -70,31 +70,31 @@ def interruption() -> Iterator[None]:
 
 
 def test_a_program_ends_with_its_code_and_what_it_wrote() -> None:
-    assert keeper.run(["sh", "-c", "echo out; echo err >&2; exit 7"], {}) == (7, "out\nerr\n")
+    assert process_tree.run(["sh", "-c", "echo out; echo err >&2; exit 7"], {}) == (7, "out\nerr\n")
 
 
 def test_a_program_that_was_killed_ends_with_the_signal() -> None:
-    assert keeper.run(["sh", "-c", "kill -9 $$"], {}) == (137, "")
+    assert process_tree.run(["sh", "-c", "kill -9 $$"], {}) == (137, "")
 
 
 def test_a_program_gets_the_environment_and_no_input() -> None:
-    assert keeper.run(["sh", "-c", 'echo "$WHAT"; cat'], {"WHAT": "this"}) == (0, "this\n")
+    assert process_tree.run(["sh", "-c", 'echo "$WHAT"; cat'], {"WHAT": "this"}) == (0, "this\n")
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
-    assert keeper.run(["no-such-builder"], {}) == (
+    assert process_tree.run(["no-such-builder"], {}) == (
         127,
         "no-such-builder cannot be started: No such file or directory\n",
     )
 
 
 def test_no_signal_is_blocked_in_a_program() -> None:
-    code, said = keeper.run(["grep", "SigBlk", "/proc/self/status"], {})
+    code, said = process_tree.run(["grep", "SigBlk", "/proc/self/status"], {})
     assert (code, said.split()) == (0, ["SigBlk:", "0000000000000000"])
 
 
 def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None:
-    assert keeper.run(builder(tmp_path / "pid", 0.5), {}) == (0, "")
+    assert process_tree.run(builder(tmp_path / "pid", 0.5), {}) == (0, "")
     assert gone(pid_in(tmp_path / "pid"))
 
 
@@ -106,14 +106,14 @@ def test_what_was_started_ends_when_we_are_interrupted(tmp_path: Path, interrupt
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        keeper.run(builder(tmp_path / "pid", 1000), {})
+        process_tree.run(builder(tmp_path / "pid", 1000), {})
     thread.join()
     assert gone(pid_in(tmp_path / "pid"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_what_was_started_ends_when_we_are_killed(number: signal.Signals, tmp_path: Path) -> None:
-    text = f"from testbed.lab import keeper; keeper.run({builder(tmp_path / 'pid', 1000)!r}, {{}})"
+    text = f"from testbed.lab import process_tree; process_tree.run({builder(tmp_path / 'pid', 1000)!r}, {{}})"
     # Whoever runs the tests in the background has SIGHUP ignored, and children inherit that.
     command = ["env", "--default-signal", sys.executable, "-c", text]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2]) as process:

@@ -1,8 +1,8 @@
-"""Runs one program so that none of its processes outlives it, or us.
+"""Runs one program, and ends all processes that it has started when it ends or its parent does.
 
 Builders like mmdebstrap start processes of their own, in namespaces, which a signal to the first of them does not
-reach. So a process of ours is in between (`main` below). The kernel hands orphans over to it, so it finds all of them,
-and it ends them when the program ends, when it gets a signal, and when its parent dies, however that happens.
+reach. So a process of ours is in between (`main` below), a child subreaper: orphans become its children. It ends all of
+them when the program ends, when it gets a signal, and when its parent dies, however that happens.
 """
 
 from __future__ import annotations

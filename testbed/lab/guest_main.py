@@ -1,4 +1,4 @@
-"""The lab's own end: process 1 calls `main` when it has unpacked the code.
+"""The lab's side of a run: process 1 calls `main` when it has unpacked the code.
 
 In a virtual machine all of it is imported, and the machine stops: a snapshot is taken there (see `snapshot.py`). Every
 job wakes from it and finds all modules imported, which was most of what a short job cost. User-Mode Linux has the job
@@ -32,37 +32,36 @@ _UML_DEVICE = Path("/dev/xoff")
 OUT_PORT = "xoff.out"
 COMMAND_PORT = "xoff.commands"
 _EARLIEST_NS = 20 * 10**9
-_KERNEL_URGENCY = {"rcu_": 60, "ksoftirqd": 46}
+_KERNEL_PRIORITIES = {"rcu_": 60, "ksoftirqd": 46}
 """Real-time priorities, by the beginning of a thread's name. Agents have 50, speakers 30."""
-_ROOMS = ("agent", "buffer", "dcbx", "ecn", "frames", "headroom", "linux", "net", "pfc", "priority", "srv6")
-_NO_CHOICE = {
+_PACKAGES = ("agent", "buffer", "dcbx", "ecn", "frames", "headroom", "linux", "net", "pfc", "priority", "srv6")
+_FIXED_CPU_FEATURES = {
     "OPENBLAS_CORETYPE": "Prescott",
     "OPENBLAS_NUM_THREADS": "1",
     "NPY_DISABLE_CPU_FEATURES": "AVX F16C FMA3 AVX2 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL "
     "AVX512_SPR X86_V3 X86_V4",
 }
-"""With other instructions the last digits of sums differ. Not all versions of numpy know, or need, each of these."""
+"""With other instructions the last digits of sums differ. Not all versions of numpy have, or need, each of these."""
 _NOT_IN_LABS = ("testbed.linux.port_program.build",)
 
 
 def main(checkpoint_ns: int) -> None:
-    """Get ready and do the job; a virtual machine stops in between, and goes on when it has one."""
+    """Prepare the lab and run the job; a virtual machine stops in between and resumes when it has one."""
     importlib.import_module("testbed.lab.run_job")  # with all that it takes to begin any job: no job's time pays for it
-    _hurry_kernel()
-    _forbid_turns()
+    _raise_kernel_threads()
+    _disable_fair_server()
     if _UML_DEVICE.exists():
-        _hide_the_cpu()
+        _fix_cpu_features()
         device = _take_device(_UML_DEVICE, os.O_RDWR | os.O_NONBLOCK)
         commands = UmlCommands(device)
         _do_job(checkpoint_ns, device, commands, commands.wait)
         return
-    _import_rooms()
+    _import_packages()
     gc.collect()
     gc.freeze()  # what is here now stays: later collections need not look at it
     os.sync()
-    process_1 = sys.modules[
-        "__main__"
-    ]  # guest/init.py, of which this process is a fork; it has the code to stop the machine and to find jobs
+    # guest/init.py, of which this process is a fork; it has the code to stop the machine and to find jobs
+    process_1 = sys.modules["__main__"]
     checkpoint_ns = time.monotonic_ns()
     process_1.stop_the_machine()
     process_1.unpack_job()
@@ -75,51 +74,52 @@ def _do_job(checkpoint_ns: int, out: int, commands: Commands, wait: Wait | None 
     job = Job.decode((_HOME / "job.json").read_text())
     if job.reproducible:
         kernel.reseed_random(hashlib.sha256(f"xoff seed {job.seed}".encode()).digest())
-        start_ns = _wait_for_round_moment(checkpoint_ns)
+        start_ns = _wait_for_whole_second(checkpoint_ns)
     else:
         start_ns = time.monotonic_ns()
     supervisor = Supervisor(job, _HOME / "code", _HOME / "work", start_ns, lambda frame: _write(out, frame))
     supervisor.run(commands, wait)
 
 
-def _import_rooms() -> None:
+def _import_packages() -> None:
     """Import what jobs need, for those are forks of ours, and leave what is compiled for programs they start."""
     compileall.compile_dir(_HOME / "code", quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-    for room in _ROOMS:
-        for module in pkgutil.walk_packages([f"{testbed.__path__[0]}/{room}"], f"testbed.{room}."):
+    for package in _PACKAGES:
+        for module in pkgutil.walk_packages([f"{testbed.__path__[0]}/{package}"], f"testbed.{package}."):
             if module.name not in _NOT_IN_LABS:
                 importlib.import_module(module.name)
 
 
-def _hurry_kernel() -> None:
-    """Put the kernel's own threads before all of Xoff's processes that might keep them from their work.
+def _raise_kernel_threads() -> None:
+    """Give the kernel's own threads a higher priority than all of Xoff's processes.
 
     A change of a link waits for RCU's threads and meanwhile holds the lock that an agent needs to stop a queue.
-    And what interrupts leave of frames to be forwarded is done by ksoftirqd: wires do not wait for a DCBX speaker.
+    And what interrupts leave of frames to be forwarded is done by ksoftirqd: frames on a
+    wire must not wait for a DCBX speaker.
     """
     for name in Path("/proc").glob("[0-9]*/comm"):
-        for prefix, urgency in _KERNEL_URGENCY.items():
+        for prefix, priority in _KERNEL_PRIORITIES.items():
             if name.read_text().startswith(prefix):
                 with suppress(OSError):  # the scheduling of some cannot be changed
-                    os.sched_setscheduler(int(name.parent.name), os.SCHED_FIFO, os.sched_param(urgency))
+                    os.sched_setscheduler(int(name.parent.name), os.SCHED_FIFO, os.sched_param(priority))
 
 
-def _forbid_turns() -> None:
+def _disable_fair_server() -> None:
     """Switch off the kernel's fair server, which lets ordinary processes that waited long go before real-time ones."""
     for runtime in Path("/sys/kernel/debug/sched/fair_server").glob("cpu*/runtime"):
         runtime.write_text("0")
 
 
-def _hide_the_cpu() -> None:
+def _fix_cpu_features() -> None:
     """Keep every program's C library, and numpy, from choosing functions by what this machine's CPU has."""
-    os.environ.update(_NO_CHOICE)
+    os.environ.update(_FIXED_CPU_FEATURES)
     for word in Path("/proc/cmdline").read_text().split():
         name, _, value = word.partition("=")
         if name == "GLIBC_TUNABLES":
             os.environ[name] = value
 
 
-def _wait_for_round_moment(checkpoint_ns: int) -> int:
+def _wait_for_whole_second(checkpoint_ns: int) -> int:
     """Start on a whole second some way after the snapshot.
 
     How long unpacking and importing takes depends on the code's size; the job's clock must not. Open vSwitch 3.1

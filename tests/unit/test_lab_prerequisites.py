@@ -1,4 +1,4 @@
-"""What testbed.lab.needs promises: one list of what Xoff needs, and a look that finds what is there."""
+"""What testbed.lab.prerequisites promises: one list of what Xoff needs, and a look that finds what is there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import needs
-from testbed.lab.needs import Module, Package
+from testbed.lab import prerequisites
+from testbed.lab.prerequisites import Module, Package
 
 Install = Callable[..., Path]
 NOWHERE = "xoff_no_such_module"
@@ -21,29 +21,29 @@ NOWHERE = "xoff_no_such_module"
 
 def test_a_program_is_found_where_path_says(install: Install) -> None:
     path = install("tc")
-    assert needs.find_program("tc") == str(path)
-    assert needs.find_program("ovs-vsctl") is None
+    assert prerequisites.find_program("tc") == str(path)
+    assert prerequisites.find_program("ovs-vsctl") is None
 
 
 def test_a_file_that_cannot_be_executed_is_no_program(install: Install) -> None:
     install("tc").chmod(0o644)
-    assert needs.find_program("tc") is None
+    assert prerequisites.find_program("tc") is None
 
 
 def test_a_program_is_found_where_debian_hides_it_and_path_comes_first(
     install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hidden = install("tc").rename(tmp_path / "tc")
-    assert needs.find_program("tc") is None
-    monkeypatch.setattr(needs, "_SBIN", (str(tmp_path),))
-    assert needs.find_program("tc") == str(hidden)
+    assert prerequisites.find_program("tc") is None
+    monkeypatch.setattr(prerequisites, "_SBIN", (str(tmp_path),))
+    assert prerequisites.find_program("tc") == str(hidden)
     first = install("tc")
-    assert needs.find_program("tc") == str(first)
+    assert prerequisites.find_program("tc") == str(first)
 
 
 def test_without_a_path_the_usual_places_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATH")
-    assert needs.find_program("sh") is not None
+    assert prerequisites.find_program("sh") is not None
 
 
 # Packages
@@ -118,23 +118,23 @@ def test_what_cannot_be_tried_out_is_not_here(tree: Path, install: Install) -> N
 
 
 def test_everything_on_the_list_can_be_looked_for_and_says_why_it_is_there() -> None:
-    for packages in (needs.machine_packages(), needs.test_packages(), needs.lab_packages()):
+    for packages in (prerequisites.machine_packages(), prerequisites.test_packages(), prerequisites.lab_packages()):
         assert packages
         assert len({package.name for package in packages}) == len(packages)
         assert [package for package in packages if not package.why] == []
         assert [package for package in packages if bool(package.program) == bool(package.file)] == []
-    modules = needs.lab_modules()
+    modules = prerequisites.lab_modules()
     assert len({module.name for module in modules}) == len(modules)
     assert [module for module in modules if not module.why] == []
 
 
 def test_what_running_the_lab_takes_is_on_the_list() -> None:
-    assert {"qemu-system-x86", "mmdebstrap", "zstd"} <= {package.name for package in needs.machine_packages()}
-    assert {"python3", "mininet", "openvswitch-switch"} <= {package.name for package in needs.lab_packages()}
+    assert {"qemu-system-x86", "mmdebstrap", "zstd"} <= {package.name for package in prerequisites.machine_packages()}
+    assert {"python3", "mininet", "openvswitch-switch"} <= {package.name for package in prerequisites.lab_packages()}
 
 
 def test_nothing_that_an_image_is_built_with_comes_without_a_hash() -> None:
-    guest = Path(needs.__file__).parent / "guest"
+    guest = Path(prerequisites.__file__).parent / "guest"
     for name in ("python.lock", "sources.lock", "build.lock"):
         requirements = (guest / name).read_text().replace("\\\n", " ").split("\n")
         requirements = [line for line in requirements if line]
@@ -143,6 +143,6 @@ def test_nothing_that_an_image_is_built_with_comes_without_a_hash() -> None:
 
 
 def test_sources_are_locked_at_the_versions_on_the_list() -> None:
-    lock = Path(needs.__file__).parent / "guest" / "sources.lock"
+    lock = Path(prerequisites.__file__).parent / "guest" / "sources.lock"
     locked = re.findall(r"^(\S+==\S+)", lock.read_text(), re.MULTILINE)
-    assert sorted(locked) == sorted(needs.table()["lab"]["python"]["sources"])
+    assert sorted(locked) == sorted(prerequisites.table()["lab"]["python"]["sources"])

@@ -1,6 +1,6 @@
-"""What Xoff needs from outside: one list (`packages.toml`), and a look at what is there.
+"""Debian packages and kernel modules that Xoff depends on: the list (`packages.toml`), and which of them are present.
 
-Nothing here installs anything; it tells what is missing and how to get it.
+Nothing here installs anything.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def find_program(name: str) -> str | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the names of a list, for scripts that have nothing but Python: `python3 -m testbed.lab.needs box`."""
+    """Print the names of a list, for scripts with plain Python: `python3 -m testbed.lab.prerequisites box`."""
     machine, test, lab = (
         [package.name for package in packages] for packages in (machine_packages(), test_packages(), lab_packages())
     )
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
     box = [*machine, *lab, str(table()["lab"]["kernel"]["box"]), *more]
     lists = {"box": box, "machine": machine, "lab": lab, "test": test}
     if len(arguments) != 1 or arguments[0] not in lists:
-        print(f"usage: python3 -m testbed.lab.needs {'|'.join(lists)}", file=sys.stderr)
+        print(f"usage: python3 -m testbed.lab.prerequisites {'|'.join(lists)}", file=sys.stderr)
         return 2
     print(*dict.fromkeys(lists[arguments[0]]))
     return 0

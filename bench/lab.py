@@ -3,7 +3,7 @@
     ./xoff test --unit && python bench/lab.py [--cold] [--runs N]
 
 Wall times depend on the machine; the ratios are taken in one go, one after the other, and depend on it
-far less. `--cold` also builds image and snapshot in an empty cache, and says how long that takes.
+far less. `--cold` also builds image and snapshot in an empty cache, and shows how long that takes.
 """
 
 from __future__ import annotations

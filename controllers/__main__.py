@@ -48,8 +48,8 @@ def main() -> int:
         ("--tls-certificate", settings.TLS_CERTIFICATE, None, "of REST, in PEM; then it is HTTPS"),
         ("--tls-key", settings.TLS_KEY, None, "the certificate's key, in PEM"),
     ):
-        says = f" (default {default})" if default else ""
-        parser.add_argument(option, dest=variable, help=f"{what}{says}; or ${variable}")
+        shown = f" (default {default})" if default else ""
+        parser.add_argument(option, dest=variable, help=f"{what}{shown}; or ${variable}")
     where = "where switches connect; unix:PATH is possible (default %(default)s)"
     parser.add_argument("--openflow", default=DEFAULT_OPENFLOW, help=where)
     effect = "let addresses beside loopback listen without TLS"

@@ -26,7 +26,7 @@ _FACTS_NS = 100_000_000
 _PATIENCE_S = 0.5
 """How long a switch may leave what it is sent unread, when its queue is full."""
 COOKIE = 0x786F6666
-"""Marks our flow entries, so that nobody else's are removed."""
+"""Marks our flow entries, so that no others are removed."""
 _SHOWN = 200
 
 

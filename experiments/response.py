@@ -15,7 +15,7 @@ CELLS = 8
 """Of 208 octets, for each such frame."""
 SHARED, HEADROOM = 10, 8
 SLACK = HEADROOM - 1
-"""In frames: the one that triggers XOFF lies in headroom, too."""
+"""In frames: the one that triggers XOFF is in headroom, too."""
 BURST = SHARED + HEADROOM + 7
 BURSTS = 3
 RECEIVER = Mac.parse("02:00:00:00:00:01")

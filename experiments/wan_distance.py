@@ -1,7 +1,7 @@
 """End.X.PFC over 10, 100 and 1000 km: what the far edge has to hold grows with the distance, and nothing is lost.
 
 From the moment at which r3 sends XOFF into the reverse tunnel, frames go on to come for a whole round trip between the
-edges: those that are in the fibre, and those that r1 sends before it hears.
+edges: those that are in the fibre, and those that r1 sends before the pause arrives.
 """
 
 from __future__ import annotations

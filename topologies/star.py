@@ -20,7 +20,7 @@ class Star(Topo):
         if type(n) is not int or n < 1:
             raise UsageError(f"Star: n is {n!r}; a whole number, 1 or more, is expected")
         switch = self.addSwitch("s1")
-        # The token bucket: Mininet's default, htb, complains of its own quantum at these rates.
+        # The token bucket: Mininet's default, htb, warns of its own quantum at these rates.
         options: dict[str, Any] = {"bw": Rate(rate).bps / 1e6, "use_tbf": True}
         if Duration(delay).ps:
             options["delay"] = f"{Duration(delay).ns / 1000}us"

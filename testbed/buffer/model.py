@@ -2,7 +2,7 @@
 
 It implements "PAUSE generation" and "PFC thresholds" of the PFC/ECN article by decisions 0114 and 0130 to 0133.
 Integers only, no clock: the caller reports each frame that comes or leaves, the model returns where its cells went and
-whether PAUSE (XOFF) or resume (XON) is due. It sends nothing and knows no pause times and no queues.
+whether PAUSE (XOFF) or resume (XON) is due. It sends nothing and has no pause times and no queues.
 
 Words. A frame takes n = length / cell size cells, rounded up. `free` is the shared pool less all shared cells in use.
 A group's threshold T is its static cells (0 while free is 0), or alpha x free rounded down.

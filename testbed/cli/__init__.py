@@ -169,12 +169,12 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 def _complain(text: str) -> None:
     try:
-        from testbed.cli.console import complain
+        from testbed.cli.console import print_error
     except ImportError:  # the front door's Python has only its standard library
         print(f"xoff: {plain(text)}", file=sys.stderr)
     else:
         with suppress(OSError):  # standard error is closed too
-            complain(text)
+            print_error(text)
 
 
 def _on_end(number: int, frame: FrameType | None) -> None:

@@ -32,6 +32,6 @@ def say(text: str) -> None:
     stderr.print(f"[dim]xoff:[/dim] {shown(text)}", soft_wrap=True)
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """The one message that a failure gets."""
     stderr.print(f"[bold red]xoff:[/bold red] {shown(text)}", soft_wrap=True)

@@ -138,10 +138,10 @@ def _convert(options: argparse.Namespace, reading: Reading) -> int:
     if options.json:
         print(json.dumps({"syntax": _word(syntax), "text": text, "problems": [p.as_json() for p in problems.warnings]}))
     else:
-        from testbed.cli.console import complain
+        from testbed.cli.console import print_error
 
         for problem in problems.warnings:
-            complain(f"{options.file}:{problem}")
+            print_error(f"{options.file}:{problem}")
         print(text, end="")
     return Exit.OK
 
@@ -286,9 +286,9 @@ def _query(options: argparse.Namespace, reading: Reading) -> int:
         for name, value in content.items():
             stdout.print(f"{name:<12}{value}", markup=False, highlight=False, soft_wrap=True)
     else:
-        from testbed.cli.console import complain
+        from testbed.cli.console import print_error
 
-        complain(f"no path: {answer.message}")
+        print_error(f"no path: {answer.message}")
     return Exit.OK if found else Exit.FAILED
 
 

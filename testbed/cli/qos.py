@@ -68,9 +68,9 @@ def _path(client: Client, options: argparse.Namespace) -> int:
         shown["rule"] = "none, the default" if path["rule"] is None else path["rule"]
         _lines(path | shown)
     else:
-        from testbed.cli.console import complain
+        from testbed.cli.console import print_error
 
-        complain(f"no path: {answer['message']}")
+        print_error(f"no path: {answer['message']}")
     return Exit.OK if found else Exit.FAILED
 
 

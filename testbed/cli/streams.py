@@ -23,7 +23,7 @@ class OutputError(XoffError):
 
 
 class Stream:
-    """A text stream that remembers its first error; the rest of it is the stream's own."""
+    """A text stream that keeps its first error; the rest of it is the stream's own."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -56,7 +56,7 @@ class Stream:
         self._raise()
 
     def _fail(self, error: OSError) -> None:
-        """Drop what waits in the buffer: the interpreter would complain of it when it ends."""
+        """Drop what waits in the buffer: the interpreter would report it when it ends."""
         self.error = error
         try:
             nothing = os.open(os.devnull, os.O_WRONLY)

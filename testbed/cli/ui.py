@@ -16,7 +16,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from testbed.cli.console import complain, say, shown, stderr, stdout
+from testbed.cli.console import print_error, say, shown, stderr, stdout
 from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Result, expectation
 from testbed.lab.result import Status as RunStatus
@@ -175,11 +175,11 @@ def show(result: Result) -> None:
     )
     name = result.experiment
     if result.status is not RunStatus.OK:
-        complain(f"{name}: {result.reason}; what it had until then is in {result.folder}")
+        print_error(f"{name}: {result.reason}; what it had until then is in {result.folder}")
     elif not result.passed:
         wrong = [claim.name for claim in result.claims if not claim.passed]
-        complain(f"{name}: not as claimed: {', '.join(wrong)}")
+        print_error(f"{name}: not as claimed: {', '.join(wrong)}")
     # What ended otherwise did not end for want of CPU: set-up and errors keep it busy, and nothing is wrong with that.
     came_to_an_end = result.status in (RunStatus.OK, RunStatus.TIMEOUT, RunStatus.WALL_TIMEOUT)
     if result.fidelity.verdict is Verdict.DEGRADED and came_to_an_end:
-        complain(f"{name}: the lab did not keep its fidelity bounds: {'; '.join(result.fidelity.reasons)}")
+        print_error(f"{name}: the lab did not keep its fidelity bounds: {'; '.join(result.fidelity.reasons)}")

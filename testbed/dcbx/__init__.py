@@ -14,6 +14,6 @@
     show             the state as plain data, as a table, and as the lines of a log; `value_text` formats values
     ladder           a log of two ports as a ladder diagram: `ladder_text` and `ladder_svg` draw it, `log_text` words it
 
-Nothing here opens a socket, reads a clock or knows what a switch is. Times are the lab's: every timer of the standard
-is multiplied by the scale, and the TTL in a frame is in the standard's seconds.
+Nothing here opens a socket, reads a clock or depends on a kind of switch. Times are the lab's: every timer of the
+standard is multiplied by the scale, and the TTL in a frame is in the standard's seconds.
 """

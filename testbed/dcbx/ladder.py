@@ -45,7 +45,7 @@ class Arrow:
 
     t_ns: int
     source: Side
-    says: tuple[str, ...]
+    texts: tuple[str, ...]
     arrived_ns: int | None  # None: lost
 
 
@@ -55,7 +55,7 @@ class Note:
 
     t_ns: int
     side: Side
-    says: tuple[str, ...]
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Folded:
     """Frames that are not drawn, since `t_ns`."""
 
     t_ns: int
-    says: str
+    texts: str
 
 
 Step = Arrow | Note | Folded
@@ -87,8 +87,8 @@ class Ladder:
     def label(self, arrow: Arrow) -> list[str]:
         """The parts of an arrow's label; with when it arrived, if the next time below it is not enough."""
         if arrow.arrived_ns is None or arrow.arrived_ns - arrow.t_ns < _MILLISECOND:
-            return list(arrow.says)
-        return [*arrow.says, f"arrives at {self.clock(arrow.arrived_ns)}"]
+            return list(arrow.texts)
+        return [*arrow.texts, f"arrives at {self.clock(arrow.arrived_ns)}"]
 
     @property
     def title(self) -> str:
@@ -236,8 +236,8 @@ class _Drawing:
         if is_repeated and not (arrival and arrival.has_effect):
             self._folds.add(line.t_ns, self._names[line.side], is_lost=arrival is None)
         else:
-            says = _cleaned(log_text.frame(line.record, sender.heard))
-            self._add(Arrow(line.t_ns, line.side, says, arrival.t_ns if arrival else None))
+            texts = _cleaned(log_text.frame(line.record, sender.heard))
+            self._add(Arrow(line.t_ns, line.side, texts, arrival.t_ns if arrival else None))
         if arrival:
             sender.heard = line.record
 
@@ -279,15 +279,15 @@ class _Drawing:
             self._note(lines[0], log_text.pending([line.record for line in lines]))
             lines.clear()
 
-    def _note(self, line: _Line, says: list[str]) -> None:
-        if not says:
+    def _note(self, line: _Line, texts: list[str]) -> None:
+        if not texts:
             return
         last = self._steps[-1] if self._steps else None
         together = isinstance(last, Note) and (last.t_ns, last.side) == (line.t_ns, line.side) and not self._folds.any
         if together and isinstance(last, Note):
-            self._steps[-1] = Note(last.t_ns, last.side, last.says + _cleaned(says))
+            self._steps[-1] = Note(last.t_ns, last.side, last.texts + _cleaned(texts))
         else:
-            self._add(Note(line.t_ns, line.side, _cleaned(says)))
+            self._add(Note(line.t_ns, line.side, _cleaned(texts)))
 
     # The diagram
 
@@ -370,8 +370,8 @@ def _find_effects(lines: list[_Line]) -> None:
             frame.has_effect = True
 
 
-def _cleaned(says: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(_clean, says))
+def _cleaned(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(_clean, texts))
 
 
 def _clean(text: str) -> str:

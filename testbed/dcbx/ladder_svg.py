@@ -102,7 +102,7 @@ class _Picture:
     def _step(self, step: Step, clock: str) -> None:
         match step:
             case Note(side=side):
-                for said in step.says:
+                for said in step.texts:
                     for number, row in enumerate(wrapped(said, _INNER - 4)):
                         clock = self._row(clock)
                         self._at_end(side, 2, row)
@@ -110,7 +110,7 @@ class _Picture:
                             x, y = self._ends[side], self._y - 4
                             self._out.append(f'<circle class="event" cx="{x:g}" cy="{y:g}" r="3.5"/>')
             case Folded():
-                for row in wrapped(step.says, _INNER - 4):
+                for row in wrapped(step.texts, _INNER - 4):
                     clock = self._row(clock)
                     middle = sum(self._ends) / 2
                     self._out.append(_text(middle, self._y, row, "dim", "middle"))

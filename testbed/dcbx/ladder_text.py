@@ -41,9 +41,9 @@ def _rows(ladder: Ladder, step: Step, inner: int) -> Iterator[str]:
     """The parts of a step that are right of the time."""
     match step:
         case Folded():
-            yield from (_between(row.center(inner), inner) for row in wrapped(step.says, inner - 2))
+            yield from (_between(row.center(inner), inner) for row in wrapped(step.texts, inner - 2))
         case Note(side=side):
-            for said in step.says:
+            for said in step.texts:
                 for number, row in enumerate(wrapped(said, inner - 2)):
                     end = "│" if number else "├┤"[side]
                     is_left = side is Side.LEFT

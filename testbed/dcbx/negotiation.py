@@ -113,7 +113,7 @@ def negotiate(
 
 
 class _View:
-    """One port's settings and what it knows of its peer: the variables of the machines."""
+    """One port's settings and what its peer has announced: the variables of the machines."""
 
     def __init__(
         self, settings: DcbxSettings, mac: Mac, peer: Peer | None, absent: str, kept: Mapping[str, object]

@@ -49,7 +49,7 @@ class Neighbour:
         return f"{self.frame.pdu.chassis_id} port {self.frame.pdu.port_id}"
 
 
-class Heard(enum.Enum):
+class Reception(enum.Enum):
     """What a frame changed."""
 
     NEW = enum.auto()  # a neighbour that was not known
@@ -95,21 +95,21 @@ class Neighbours:
                 return neighbour
         return None
 
-    def hear(self, frame: LldpFrame, octets: bytes, reading: Reading, now_ns: int) -> Heard:
+    def receive(self, frame: LldpFrame, octets: bytes, reading: Reading, now_ns: int) -> Reception:
         identifier = frame.pdu.chassis_id, frame.pdu.port_id
         known = self._known.get(identifier)
         if frame.pdu.ttl == 0:
             if known is None:
-                return Heard.STRANGER_GONE
+                return Reception.STRANGER_GONE
             del self._known[identifier]
-            return Heard.GONE
+            return Reception.GONE
         neighbour = self._renewed(Neighbour(frame, octets, 0, 0, reading), now_ns)
         if known is None and len(self._known) == MOST:
             until_ns = min(neighbour.expires_ns, now_ns + self._crowd_ns)
             self._crowded_until_ns = max(self._crowded_until_ns or 0, until_ns)
-            return Heard.NO_ROOM
+            return Reception.NO_ROOM
         self._known[identifier] = neighbour
-        return Heard.NEW if known is None else Heard.KNOWN
+        return Reception.NEW if known is None else Reception.KNOWN
 
     def read_again(self, version: DcbxVersion) -> None:
         """The port has changed its format."""
@@ -133,7 +133,7 @@ class Neighbours:
             del self._known[neighbour.identifier]
         return gone
 
-    def knows(self, identifier: Identifier) -> bool:
+    def has(self, identifier: Identifier) -> bool:
         return identifier in self._known
 
     def forget_all(self) -> list[Neighbour]:

@@ -35,7 +35,7 @@ from testbed.dcbx.events import (
 )
 from testbed.dcbx.flap_guard import FlapGuard
 from testbed.dcbx.negotiation import Peer, PortState, negotiate
-from testbed.dcbx.neighbours import Heard, Neighbour, Neighbours
+from testbed.dcbx.neighbours import Neighbour, Neighbours, Reception
 from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
 from testbed.dcbx.transmit import Transmitter
 from testbed.errors import XoffError
@@ -214,7 +214,7 @@ class DcbxPort:
             self._counters["refused.own"] += 1  # a loop in the link, or two ports with one name
             return
         identifier = pdu.chassis_id, pdu.port_id
-        if pdu.ttl == 0 and not self._neighbours.knows(identifier):
+        if pdu.ttl == 0 and not self._neighbours.has(identifier):
             self._damping.drop(identifier)
             self._counters["refused.shutdown_of_stranger"] += 1
         elif self._damping.admits(self._now_ns):
@@ -232,17 +232,17 @@ class DcbxPort:
         pdu = frame.pdu
         reading = dcbx.read(self._settings.version, pdu.tlvs)
         self._count_flaws(frame, reading)
-        heard = self._neighbours.hear(frame, octets, reading, self._now_ns)
-        if heard is Heard.NEW:
+        heard = self._neighbours.receive(frame, octets, reading, self._now_ns)
+        if heard is Reception.NEW:
             self._counters["neighbours_found"] += 1
             self._events.append(NeighbourFound(self._now_ns, pdu.chassis_id, pdu.port_id, frame.source))
             self._transmitter.new_neighbour(self._now_ns)
-        elif heard is Heard.GONE:
+        elif heard is Reception.GONE:
             self._counters[f"neighbours_lost.{Loss.SHUTDOWN.name.lower()}"] += 1
             self._events.append(NeighbourLost(self._now_ns, pdu.chassis_id, pdu.port_id, Loss.SHUTDOWN))
-        elif heard is Heard.STRANGER_GONE:
+        elif heard is Reception.STRANGER_GONE:
             self._counters["refused.shutdown_of_stranger"] += 1
-        elif heard is Heard.NO_ROOM:
+        elif heard is Reception.NO_ROOM:
             self._counters["refused.no_room"] += 1
         self._settle()
 

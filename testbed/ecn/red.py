@@ -2,7 +2,7 @@
 
 The kernel's part, as net/sched/sch_red.c and include/net/red.h of 6.12 have it:
 
-- It knows one slope: a whole number s of 2^-32 per byte, max_P / (qth_max - qth_min) rounded down, at least 1. With d
+- It has one slope: a whole number s of 2^-32 per byte, max_P / (qth_max - qth_min) rounded down, at least 1. With d
   bytes of queue above qth_min it draws qR once, evenly from 0 to 2^32 / s, and picks the n-th packet since then as soon
   as n x d >= qR. So the distance to the next pick is even over 1 to 1/p, with p = s x d / 2^32: (1/p + 1) / 2 packets
   in the mean. At a constant queue the share picked is 2p / (1 + p), near to twice the configured p.

@@ -1,7 +1,7 @@
 """What goes on the wire: one codec for each frame, building and parsing in one place.
 
 Here is only what every codec needs, the address; each kind of frame has a module of its own. Nothing
-in this package knows of sockets, ports or time.
+in this package depends on sockets, ports or time.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
           24-39  destination
 
 `headers` goes from header to header and reads no further than it is asked to, so what a router does with one header
-does not depend on what stands behind it. It knows the extension headers that a node on the way may have to look at:
+does not depend on what stands behind it. It decodes the extension headers that a node on the way may have to look at:
 hop-by-hop options, destination options and routing. Everything else, fragments and authentication too, ends the walk
 as the "upper layer". Octets behind the payload length, as Ethernet adds them to short packets, are cut off.
 
@@ -140,7 +140,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class Header:
-    """Where one header of the chain lies in its packet."""
+    """Where one header of the chain is in its packet."""
 
     protocol: int
     start: int

@@ -5,7 +5,7 @@
     slice option:       type, 8, flags (8 bits), context type (8), reserved (16), id (32)
 
 The slice option is the working group's NR option (formerly VTN, NRP; draft-ietf-6man-enhanced-vpn-vtn-id), used as
-decision 0146 says. Context type 0 is an id that is unique in the network. The flag S, "strict", requests routers
+decision 0146 has. Context type 0 is an id that is unique in the network. The flag S, "strict", requests routers
 without that slice to drop: here it is 0, since legacy routers have to pass back-pressure on. No type is assigned yet;
 the default is 0x1E, which is for experiments (RFC 4727), and begins with the bits that make others skip the option and
 promise that it does not change on the way.

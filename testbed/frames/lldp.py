@@ -15,7 +15,7 @@ How strict `parse` is as a receiver:
 - An optional TLV that is wrong is left out and listed in `flaws`, each with a reason; the others count. A length that
   leads beyond the frame ends the reading there.
 - Of port description, names and capabilities the first counts and a repeated one is a flaw. Management addresses and
-  organisational TLVs repeat; who knows an organisational subtype judges that.
+  organisational TLVs repeat; whoever decodes an organisational subtype checks that.
 - A missing End is no fault, and what follows End (padding, FCS) is not read. Octets after the fields of a TLV are not
   read either: a later edition may have put them there.
 - A TLV type that 802.1AB reserves is kept as it is, as `Unknown`. So is an identifier's subtype: an ID only has to be

@@ -51,7 +51,7 @@ _FECN, _BECN = 1 << 31, 1 << 30
 _ACK_REQUEST = 1 << 31
 _VARIANT_MASK = b"\xff"  # the octet with FECN and BECN
 _MOST_LENGTHS = 512
-"""Different packet lengths whose CRC prefix a path remembers."""
+"""Different packet lengths of which a path caches the CRC prefix."""
 
 
 class Opcode(enum.IntEnum):
@@ -220,7 +220,7 @@ def parse(data: bytes) -> Packet:
     number, flags, p_key, word, acknowledged = _BTH.unpack_from(data)
     opcode = _OPCODES.get(number)
     if opcode is None:
-        raise RocePacketError(RoceReason.OPCODE_NOT_KNOWN, f"opcode {number:#04x} is none that this endpoint knows")
+        raise RocePacketError(RoceReason.OPCODE_NOT_KNOWN, f"opcode {number:#04x} is not supported by this endpoint")
     if flags & 0xF:
         raise RocePacketError(RoceReason.WRONG_VERSION, f"transport header version {flags & 0xF} is not 0")
     reth, aeth, deth, immediate, start = None, None, None, None, _BTH.size
@@ -269,9 +269,7 @@ def _nak(syndrome: int) -> Nak | None:
         return None
     if kind == 3 and value in list(Nak):
         return Nak(value)
-    raise RocePacketError(
-        RoceReason.BAD_SYNDROME, f"syndrome {syndrome:#04x} is no ACK and no NAK that this endpoint knows"
-    )
+    raise RocePacketError(RoceReason.BAD_SYNDROME, f"syndrome {syndrome:#04x} is neither an ACK nor a supported NAK")
 
 
 def _24_bits(name: str, value: int) -> int:

@@ -39,7 +39,7 @@ _REP = struct.Struct("!IIIIIIBBBBQ196s")
 _RTU = struct.Struct("!II224x")
 _REJ = struct.Struct("!IIBBH72x148x")
 _IP_CM = struct.Struct("!BBH16s16s")
-_FULL_RATE = 3  # 10 Gb/s, the value that InfiniBand wants in a field that RoCE does not use
+_FULL_RATE = 3  # 10 Gb/s, the value that InfiniBand requires in a field that RoCE does not use
 _NO_LID = 0xFFFF
 
 
@@ -78,7 +78,7 @@ class CmError(XoffError):
 
 @dataclass(frozen=True)
 class Request:
-    """REQ: the active side wants a connection to a service."""
+    """REQ: the active side requests a connection to a service."""
 
     communication_id: int
     service_id: int

@@ -23,7 +23,7 @@ from testbed.headroom.calculation import HeadroomError
 from testbed.headroom.samples import Measurement, Sample
 
 MOST_REQUESTS = 1024
-"""In one series; a responder has to remember one bit for each."""
+"""In one series; a responder has to keep one bit for each."""
 REMEMBERED_SESSIONS = 8
 
 _LONGEST_NS = 10**18

@@ -1,7 +1,7 @@
 """Headroom as switches come with it: a fixed amount for each speed and class of cable length.
 
 The table here is what one switch family ships (the profiles of NVIDIA's SN4280 in SONiC, column "xoff"): a number of
-bytes for ports of a speed with cables up to 5, 40 or 300 m. It knows nothing of the port's frames, cells, peers or real
+bytes for ports of a speed with cables up to 5, 40 or 300 m. It ignores the port's frames, cells, peers or real
 cable, which is the point of the headroom proposal: it rarely fits. A `VendorTable` of your own switch takes its place.
 
 A cable longer than every class gets the longest class, as it would on a switch whose operator has nothing better; the

@@ -61,7 +61,7 @@ class Collector:
 
     folder: Path
     output: Callable[[bytes, bool], None]
-    """Called with each piece of what the job prints; the flag says that it is standard error."""
+    """Called with each piece of what the job prints; the flag is true for standard error."""
     started: dict[str, Any] = field(default_factory=dict)
     heard: bool = False
     """Whether anything has come from the job itself."""

@@ -129,7 +129,7 @@ class Experiment:
         return (inspect.getdoc(self.body) or "").partition("\n")[0]
 
     def read_parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The value of every parameter; text is read as its type says."""
+        """The value of every parameter; text is read by its type."""
         known = {parameter.name: parameter for parameter in self.parameters}
         for name in given:
             if name not in known:
@@ -298,7 +298,7 @@ def _import_once(path: Path, name: str | None) -> ModuleType:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[None]:
-    """Let code import what lies beside `path`, as it can in a script; but a file there hides no package of Xoff's."""
+    """Let code import what is beside `path`, as it can in a script; but a file there hides no package of Xoff's."""
     folder, ours = str(path.parent), str(Path(testbed.__path__[0]).parent)
     sys.path.insert(sys.path.index(ours) + 1 if ours in sys.path else 0, folder)
     try:

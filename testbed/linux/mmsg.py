@@ -73,7 +73,7 @@ class Sender:
 
 
 def send_all(to: socket.socket, datagrams: Sequence[bytes]) -> None:
-    """Send them all, of whatever sizes, on a blocking socket that knows where to."""
+    """Send them all, of whatever sizes, on a blocking, connected socket."""
     for start in range(0, len(datagrams), _MOST):
         batch = datagrams[start : start + _MOST]
         octets = bytearray(b"".join(batch))

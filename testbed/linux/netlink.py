@@ -1,7 +1,7 @@
 """Netlink messages, built as bytes and sent in batches: how whole networks are set up, and how a queue is stopped.
 
 pyroute2 is the general library, and where time does not matter it is the one to use. Here it does: a network of eight
-hosts takes over a thousand messages, and through pyroute2 each costs 0.7 to 6 ms of the lab's time. This module knows
+hosts takes over a thousand messages, and through pyroute2 each costs 0.7 to 6 ms of the lab's time. This module has
 how a message is framed and how it is answered; which messages there are is in `links`, `qdiscs` and their like.
 """
 

@@ -47,7 +47,7 @@ class Bridge:
 
     name: str
     number: int
-    """Of the datapath; its controller knows it by this."""
+    """Of the datapath; its controller identifies it by this."""
     mac: Mac
     ports: Mapping[str, int]
     """Interfaces, and their numbers in OpenFlow."""

@@ -36,7 +36,7 @@ from testbed.sonic.tables import (
 from testbed.units import Duration, Length, Rate, Scale, Size
 
 CELL = 208
-"""Bytes of a cell where nobody says: config_db.json does not have it."""
+"""Bytes of a cell where it is not given: config_db.json does not have it."""
 LAB_RATE = Rate("100Mb/s")
 """Of the fastest port, in the lab, if no scale is given."""
 SHORT_CABLE = "5m"
@@ -67,7 +67,7 @@ class SwitchPort:
 
 @dataclass(frozen=True)
 class Switch:
-    """What a config_db.json says of a switch, as the lab has it."""
+    """What a config_db.json configures of a switch, as the lab has it."""
 
     name: str
     """Of the file: its hostname."""

@@ -220,7 +220,7 @@ class WanGraph:
     def report(
         self, router: str, sids: Sequence[Sid], can_pause: bool, slices: Sequence[SliceQueues], rate_bps: int
     ) -> Report:
-        """What the router says of itself to the controller."""
+        """What the router reports of itself to the controller."""
         ids = frozenset(one.id for one in slices)
         links = tuple(
             LinkEnd(

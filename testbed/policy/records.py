@@ -264,6 +264,6 @@ class _Membership:
         return bool(self._full >> port & 1)
 
     def shared(self, one: int, other: int) -> bool:
-        """Two limited members cannot talk to each other."""
+        """Two limited members cannot communicate."""
         both = self._members >> one & self._members >> other & 1
         return bool(both and (self._full >> one | self._full >> other) & 1)

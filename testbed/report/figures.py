@@ -24,7 +24,7 @@ def plot(folder: Folder, figure: str, path: Path) -> None:
     if figure not in FIGURES:
         raise ReportError(f"there is no figure {figure}; {nearest(figure, FIGURES)}")
     if path.suffix not in ENDINGS:
-        raise ReportError(f"{path}: the ending says the format, one of {', '.join(ENDINGS)}")
+        raise ReportError(f"{path}: the ending gives the format, one of {', '.join(ENDINGS)}")
     try:
         import matplotlib
         from matplotlib.figure import Figure

@@ -1,6 +1,6 @@
 """A result folder as it was read: `result.json`, the networks, events, DCBX log and time series.
 
-Everything in a folder may come from somebody else. A file that is damaged gives an error that names it, and a line of a
+Everything in a folder may be of foreign origin. A file that is damaged gives an error that names it, and a line of a
 log that is no event is counted and left out. Text is kept as it is: whoever shows it has to escape it.
 """
 

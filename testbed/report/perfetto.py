@@ -87,7 +87,7 @@ def _arrows(folder: Folder, made: _Tracks, nodes: dict[str, str]) -> Iterator[by
 def _flow(
     event: Event, priority: int, far_end: dict[str, str], sent: dict[tuple[str, int], int], number: int
 ) -> tuple[int, bytes]:
-    """The number of the arrow that begins or ends at an event, and the field that says so."""
+    """The number of the arrow that begins or ends at an event, and the field that has it."""
     if event.name == "xoff_sent":
         sent[event.port, priority] = number + 1
         return number + 1, _fixed(47, number + 1)

@@ -32,7 +32,7 @@ class Track:
     panel: str
     port: str
     label: str
-    """What tells the row from others of its port in the panel: a priority or a reason."""
+    """What distinguishes the row from others of its port in the panel: a priority or a reason."""
     shape: Shape
     t_ns: array[int] = field(default_factory=lambda: array("q"))
     values: array[int] = field(default_factory=lambda: array("q"))

@@ -32,7 +32,7 @@ class Client:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"--url {url}: a URL is expected, as in {DEFAULT_URL}")
         self._url, self._token = url.rstrip("/"), token
-        # No proxy: the controller is here, or the operator knows where.
+        # No proxy: the controller is on this machine or at an address that the operator gives.
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
         if url.startswith("https://"):
             try:

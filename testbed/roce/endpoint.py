@@ -2,12 +2,12 @@
 
 Datagrams of UDP port 4791 go in with the ECN field that they came with; `outgoing` gives what has to be sent, and
 `deadline_ns` when to call again. Each queue pair sends from a UDP port that follows from its number, so that the
-networks between can spread flows, and the peer knows which one to expect.
+networks between can spread flows, and the peer can tell which one to expect.
 
 Connections are made by the connection manager's REQ, REP and RTU. The request's private data, 56 octets, are the
 user's; `listen` has a function that answers them, and can refuse. A request that gets no reply is sent again.
 
-Everything that a peer sends and that is not understood, not intact or for nobody is counted in `refused` by its reason.
+All that a peer sends and that is not understood, not intact or for no queue pair is counted in `refused` by its reason.
 """
 
 from __future__ import annotations

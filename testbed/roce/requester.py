@@ -28,7 +28,7 @@ class Operation(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Work:
-    """What a user wants: `length` octets from `local` to the far memory, or the other way round for a read.
+    """What a user requests: `length` octets from `local` to the far memory, or the other way round for a read.
 
     A send names no far address. `immediate` goes with the last packet of a write or a send.
     """
@@ -136,7 +136,7 @@ class Requester:
         return posted.work.operation is not Operation.READ or self._reads_before(posted) < _MOST_READS
 
     def post(self, work: Work) -> int:
-        """Take a work on; its number is in what `completed` says of it."""
+        """Take a work on; its number is in its completion."""
         packets = max(1, -(-work.length // self._settings.mtu))
         self._works.append(_Posted(self._count, work, self._end, packets))
         self._end += packets
@@ -204,7 +204,7 @@ class Requester:
         if last >= self._highest:
             return  # what has not been sent cannot be acknowledged
         self._advance(last + 1, now_ns)
-        if self._oldest <= last:  # a read lies before, whose response is lost
+        if self._oldest <= last:  # a read is before, whose response is lost
             self._go_back(self._oldest)
 
     def on_nak(self, wire_psn: int, code: Nak, now_ns: int) -> None:

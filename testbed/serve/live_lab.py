@@ -1,4 +1,4 @@
-"""The lab that viewers see: reads what it writes, tells all viewers, and passes their commands on."""
+"""The lab that viewers see: reads what it writes, sends it to all viewers, and passes their commands on."""
 
 from __future__ import annotations
 

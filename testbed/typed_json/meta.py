@@ -40,7 +40,7 @@ class ClassMeta:
     """How a class appears in JSON."""
 
     name: str = ""  # of its schema; the class's own if empty
-    tag: str = ""  # the value of `tag_field`, which tells members of a union apart
+    tag: str = ""  # the value of `tag_field`, which distinguishes the members of a union
     tag_field: str = "type"
     complete: bool = False  # every member must be there, those with a default too
     open: bool = False  # members that are not known are ignored

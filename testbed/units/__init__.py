@@ -3,7 +3,7 @@
 A value is made from the text people write, `Rate("25Gb/s")`, or from a whole number of a named
 unit, `Rate.from_bps(25_000_000_000)`. Inside it is an integer: bit/s, millimetres, picoseconds or
 bytes. Text that is not a whole number of that unit is refused, no float gets in, and nothing is
-rounded unless the docstring says so. Picoseconds make the time of one byte whole at every Ethernet
+rounded unless the docstring states it. Picoseconds make the time of one byte whole at every Ethernet
 rate from 10 Mb/s to 1.6 Tb/s, and a millimetre of fibre is 5 of them. A single bit at 400 Gb/s is
 2.5 ps and not whole, but no method here times single bits.
 
@@ -251,7 +251,7 @@ class Scale:
         """A lab value for people, "25Mb/s (25Gb/s real)"; just the value where both are the same.
 
         A measured time need not be a multiple of k. A report must not fail on that, so the real
-        side is then rounded to the nearest step and says "about".
+        side is then rounded to the nearest step and marked "about".
         """
         real = lab._value * Fraction(self.k) ** -lab.scaling
         if real == lab._value:

@@ -30,7 +30,7 @@ class Transfer:
     size: Size
     start_ns: int = 0
     block: Size | None = None
-    """Of the unit that goes at a time; None: as the transport likes."""
+    """Of the unit that goes at a time; None: as the transport chooses."""
     after: tuple[int, ...] = ()
     """Places in the list of the transfers that this one waits for; their target is its source."""
     lag: int = 0

@@ -26,7 +26,7 @@ def test_figures_and_claims_of_a_job_are_neutral(capsys: pytest.CaptureFixture[s
     result = Result("mine", Status.OK, HOSTILE, {}, 1, figures, claims, fidelity, came, Times(1, 1.0, 0.1), {})
     ui.show(result)
     console.say(HOSTILE)
-    console.complain(HOSTILE)
+    console.print_error(HOSTILE)
     said = capsys.readouterr()
     for stream in (said.out, said.err):
         assert stream.replace("\n", "").isprintable()

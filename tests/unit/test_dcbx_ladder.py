@@ -41,15 +41,15 @@ STRANGER = Mac.parse("02:00:00:00:00:0c")
 
 def arrows(drawn: Ladder) -> list[tuple[Side, tuple[str, ...], bool]]:
     """From where, what, and whether it arrived."""
-    return [(s.source, s.says, s.arrived_ns is not None) for s in drawn.steps if isinstance(s, Arrow)]
+    return [(s.source, s.texts, s.arrived_ns is not None) for s in drawn.steps if isinstance(s, Arrow)]
 
 
 def notes(drawn: Ladder, side: Side) -> list[str]:
-    return [said for step in drawn.steps if isinstance(step, Note) and step.side is side for said in step.says]
+    return [said for step in drawn.steps if isinstance(step, Note) and step.side is side for said in step.texts]
 
 
 def folds(drawn: Ladder) -> list[str]:
-    return [step.says for step in drawn.steps if isinstance(step, Folded)]
+    return [step.texts for step in drawn.steps if isinstance(step, Folded)]
 
 
 def octets(tlvs: DcbxTlvs, mac: Mac = LOW, ttl: int = 121, version: DcbxVersion = PUBLISHED) -> bytes:

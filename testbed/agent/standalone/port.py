@@ -118,7 +118,7 @@ class StandalonePort:
                 self.vanished(now_ns)
             return
         if self._socket and link.mac is not None and link.mac != self._dcbx.identity.mac:
-            self._say_goodbye(now_ns)  # as the one that the peer knows
+            self._say_goodbye(now_ns)  # as the neighbour that the peer has
             self._socket.close()
             self._socket = None
             self._report(f"its address is {link.mac} now; a shutdown frame ended the one before")

@@ -41,7 +41,7 @@ class TunnelHeadroom:
     """Of one router."""
 
     def __init__(self, source: IPv6Address, mac: Mac, send: Send, found: Found) -> None:
-        """`send` sends a packet; `found` hears the round trip for an interface, or None: for any."""
+        """`send` sends a packet; `found` gets the round trip for an interface, or None: for any."""
         self._source, self._mac, self._send, self._found = source, mac, send, found
         self._measurers: dict[object, tuple[Encapsulator, Measurer]] = {}
         self._responders: dict[tuple[IPv6Address, ...], Responder] = {}

@@ -210,7 +210,7 @@ class WanAgent:
     # Tunnels
 
     def _install(self, tunnel: ReverseTunnel, now_ns: int) -> None:
-        """A tunnel of the controller, which knows its delay."""
+        """A tunnel of the controller, which has computed its delay."""
         if tunnel.interface is not None and tunnel.interface not in self._ports:
             raise UsageError(f"there is no interface {tunnel.interface}")
         fastest = self._plan.fastest or max(port.rate for port in self._ports.values())

@@ -110,7 +110,7 @@ class EtsConfiguration:
 
     ets: Ets
     willing: bool = False
-    cbs: bool = False  # published only: the sender knows the credit-based shaper
+    cbs: bool = False  # published only: the sender supports the credit-based shaper
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Transport `udp`: numbered datagrams, counted one by one at both ends. Only the lab can run it.
 
-A flow sends as fast as its port takes frames, or at its rate. Each datagram has a number, so the receiver knows which
+A flow sends as fast as its port takes frames, or at its rate. Each datagram has a number, so the receiver counts which
 are missing, doubled or out of order. What the ends count is independent of the port program.
 """
 

@@ -2,7 +2,7 @@
 
 A router's report lists what it has. `plan` compares that with what it should have and gives the commands that are to be
 sent; each is a transaction that the router answers. For one item there is at most one transaction at a time, so the
-last answer tells what is there. What a router has refused is not tried again until something else is wanted, or the
+last answer has what is there. What a router has refused is not tried again until something else is wanted, or the
 router reports anew. What a router that is away has is remembered as it was; it gets the changes in its next session.
 
 Whether an item may go out now, or be removed now, is decided by who calls.

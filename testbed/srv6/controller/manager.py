@@ -56,7 +56,7 @@ class Leaf:
 
 
 class Manager:
-    """All that a controller knows and decides."""
+    """All state and decisions of a controller."""
 
     def __init__(self, settings: ManagerSettings = ManagerSettings()) -> None:
         self.settings = settings

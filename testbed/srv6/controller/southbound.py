@@ -180,7 +180,7 @@ class Southbound:
     def _send(self, router: str, message: dict[str, Any], now_ns: int) -> None:
         connection = self._connection.get(router)
         if connection is None:
-            return  # its session ended a moment ago, which the manager knows
+            return  # its session ended a moment ago, which the manager has handled
         session = self._sessions[connection]
         try:
             session.send(message, now_ns)

@@ -1,7 +1,7 @@
-"""What a controller knows of the WAN: routers, the links between them, and the SIDs that routers advertise.
+"""The WAN as the controller sees it: routers, the links between them, and the SIDs that routers advertise.
 
 Whether an interface can act on PFC is not noted twice: it can if its router advertises an End.X.PFC SID for it, which
-is what the draft wants such SIDs for. A router that advertises one can also generate PFC, so it is PFC-capable.
+is what such SIDs are for in the draft. A router that advertises one can also generate PFC, so it is PFC-capable.
 
 Links have two directions with a delay each. They carry slices (ids; traffic without a slice may use every link) and
 have affinities, names of our choice such as "submarine", by which paths can be kept to or away from them. Nothing here

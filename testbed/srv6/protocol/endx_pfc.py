@@ -19,7 +19,7 @@ not PFC) and 0146 (slices). Beyond them:
 Where Linux's End.X differs (6.12; transit may stay with it, since it forwards in the same way):
 
 - Errors: it sends Time Exceeded, quoting a packet that it has advanced already, and no other (`beside_kernel`).
-- Upper layer 143 at the last segment: the kernel knows no such thing and does nothing with it.
+- Upper layer 143 at the last segment: the kernel has no such protocol and does nothing with it.
 - The flavours: it refuses to configure End.X with any. J: it takes one next hop, which is `forwards_by` here.
 - Pings to a SID: no address of the router's own is behind it, so the kernel does not answer; here the SID does.
 - Sources: the kernel's behaviour takes a packet from anybody; filters are to be set up beside it.

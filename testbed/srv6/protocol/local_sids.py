@@ -41,7 +41,7 @@ class Silence(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Silent:
-    """The packet ends here, and its sender hears nothing from us."""
+    """The packet ends here, and its sender gets no answer."""
 
     cause: Cause
     why: Silence

@@ -1,8 +1,8 @@
-"""A router's end of the session with the controller: what the agent knows goes up, what is requested comes down.
+"""A router's end of the session with the controller: the agent's reports go up, what is requested comes down.
 
 The controller also passes on the SIDs of all routers, for those that learn from data packets (scenario 2).
 
-Sans-I/O. The agent says what it knows (`know`), carries out the commands that come out of `receive`, and answers each
+Sans-I/O. The agent reports its state (`know`), carries out the commands that come out of `receive`, and answers each
 with `done` or `refuse`. What is installed is kept here over all sessions, and reported in full at the start of each: so
 a controller that was restarted learns it, and one that was away finds out what it missed. Without a controller nothing
 changes: what is installed stays.

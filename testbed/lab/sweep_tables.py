@@ -8,6 +8,7 @@ what is no number stays in result.json.
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import math
 import statistics
@@ -120,6 +121,7 @@ def mean_of(values: Sequence[float]) -> tuple[float, float]:
     return mean, student_t(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
+@functools.cache
 def student_t(degrees: int, within: float = 0.95) -> float:
     """The value that Student's t exceeds, in magnitude, with a probability of 1 - `within`: found by bisection."""
     low, high = 0.0, 1e6

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import csv
+import errno
 import math
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
 from testbed import lab
 from testbed.errors import UsageError
-from testbed.lab import Run, experiment, sweep, sweep_tables
+from testbed.lab import Between, Run, cache, experiment, sweep, sweep_tables
 from testbed.lab.comparison import Difference, compare_folders
 from testbed.lab.job import Job
 from testbed.lab.result import Result
 from testbed.lab.sweep_tables import mean_of, student_t
+from testbed.lab.wire import WireError
 from tests.unit.scripted_lab import ScriptedReady
 
 pytestmark = pytest.mark.usefixtures("xoff_cache")
@@ -24,7 +26,7 @@ GRID = {"load": ["1", "10"]}
 
 
 @experiment
-def measured(run: Run, load: int = 1, kind: str = "x") -> None:
+def measured(run: Run, load: Annotated[int, Between(1, 10**5)] = 1, kind: str = "x", runs: int = 1) -> None:
     """Is answered by a script here."""
 
 
@@ -52,6 +54,10 @@ def test_a_grid_is_every_combination_in_order() -> None:
         ({"laod": ["1"]}, "measured has no parameter laod; did you mean load?"),
         ({"load": ["x"]}, "load=x: a whole number is expected"),
         ({"load": [str(n) for n in range(60_000)], "kind": ["a", "b"]}, "120000 combinations with 1 seeds are over"),
+        ({"load": range(10**6), "kind": range(10**6)}, "are over 100000 runs"),
+        ({"load": ["1", "01"]}, "the grid has the same value of load twice: 1 and 01"),
+        ({"load": [0]}, "load is 0; what the experiment claims holds for 1 to 100000"),
+        ({"runs": ["1"]}, "the parameter runs cannot be in a grid: the tables have a column runs"),
     ],
 )
 def test_a_wrong_grid_is_refused_before_any_run(grid: dict[str, list[str]], message: str, tmp_path: Path) -> None:
@@ -59,6 +65,62 @@ def test_a_wrong_grid_is_refused_before_any_run(grid: dict[str, list[str]], mess
     with pytest.raises(UsageError, match=message.replace("?", r"\?")):
         sweep.run(measured, grid, on=ready, out=tmp_path / "sweep")
     assert ready.jobs == []
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"),
+    [
+        (0, "seeds is 0; one seed at least is expected"),
+        ([], "there are no seeds"),
+        ([1, 2, 1], "a seed is there twice: 1, 2, 1"),
+        ([-1], "seed -1: a whole number from 0 up is expected"),
+    ],
+)
+def test_wrong_seeds_are_refused_before_any_run(seeds: int | list[int], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        sweep.run(measured, GRID, seeds=seeds, on=ScriptedReady(answer=answer), out=tmp_path / "sweep")
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_folder_that_cannot_be_one_is_refused_before_any_run(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ready = ScriptedReady(answer=answer)
+    with pytest.raises(UsageError, match=r"a sweep cannot go to .*: Not a directory; name another folder"):
+        sweep.run(measured, GRID, on=ready, out=tmp_path / "file" / "sweep")
+    assert ready.jobs == []
+
+
+def test_a_full_disk_is_refused_before_any_run_and_ends_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = ScriptedReady(answer=answer)
+    with monkeypatch.context() as patched, pytest.raises(cache.DiskFullError, match=r"no room for results: .* MB free"):
+        patched.setattr(sweep, "_LEAST_FREE", 1 << 60)
+        sweep.run(measured, GRID, on=ready, out=tmp_path)
+    assert ready.jobs == []
+
+    def full(job: Job) -> dict[str, Any]:
+        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+
+    ready = ScriptedReady(answer=full)
+    found = sweep.run(measured, GRID, on=ready, out=tmp_path)
+    assert [failure.status for failure in found.failed] == ["disk-full", "not started"]
+    assert {failure.reason for failure in found.failed} == {"the disk is full: somewhere"}
+    assert len(ready.jobs) == 1
+
+
+def test_a_run_whose_lab_broke_down_is_made_once_more(tmp_path: Path) -> None:
+    def broken(job: Job) -> dict[str, Any]:
+        if len(ready.jobs) == 1 or job.seed == 2:
+            raise WireError("the lab's kernel panicked")
+        return answer(job)
+
+    ready = ScriptedReady(answer=broken)
+    found = sweep.run(measured, {"load": ["1"]}, seeds=2, on=ready, out=tmp_path)
+    assert [job.seed for job in ready.jobs] == [1, 2, 1, 2]
+    assert [(row.seed, row.status) for row in found.rows] == [(1, "ok")]
+    assert [(one.seed, one.status, one.reason) for one in found.failed] == [(2, "lost", "the lab's kernel panicked")]
+    assert found.made == 1
 
 
 def test_the_table_has_a_row_for_each_run_and_the_summary_its_mean_and_interval(tmp_path: Path) -> None:
@@ -167,7 +229,12 @@ def test_quantiles_of_students_t_are_those_of_published_tables(degrees: int, exp
 
 @pytest.mark.parametrize(
     ("values", "mean", "half_width"),
-    [([5.0, 5.0, 5.0], 5.0, 0.0), ([1.0, 3.0], 2.0, 12.7062 * math.sqrt(2) / math.sqrt(2))],
+    # Of the second: s = 0.22361, t of 4 degrees of freedom 2.77645.
+    [
+        ([5.0, 5.0, 5.0], 5.0, 0.0),
+        ([9.9, 10.1, 10.0, 10.3, 9.7], 10.0, 0.277645),
+        ([1.0, 3.0], 2.0, 12.7062 * math.sqrt(2) / math.sqrt(2)),
+    ],
 )
 def test_the_interval_is_that_of_students_t(values: list[float], mean: float, half_width: float) -> None:
     assert mean_of(values) == (mean, pytest.approx(half_width, rel=1e-5))

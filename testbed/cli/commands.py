@@ -52,6 +52,9 @@ COMMANDS = {
     "lesson": Command("guided labs that check your work", "lesson", "lesson", "options"),
     "lock": Command("lock Python packages for run --with", "packages", "lock", "lock_options"),
     "headroom": Command("what headroom a port needs", "headroom", "headroom", "options", True),
+    "switch": Command(
+        "SONiC's config_db.json: check it, and run traffic over such switches", "switch", "switch", "options"
+    ),
     "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
     "report": Command("one HTML file from result folders", "report", "make", "options"),
     "serve": Command(

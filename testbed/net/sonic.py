@@ -10,24 +10,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from testbed.buffer.settings import Dynamic, GroupSettings, Static, Threshold
+from testbed.buffer.settings import (
+    MOST_CELLS,
+    MOST_POOLS,
+    Dynamic,
+    GroupSettings,
+    Pool,
+    QueueSettings,
+    Static,
+    Threshold,
+)
 from testbed.ecn.curve import EcnCurve
 from testbed.errors import UsageError
 from testbed.net.port import Buffer, Port
 from testbed.pfc.settings import Action, PfcSettings, WatchdogSettings
 from testbed.priority.settings import PriorityMap, Trust
+from testbed.sonic.check import check
+from testbed.sonic.division import ASSUMED_POOL, divisions, egress_pools, ingress_pools, reserved
 from testbed.sonic.entries import LARGEST
+from testbed.sonic.headroom import needed_at
 from testbed.sonic.problems import ConfigDbError, Problem, Severity
 from testbed.sonic.read import Reading, read
 from testbed.sonic.tables import (
+    NULL,
     MapKind,
-    PoolType,
     ProfileRow,
     SchedulerType,
     Tables,
@@ -93,6 +105,8 @@ class Switch:
         """
         name = str(path)
         reading = read(read_octets(name))
+        if reading.ok:
+            check(reading.tables, reading.problems, cell)
         return cls.of(
             reading.require(name), scale=scale, watchdog_scale=watchdog_scale, cell=cell, name=name, reading=reading
         )
@@ -124,7 +138,7 @@ class Switch:
                 )
                 for port, row in tables.ports.items()
             }
-            buffer = _buffer(tables, numbers, cell)
+            buffer = _buffer(tables, numbers, cell, frozenset(tables.ports))
         except ConfigDbError:
             raise
         except UsageError as error:
@@ -135,6 +149,11 @@ class Switch:
     @property
     def warnings(self) -> list[Problem]:
         return [problem for problem in self.problems if problem.severity is Severity.WARNING]
+
+    def buffer_of(self, ports: Iterable[str]) -> Buffer:
+        """The buffer of a network in which only these ports are there. What others reserve is not for them."""
+        numbers = {port.name: port.number for port in self.ports.values()}
+        return _buffer(self.tables, numbers, self.buffer.cell, frozenset(ports))
 
     def dscp(self, priority: int) -> int:
         """A DSCP that this switch takes for a priority (traffic class): for `Flow(..., dscp=...)`."""
@@ -187,12 +206,17 @@ def _port(tables: Tables, name: str, watchdog_scale: int) -> Port:
 
 def _priorities(tables: Tables, name: str) -> PriorityMap:
     dscp, dot1p = (tables.map_of(name, kind) for kind in (MapKind.DSCP_TO_TC, MapKind.DOT1P_TO_TC))
-    queues = tables.map_of(name, MapKind.TC_TO_QUEUE)
+    groups, queues, pauses = (
+        tables.map_of(name, kind) for kind in (MapKind.TC_TO_PG, MapKind.TC_TO_QUEUE, MapKind.PFC_TO_QUEUE)
+    )
     trust = Trust.DOT1P if dscp is None and dot1p is not None else Trust.DSCP
     return PriorityMap(
         trust,
         dscp_to_dot1p=[(dscp or {}).get(value, 0) for value in range(64)],
         dot1p_to_local={} if queues is None else [queues.get(value, 0) for value in range(8)],
+        pcp_to_dot1p={} if dot1p is None else [dot1p.get(value, 0) for value in range(8)],
+        dot1p_to_group={} if groups is None else [groups.get(value, 0) for value in range(8)],
+        pause_to_local={} if pauses is None else pauses,
     )
 
 
@@ -247,41 +271,88 @@ def watchdog_settings(row: WatchdogRow, poll_ms: int, scale: int) -> WatchdogSet
 # The buffer
 
 
-def _buffer(tables: Tables, numbers: Mapping[str, int], cell: int) -> Buffer:
-    pools = [pool for pool in tables.pools.values() if pool.type is not PoolType.EGRESS and pool.size is not None]
-    if not pools:
+def _buffer(tables: Tables, numbers: Mapping[str, int], cell: int, ports: frozenset[str]) -> Buffer:
+    """The buffer as `ports` share it. What other ports reserve is not for them."""
+    ingress, egress = ingress_pools(tables), egress_pools(tables)
+    if not ingress:
         return Buffer(cell=cell)
-    groups: dict[tuple[int, int], GroupSettings] = {}
-    for port, number in numbers.items():
-        for priority in range(8):
-            profile = tables.profile(port, priority)
-            enabled = priority in tables.pfc_of(port)
-            if profile is not None:
-                groups[number, priority] = _group(profile, enabled, cell)
-    total = sum((pool.size or 0) + 0 for pool in pools) // cell
-    shared = [pool.xoff for pool in pools if pool.xoff is not None]
-    most = max((group.headroom for group in groups.values()), default=0)
+    for name, pools in (("ingress", ingress), ("egress", egress)):
+        if len(pools) > MOST_POOLS:
+            raise SwitchError(f"there are {len(pools)} {name} pools; the lab's switch has at most {MOST_POOLS}")
+    absent = [port for port in tables.ports if port not in ports]
+    elsewhere = {one.name: one.reserved for one in divisions(tables, absent)}
+    groups = {
+        (numbers[port], number): _group(tables, port, number, list(ingress), cell)
+        for port in ports
+        for number in range(8)
+    }
+    chosen = []
+    for number, (name, pool) in enumerate(ingress.items()):
+        size = ASSUMED_POOL if pool.size is None else pool.size
+        most = max((group.headroom for group in groups.values() if group.pool == number), default=0)
+        shared = None if pool.xoff is None else max(most, pool.xoff // cell)
+        if pool.xoff is None:
+            size -= sum(row.xoff or 0 for port in absent for row in _profiles(tables, port) if row.pool == name)
+        chosen.append(Pool(max(0, size - elsewhere[name]) // cell, shared))
+    queues = {
+        (numbers[port], queue): _queue(profile, list(egress), cell)
+        for (port, queue), name in tables.queue_profiles.items()
+        if port in ports and (profile := tables.profiles.get(name)) and profile.pool in egress
+    }
+    sizes = tuple(
+        max(0, (ASSUMED_POOL if pool.size is None else pool.size) - elsewhere[name]) // cell
+        for name, pool in egress.items()
+    )
     return Buffer(
-        total=total,
+        total=chosen[0].total,
         cell=cell,
-        headroom_pool=max(most, sum(shared) // cell) if shared else None,
+        headroom_pool=chosen[0].headroom_pool,
         groups=groups,
         overbook_headroom=True,
         xon_offset=0,
+        more_pools=tuple(chosen[1:]),
+        egress_pools=sizes if queues else (),
+        queues=queues,
     )
 
 
-def _group(profile: ProfileRow, enabled: bool, cell: int) -> GroupSettings:
-    threshold: Threshold
-    if profile.static_th is not None:
-        threshold = Static(profile.static_th // cell)
-    else:
-        threshold = Dynamic(Fraction(2) ** (profile.dynamic_th or 0))
-    offset = -(-(profile.xon_offset or 0) // cell) if enabled else 0
+def _profiles(tables: Tables, port: str) -> list[ProfileRow]:
+    found = (tables.profile(port, number) for number in range(8))
+    return [profile for profile in found if profile is not None]
+
+
+def _group(tables: Tables, port: str, number: int, pools: list[str], cell: int) -> GroupSettings:
+    profile, enabled = tables.profile(port, number), number in tables.pfc_of(port)
+    if profile is None:
+        computed = enabled and tables.groups.get((port, number)) == NULL
+        headroom = needed_at(tables, port, cell).most // cell if computed else 0
+        return GroupSettings(enabled, headroom=headroom)
+    pool = tables.pools[profile.pool]
+    threshold = _threshold(profile, cell)
+    offset = -(-(profile.xon_offset or 0) // cell) if enabled and profile.xon_offset is not None else 0
     if isinstance(threshold, Static):
         offset = min(offset, threshold.cells)
-    headroom = (profile.xoff or 0) // cell if enabled else 0
-    return GroupSettings(enabled, profile.size // cell, threshold, offset, headroom)
+    elif profile.xon_offset is None and enabled and profile.xon is not None:
+        offset = MOST_CELLS  # then xon alone decides
+    return GroupSettings(
+        lossless=enabled,
+        guaranteed=reserved(profile, pool) // cell,
+        threshold=threshold,
+        xon_offset=offset,
+        headroom=(profile.xoff or 0) // cell if enabled else 0,
+        xon=(profile.xon or 0) // cell,
+        pool=pools.index(profile.pool) if profile.pool in pools else 0,
+    )
+
+
+def _queue(profile: ProfileRow, pools: list[str], cell: int) -> QueueSettings:
+    return QueueSettings(profile.size // cell, _threshold(profile, cell), pools.index(profile.pool))
+
+
+def _threshold(profile: ProfileRow, cell: int) -> Threshold:
+    if profile.static_th is not None:
+        return Static.of_bytes(profile.static_th, cell)
+    return Dynamic.power(profile.dynamic_th or 0)
 
 
 def as_json(switch: Switch) -> dict[str, Any]:

@@ -36,23 +36,36 @@ class SonicTopo(LosslessTopo):
         super().__init__(switches=switches, hosts=hosts, **{"scale": scale, "mismatch": "warn"} | options)
 
     def build(self, switches: Sequence[Switch], hosts: int | None = None) -> None:
-        nodes = {}
-        for number, switch in enumerate(switches, 1):
-            nodes[switch.name] = self.addSwitch(node_name(switch.name, number), buffer=switch.buffer)
+        nodes = {switch.name: node_name(switch.name, number) for number, switch in enumerate(switches, 1)}
+        self.nodes_by_hostname = nodes
+        cables = self._cables(switches)
+        cabled = {(switch, port.name) for ends in cables for switch, port in ends}
+        free = {
+            switch.name: [one for one in switch.ports.values() if one.up and (switch.name, one.name) not in cabled][
+                :hosts
+            ]
+            for switch in switches
+        }
+        for switch in switches:
+            present = [name for name in switch.ports if (switch.name, name) in cabled]
+            present += [port.name for port in free[switch.name]]
+            self.addSwitch(nodes[switch.name], buffer=switch.buffer_of(present))
             for port in switch.ports.values():
                 self.names[f"{nodes[switch.name]}-eth{port.number}"] = port.name
-        self.nodes_by_hostname = nodes
-        cabled = self._cable_switches(switches, nodes)
-        count = 0
-        for switch in switches:
-            free = [one for one in switch.ports.values() if one.up and (switch.name, one.name) not in cabled]
-            for port in free[:hosts]:
-                count += 1
-                self._host(f"h{count}", switch, nodes[switch.name], port)
+        for (one, port), (other, far) in cables:
+            self.addLink(
+                nodes[one], nodes[other], port.number, far.number,
+                cable=_cable(port, far), settings1=port.settings, settings2=far.settings,
+            )  # fmt: skip
+        hosts_of = [(nodes[switch.name], port) for switch in switches for port in free[switch.name]]
+        for number, (node, port) in enumerate(hosts_of, 1):
+            self._host(f"h{number}", node, port)
 
-    def _cable_switches(self, switches: Sequence[Switch], nodes: dict[str, str]) -> set[tuple[str, str]]:
-        """Returns the ports that lead to another of the switches."""
+    @staticmethod
+    def _cables(switches: Sequence[Switch]) -> list[tuple[tuple[str, SwitchPort], tuple[str, SwitchPort]]]:
+        """Between the switches, each once: (switch, port) of both ends."""
         by_name = {switch.name: switch for switch in switches}
+        found: list[tuple[tuple[str, SwitchPort], tuple[str, SwitchPort]]] = []
         cabled: set[tuple[str, str]] = set()
         for switch in switches:
             for port in switch.ports.values():
@@ -62,21 +75,19 @@ class SonicTopo(LosslessTopo):
                 if other is None:
                     continue
                 far = other.ports.get(port.neighbour[1])
-                if far is None:
+                if far is None or other is switch:
                     raise SwitchError(
-                        f"{switch.name}: DEVICE_NEIGHBOR of {port.name} is {' '.join(port.neighbour)}, and there is no "
-                        "such port"
+                        f"{switch.name}: DEVICE_NEIGHBOR of {port.name} is {' '.join(port.neighbour)}, and there "
+                        f"is no "
+                        "such port of another switch"
                     )
                 if (other.name, far.name) in cabled or not far.up:
                     continue
                 cabled |= {(switch.name, port.name), (other.name, far.name)}
-                self.addLink(
-                    nodes[switch.name], nodes[other.name], port.number, far.number,
-                    cable=_cable(port, far), settings1=port.settings, settings2=far.settings,
-                )  # fmt: skip
-        return cabled
+                found.append(((switch.name, port), (other.name, far)))
+        return found
 
-    def _host(self, name: str, switch: Switch, node: str, port: SwitchPort) -> None:
+    def _host(self, name: str, node: str, port: SwitchPort) -> None:
         self.at[name] = node, port.name
         self.addLink(
             self.addHost(name, port=host_port(port.settings)), node, None, port.number,

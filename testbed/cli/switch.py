@@ -1,0 +1,218 @@
+"""`xoff switch`: config_db.json files of SONiC switches; check them, and run traffic over them in the lab."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from testbed.cli import run as running
+from testbed.cli import streams
+from testbed.cli.arguments import one_of, whole
+from testbed.errors import UsageError
+from testbed.lab import definition
+from testbed.lab.engine import Kind
+from testbed.lab.result import Exit
+from testbed.net import load
+from testbed.net.sonic import CELL, Switch, read_octets, scale_for
+from testbed.net.sonic_run import PATTERNS, Workload, hosts_of_each
+from testbed.sonic.check import check, check_fabric
+from testbed.sonic.division import divisions
+from testbed.sonic.headroom import needed_at
+from testbed.sonic.problems import Severity
+from testbed.sonic.read import Reading, read
+from testbed.sonic.tables import Tables
+from testbed.units import Rate, Size
+
+_EXPERIMENT = '''"""A workload on switches that were read from config_db.json files; written by `xoff switch run`."""
+
+from pathlib import Path
+
+from testbed.lab import Run, experiment
+from testbed.net import sonic_run
+
+FILES = {files!r}
+
+
+@experiment(timeout="600s", files=FILES)
+def switch_run(
+    run: Run,
+    workload: str = "incast,2",
+    size: str = "1MB",
+    frame: str = "1514B",
+    priority: int = 3,
+    scale: int = 0,
+    cell: int = 208,
+) -> None:
+    """{summary}"""
+    sonic_run.perform(
+        run,
+        [Path(__file__).with_name(name) for name in FILES],
+        workload=workload,
+        size=size,
+        frame=frame,
+        priority=priority,
+        scale=scale,
+        cell=cell,
+    )
+'''
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_subparsers(metavar="WHAT", dest="what", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("files", nargs="+", metavar="FILE", help="config_db.json of a switch; several are a fabric")
+    common.add_argument(
+        "--cell", type=whole(1, CELL), default=CELL, metavar="N", help=f"bytes of a buffer cell (default {CELL})"
+    )
+    common.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
+    summary = "what is wrong, contradictory, risky or not modelled in files, with JSON paths"
+    checking = what.add_parser("check", help=summary, description=summary, parents=[common])
+    checking.add_argument("--strict", action="store_true", help="warnings are failures too")
+    summary = "traffic over the switches, in the lab; losses, pauses and watermarks"
+    work = what.add_parser("run", help=summary, description=summary, parents=[common])
+    work.add_argument(
+        "--workload", default="incast,2", metavar="W", help=f"{', '.join(PATTERNS)}, with hosts, as in incast,8"
+    )
+    work.add_argument("--size", type=Size, default=Size("1MB"), metavar="S", help="what each flow sends (default 1MB)")
+    work.add_argument("--frame", type=Size, default=Size("1514B"), metavar="S", help="of the frames, without FCS")
+    work.add_argument("--priority", type=one_of("priority", "01234567"), default="3", metavar="P", help="0 to 7")
+    work.add_argument("--scale", type=whole(1, 1000), metavar="K", help="times longer than the hardware")
+    work.add_argument("--keep", type=Path, metavar="DIR", help="write the experiment and its files there, to change it")
+    running.run_options(work)
+    work.add_argument("--yes", action="store_true", help="install packages that are missing without asking")
+
+
+def switch(options: argparse.Namespace) -> int:
+    """Files of SONiC switches: check them, and run traffic over the switches in the lab."""
+    return {"check": _check, "run": _run}[options.what](options)
+
+
+# check
+
+
+def _check(options: argparse.Namespace) -> int:
+    streams.outlast()
+    readings = {}
+    for name in options.files:
+        if name in readings:
+            raise UsageError(f"{name} is given twice")
+        readings[name] = read(read_octets(name))
+        if readings[name].ok:
+            check(readings[name].tables, readings[name].problems, options.cell)
+    for name, problem in check_fabric({name: reading.tables for name, reading in readings.items()}):
+        readings[name].problems.warning(problem.path, problem.message, problem.rule)
+    if options.json:
+        print(json.dumps({name: _as_json(one, options.cell) for name, one in readings.items()}, indent=1))
+    else:
+        for name, reading in readings.items():
+            _show(name, reading, options.cell)
+    failed = any(not one.ok or (options.strict and one.problems.warnings) for one in readings.values())
+    return Exit.USAGE if failed else Exit.OK
+
+
+def _show(name: str, reading: Reading, cell: int) -> None:
+    from testbed.cli.console import stdout
+
+    def say(text: str) -> None:
+        stdout.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    for severity in Severity:
+        for problem in reading.problems.of(severity):
+            say(f"{name}: {problem}")
+    if reading.problems.left_out:
+        say(f"{name}: and {reading.problems.left_out} more")
+    if not reading.ok:
+        return
+    tables = reading.tables
+    for pool in divisions(tables):
+        parts = f"{pool.size} B: {pool.reserved} reserved, {pool.headroom} headroom, {pool.shared} shared"
+        say(f"{name}: pool {pool.name} of {parts}")
+    for text in _headrooms(tables, cell):
+        say(f"{name}: {text}")
+    errors, warnings = len(reading.problems.errors), len(reading.problems.warnings)
+    say(f"{name}: {tables.hostname or 'no hostname'}, {len(tables.ports)} ports: {errors} errors, {warnings} warnings")
+
+
+def _headrooms(tables: Tables, cell: int) -> list[str]:
+    """A line for each kind of lossless port: what it has, and what it needs."""
+    kinds: dict[tuple[Any, ...], list[str]] = {}
+    for port, row in tables.ports.items():
+        for priority in sorted(tables.pfc_of(port)):
+            profile, need = tables.profile(port, priority), needed_at(tables, port, cell)
+            has = "computed" if profile is None else f"{profile.xoff or 0} B"
+            kind = (row.speed, tables.cables.get(port, "5m (assumed)"), row.mtu or "9100 (assumed)", has, need)
+            names = kinds.setdefault(kind, [])
+            if port not in names:
+                names.append(port)
+    return [
+        f"headroom of {len(names)} ports, {kind[0] // 1000} Gb/s, {kind[1]}, MTU {kind[2]}: {kind[3]}; needed "
+        f"{kind[4].least} B at least, {kind[4].most} B for the slowest that 802.3 allows"
+        for kind, names in kinds.items()
+    ]
+
+
+def _as_json(reading: Reading, cell: int) -> dict[str, Any]:
+    tables = reading.tables
+    return {
+        "ok": reading.ok,
+        "hostname": tables.hostname,
+        "ports": len(tables.ports),
+        "problems": [problem.as_json() for problem in reading.problems.found],
+        "left_out": reading.problems.left_out,
+        "pools": [vars(one) | {"shared": one.shared} for one in divisions(tables)] if reading.ok else [],
+        "headroom": {
+            port: {"least": need.least, "most": need.most}
+            for port in tables.ports
+            if tables.pfc_of(port) and (need := needed_at(tables, port, cell))
+        },
+    }
+
+
+# run
+
+
+def _run(options: argparse.Namespace) -> int:
+    workload = Workload.parse(options.workload)
+    switches = [Switch.from_config_db(name, scale=options.scale, cell=options.cell) for name in options.files]
+    hosts_of_each(switches, workload.hosts)
+    for one in switches:
+        one.dscp(int(options.priority))
+    scale = options.scale or max(scale_for(one.tables).k for one in switches)
+    fastest = max((port.rate for one in switches for port in one.ports.values()), default=Rate("1Mb/s"))
+    busy = load.Load(workload.count, fastest, options.frame.bytes, len(switches))
+    free = options.engine is Kind.UM
+    if options.scale is None and not free:
+        scale = max(scale, busy.least_scale(load.costs()))
+    load.require(busy, scale, free)
+    with tempfile.TemporaryDirectory(prefix="xoff-switch-") as place:
+        folder = options.keep or Path(place)
+        path = _write(folder, options.files, f"{options.workload} over {len(switches)} SONiC switches.")
+        options.experiment, options.packages = [str(path)], []
+        options.set = [
+            f"workload={options.workload}",
+            f"size={options.size}",
+            f"frame={options.frame}",
+            f"priority={options.priority}",
+            f"scale={scale}",
+            f"cell={options.cell}",
+        ]
+        return running.run(options)
+
+
+def _write(folder: Path, files: list[str], summary: str) -> Path:
+    """The experiment and the files that it needs."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        names = tuple(f"switch{number}.json" for number in range(1, len(files) + 1))
+        for name, file in zip(names, files, strict=True):
+            shutil.copyfile(file, folder / name)
+        path = folder / "switch_run.py"
+        path.write_text(_EXPERIMENT.format(files=names, summary=summary))
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
+    definition.load_file(path)
+    return path

@@ -1,0 +1,402 @@
+"""What is contradictory or risky in the tables of a switch, and where the switches of a fabric disagree.
+
+Each finding is a warning: the switch takes such a file. A rule's name is for programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from testbed.errors import listed
+from testbed.sonic.division import Division, divisions, egress_pools, ingress_pools
+from testbed.sonic.headroom import needed_at
+from testbed.sonic.problems import Problem, Problems, path
+from testbed.sonic.tables import NULL, MapKind, Mode, NeighbourRow, SchedulerType, Tables
+from testbed.units import Length
+
+CELL = 208
+_DEFAULT_POLL_MS = 200
+_USED_MAPS = (MapKind.DSCP_TO_TC, MapKind.DOT1P_TO_TC, MapKind.TC_TO_PG, MapKind.TC_TO_QUEUE, MapKind.PFC_TO_QUEUE)
+
+
+def check(tables: Tables, problems: Problems, cell: int = CELL) -> None:
+    """Look at one switch; findings go to `problems`."""
+    checker = _Checker(tables, problems, cell)
+    checker.pools()
+    checker.profiles()
+    for port in tables.ports:
+        checker.port(port)
+    checker.report()
+
+
+class _Checker:
+    """Findings that are the same at several ports become one, with all of them in it."""
+
+    def __init__(self, tables: Tables, problems: Problems, cell: int) -> None:
+        self._tables = tables
+        self._problems = problems
+        self._cell = cell
+        self._divisions = {one.name: one for one in divisions(tables)}
+        self._at_ports: dict[tuple[str, str, str], list[str]] = {}
+
+    def _warn(self, where: str, message: str, rule: str) -> None:
+        self._problems.warning(where, message, rule)
+
+    def _at(self, port: str, where: str, message: str, rule: str) -> None:
+        """`message` continues "Ethernet0, Ethernet4: "."""
+        ports = self._at_ports.setdefault((where, message, rule), [])
+        if port not in ports:
+            ports.append(port)
+
+    def report(self) -> None:
+        for (where, message, rule), ports in self._at_ports.items():
+            self._warn(where, f"{listed(ports, 6)}: {message}", rule)
+
+    # Pools and profiles
+
+    def pools(self) -> None:
+        for name, pool in self._tables.pools.items():
+            found, where = self._divisions[name], path("BUFFER_POOL", name)
+            if pool.size is None:
+                self._warn(
+                    where, f"no size, so the switch divides its memory itself; {found.size} B are assumed", "size"
+                )
+            if found.shared < 0:
+                self._warn(
+                    where,
+                    f"{found.reserved} B reserved and {found.headroom} B headroom are {-found.shared} B more than "
+                    "the pool has; such a switch cannot be built",
+                    "oversubscribed",
+                )
+            elif pool.xoff is not None and found.promised > pool.xoff:
+                self._warn(
+                    where,
+                    f"its groups may use {found.promised} B of headroom and xoff is {pool.xoff} B: oversubscribed "
+                    f"by {found.promised / max(1, pool.xoff):.1f}, so groups "
+                    "that pause together can lose frames",
+                    "headroom oversubscribed",
+                )
+
+    def profiles(self) -> None:
+        for name, profile in self._tables.profiles.items():
+            pool, where = self._tables.pools.get(profile.pool), path("BUFFER_PROFILE", name)
+            if pool is None:
+                continue
+            if profile.dynamic_th is not None and pool.mode is Mode.STATIC:
+                self._warn(where, f"dynamic_th in the pool {profile.pool}, whose mode is static", "mode")
+            if profile.static_th is not None and profile.lossless and pool.mode is Mode.DYNAMIC:
+                self._warn(where, f"static_th in the pool {profile.pool}, whose mode is dynamic", "mode")
+            if profile.static_th is not None and profile.xon is not None and profile.xon > profile.static_th:
+                self._warn(
+                    where,
+                    f"xon, {profile.xon} B, is more than static_th, {profile.static_th} B: a group resumes as "
+                    "soon as its headroom is empty",
+                    "xon above xoff",
+                )
+            if profile.lossless and profile.xon is None and not profile.xon_offset:
+                self._warn(where, "no xon and no xon_offset: PAUSE ends one cell below the threshold", "no hysteresis")
+
+    # Ports
+
+    def port(self, port: str) -> None:
+        self._lossless(port)
+        self._ways(port)
+        self._queues(port)
+        self._watchdog(port)
+
+    def _lossless(self, port: str) -> None:
+        tables = self._tables
+        enabled = tables.pfc_of(port)
+        for priority in sorted(enabled):
+            name, profile = tables.profile_name(port, priority), tables.profile(port, priority)
+            if name is None:
+                self._at(
+                    port,
+                    path("BUFFER_PG"),
+                    f"PFC is on for {priority}, and this group has no buffer profile: its frames are not lossless",
+                    "no headroom",
+                )
+            elif profile is None and tables.groups[port, priority] == NULL:
+                self._at(
+                    port,
+                    path("BUFFER_PROFILE"),
+                    f"group {priority} has the profile NULL, and there is no {name}; "
+                    "headroom is computed from speed, cable and MTU",
+                    "no profile",
+                )
+            elif profile is not None and not profile.xoff:
+                self._at(
+                    port,
+                    path("BUFFER_PROFILE", name),
+                    f"PFC is on for {priority}, and this profile has no xoff: what arrives after PAUSE is lost",
+                    "no headroom",
+                )
+            elif profile is not None:
+                self._headroom(port, name, profile.xoff or 0)
+        for (other, priority), name in tables.groups.items():
+            profile = tables.profile(port, priority) if other == port else None
+            if profile is not None and profile.lossless and priority not in enabled:
+                shown = name if name != NULL else str(tables.profile_name(port, priority))
+                self._at(
+                    port,
+                    path("BUFFER_PROFILE", shown),
+                    f"group {priority} has this lossless profile, and PFC is off for it: nobody is paused",
+                    "pfc off",
+                )
+
+    def _headroom(self, port: str, name: str, xoff: int) -> None:
+        row = self._tables.ports[port]
+        length = self._tables.cables.get(port)
+        if length is None:
+            self._at(port, path("CABLE_LENGTH"), "no cable length; 5m is assumed", "no length")
+        need = needed_at(self._tables, port, self._cell)
+        of = f"{row.speed // 1000} Gb/s, {length or '5m'}, MTU {row.mtu or 9100}"
+        where = path("BUFFER_PROFILE", name, "xoff")
+        if xoff < need.least:
+            self._at(
+                port,
+                where,
+                f"xoff is {xoff} B and {of} need {need.least} B at least: {need.least - xoff} B are "
+                "missing, and frames will be lost",
+                "headroom too small",
+            )
+        elif xoff < need.most:
+            self._at(
+                port,
+                where,
+                f"xoff is {xoff} B: more than the {need.least} B that {of} need at least, and less than "
+                f"the {need.most} B for small frames and the slowest reaction that 802.3 allows",
+                "headroom tight",
+            )
+
+    def _ways(self, port: str) -> None:
+        """From the priority to the group and the queue, and from PAUSE to the queue."""
+        tables, enabled = self._tables, self._tables.pfc_of(port)
+        if not enabled:
+            return
+        where = path("PORT_QOS_MAP", port)
+        groups, queues, pauses = (
+            tables.map_of(port, kind) for kind in (MapKind.TC_TO_PG, MapKind.TC_TO_QUEUE, MapKind.PFC_TO_QUEUE)
+        )
+        to_class = tables.map_of(port, MapKind.DSCP_TO_TC) or tables.map_of(port, MapKind.DOT1P_TO_TC)
+        if to_class is None:
+            self._at(port, path("PORT_QOS_MAP"), "PFC is on, and no map gives frames a traffic class", "no map")
+        for priority in sorted(enabled):
+            classes = [tc for tc in range(8) if (groups or {}).get(tc, tc if groups is None else 0) == priority]
+            if not classes:
+                self._at(
+                    port,
+                    path("PORT_QOS_MAP"),
+                    f"PFC is on for {priority}, and no traffic class is mapped to group "
+                    f"{priority}: PAUSE is never sent",
+                    "unused group",
+                )
+                continue
+            if to_class is not None and not set(classes) & set(to_class.values()):
+                self._at(
+                    port, path("PORT_QOS_MAP"), f"no frame gets a traffic class of group {priority}", "unused class"
+                )
+            stopped = pauses.get(priority) if pauses is not None else priority
+            if stopped is None:
+                self._at(
+                    port,
+                    path("PORT_QOS_MAP"),
+                    f"PFC is on for {priority}, and pfc_to_queue_map has no queue for it: PAUSE stops nothing",
+                    "no queue",
+                )
+            for tc in classes:
+                queue = queues.get(tc) if queues is not None else tc
+                if queue is None:
+                    self._at(
+                        port,
+                        path("PORT_QOS_MAP"),
+                        f"PFC is on for {priority}, and tc_to_queue_map has no queue for its traffic class {tc}",
+                        "no queue",
+                    )
+                elif stopped is not None and queue != stopped:
+                    self._at(
+                        port,
+                        path("PORT_QOS_MAP"),
+                        f"PAUSE for {priority} stops queue {stopped}, and traffic class "
+                        f"{tc} of group {priority} waits in queue {queue}",
+                        "queues differ",
+                    )
+        others = [tc for tc in (to_class or {}).values() if groups is not None and tc not in groups]
+        if others:
+            self._warn(
+                where,
+                f"traffic classes {listed(map(str, sorted(set(others))))} have no group in tc_to_pg_map; 0 is taken",
+                "map incomplete",
+            )
+
+    def _queues(self, port: str) -> None:
+        tables, enabled = self._tables, self._tables.pfc_of(port)
+        queues = tables.map_of(port, MapKind.TC_TO_QUEUE)
+        for priority in sorted(enabled):
+            queue = (queues or {}).get(priority, priority)
+            row = tables.queues.get((port, queue))
+            used = tables.queue_profiles.get((port, queue))
+            if tables.queue_profiles and used is None:
+                self._at(
+                    port, path("BUFFER_QUEUE"), f"lossless queue {queue} has no buffer profile", "no queue profile"
+                )
+            wred = tables.wred.get(row.wred_profile or "") if row else None
+            if row is not None and wred is not None:
+                self._wred(port, priority, queue, str(row.wred_profile))
+            if used is not None and used != NULL:
+                self._egress(port, priority, queue, used)
+        weights = [
+            scheduler
+            for queue in range(8)
+            if (row := tables.queues.get((port, queue))) and (scheduler := tables.schedulers.get(row.scheduler or ""))
+        ]
+        for scheduler in weights:
+            if scheduler.type is not SchedulerType.STRICT and scheduler.weight is None:
+                self._at(port, path("SCHEDULER"), "a scheduler without weight serves a queue; 1 is taken", "no weight")
+
+    def _wred(self, port: str, priority: int, queue: int, name: str) -> None:
+        wred, profile = self._tables.wred[name], self._tables.profile(port, priority)
+        where = path("WRED_PROFILE", name)
+        if not wred.ecn.marks_green:
+            self._at(port, where, f"WRED without ECN drops frames of lossless queue {queue}", "wred drops")
+        if profile is None or wred.green_min_threshold is None:
+            return
+        limit = self._most_shared(profile.pool, profile.dynamic_th, profile.static_th)
+        if limit is not None and wred.green_min_threshold >= limit:
+            self._at(
+                port,
+                where,
+                f"green_min_threshold is {wred.green_min_threshold} B, and group {priority} pauses at "
+                f"{limit} B: ECN never marks before PFC",
+                "ecn above pfc",
+            )
+        elif limit is not None and (wred.green_max_threshold or 0) >= limit:
+            self._at(
+                port,
+                where,
+                f"green_max_threshold is {wred.green_max_threshold} B, and group {priority} pauses at "
+                f"{limit} B: a single sender is paused before every packet is marked",
+                "ecn above pfc",
+            )
+
+    def _most_shared(self, pool: str, power: int | None, static: int | None) -> int | None:
+        """What a group may hold of the shared part when it is the only one."""
+        found: Division | None = self._divisions.get(pool)
+        if found is None or found.shared < 0:
+            return None
+        if static is not None:
+            return min(static, found.shared)
+        alpha = Fraction(2) ** (power or 0)
+        return int(found.shared * alpha / (1 + alpha))
+
+    def _egress(self, port: str, priority: int, queue: int, name: str) -> None:
+        """A lossless queue has to hold what its groups can hold at ingress."""
+        profile, group = self._tables.profiles.get(name), self._tables.profile(port, priority)
+        if profile is None or group is None or profile.pool not in egress_pools(self._tables):
+            return
+        least = self._most_shared(profile.pool, profile.dynamic_th, profile.static_th)
+        most = self._most_shared(group.pool, group.dynamic_th, group.static_th)
+        if least is None or most is None or group.pool not in ingress_pools(self._tables):
+            return
+        if least + profile.size < most:
+            self._at(
+                port,
+                path("BUFFER_PROFILE", name),
+                f"lossless queue {queue} drops above {least + profile.size} B, and "
+                f"one group {priority} may hold {most} B: frames are lost at egress before PFC is sent",
+                "egress drops",
+            )
+
+    def _watchdog(self, port: str) -> None:
+        tables, row = self._tables, self._tables.watchdogs.get(port)
+        enabled = tables.pfc_of(port)
+        if row is None:
+            if enabled and tables.watchdogs:
+                self._at(port, path("PFC_WD"), "PFC is on, and the watchdog is off", "no watchdog")
+            return
+        where = path("PFC_WD", port)
+        if not enabled:
+            self._at(port, path("PFC_WD"), "the watchdog is on, and PFC is off", "watchdog without pfc")
+        poll = tables.watchdog_poll or _DEFAULT_POLL_MS
+        if row.detection_time < poll:
+            self._warn(
+                where,
+                f"detection_time, {row.detection_time} ms, is below POLL_INTERVAL, {poll} ms: a storm is "
+                "found up to that much later",
+                "watchdog poll",
+            )
+        if watched := sorted(enabled ^ tables.watched(port)):
+            self._at(
+                port,
+                path("PORT_QOS_MAP"),
+                f"pfc_enable and pfcwd_sw_enable differ in {listed(map(str, watched))}",
+                "watchdog differs",
+            )
+
+
+# A fabric
+
+
+def check_fabric(switches: Mapping[str, Tables]) -> list[tuple[str, Problem]]:
+    """Where the switches of several files disagree: (file, finding). A switch is known by its hostname."""
+    found: list[tuple[str, Problem]] = []
+    files = {tables.hostname: file for file, tables in switches.items()}
+    for file, tables in switches.items():
+        for port, near in tables.neighbours.items():
+            other = files.get(near.name)
+            if other is None or other == file:
+                continue
+            problems = Problems()
+            _link(tables, port, switches[other], near, problems)
+            found += [(file, problem) for problem in problems.found]
+    return found
+
+
+def _link(one: Tables, port: str, other: Tables, near: NeighbourRow, problems: Problems) -> None:
+    name, far = near.name, near.port
+    where = path("DEVICE_NEIGHBOR", port)
+    ends = f"{port} and {name} {far}"
+    if far not in other.ports:
+        problems.warning(where, f"{name} has no port {far or '(none is named)'}", "neighbour")
+        return
+    back = other.neighbours.get(far)
+    if back is not None and (back.name, back.port) != (one.hostname, port):
+        problems.warning(
+            where, f"{name} {far} is this port's neighbour, and its own is {back.name} {back.port}", "neighbour"
+        )
+    for what, here, there in (
+        ("speed", one.ports[port].speed, other.ports[far].speed),
+        ("MTU", one.ports[port].mtu, other.ports[far].mtu),
+        ("cable length", _length(one, port), _length(other, far)),
+    ):
+        if here != there:
+            problems.warning(where, f"{ends} differ in {what}: {here} and {there}", "ends differ")
+    for priorities, has, lacks in (
+        (one.pfc_of(port) - other.pfc_of(far), port, f"{name} {far}"),
+        (other.pfc_of(far) - one.pfc_of(port), f"{name} {far}", port),
+    ):
+        if priorities:
+            numbers = listed(map(str, sorted(priorities)))
+            problems.warning(where, f"PFC of {numbers} is on at {has} and off at {lacks}", "pfc differs")
+    for kind in _USED_MAPS:
+        here_map, there_map = one.map_of(port, kind) or {}, other.map_of(far, kind) or {}
+        differ = _differences(here_map, there_map, kind.sources)
+        if differ:
+            problems.warning(where, f"{ends} differ in {kind}: {listed(differ, 4)}", "maps differ")
+
+
+def _length(tables: Tables, port: str) -> str | None:
+    text = tables.cables.get(port)
+    return None if text is None else str(Length(text))
+
+
+def _differences(one: Mapping[int, int], other: Mapping[int, int], sources: Sequence[int]) -> list[str]:
+    return list(_each_difference(one, other, sources))
+
+
+def _each_difference(one: Mapping[int, int], other: Mapping[int, int], sources: Sequence[int]) -> Iterator[str]:
+    for source in sources:
+        here, there = one.get(source), other.get(source)
+        if here != there:
+            yield f"{source} to {'none' if here is None else here} and {'none' if there is None else there}"

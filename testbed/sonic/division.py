@@ -1,0 +1,64 @@
+"""How a switch's tables divide its memory (decision 0285): what is reserved, headroom and shared, pool by pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from testbed.sonic.tables import NULL, PoolRow, PoolType, ProfileRow, Tables
+
+ASSUMED_POOL = 32 << 20
+"""Bytes of a pool that has no size: there the switch divides its memory itself."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """One pool, in bytes. `headroom` is what may be used, `promised` the sum of what the groups may use of it."""
+
+    name: str
+    size: int
+    reserved: int
+    headroom: int
+    promised: int
+
+    @property
+    def shared(self) -> int:
+        return self.size - self.reserved - self.headroom
+
+
+def ingress_pools(tables: Tables) -> dict[str, PoolRow]:
+    return {name: pool for name, pool in tables.pools.items() if pool.type is not PoolType.EGRESS}
+
+
+def egress_pools(tables: Tables) -> dict[str, PoolRow]:
+    return {name: pool for name, pool in tables.pools.items() if pool.type is not PoolType.INGRESS}
+
+
+def reserved(profile: ProfileRow, pool: PoolRow) -> int:
+    """What a group has for itself beside its headroom."""
+    own = pool.xoff is None and profile.xoff is not None and profile.size >= profile.xoff
+    return profile.size - (profile.xoff or 0) if own else profile.size
+
+
+def divisions(tables: Tables, ports: Iterable[str] | None = None) -> list[Division]:
+    """All pools; `ports` are those that count, all if it is not given."""
+    chosen = set(tables.ports if ports is None else ports)
+    found = []
+    for name, pool in ingress_pools(tables).items():
+        rows = [
+            profile
+            for (port, number) in tables.groups
+            if port in chosen and (profile := tables.profile(port, number)) is not None and profile.pool == name
+        ]
+        promised = sum(row.xoff or 0 for row in rows)
+        headroom = promised if pool.xoff is None else pool.xoff
+        held = sum(reserved(row, pool) for row in rows)
+        found.append(Division(name, ASSUMED_POOL if pool.size is None else pool.size, held, headroom, promised))
+    for name, pool in egress_pools(tables).items():
+        held = sum(
+            profile.size
+            for (port, _), used in tables.queue_profiles.items()
+            if port in chosen and used != NULL and (profile := tables.profiles.get(used)) and profile.pool == name
+        )
+        found.append(Division(name, ASSUMED_POOL if pool.size is None else pool.size, held, 0, 0))
+    return found

@@ -445,6 +445,7 @@ def decoders() -> dict[str, Decoder]:
         "fabric": Decoder(rewritten([fuzz_files.fabrics()], _WORDS), _always(fuzz_files.read_fabric)),
         "dcbx log": Decoder(rewritten_lines(fuzz_files.logs()), fuzz_files.read_log),
         "json": Decoder(of(*fuzz_files.texts()), _always(fuzz_files.read_json)),
+        "config_db": Decoder(fuzz_files.configs, _always(fuzz_files.read_config)),
         "run's stream": Decoder(fuzz_files.streams, fuzz_files.read_stream),
     }
 

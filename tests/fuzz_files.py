@@ -8,6 +8,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from testbed.dcbx import ladder, show
 from testbed.dcbx.ladder_svg import as_svg
@@ -17,10 +18,14 @@ from testbed.errors import XoffError
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab.collect import Collector
 from testbed.lab.wire import Frame, Kind, Sample
+from testbed.net.sonic import Switch
 from testbed.policy import fabric_file, language
 from testbed.policy.grammar import BLOCK, XML
 from testbed.policy.problems import PolicyError, Problems
 from testbed.policy.write import write
+from testbed.sonic import read as config_db
+from testbed.sonic.check import check
+from testbed.sonic.write import write as config_write
 from testbed.typed_json import text
 from tests import fuzz_lldp
 
@@ -183,3 +188,72 @@ def read_stream() -> Callable[[bytes], str]:
         return "read"
 
     return read
+
+
+# A switch's config_db.json
+
+
+_VALUES = (
+    "",
+    "NULL",
+    "0",
+    "-1",
+    "9",
+    "99999999999999999999",
+    "3,4",
+    "3-4",
+    "7-0",
+    "drop",
+    "[BUFFER_POOL|x]",
+    "5m",
+    "\x00",
+)
+
+
+def configs(dice: random.Random) -> Iterator[bytes]:
+    """Files of switches with values, keys, rows and tables exchanged; sometimes damaged octets."""
+    texts = [file.read_text() for file in sorted((ROOT / "tests" / "unit" / "data" / "sonic").glob("*.json"))]
+    while True:
+        content = json.loads(dice.choice(texts))
+        for _ in range(dice.choice((0, 1, 1, 2, 4, 8))):
+            _change(content, dice)
+        octets = bytearray(json.dumps(content, separators=(",", ":")).encode())
+        if dice.random() < 0.3:
+            place = dice.randrange(len(octets))
+            octets[place : place + dice.choice((0, 1, 3, 40))] = dice.choice((b"", b'"', b"{", b"[", b"0", b"\xff"))
+        yield bytes(octets)
+
+
+def _change(content: dict[str, Any], dice: random.Random) -> None:
+    inner: Any = content
+    for _ in range(dice.choice((1, 2, 3, 3))):
+        if not isinstance(inner, dict) or not inner:
+            return
+        key = dice.choice(list(inner))
+        last, inner = inner, inner[key]
+    match dice.randrange(5):
+        case 0:
+            del last[key]
+        case 1:
+            last[dice.choice(_VALUES)] = last.pop(key)
+        case 2:
+            last[key] = dice.choice([[], {}, None, 7, 1.5, True, ["3", "4"], {"a": "b"}, [7]])
+        case 3:
+            last[f"{key}|{dice.choice(_VALUES)}"] = inner
+        case _:
+            last[key] = dice.choice(_VALUES)
+
+
+def read_config(octets: bytes) -> str:
+    """What is read without an error is checked, made a switch of, and written and read as the same."""
+    reading = config_db.read(octets)
+    for problem in reading.problems.found:
+        if not problem.path.startswith("$") or "\n" in str(problem):
+            raise AssertionError(f"no path, or two lines: {problem}")
+    tables = reading.require("f")
+    check(tables, reading.problems)
+    again = config_db.read(config_write(tables).encode()).tables
+    if again != tables:
+        raise AssertionError(f"{tables} was written and read as {again}")
+    Switch.of(tables)
+    return "read"

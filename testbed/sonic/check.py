@@ -161,14 +161,6 @@ class _Checker:
                 "missing, and frames will be lost",
                 "headroom too small",
             )
-        elif xoff < need.most:
-            self._at(
-                port,
-                where,
-                f"xoff is {xoff} B: more than the {need.least} B that {of} need at least, and less than "
-                f"the {need.most} B for small frames and the slowest reaction that 802.3 allows",
-                "headroom tight",
-            )
 
     def _ways(self, port: str) -> None:
         """From the priority to the group and the queue, and from PAUSE to the queue."""
@@ -315,13 +307,13 @@ class _Checker:
             if enabled and tables.watchdogs:
                 self._at(port, path("PFC_WD"), "PFC is on, and the watchdog is off", "no watchdog")
             return
-        where = path("PFC_WD", port)
         if not enabled:
             self._at(port, path("PFC_WD"), "the watchdog is on, and PFC is off", "watchdog without pfc")
         poll = tables.watchdog_poll or _DEFAULT_POLL_MS
         if row.detection_time < poll:
-            self._warn(
-                where,
+            self._at(
+                port,
+                path("PFC_WD"),
                 f"detection_time, {row.detection_time} ms, is below POLL_INTERVAL, {poll} ms: a storm is "
                 "found up to that much later",
                 "watchdog poll",

@@ -161,10 +161,17 @@ class EntryReader:
         for port in text.split(","):
             if port in self._ports:
                 yield port
+            elif port in self._keys("PORT"):
+                continue  # its own row is wrong, and an error
             elif port.startswith(("PortChannel", "CPU", "Vlan", "Ethernet-")) or not self._ports:
                 self._problems.ignored(entry.where(), f"{shown(port)} is no port of its own")
             else:
                 self._problems.error(entry.where(), f"there is no port {shortened(port)}: {near(port, self._ports)}")
+
+    def _keys(self, table: str) -> Iterable[str]:
+        """Of all rows of a table, also of those that are wrong."""
+        content = self._content.get(table)
+        return content if isinstance(content, dict) else ()
 
     def _numbers(self, where: str, text: str, noun: str) -> list[int]:
         """ "3-4", "3" and "3,4"; numbers are 0 to 7, and those of queues for multicast above."""
@@ -222,7 +229,7 @@ class EntryReader:
                 self._problems.error(where, f"{shown(text)} refers to the table {match[1]}; one of {to} is expected")
                 return None
             wanted = match[2]
-        if wanted in known or wanted == NULL:
+        if wanted in known or wanted == NULL or wanted in self._keys(to):
             return wanted
         self._problems.error(where, f"there is no {to} {shown(wanted)}: {near(wanted, known)}")
         return None

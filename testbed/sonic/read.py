@@ -154,7 +154,8 @@ class _Reader(EntryReader):
         for entry in self._rows("CABLE_LENGTH"):
             for port, text in entry.row.items():
                 if port not in self._ports:
-                    self._problems.ignored(entry.where(port), "there is no such port")
+                    if port not in self._keys("PORT"):
+                        self._problems.ignored(entry.where(port), "there is no such port")
                     continue
                 try:
                     Length(text)

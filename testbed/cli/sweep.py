@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,7 @@ def compare(options: argparse.Namespace) -> int:
     """Show what differs between two results, or between the means of two sweeps. Exit code 1 if anything does."""
     differences = compare_folders(options.first, options.second)
     if options.json:
-        print(
-            json.dumps([{"what": one.what, "first": one.first, "second": one.second} for one in differences], indent=1)
-        )
+        print(json.dumps([asdict(one) for one in differences], indent=1))
     else:
         for one in differences:
             console.stdout.print(f"{one.what}: {one.first} -> {one.second}", soft_wrap=True, markup=False)

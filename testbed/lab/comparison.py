@@ -11,11 +11,9 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.lab.result import RESULT
-from testbed.lab.sweep_tables import SUMMARY
+from testbed.lab.sweep_tables import OWN_COLUMNS, SUMMARY
 
 _ABSENT = "absent"
-_NOT_COMPARED = {"folder", "inputs", "digest"}
-_VALUES = ("mean", "half width of 95 %", "runs")
 
 
 @dataclass(frozen=True)
@@ -25,6 +23,20 @@ class Difference:
     what: str
     first: Any
     second: Any
+
+
+@dataclass(frozen=True)
+class SweepMean:
+    """A figure over the seeds of a sweep."""
+
+    mean: float
+    half_width: float | None
+    """Of its 95 % interval; none with one run."""
+    runs: int
+
+    def __str__(self) -> str:
+        interval = "" if self.half_width is None else f" +- {self.half_width:.4g}"
+        return f"{self.mean:.12g}{interval} ({self.runs} run{'s' * (self.runs > 1)})"
 
 
 def compare_folders(first: Path, second: Path) -> list[Difference]:
@@ -77,11 +89,14 @@ def _with_unit(value: Any, unit: str) -> Any:
 
 def _of_sweep(folder: Path) -> dict[str, Any]:
     """The means of a sweep, by parameters and figure."""
-    found = {}
-    with (folder / SUMMARY).open(newline="", encoding="utf-8") as table:
-        for row in csv.DictReader(table):
-            beside = {*_VALUES, "figure", "least", "most", *_NOT_COMPARED}
-            point = " ".join(f"{name}={value}" for name, value in row.items() if name not in beside)
-            for value in _VALUES:
-                found[f"{point} {row['figure']}, {value}".strip()] = row[value]
+    found: dict[str, Any] = {}
+    try:
+        with (folder / SUMMARY).open(newline="", encoding="utf-8") as table:
+            for row in csv.DictReader(table):
+                point = " ".join(f"{name}={value}" for name, value in row.items() if name not in OWN_COLUMNS)
+                runs = int(row["runs"])
+                half_width = float(row["half width of 95 %"]) if runs > 1 else None
+                found[f"{point} {row['figure']}".strip()] = SweepMean(float(row["mean"]), half_width, runs)
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise UsageError(f"{folder / SUMMARY} cannot be read: {error}; sweep again, and it is written anew") from None
     return found

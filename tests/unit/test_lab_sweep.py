@@ -253,3 +253,20 @@ def test_a_comparison_names_what_differs_between_two_results(tmp_path: Path) -> 
         compare_folders(first, tmp_path)
     with pytest.raises(UsageError, match=r"has neither result\.json nor summary\.csv"):
         compare_folders(first, tmp_path / "nothing")
+
+
+def test_a_comparison_of_sweeps_has_a_line_for_each_mean_that_differs(tmp_path: Path) -> None:
+    def other(job: Job) -> dict[str, Any]:
+        return answer(job) | ({"goodput": 7} if job.parameters["load"] == 1 else {})
+
+    for folder, script, seeds in (("a", answer, 2), ("b", other, 2), ("c", answer, 1)):
+        sweep.run(measured, GRID, seeds=seeds, on=ScriptedReady(answer=script), out=tmp_path / folder).write_tables()
+    (only,) = compare_folders(tmp_path / "a", tmp_path / "b")
+    assert (only.what, str(only.first), str(only.second)) == (
+        "load=1 goodput", "101.5 +- 6.353 (2 runs)", "7 +- 0 (2 runs)",
+    )  # fmt: skip
+    found = {one.what: str(one.second) for one in compare_folders(tmp_path / "a", tmp_path / "c")}
+    assert found == {"load=1 goodput": "101 (1 run)", "load=10 goodput": "1001 (1 run)"}
+    (tmp_path / "c" / sweep_tables.SUMMARY).write_text("load,figure\n1,goodput\n")
+    with pytest.raises(UsageError, match=r"summary\.csv cannot be read: 'runs'; sweep again"):
+        compare_folders(tmp_path / "a", tmp_path / "c")

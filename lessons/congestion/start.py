@@ -1,4 +1,4 @@
-"""Lesson 3: ECN and DCQCN. Edit the first part; run it with `xoff run experiment.py --report`."""
+"""Lesson 3: ECN and DCQCN. Edit the first part; run it with `xoff run FILE --report`."""
 
 from testbed.lab import Run, experiment
 

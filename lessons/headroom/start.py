@@ -1,4 +1,4 @@
-"""Lesson 2: buffers and headroom. Edit the first part; run it with `xoff run experiment.py --report`."""
+"""Lesson 2: buffers and headroom. Edit the first part; run it with `xoff run FILE --report`."""
 
 from testbed.lab import Run, experiment
 

@@ -1,4 +1,4 @@
-"""Lesson 5: what goes wrong with PFC. Edit the first part; run it with `xoff run experiment.py --report`."""
+"""Lesson 5: what goes wrong with PFC. Edit the first part; run it with `xoff run FILE --report`."""
 
 from testbed.lab import Run, experiment
 

@@ -1,4 +1,4 @@
-"""Lesson 1: PFC basics. Edit the first part; run it with `xoff run experiment.py --report`."""
+"""Lesson 1: PFC basics. Edit the first part; run it with `xoff run FILE --report`."""
 
 from testbed.lab import Run, experiment
 

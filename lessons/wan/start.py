@@ -1,4 +1,4 @@
-"""Lesson 6: PFC across an SRv6 WAN. Edit the first part; run it with `xoff run experiment.py --report`."""
+"""Lesson 6: PFC across an SRv6 WAN. Edit the first part; run it with `xoff run FILE --report`."""
 
 from testbed.lab import Run, experiment
 

@@ -73,8 +73,8 @@ def find(wanted: str) -> Lesson:
         if wanted in (str(lesson.number), lesson.name):
             return lesson
     near = get_close_matches(wanted, [lesson.name for lesson in known], 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {known[0].number} to {known[-1].number}"
-    raise UsageError(f"there is no lesson {wanted}; {hint} `xoff lesson list` shows them")
+    hint = f"did you mean {near[0]}" if near else f"there are {known[0].number} to {known[-1].number}"
+    raise UsageError(f"there is no lesson {wanted}; {hint}; `xoff lesson list` shows them")
 
 
 def begin(lesson: Lesson, folder: Path, solved: bool = False) -> list[Path]:
@@ -82,7 +82,7 @@ def begin(lesson: Lesson, folder: Path, solved: bool = False) -> list[Path]:
     page = (lesson.folder / "page.md").read_text(encoding="utf-8")
     source = "solution.py" if solved else "start.py"
     content = {
-        PAGE: _FIGURE.sub("", _LINK.sub(r"\1", page)),
+        PAGE: _LINK.sub(r"\1", _FIGURE.sub("", page)),
         EXPERIMENT: (lesson.folder / source).read_text(encoding="utf-8"),
         ANSWERS: sheet(lesson),
     }

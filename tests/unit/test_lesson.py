@@ -92,6 +92,8 @@ def test_what_start_makes_has_no_answers_and_is_not_made_twice(lesson: Lesson, t
     made = files.begin(lesson, tmp_path / "mine")
     assert [path.name for path in made] == ["lesson.md", "experiment.py", "answers.toml"]
     assert files.answers(lesson, tmp_path / "mine") == {}
+    text = (tmp_path / "mine" / "lesson.md").read_text()
+    assert "![" not in text and "\n!" not in text
     assert "](" not in (tmp_path / "mine" / "lesson.md").read_text().replace("](http", "")
     with pytest.raises(UsageError, match="is there already; name another folder"):
         files.begin(lesson, tmp_path / "mine")
@@ -173,7 +175,7 @@ def test_a_damaged_sheet_is_one_clear_message(text: str, message: str, tmp_path:
     [
         (["check", "1", "nowhere"], "nowhere/answers.toml is not there; `xoff lesson start 1 DIR`"),
         (["start", "7"], "there is no lesson 7; there are 1 to 6"),
-        (["start", "wam"], "did you mean wan?"),
+        (["start", "wam"], "did you mean wan;"),
         (["begin", "1"], "invalid choice"),
         ([], "ACTION"),
     ],

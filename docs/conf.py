@@ -19,13 +19,13 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "site_extension"]
 source_suffix = {".md": "markdown"}
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**", "lessons/**"]
 exclude_patterns = ["**/__pycache__", "docs/_*"]
-nitpicky = False
+smartquotes = False  # -- is an option
 
 myst_enable_extensions = ["colon_fence", "attrs_block"]
 myst_heading_anchors = 4
 
 default_role = "code"  # docstrings are written with single backquotes
-autodoc_typehints = "description"
+autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

@@ -16,12 +16,13 @@ INDEX = "docs/index"
 DECISIONS = "docs/decisions/README"
 LESSONS = "lessons/README"
 _GUIDES = "<!-- guides -->"
+_FIGURE = re.compile(r'<p>(<img [^>]*src="[^"]*\.svg")')
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", complete)
-    app.connect("build-finished", redirect)
+    app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -46,12 +47,23 @@ def below(name: str) -> list[str]:
     return [f"{lesson.name}/{page}" for lesson in lessons() for page in ("page", "teacher")]
 
 
-def redirect(app: Any, error: Exception | None) -> None:
-    """The site begins where a browser looks."""
-    if error is None and app.builder.format == "html":
-        page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Xoff</title>'
-        page += f'<meta http-equiv="refresh" content="0; url={INDEX}.html"><a href="{INDEX}.html">Xoff</a></html>\n'
-        (Path(app.outdir) / "index.html").write_text(page)
+def finish(app: Any, error: Exception | None) -> None:
+    """A first page where a browser looks for it, and what the pages lack for keyboards and screen readers."""
+    if error is not None or app.builder.format != "html":
+        return
+    page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Xoff</title>'
+    page += f'<meta http-equiv="refresh" content="0; url={INDEX}.html"><a href="{INDEX}.html">Xoff</a></html>\n'
+    for path in Path(app.outdir).rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(accessible(text), encoding="utf-8")
+    (Path(app.outdir) / "index.html").write_text(page)
+
+
+def accessible(page: str) -> str:
+    """A caption is a heading of some level, and a block that scrolls can be reached by the keyboard."""
+    page = page.replace('role="heading">', 'role="heading" aria-level="2">')
+    page = _FIGURE.sub(r'<p class="figure" tabindex="0">\1', page)
+    return page.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
 
 
 def further_guides(index: str) -> list[str]:
@@ -117,7 +129,7 @@ def rest() -> str:
     document = json.loads((ROOT / "controllers/openapi.json").read_text())
     parts: list[str] = []
     for tag in document["tags"]:
-        parts.append(f"## {tag['name'].capitalize()}")
+        parts.append(f"## Service {tag['name']}")
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
                 if tag["name"] in operation["tags"]:

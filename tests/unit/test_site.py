@@ -92,7 +92,9 @@ def test_the_site_builds_without_a_warning_or_a_network(tmp_path: Path) -> None:
     reference = (built / "docs" / "reference" / "api.html").read_text()
     for name in ("experiment", "Cable", "Flow", "network", "LosslessSwitch", "Rate"):
         assert f'<span class="pre">{name}</span>' in reference
-    outside = re.findall(r'(?:src|href)="(https?://[^"]+\.(?:js|css|woff2?))"', (built / "docs/index.html").read_text())
+    first = (built / "docs" / "index.html").read_text()
+    assert 'role="heading">' not in first and "<pre>" not in (built / "docs/lab.html").read_text()
+    outside = re.findall(r'(?:src|href)="(https?://[^"]+\.(?:js|css|woff2?))"', first)
     assert outside == []
 
 

@@ -10,7 +10,7 @@ from .conftest import Runner, failed_claims
 
 LONG = (
     ("incast", 2), ("wan_read", 4), ("mixed", 5), ("parking_lot", 6), ("wan_ring", 7), ("wan_tenants", 8),
-    ("cross_dc", 9),
+    ("cross_dc", 9), ("cross_dc", 19),
 )  # fmt: skip
 SAMPLE = [("incast", 1), ("conservation", 3), *(pytest.param(*case, marks=pytest.mark.long) for case in LONG)]
 

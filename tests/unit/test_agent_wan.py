@@ -209,6 +209,8 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         flavours: Flavours = Flavours.NONE,
         allowed: frozenset[int] = frozenset(),
         knows: Sequence[Sid] = (),
+        enabled: frozenset[int] = frozenset(),
+        succeeds: bool = False,
     ) -> Edge:
         leg = GRAPH.legs[router][0]
         sids = [srv6.pfc(router, 0, leg, slice_id) for slice_id in [one.id for one in slices] or (None,)]
@@ -239,7 +241,10 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
             lambda: None,
             lambda slot, round_trip: None,
         )
-        ports = (port(TENANT, f"{router}-eth0"), port(WAN, f"{router}-eth1"))
+        ports = tuple(
+            replace(port(slot, f"{router}-{name}"), pfc=PfcSettings(enabled))
+            for slot, name in ((TENANT, "eth0"), (WAN, "eth1"))
+        )
         with kernel.in_network(namespace):
             agent = RecordedAgent(AgentPlan(router, 1, os.getpid(), ports, plan), services, left)
         opened_sockets.extend([agent._raw, agent._ending, agent._data, agent._own])
@@ -250,7 +255,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         agent._data.setblocking(False)
         opened_sockets.extend([agent._data, data])
         made = Edge(agent, inside, data, agent.sent, orders, records, agent.reported, requests, buffer)
-        agent.start(0)
+        agent.start(0, succeeds=succeeds)
         return made
 
     yield one
@@ -307,6 +312,15 @@ def test_the_next_agent_sends_xoff_for_present_congestion_into_planned_and_insta
     ]
     left = SrNotes(Noted("r3", [TunnelItem(back())]).octets, {})
     assert make(control=True, left=left, congested=[(WAN, 3)]).said() == ["xoff 3 to fd00:5:1:10::"]
+
+
+@pytest.mark.parametrize("succeeds", [False, True])
+def test_only_the_first_agent_orders_pauses_of_its_own(make: Make, succeeds: bool) -> None:
+    """At its start it has a frame obeyed; from a successor that would end the pauses which are in force."""
+    edge = make("r1", enabled=frozenset({3}), succeeds=succeeds)
+    assert edge.obeyed() == ([] if succeeds else [(WAN, {3: 0})])
+    edge.receive(pfc({3: 500}), MS)
+    assert edge.obeyed() == [(WAN, {3: 500})]
 
 
 def test_the_next_agent_sends_xoff_for_present_congestion_when_it_has_learned_a_tunnel(make: Make) -> None:

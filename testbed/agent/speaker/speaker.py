@@ -140,7 +140,8 @@ class Speaker:
 
     def _start(self, now_ns: int) -> None:
         """Start, or continue from the predecessor's state."""
-        notes: SpeakerState = self._handover.read() or SpeakerState({}, None)
+        found: SpeakerState | None = self._handover.read()
+        notes = found or SpeakerState({}, None)
         left, self._wan_left = notes.ports, notes.wan
         up = {link.index: link.can_talk for link in self._watch.all()}
         for slot in self._sockets:
@@ -170,9 +171,10 @@ class Speaker:
                 self._headroom.reserve,
             )
             self._wan = WanAgent(self._plan, services, self._wan_left)
-            self._wan.start(now_ns)
+            self._wan.start(now_ns, succeeds=found is not None)
             for index, can_talk in up.items():
                 self._wan.link(index, can_talk, now_ns)
+        self._keep()
 
     @property
     def deadline_ns(self) -> int:

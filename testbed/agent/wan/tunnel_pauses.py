@@ -108,9 +108,10 @@ class TunnelPauses:
                 frame = PfcFrame.of(self._mac, {local: quanta}).encode()
                 self._obey(Order(OrderType.OBEY, port.slot, frame=frame).encode())
 
-    def warm_up(self, sids: Iterable[LocalSid], source: IPv6Address) -> None:
-        """Apply a frame as from a tunnel before there is traffic, since the first time takes longest. Where headroom is
-        measured, and with it this time, the queues at J stop for a moment.
+    def warm_up(self, sids: Iterable[LocalSid], source: IPv6Address, *, traffic: bool) -> None:
+        """Process a frame as from a tunnel, since the first time takes longest. It is applied only before there is
+        `traffic`: a successor's XON would end a pause that a tunnel's other end relies on. Where headroom is measured,
+        and with it this time, the queues at J stop for a moment.
         """
         for local in sids:
             mask = self._ports[local.forwards_by.interface].pfc.mask
@@ -124,7 +125,8 @@ class TunnelPauses:
             for frame in frames:
                 result = process(packets.packet(frame), local)
                 assert isinstance(result, PauseJ), result
-                for _, order in self._prepared(address, result).orders:
+                prepared = self._prepared(address, result)
+                for _, order in () if traffic else prepared.orders:
                     self._obey(order)
 
     def _prepared(self, sid: IPv6Address, result: PauseJ) -> PreparedPause:

@@ -124,10 +124,10 @@ class WanAgent:
         )
         return SrAgent(node.node, control, services, left)
 
-    def start(self, now_ns: int) -> None:
-        """Begin, or continue for an earlier agent: what is congested by now is signalled to the other ends."""
+    def start(self, now_ns: int, *, succeeds: bool = False) -> None:
+        """Begin, or continue for an earlier agent (`succeeds`): what is congested by now is signalled."""
         self._tunnels.read_congestion()
-        self._pauses.warm_up(self._plan.sids, self._plan.source)
+        self._pauses.warm_up(self._plan.sids, self._plan.source, traffic=succeeds)
         self._services.send(seg6.own_protocols([local.sid.address for local in self._plan.sids if local.allowed]))
         for tunnel, refresh in self._plan.tunnels:
             self._tunnels.add(tunnel, refresh, now_ns)

@@ -75,10 +75,10 @@ CASES = [
 
 @experiment(timeout="120s")
 def dcbx_willing(run: Run) -> None:
-    """DCBX: two ends take over each other's PFC exactly as the draft's truth table and the tie-break say.
+    """DCBX: two ends take over each other's PFC exactly by the draft's truth table and the tie-break.
 
-    A link for each case, all side by side between the hosts a and b. What both ends operate with is what the table
-    says; nothing is pending. Then each end receives XOFF, and sends a frame: those that operate with PFC hold it
+    A link for each case, all side by side between the hosts a and b. What both ends operate with is that of the
+    table; nothing is pending. Then each end receives XOFF, and sends a frame: those that operate with PFC hold it
     back, and the others, the control cases, send it.
     """
     from experiments._dcbx import wait_for

@@ -1,6 +1,6 @@
 """A stand-in for a network card's driver that has DCB, for a daemon that speaks DCBX only where there is one.
 
-The lab's interfaces have no such driver, and the kernel says so. Here the daemon runs under a filter that hands its
+The lab's interfaces have no such driver, and the kernel reports it. Here the daemon runs under a filter that hands its
 sendmsg and recvmsg to us (seccomp's user notification). A request about DCB is answered from here; every other goes on
 to the kernel. So the daemon and its frames are as they are on a machine with such a card, and what it would have
 written into the card is in `ets`, `pfc` and `applications`.

@@ -1,6 +1,6 @@
 """Routers that only speak: agents without a network, for tests of the controller in memory, here, and in the lab.
 
-A `FakeRouter` does at once what it is told, and notes it. A `Fleet` connects them to a controller by real sockets.
+A `FakeRouter` does at once what is requested, and notes it. A `Fleet` connects them to a controller by real sockets.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def report(router: str, links: Links, pfc: Iterable[str], slices: frozenset[int]
 
 
 class FakeRouter:
-    """An agent without a network: it does at once what it is told, and notes it."""
+    """An agent without a network: it does at once what is requested, and notes it."""
 
     def __init__(self, known: Report, key: bytes) -> None:
         self.router = Router(known.node, key)
@@ -207,7 +207,7 @@ class Fleet:
 
 
 def ask(url: str, token: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    """Status and JSON of an answer of the controller's REST; 0 if nobody answers."""
+    """Status and JSON of an answer of the controller's REST; 0 if there is no answer."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(url + path, data, headers, method=method)

@@ -37,7 +37,7 @@ class Srv6Wan(LosslessTopo):
     a2 ---s1--- r1 ------wan------ r2 ------wan------ r3 ---s2--- b2
     an ---+   End.X.PFC            End             End.X.PFC  +--- bn
 
-    r2 has plain SRv6 and no PFC. With figure=2 the far edge is r5, and there is a way round by r3 and r4. `back` says
+    r2 has plain SRv6 and no PFC. With figure=2 the far edge is r5, and there is a way round by r3 and r4. `back` is
     how back-pressure crosses the WAN: "planned" (tunnels set up beforehand, scenario 1), "learned" (scenario 2),
     "controlled" (VPN, policies and tunnels are the controller's, whose session is `control`), or "none". `headroom`
     cells at an edge are for what is on its way; with `measure` they are until it is measured through the tunnels.

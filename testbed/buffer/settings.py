@@ -55,7 +55,7 @@ class Static:
 
     @classmethod
     def of_bytes(cls, size: int, cell_bytes: int) -> Static:
-        """A threshold in bytes, rounded down to cells: PAUSE is never later than it says."""
+        """A threshold in bytes, rounded down to cells: PAUSE is never later than that."""
         return cls(size // cell_bytes)
 
     @classmethod

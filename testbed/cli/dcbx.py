@@ -37,7 +37,7 @@ def agent_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--user",
         metavar="NAME",
-        help="the user that root becomes when the sockets are open; default: xoff, else nobody",
+        help="the user that root becomes when the sockets are open; default: the user xoff, else the user nobody",
     )
     parser.add_argument(
         "--group", metavar="NAME", help="whose members may use `xoff dcbx`; default: xoff if there is such a group"

@@ -37,7 +37,7 @@ def docs(options: argparse.Namespace) -> int:
 
 
 def build(root: Path, out: Path) -> None:
-    """Build the site of a checkout; what Sphinx complains of becomes the error."""
+    """Build the site of a checkout; warnings of Sphinx are the error."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-c", str(root / "docs")]
     command += ["-d", str(out.parent / f".{out.name}-doctrees"), str(root), str(out)]
     done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
 """Linux RED packet by packet, as net/sched/sch_red.c of 6.12 does it: integers, its 32-bit random numbers, its idling.
 
-It exists to show what settings do without a kernel. The queue itself is the caller's, which passes how many bytes wait
+It shows the effect of settings without a kernel. The queue itself is the caller's, which passes how many bytes wait
 as a packet arrives, and when a dequeue found nothing. What becomes of a packet that is picked is `field.fate`. Not
 modelled: ADAPTATIVE, and hardware offload.
 """

@@ -232,7 +232,7 @@ def bootstrap(
     environment = {"SOURCE_DATE_EPOCH": str(EPOCH), "TMPDIR": str(cache.elsewhere(work))}
     program = prerequisites.find_program("mmdebstrap")
     if program is None:
-        raise ImageError("mmdebstrap is missing; `xoff doctor` says how to get it")
+        raise ImageError("mmdebstrap is missing; `xoff doctor` shows how to get it")
     command = [
         program, *options, "--mode=unshare", "--include=" + ",".join(packages),
         '--aptopt=APT::Install-Recommends "false"',

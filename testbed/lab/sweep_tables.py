@@ -2,7 +2,7 @@
 
 `table.csv` and `summary.csv` are always written, `table.parquet` where pyarrow is installed, and `failed.csv` if a run
 did not end by itself. A figure that is a number is a column `figure: NAME [unit]`, and so is what a claim measured;
-what is no number stays in result.json.
+a figure that is not a number stays in result.json.
 """
 
 from __future__ import annotations

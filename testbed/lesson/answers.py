@@ -38,7 +38,7 @@ class Number:
             except UsageError as error:
                 raise NotYet(f"{error}") from None
         elif isinstance(given, bool) or not isinstance(given, int | float):
-            raise NotYet(f"{given!r} is no number; {self.form} is expected")
+            raise NotYet(f"{given!r} is not a number; {self.form} is expected")
         else:
             found = given
         right = self.truth(seen)

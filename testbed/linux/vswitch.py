@@ -71,7 +71,7 @@ class Bridge:
 
 
 class Vswitch:
-    """Runs one. `process` is any that lives in the network namespace."""
+    """Runs one. `process` is any process of the network namespace."""
 
     def __init__(self, bridge: Bridge, process: int) -> None:
         self.bridge = bridge

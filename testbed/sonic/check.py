@@ -141,7 +141,7 @@ class _Checker:
                 self._at(
                     port,
                     path("BUFFER_PROFILE", shown),
-                    f"group {priority} has this lossless profile, and PFC is off for it: nobody is paused",
+                    f"group {priority} has this lossless profile, and PFC is off for it: no sender is paused",
                     "pfc off",
                 )
 

@@ -145,7 +145,7 @@ def test_agents_killed_under_congestion_lose_no_frame(run: Run) -> None:
 @experiment(timeout="300s", files=("jobs/looking.py",))
 def die_at_random(run: Run, kills: int = 24) -> None:
     """Two senders overload a port, and agents are killed at random moments. Frames can be
-    lost until the supervisor knows of a death: at once where work of the CPU takes no time, else within `NOTICED_NS`.
+    lost until the supervisor notices a death: at once where work of the CPU takes no time, else within `NOTICED_NS`.
     """
     from testbed.linux import kernel
     from testbed.net.network import network
@@ -289,7 +289,7 @@ def nothing_is_left(run: Run, when: str, before: dict[str, object]) -> None:
 
 
 def busy_network(ready: Callable[[], None]) -> None:
-    """A network with congested ports and paused queues, until somebody ends it."""
+    """A network with congested ports and paused queues, until it is ended."""
     from testbed.net.network import network
     from testbed.net.port import Buffer
     from testbed.net.traffic import Flow, Flows

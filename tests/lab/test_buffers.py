@@ -469,7 +469,7 @@ class Switch:
                 assert port.queues is not None
                 self._netlink.send(b"".join(port.queues.pausing(priority, True) for priority in range(8)))
             for number in range(4):
-                self._send(number, None, 0, 60)  # to all: from now on the switch knows who is where
+                self._send(number, None, 0, 60)  # to all: from now on the switch has learned all stations
             for _ in range(rounds):
                 priorities = self._chance.sample(range(8), self._chance.randint(1, 8))
                 for _ in range(self._chance.choice([1, 10, 60])):

@@ -58,7 +58,7 @@ def _event_times(folder: Path) -> list[int]:
     return [json.loads(line)["t"] for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
-def test_a_capture_has_every_frame_and_says_what_each_pause_does(captured: lab.Result) -> None:
+def test_a_capture_has_every_frame_and_a_comment_for_each_pause(captured: lab.Result) -> None:
     first = place(captured) / "captures" / "1"
     for source, target, count in (("h1-eth0", "s1-eth1", 200), ("h2-eth0", "s1-eth2", 200), ("s1-eth3", "r-eth0", 400)):
         with (first / f"{source}-to-{target}.pcapng").open("rb") as file:

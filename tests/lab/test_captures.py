@@ -45,7 +45,7 @@ def pause_frames(run: Run) -> None:
 _CLASSES = range(8)
 
 
-def test_tshark_reads_every_pfc_frame_to_the_same_values_and_complains_of_none(run: Runner) -> None:
+def test_tshark_reads_every_pfc_frame_to_the_same_values_without_a_warning(run: Runner) -> None:
     import pytest
 
     tshark = shutil.which("tshark")

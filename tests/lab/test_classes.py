@@ -196,7 +196,7 @@ def test_a_paused_class_of_a_host_leaves_the_others_at_line_rate(run: Run) -> No
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_in_a_pause_frames_are_marked_by_the_queue_at_its_beginning(run: Run) -> None:
     """Linux does not look at a queue that is paused: what comes then is marked by the length at which it was stopped.
-    Decision 0139 says so; here the kernel does.
+    That is decision 0139; here it is seen in the kernel.
     """
     from testbed.net.network import network
     from testbed.net.port import Port

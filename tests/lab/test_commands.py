@@ -254,7 +254,7 @@ def test_mininets_command_line_works_in_the_users_terminal(ready: Ready) -> None
         os.close(ours)
 
 
-def test_a_shell_on_a_topology_that_cannot_be_built_says_why(ready: Ready) -> None:
+def test_a_shell_on_a_topology_that_cannot_be_built_gives_the_reason(ready: Ready) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen([*XOFF, "shell", "star,2,3,4,5"], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)

@@ -172,7 +172,7 @@ def test_a_controller_that_is_killed_leaves_all_as_it_is_and_the_next_one_learns
     fleet.close()
 
 
-def test_agents_can_come_by_a_unix_socket_that_nobody_else_may_use(start: Start, tmp_path: Path) -> None:
+def test_agents_can_come_by_a_unix_socket_that_no_other_user_may_use(start: Start, tmp_path: Path) -> None:
     place = tmp_path / "agents"
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(str(place))

@@ -1,4 +1,4 @@
-"""DCBX with peers that nobody here wrote: lldpad, lldpd, and Wireshark's decoder on what was captured on the way."""
+"""DCBX with independent peers: lldpad, lldpd, and Wireshark's decoder on what was captured on the way."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def capture(run: Run, name: str = "a0") -> Iterator[None]:
 
 @contextmanager
 def lldpad(folder: Path, driver: Driver | None = None) -> Iterator[None]:
-    """At the far end; with a driver it also speaks DCBX and not only hears it."""
+    """At the far end; with a driver it also sends DCBX and does not only receive it."""
     words = ["ip", "netns", "exec", PEER, "lldpad", "-t", "-p", "-f", str(folder / "lldpad.conf")]
     log = folder / "lldpad.txt"
     daemon = Daemon(words, driver, log) if driver else None
@@ -178,7 +178,7 @@ def expected(settings: DcbxSettings) -> DcbxTlvs:
 
 @experiment(timeout="300s", files=FILES)
 def read_by_lldpad(run: Run, count: int = 12) -> None:
-    """lldpad hears us; `lldptool` prints what it has understood. One agent, with many settings one after another."""
+    """lldpad receives our frames; `lldptool` prints their values. One agent, with many settings one after another."""
     chosen = [FULL, replace(FULL, pfc=PfcAdmin(mask([3]), headroom=True))]
     chosen += [some_settings(run.rng) for _ in range(count)]
     with cable(), capture(run), lldpad(run.directory), agent(run.directory, chosen[0]) as ours:
@@ -201,7 +201,7 @@ def read_by_lldpad(run: Run, count: int = 12) -> None:
         run.claim("neighbours that we hear", len(ours.state()["neighbours"]), equals=1)
         ours.end()
         gone = until(lambda: "Chassis ID" not in _lldptool("-n", "-t", "-i", THEIRS), 3)
-        run.claim("it forgets us when we end", gone, equals=True)
+        run.claim("it removes us when we end", gone, equals=True)
     (run.directory / "settings.json").write_text(json.dumps([dump(settings) for settings in chosen]))
 
 
@@ -385,7 +385,7 @@ def _as_lldpd_shows(settings: DcbxSettings) -> dict[str, Any]:
 
 @experiment(timeout="120s", files=FILES)
 def lldpd_sees_us(run: Run, version: str = "published") -> None:
-    """lldpd shows whom it hears, and every TLV that it does not know by its octets."""
+    """lldpd shows its neighbours, and every TLV that it does not decode by its octets."""
     chosen = [some_settings(run.rng, DcbxVersion(version)) for _ in range(6)]
     folder = run.directory
     with cable(), capture(run), lldpd(folder), agent(folder, chosen[0]) as ours:
@@ -404,7 +404,7 @@ def lldpd_sees_us(run: Run, version: str = "published") -> None:
             run.claim(f"settings {number}, as lldpd shows them", seen, equals=wanted)
         ours.end()
         gone = until(lambda: seen_by_lldpd(folder) == {"neighbours": 0}, 3)
-        run.claim("it forgets us when we end", gone, equals=True)
+        run.claim("it removes us when we end", gone, equals=True)
     (folder / "settings.json").write_text(json.dumps([dump(settings) for settings in chosen]))
 
 
@@ -468,7 +468,7 @@ def test_a_peer_of_the_other_format_is_named_and_neither_end_is_upset(run: Run) 
         run.claim("what the peer speaks", ours.state()["peer_speaks"], equals="published")
         run.claim("what we know of its PFC", ours.feature("pfc", "remote") is None, equals=True)
         printed = _lldptool("-n", "-t", "-i", THEIRS)
-        run.claim("lldpad knows us", re.findall(r"Ifname: (\w+)", printed), equals=[OURS])
+        run.claim("lldpad lists us", re.findall(r"Ifname: (\w+)", printed), equals=[OURS])
         (folder / "lldptool.txt").write_text(printed)
         said = [line for line in ours.text(ours.output).splitlines() if "speaks" in line]
         wanted = ["xoff: a0: the peer speaks the published format; its DCBX TLVs are ignored"]

@@ -132,7 +132,7 @@ def test_a_signal_ends_the_agent_with_a_shutdown_lldpdu_and_exit_code_0(run: Run
             run.claim(
                 f"{number.name}: last words", said, equals=["xoff: a0: ended; a shutdown frame was sent to the peer"]
             )
-            run.claim(f"{number.name}: its peer knows at once", follows(theirs, []), equals=True)
+            run.claim(f"{number.name}: its peer removes it at once", follows(theirs, []), equals=True)
             why = theirs.records("neighbour_lost")[-1]["why"]
             run.claim(f"{number.name}: why, for the peer", why, equals="it shut down")
             goodbye = ours.records("frame")[-1]
@@ -214,7 +214,7 @@ def test_the_agent_drops_root_and_survives_removed_interfaces_and_a_full_disk(ru
         command("ip", "link", "set", "dev", OURS, "up")
         run.claim("an interface that comes back is served", follows(theirs, [3]), equals=True)
         run.claim("exit code", ours.end(), equals=0)
-        run.claim("its peer knows at once", follows(theirs, []), equals=True)
+        run.claim("its peer removes it at once", follows(theirs, []), equals=True)
 
 
 @experiment(timeout="120s", files=FILES)

@@ -25,7 +25,7 @@ def test_the_rfcs_storage_and_low_latency_levels_are_kept_under_overload(ready: 
     kept("qos_storage", ready, tmp_path)
 
 
-def test_each_clients_frames_have_what_its_path_record_says(ready: Ready, tmp_path: Path) -> None:
+def test_each_clients_frames_have_the_values_of_its_path_record(ready: Ready, tmp_path: Path) -> None:
     kept("qos_clients", ready, tmp_path)
 
 

@@ -73,7 +73,7 @@ def _write_all(places: Iterator[Path], data: bytes) -> list[str]:
 
 
 def _numbers() -> set[int]:
-    """The device numbers by which the kernel knows the device of the frames, and that of commands."""
+    """The device numbers of the device of the frames, and that of commands."""
     found = set()
     for pattern in ("misc/xoff/dev", "virtio-ports/*/dev"):
         for path in Path("/sys/class").glob(pattern):

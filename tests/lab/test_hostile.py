@@ -118,7 +118,7 @@ def padded(chance: random.Random) -> bytes:
     return frame + chance.randbytes(chance.choice([1, 4, 100, LONGEST - len(frame)]))
 
 
-# What the network says of itself
+# What the network reports of itself
 
 
 class Port:
@@ -217,7 +217,7 @@ def test_a_hundred_thousand_hostile_frames_change_nothing_but_counters(
 @experiment(timeout="100s", files=("jobs/looking.py",))
 def test_an_agent_that_does_not_look_loses_frames_but_no_congestion(run: Run, frames: int = 3000) -> None:
     """An agent does not look while it is flooded, and its port becomes congested meanwhile. What it is not told of
-    frames is counted; of the congestion it is told in any case.
+    frames is counted; the congestion is signalled in any case.
     """
     from testbed.net.network import network
     from testbed.net.port import Buffer

@@ -32,7 +32,7 @@ CASES = {
 LOSSLESS = 3
 FRAME = Size("1400B")
 LOSSY = 5
-"""The priority of DSCP 24 to the leaves' ports, if no controller says that it is the lossless one."""
+"""The priority of DSCP 24 to the leaves' ports, if no controller makes it the lossless one."""
 COUNT = 800
 SENDERS, TARGET = ("h1", "h2", "h4"), "h3"
 
@@ -142,10 +142,10 @@ def controller_and_daemon_die(run: Run, library: str = "os-ken") -> None:
             run.claim("the daemon is back: lost", overload(net, 1), equals=0)
 
             net.configLinkStatus("h1", "s1", "down")
-            controller.wait(lambda: "s1-eth2" in down(controller), "the controller knows that a link is down")
+            controller.wait(lambda: "s1-eth2" in down(controller), "the controller has a link as down")
             run.claim("a link is down: hosts at s1", len(hosts(controller, "s1")), at_most=1)
             net.configLinkStatus("h1", "s1", "up")
-            controller.wait(lambda: not down(controller), "the controller knows that it is up")
+            controller.wait(lambda: not down(controller), "the controller has it as up")
             run.claim("a link is back: of 3 pings", pings(net, "h1", "h3"), equals=3)
             run.claim("a link is back: lost", overload(net, 0.5), equals=0)
             net.fabric.cabling.pull("s1-eth1")

@@ -131,7 +131,7 @@ def test_a_pause_does_not_outlive_its_link_at_either_end(run: Run, delay: Durati
 
 @experiment(timeout="60s", files=("jobs/looking.py",))
 def vanish(run: Run) -> None:
-    """Frames for a station that is not there: the switch sends them on, and nobody takes or counts them."""
+    """Frames for a station that is not there: the switch sends them on, and no host takes or counts them."""
     from testbed.net.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast

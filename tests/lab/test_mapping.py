@@ -27,7 +27,7 @@ WARNINGS = {"dscp": "s1-eth2 maps dscp 26 to dot1p 4, ", "local": "s1-eth2 puts 
 
 @experiment(timeout="60s")
 def mismatched(run: Run, what: str = "dscp", mismatch: str = "refuse") -> None:
-    """One of three ports of a switch has another table than the others; what starting the network says."""
+    """One of three ports of a switch has another table than the others; what starting the network prints."""
     from testbed.net.network import network
     from testbed.net.topo import LosslessTopo
 

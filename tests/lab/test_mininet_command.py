@@ -183,7 +183,7 @@ def test_traffic_is_counted_at_both_ends_and_counters_start_anew(run: Runner) ->
         "traffic h1 r rate=2Mb/s &",
         "traffic",
         "traffic stop",
-        "traffic h1 nobody",
+        "traffic h1 h77",
         "traffic h1 r fro=1s",
         "traffic h1 r priority=9",
         "traffic h1",
@@ -196,7 +196,7 @@ def test_traffic_is_counted_at_both_ends_and_counters_start_anew(run: Runner) ->
     group = json.loads(re.findall(r'\{"s1": .*\}', said)[0])["s1"]["groups"]["s1-eth1 3"]
     assert (group["admitted_frames"], group["lossless"]) == (0, True)
     assert group["most"]["shared"] > 0, "what was used at most stays"
-    assert "*** traffic: there is no node nobody in this network; " in said
+    assert "*** traffic: there is no node h77 in this network; " in said
     assert "*** traffic: there is no option fro; did you mean for?" in said
     assert "priority is 9; 0 to 7 is expected" in said
     assert "*** traffic: a source and a target are expected" in said

@@ -74,7 +74,7 @@ def test_a_job_that_forks_for_ever_ends_by_a_limit(run: Runner, output: Output, 
     assert (result.folder / "kept.txt").read_text() == "kept"
 
 
-def test_a_job_that_is_refused_processes_says_so(run: Runner, output: Output) -> None:
+def test_a_job_that_is_refused_processes_reports_it(run: Runner, output: Output) -> None:
     result = run("misbehave:forks", limits=Limits(processes=64), politely=True)
     assert result.status is Status.PROCESSES
     assert result.reason.startswith("the job needed more than its 64 processes")

@@ -387,7 +387,7 @@ def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Run, action: str = "
 
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_a_port_in_a_storm_sends_no_xoff_until_it_is_over(run: Run) -> None:
-    """While a port is in a storm it asks for no pause either; when the storm is over, congestion is told anew."""
+    """While a port is in a storm it asks for no pause either; when the storm is over, congestion is announced anew."""
     from testbed.buffer.settings import Static
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
@@ -408,7 +408,7 @@ def test_a_port_in_a_storm_sends_no_xoff_until_it_is_over(run: Run) -> None:
     buffer = Buffer(total=400, xoff=Static(60), xon_offset=16)
     with network(Incast(buffer=buffer), run) as net:
         fabric = net.fabric
-        pauser = Pauser(fabric, "s1-eth1")  # h1 says that it cannot take what nobody sends it
+        pauser = Pauser(fabric, "s1-eth1")  # h1 pauses a flow that is not sent
         sending = [Flow(net[f"h{n}"], net["r"], LOSSLESS, rate=Rate("8Mb/s")) for n in (1, 2)]
         with Flows(sending, settle=Duration("1s")) as flows:
             wait_for(lambda: fabric.pfc("s1-eth1", LOSSLESS)["xoff_sent"] > 2)

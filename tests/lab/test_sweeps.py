@@ -92,7 +92,7 @@ def test_a_killed_worker_and_an_interruption_leave_the_table_as_it_is(
     first.await_(rf"{runs // 2} of {runs}:")
     assert first.end(signal.SIGINT) == 130, first.said
     assert "Traceback" not in first.said
-    assert ended(descendants(other.popen.pid)), "a run outlives the user's wish for it"
+    assert ended(descendants(other.popen.pid)), "a run goes on after it was cancelled"
     made = made_now(first)
     assert runs // 2 <= made < runs
 

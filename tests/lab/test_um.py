@@ -26,6 +26,7 @@ from .conftest import JOBS, Output, Runner
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.engines("um")
+OTHER_USER = "nobody"
 
 
 @pytest.fixture(scope="session")
@@ -80,7 +81,7 @@ def test_the_time_stamp_counter_is_the_labs_clock(run: Runner) -> None:
     assert run("escape:counts").check().claims
 
 
-def test_what_the_kernel_tells_of_itself_is_the_same_every_time(run: Runner) -> None:
+def test_what_the_kernel_shows_of_itself_is_the_same_every_time(run: Runner) -> None:
     results = [run("escape:counts") for _ in range(2)]
     assert results[0].digest == results[1].digest
     assert str(Path.home()) not in results[0].figure("boot") + results[0].figure("command line")
@@ -152,7 +153,7 @@ def test_another_user_gets_the_same(ready: Ready, run: Runner, tmp_path: Path) -
     mkdir -p {place}/deep/er {place}/cache {place}/out
     cd {ROOT} && {copy} {packages} {place}/deep/er/
     {copy} -p {" ".join(map(str, files))} {place}/cache/
-    chown -R nobody: {place}
+    chown -R {OTHER_USER}: {place}
     """
     try:
         subprocess.run(["sh", "-c", script], check=True)
@@ -160,7 +161,7 @@ def test_another_user_gets_the_same(ready: Ready, run: Runner, tmp_path: Path) -
         environment |= {"PYTHONPATH": str(place / "deep" / "er"), "PYTHONDONTWRITEBYTECODE": "1"}
         program = "import sys; from testbed import lab; print(lab.run('hello', on='um', out=sys.argv[1]).digest)"
         done = subprocess.run(
-            ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups",
+            ["setpriv", "--reuid", OTHER_USER, "--regid", "nogroup", "--clear-groups",
              "/usr/bin/python3", "-c", program, str(place / "out")],
             cwd=place, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
@@ -197,7 +198,7 @@ def test_nothing_is_left_of_a_lab_whose_front_end_is_killed(tmp_path: Path) -> N
         time.sleep(0.05)
 
 
-def test_a_lab_whose_process_is_killed_says_so(run: Runner, output: Output) -> None:
+def test_a_lab_whose_process_is_killed_reports_it(run: Runner, output: Output) -> None:
     def shoot() -> None:
         while b"begun" not in output.out:
             time.sleep(0.05)

@@ -20,7 +20,7 @@ SCRIPTS = {name: script for name, _, script in PROVISIONER.findall(VAGRANTFILE)}
 
 
 def box_list() -> list[str]:
-    """What the list says, asked as the Vagrantfile asks."""
+    """The list, by the command of the Vagrantfile."""
     command = [sys.executable, "-m", "testbed.lab.prerequisites", "box"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 

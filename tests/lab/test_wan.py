@@ -60,7 +60,7 @@ def counters(fabric: Any) -> dict[str, int]:
 
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def at_the_sid(run: Run) -> None:
-    """r1's SID answers r3's ping; PFC in a tunnel pauses J for as long as it says; other things in it do nothing."""
+    """r1's SID answers r3's ping; PFC in a tunnel pauses J for its quanta; other things in it do nothing."""
     from testbed.net.network import network
     from testbed.net.wire import capture
     from topologies.srv6_wan import Srv6Wan
@@ -120,7 +120,7 @@ def test_the_sid_answers_pings_obeys_pfc_and_counts_the_rest(run: Runner) -> Non
     assert good["macc"]["macc.opcode"].lower() == "0x0101"
     assert "_ws.expert" not in json.dumps(good), good
     complaints = [frame for frame in frames if "_ws.expert" in json.dumps(frame)]
-    assert len(complaints) == 1, "it complains of the frame to another address, which it has to, and of no other"
+    assert len(complaints) == 1, "a warning for the frame to another address, and for no other"
 
 
 def _read(file: Path) -> list[dict[str, dict[str, str]]]:

@@ -1,4 +1,4 @@
-"""What the sender of a packet to an End.X.PFC SID hears, on real routers: each error once, from kernel or agent.
+"""The ICMP errors to the sender of a packet to an End.X.PFC SID, on real routers: each once, from kernel or agent.
 
 r3 sends by way of r2 to r1's SID; what r2 itself would answer is sent by r2. For the SID without flavours, and with
 USP; Linux's End.X refuses to take any, and USP needs none of it.
@@ -135,7 +135,7 @@ def cases(sid: IPv6Address, after: IPv6Address) -> list[Case]:
 
 
 @experiment(timeout="120s")
-def test_the_sender_of_what_a_sid_does_not_take_hears_each_error_once(run: Run) -> None:
+def test_the_sender_of_what_a_sid_does_not_take_gets_each_error_once(run: Run) -> None:
     """Type, code, pointer, number and quotation of what comes back, and the SID's counters."""
     for flavours in (Flavours.NONE, Flavours.USP):
         _errors(run, flavours)
@@ -247,7 +247,7 @@ def hopped(packet: bytes) -> bytes:
 
 
 class Ear:
-    """Sends packets of any kind from a router, and hears the ICMP errors that come back to it."""
+    """Sends packets of any kind from a router, and receives the ICMP errors that come back to it."""
 
     def __init__(self, node: Any) -> None:
         with kernel.in_network_of(node.pid):

@@ -39,7 +39,7 @@ class Seen:
     paused: list[str]
     """Ports to the WAN whose lossless queue is stopped."""
     intruded: int
-    """Datagrams that came to b1 from nobody of its VPN."""
+    """Datagrams that came to b1 from outside of its VPN."""
     learned: int
     """Tunnels that routers learned."""
     at_sids: int
@@ -76,7 +76,7 @@ def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> N
         _send(net, packets)
         after = _seen(net, victim)
         run.claim("without filters: stopped at r3", "r3-eth1" in after.paused, equals=True)
-        run.claim("without filters: stopped at r1, whose agent knows the port", "r1-eth1" in after.paused, equals=False)
+        run.claim("without filters: stopped at r1, whose agent has the port", "r1-eth1" in after.paused, equals=False)
         run.claim("without filters: intruded into the VPN", after.intruded, at_least=2)
         run.claim("without filters: came to SIDs", after.at_sids - before.at_sids, at_least=6)
         victim.close()

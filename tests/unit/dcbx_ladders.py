@@ -70,7 +70,7 @@ def logged(left: tuple[str, DcbxSettings], right: tuple[str, DcbxSettings]) -> t
 
 
 def _meet(link: Link) -> None:
-    """The bridge has been up for ten seconds, with nobody at the other end, when the host comes."""
+    """The bridge has been up for ten seconds, with no neighbour, when the host comes."""
     link.fate = lambda name: []
     link.b.start(0)
     link.run_until(10 * S)
@@ -88,7 +88,7 @@ def symmetric() -> Log:
 
 
 def asymmetric() -> Log:
-    """A bridge recommends shares to a willing host, once it knows the host's priority groups."""
+    """A bridge recommends shares to a willing host, once it has the host's priority groups."""
     shares = Shares((20, 0, 0, 60, 0, 0, 0, 20))
     host = DcbxSettings(DRAFT, ets=EtsAdmin(GROUPS, willing=True))
     link, log = logged(("host", host), ("bridge", DcbxSettings(DRAFT, ets=EtsAdmin(GROUPS, recommend=shares))))
@@ -97,7 +97,7 @@ def asymmetric() -> Log:
 
 
 def defense() -> Log:
-    """Both ends defend until each hears that the other has the feature on."""
+    """Both ends defend until each receives that the other has the feature on."""
     host, bridge = (DcbxSettings(DRAFT, pfc=PfcAdmin(mask, defense=True), cn=CnAdmin(0x10)) for mask in (0x08, 0x18))
     link, log = logged(("host", host), ("bridge", bridge))
     _meet(link)

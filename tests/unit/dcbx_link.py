@@ -23,7 +23,7 @@ def make_port(mac: Mac, settings: DcbxSettings, k: int = 1, timers: LldpTimers =
 
 
 def said(port: DcbxPort, frame: bytes) -> DcbxTlvs:
-    """What a frame of a port says in DCBX."""
+    """The DCBX TLVs of a frame of a port."""
     return read(port.settings.version, parse(frame).pdu.tlvs).tlvs
 
 

@@ -1,8 +1,8 @@
-"""Xoff's command line with a lab of paper, as a program of its own: what the lab says stands here, nothing is run.
+"""Xoff's command line with a lab of paper, as a program of its own: what the lab writes stands here, nothing is run.
 
-    python -m tests.unit.lab_of_paper talks run hello
+    python -m tests.unit.lab_of_paper prints run hello
 
-`talks` prints 2000 lines, reports a figure and leaves a file; `waits` prints one, and ends when it is asked to.
+`prints` writes 2000 lines, reports a figure and leaves a file; `waits` prints one, and ends when it is asked to.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Paper(Ready):
     def start(self, job: bytes, folder: Path) -> Iterator[_Session]:
         session = _Session(folder)
         session.say(Frame.of(Of.START, {"kernel": "paper"}))
-        if _MANNER == "talks":
+        if _MANNER == "prints":
             session.say(*(Frame(Of.OUT, b"line %d of a long output\n" % number) for number in range(2000)))
             session.say(Frame(Of.NOTE, b'{"note": "figure", "name": "lines", "value": 2000, "unit": ""}\n'))
             session.end("ok")

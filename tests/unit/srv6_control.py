@@ -35,7 +35,7 @@ class World:
         self.restart()
 
     def restart(self) -> None:
-        """A controller that knows nothing; all sessions are gone."""
+        """A controller without state; all sessions are gone."""
         self._at = {}
         self.manager = Manager(self.settings)
         self.south = Southbound(self.manager, "controller", lambda name: SHARED_KEY, self.nonce)
@@ -65,7 +65,7 @@ class World:
         self.run()
 
     def run(self, later_ns: int = 0) -> None:
-        """Carry octets until nobody says anything; before, let time pass in steps of 100 ms."""
+        """Carry octets until there are no more; before, let time pass in steps of 100 ms."""
         until = self.now_ns + later_ns
         while True:
             self._carry()

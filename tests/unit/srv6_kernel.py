@@ -83,7 +83,7 @@ class Route:
 
 
 def route(message: Message) -> Route:
-    """Of a request for a route, or for its end, which says nothing of what it does."""
+    """Of a request for a route, or for its end, which does not contain what it does."""
     family, length, source, service, table, protocol, scope, kind, flags = struct.unpack_from(
         "=BBBBBBBBI", message.body
     )

@@ -233,7 +233,7 @@ def test_congestion_while_there_is_no_link_sends_nothing_until_there_is_one() ->
     assert agent.link(True, 1) == ["xoff"]
 
 
-def test_a_loss_so_short_that_only_its_number_tells_counts() -> None:
+def test_a_loss_so_short_that_only_its_number_shows_it_counts() -> None:
     agent = Agent()
     agent.link(True, 1)
     agent.receive(65535)

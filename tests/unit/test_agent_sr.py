@@ -220,7 +220,7 @@ def bind(r1: R1, *candidates: Candidate, sid: IPv6Address = BINDING) -> None:
     r1.controller.run(S)
 
 
-def test_it_connects_at_once_and_the_controller_knows_its_router(r1: R1) -> None:
+def test_it_connects_at_once_and_the_controller_has_its_router(r1: R1) -> None:
     known = r1.controller.manager.reports["R1"]
     assert known == report("R1", FIGURE_3, ("R1", "R3"))
     assert r1.agent.snapshot() == {"connected": True, "sessions": 1, "installed": [], "binding_sids": {}}

@@ -71,7 +71,7 @@ def _attribute(kind: int, value: bytes) -> bytes:
     [(16, 0x10001, True), (16, 0x1, False), (16, 0x10000, False), (17, 0x10001, False)],
     ids=["up with carrier", "up", "carrier but down", "removed"],
 )
-def test_an_interface_can_talk_that_is_there_and_up_and_has_a_carrier(kind: int, flags: int, can_talk: bool) -> None:
+def test_an_interface_that_is_there_and_up_and_has_a_carrier_can_send(kind: int, flags: int, can_talk: bool) -> None:
     link = _link(kind, message("eth0", flags))
     assert link is not None
     assert (link.index, link.name, link.mac, link.can_talk) == (7, "eth0", MAC, can_talk)
@@ -184,7 +184,7 @@ def test_a_full_disk_ends_nothing_and_what_is_not_written_is_counted() -> None:
 
 
 def test_a_log_that_can_be_written_again_has_the_number_of_lost_lines(tmp_path: Path) -> None:
-    """A pipe that nobody reads is full after a while, and takes only a part of a line; the agent does not wait."""
+    """A pipe without a reader is full after a while, and takes only a part of a line; the agent does not wait."""
     path, said = tmp_path / "pipe", list[str]()
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

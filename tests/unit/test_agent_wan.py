@@ -1,4 +1,4 @@
-"""What a router decides about End.X.PFC: what it says into its tunnels, and what it does with what comes out of them.
+"""What a router decides about End.X.PFC: what it sends into its tunnels, and what it does with what comes out of them.
 
 The agent is the real one, with sockets in a network namespace where nothing is; packets are caught before they go, and
 handed in by a socket in the place of the one that reads them.

@@ -234,7 +234,7 @@ def test_a_python_package_that_is_missing_is_named_with_the_way_out(
     assert "Traceback" not in line
 
 
-def test_an_exception_that_nobody_expected_is_no_failed_claim(
+def test_an_unexpected_exception_is_no_failed_claim(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def break_down() -> None:
@@ -248,7 +248,7 @@ def test_an_exception_that_nobody_expected_is_no_failed_claim(
 
 
 class Terminal:
-    """A standard input at which somebody types."""
+    """A standard input at which a user types."""
 
     def __init__(self, line: str) -> None:
         self.line = line

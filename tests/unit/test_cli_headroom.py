@@ -1,4 +1,4 @@
-"""`xoff headroom`, and that docs/headroom.md shows what it says."""
+"""`xoff headroom`, and that docs/headroom.md shows what it prints."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def examples() -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(("arguments", "output"), examples())
-def test_the_page_shows_what_the_command_says(
+def test_the_page_shows_what_the_command_prints(
     arguments: str, output: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert shown(arguments, capsys)[: len(output)] == output

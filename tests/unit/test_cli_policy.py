@@ -22,7 +22,7 @@ def examples() -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(("arguments", "output"), examples())
-def test_the_page_shows_what_the_command_says(
+def test_the_page_shows_what_the_command_prints(
     arguments: str, output: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
@@ -69,7 +69,9 @@ def test_show_has_members_and_tables_with_a_fabric(capsys: pytest.CaptureFixture
     assert "level 3  sn 2  use Storage targets connection  destination Storage" in capsys.readouterr().out
 
 
-def test_convert_writes_the_other_syntax_or_says_why_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convert_writes_the_other_syntax_or_gives_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     block = tmp_path / "policy.conf"
     block.write_bytes(BLOCK_SAMPLE)
     assert main(["policy", "convert", str(block)]) == 0
@@ -98,7 +100,7 @@ def query(*more: str) -> list[str]:
     ]
 
 
-def test_query_says_what_is_found_and_why_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_query_prints_what_is_found_or_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(query("--tclass", "8", "--json")) == 0
     content = json.loads(capsys.readouterr().out)
     assert (content["found"], content["sl"], content["tclass"], content["level"]) == (True, 0, 7, "2")

@@ -17,7 +17,7 @@ from tests.unit.test_policy_rest import POLICY, Controller
 
 @pytest.fixture
 def controller(monkeypatch: pytest.MonkeyPatch) -> Controller:
-    """A controller in memory that the command talks to, with a fabric."""
+    """A controller in memory that the command connects to, with a fabric."""
     made = Controller()
     made.put_fabric()
 

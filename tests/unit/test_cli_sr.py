@@ -28,7 +28,7 @@ TOKEN = "a-token-for-tests-only"
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    """A controller in memory that the command talks to."""
+    """A controller in memory that the command connects to."""
     made = World(slices=frozenset({7}))
     made.connect()
     north = RestServer([SrPolicyService(made.manager)], TOKEN, made.manager.history)
@@ -162,7 +162,7 @@ def test_a_token_that_cannot_be_read_is_named(
     assert "name its file with --token-file or in $XOFF_SR_TOKEN_FILE" in " ".join(capsys.readouterr().err.split())
 
 
-# What the controller is told
+# What the controller gets
 
 
 def test_secrets_are_made_once_for_our_eyes_only_and_read(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ ESCAPE = "\x1b]0;owned\x07\x1b[31m\u202e"
 def test_escape_sequences_of_routers_are_written_out_and_not_sent_to_the_terminal(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Labels of slices may have none any more; what an older router or another controller says is neutral too."""
+    """Labels of slices may have none any more; messages of an older router or another controller are neutral too."""
     known = world.routers["R1"].router.known
     bad = replace(known, slices=(SliceInfo(7, ESCAPE),), links=(replace(known.links[0], affinity=frozenset({ESCAPE})),))
     world.manager.receive("R1", bad, world.now_ns)

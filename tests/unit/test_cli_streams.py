@@ -43,7 +43,7 @@ def result(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_a_reader_that_goes_away_ends_no_run(tmp_path: Path) -> None:
-    process = on_paper("talks", tmp_path, after="| head -c 100; echo =${PIPESTATUS[0]}")
+    process = on_paper("prints", tmp_path, after="| head -c 100; echo =${PIPESTATUS[0]}")
     out, err = process.communicate(timeout=60)
     assert out.decode().endswith("=0\n")
     assert err == b""
@@ -53,7 +53,7 @@ def test_a_reader_that_goes_away_ends_no_run(tmp_path: Path) -> None:
 
 @needs_full
 def test_a_full_standard_output_ends_no_run_and_is_an_error_at_the_end(tmp_path: Path) -> None:
-    process = on_paper("talks", tmp_path, after="> /dev/full")
+    process = on_paper("prints", tmp_path, after="> /dev/full")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 3
     assert err == b"xoff: standard output cannot be written: No space left on device\n"
@@ -62,7 +62,7 @@ def test_a_full_standard_output_ends_no_run_and_is_an_error_at_the_end(tmp_path:
 
 @pytest.mark.parametrize("after", [">&-", "2>&-", ">&- 2>&- <&-"])
 def test_a_stream_that_was_never_open_ends_no_run(after: str, tmp_path: Path) -> None:
-    process = on_paper("talks", tmp_path, after=after)
+    process = on_paper("prints", tmp_path, after=after)
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert result(tmp_path)["status"] == "ok"
@@ -76,7 +76,7 @@ def test_a_stream_that_was_never_open_ends_no_run(after: str, tmp_path: Path) ->
         (signal.SIGINT, 130, b"xoff: interrupted\n"),
     ],
 )
-def test_a_run_that_is_told_to_end_keeps_what_it_had(
+def test_a_run_that_is_terminated_keeps_what_it_had(
     number: signal.Signals, code: int, word: bytes, tmp_path: Path
 ) -> None:
     process = on_paper("waits", tmp_path, before="env --default-signal")

@@ -38,7 +38,7 @@ SILENT += "threading.Thread(target=waits_for_switches).start()\n"
         ("import nothing_like_it", "ends with 1: .*No module named 'nothing_like_it'"),
     ],
 )
-def test_a_controller_that_does_not_start_is_ended_and_says_why(
+def test_a_controller_that_does_not_start_is_ended_with_its_reason(
     monkeypatch: pytest.MonkeyPatch, program: str, why: str
 ) -> None:
     monkeypatch.setattr(soak_controller, "START_S", 3.0)

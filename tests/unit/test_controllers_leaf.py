@@ -1,4 +1,4 @@
-"""What switches are told: queues, learned forwarding, their links."""
+"""What switches get: queues, learned forwarding, their links."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_two_switches_that_are_connected_find_each_other_by_the_frames_that_each
     assert hello[0].frame[:6] == Mac.parse(GROUP).octets
     with pytest.raises(LldpError, match="is refused: DCBX uses 01:80:c2:00:00:0e alone"):
         parse(hello[0].frame)
-    leaves.frame(1, 2, frame(A, ALL))  # somebody behind that link, heard before the link was known
+    leaves.frame(1, 2, frame(A, ALL))  # a station behind that link, received before the link was known
     assert leaves.frame(1, 2, hello[0].frame) == []
     one, two = leaves.facts(1), leaves.facts(2)
     assert one is not None and two is not None

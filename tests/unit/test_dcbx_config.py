@@ -1,4 +1,4 @@
-"""The agent's file: what it says becomes settings, settings become a file again, and mistakes are named."""
+"""The agent's file: its text becomes settings, settings become a file again, and mistakes are named."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_a_hold_does_not_outlive_the_peer() -> None:
 
 @pytest.mark.parametrize("mac", [LOW, HIGH])
 def test_a_peer_that_follows_at_once_and_never_holds_converges_on_the_value_kept_here(mac: Mac) -> None:
-    """So may the peer be that somebody else has made. Each frame takes a tenth of a second."""
+    """So may an independent peer be. Each frame takes a tenth of a second."""
     port, theirs, heard = follower(mac), FIRST, []
     under_way = port.take_frames()
     for tenth in range(300):
@@ -193,7 +193,7 @@ def test_a_peer_that_follows_at_once_and_never_holds_converges_on_the_value_kept
 
 
 def test_only_a_port_that_follows_holds() -> None:
-    """The one whose configuration wins may be told its own value as often as the peer likes."""
+    """The one whose configuration wins may receive its own value any number of times."""
     port = make_port(HIGH, replace(settings(HIGH), tie_break=TieBreak.HIGHER))
     port.start(0)
     for second in range(20):

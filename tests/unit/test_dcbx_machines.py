@@ -11,7 +11,7 @@ from testbed.dcbx.settings import TieBreak
 from testbed.frames import Mac
 
 LOW, HIGH = Mac.parse("02:00:00:00:00:01"), Mac.parse("fe:00:00:00:00:00")
-ABSENT = "nobody is there"
+ABSENT = "no neighbour"
 BOOL = {"T": True, "F": False, "-": None}
 
 # LocalWilling, RemoteWilling, who wins the tie (us, peer, -) | Oper | Pending if Oper and Remote differ

@@ -109,7 +109,7 @@ def stories(draw: st.DrawFn, contradiction: bool = False) -> Story:
 
 
 def after(story: Story) -> Link:
-    """The ports when the story is over, the cable is mended and BOUND has passed; nothing is left to be told."""
+    """The ports when the story is over, the cable is mended and BOUND has passed; nothing is left to be sent."""
     link = Link(make_port(LOW, story.before[0]), make_port(HIGH, story.before[1]))
     fates = (story.fates[number % len(story.fates)] for number in range(10**9))
     link.fate = lambda name: next(fates)
@@ -129,7 +129,7 @@ def after(story: Story) -> Link:
                 port.start(link.now)
             case "down":
                 port.link_down(link.now)
-            case "crash":  # everything is forgotten, and nobody is told
+            case "crash":  # all state is lost, without a frame
                 new = make_port((LOW, HIGH)[number], port.settings)
                 new.start(link.now)
                 setattr(link, name, new)
@@ -155,7 +155,7 @@ def passed(own: tuple[object, bool], far: tuple[object, bool], wins: bool | None
 
 
 def old_values_that_come_twice() -> Story:
-    """Every second frame late by a little, while both settings change: the follower hears its own value in between."""
+    """Every second frame late by a little, while both settings change; the follower gets its own value meanwhile."""
 
     def port(pfc: int | None, cn: int) -> DcbxSettings:
         enabled = None if pfc is None else PfcAdmin(pfc, willing=True)
@@ -219,7 +219,7 @@ def test_ports_of_different_formats_keep_to_their_own_settings(data: st.DataObje
     first, second = data.draw(any_settings(DRAFT, None)), data.draw(any_settings(PUBLISHED, None))
     link = undisturbed(first, second)
     for port, telling in ((link.a, second.ets or second.cn), (link.b, first)):
-        if telling:  # what it hears has a TLV that only the other format has
+        if telling:  # what it receives has a TLV that only the other format has
             features = port.state.features().values()
             assert all(feature.remote is None for feature in features)
             assert port.state.pfc.oper == (port.settings.pfc.enabled if port.settings.pfc else None)
@@ -250,7 +250,7 @@ def test_other_stations_on_the_link_turn_dcbx_off_while_they_last_and_leave_no_t
 
 
 def followers(version: DcbxVersion = PUBLISHED) -> Link:
-    """Ports of which each thinks that the other's configuration wins, on a cable that is plugged in at once."""
+    """Ports for each of which the other's configuration wins, on a cable that is plugged in at once."""
     low = DcbxSettings(version, tie_break=TieBreak.HIGHER, pfc=PfcAdmin(0b1000, willing=True))
     high = DcbxSettings(version, tie_break=TieBreak.LOWER, pfc=PfcAdmin(0b10000, willing=True))
     link = Link(make_port(LOW, low), make_port(HIGH, high))

@@ -1,4 +1,4 @@
-"""One port, and two that talk: the draft's ladders, neighbours that come and go, new settings, what agents are told."""
+"""One port, and two on a cable: the draft's ladders, neighbours that come and go, new settings, events for agents."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_ladder_of_asymmetric_passing() -> None:
     host = make_port(LOW, DcbxSettings(DRAFT, ets=EtsAdmin(GROUPS, willing=True)))
     bridge = make_port(HIGH, DcbxSettings(DRAFT, ets=EtsAdmin(GROUPS, recommend=shares)))
     bridge.start(0)
-    (unheard,) = bridge.take_frames()  # nobody is there yet
+    (unheard,) = bridge.take_frames()  # no neighbour yet
     assert said(bridge, unheard).recommendation == EtsRecommendation(valid=False)
     link = Link(host, bridge, now=S)
     host.start(S)
@@ -134,7 +134,7 @@ def test_recommendations_go_both_ways_and_the_ports_may_end_differently() -> Non
 
 @pytest.mark.parametrize("version", DcbxVersion)
 def test_ladder_of_symmetric_passing(version: DcbxVersion) -> None:
-    """The willing port hears the value, takes it, and says so; only then is the other no longer pending."""
+    """The willing port receives the value, takes it, and announces it; only then is the other no longer pending."""
     host = make_port(LOW, pfc(0x00, True, version))
     bridge = make_port(HIGH, pfc(0x18, False, version))
     host.start(0)
@@ -163,7 +163,7 @@ def test_a_bridge_is_pending_until_the_willing_host_has_followed() -> None:
 
 
 def test_ladder_of_defense() -> None:
-    """Each end defends until it hears that the other has the feature on, and DefOn shows it."""
+    """Each end defends until it receives that the other has the feature on, and DefOn shows it."""
     left = make_port(LOW, DcbxSettings(DRAFT, pfc=PfcAdmin(0x08, defense=True), cn=CnAdmin(0x10)))
     right = make_port(HIGH, DcbxSettings(DRAFT, pfc=PfcAdmin(0x18, defense=True), cn=CnAdmin(0x10)))
     right.start(0)
@@ -190,7 +190,7 @@ def _is_about_pfc(event: Event) -> bool:
     return isinstance(event, PendingChanged) and event.feature == "pfc"
 
 
-# What an agent is told
+# Events for an agent
 
 
 def test_at_the_start_there_is_one_event_for_every_feature_that_is_run() -> None:

@@ -33,7 +33,7 @@ EXPERIMENTS = [block for block in BLOCKS.values() if block.is_experiment]
 def test_every_block_is_tried_out_in_one_way() -> None:
     ways = [{str(block) for block in EXPERIMENTS}, pages.IN_LAB, pages.ON_THIS_MACHINE, pages.AS_DATA, pages.A_TEST]
     tried = [name for way in ways for name in way]
-    assert sorted(tried) == sorted(BLOCKS), "a new block wants a place in tests/pages.py"
+    assert sorted(tried) == sorted(BLOCKS), "a new block needs a place in tests/pages.py"
 
 
 def test_there_is_no_block_without_a_language() -> None:
@@ -88,7 +88,7 @@ def test_a_command_line_of_a_page_is_one_that_xoff_takes(page: str, line: str) -
         shell.check(options.topology)
 
 
-def test_equally_short_ways_are_chosen_as_the_page_says() -> None:
+def test_equally_short_ways_are_chosen_as_on_the_page() -> None:
     """docs/flows.md: in leaf-spine,2,2,2 frames to h1 and h3 go by spine1, and to h2 and h4 by spine2."""
     graph = Graph(forwarding={"leaf1", "leaf2", "spine1", "spine2"})
     for leaf, hosts in (("leaf1", ("h1", "h2")), ("leaf2", ("h3", "h4"))):

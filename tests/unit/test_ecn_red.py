@@ -1,4 +1,4 @@
-"""The configured marking curve comes out on the wire: what Linux RED is told, and what its algorithm makes of it.
+"""The configured marking curve comes out on the wire: Linux RED's parameters, and what its algorithm makes of them.
 
 The model is fed numbers that are spread evenly instead of random ones: after n of them the mean is that of the even
 distribution to 1/n, so the tests are exact to within what they count and never fail by chance.
@@ -234,7 +234,7 @@ def test_the_first_packet_after_an_empty_queue_meets_an_empty_queue() -> None:
     assert model.arrive(1001, 0, PACKET) is Pick.PASSED
 
 
-def test_a_table_that_remembers_would_mark_it() -> None:
+def test_a_table_with_state_would_mark_it() -> None:
     """tc makes such a table for every average packet and bandwidth that it is given: it starts with 0."""
     parameters = RedParameters(0, 84_000, 84_000, 1, scell_log=10, stab=bytes(16) + bytes([1]) * 240)
     model = busy(parameters)

@@ -1,4 +1,4 @@
-"""Every published TLV that we send, read by a decoder that nobody here wrote: Wireshark's, in `tshark`.
+"""Every published TLV that we send, read by an independent decoder: Wireshark's, in `tshark`.
 
 One run of tshark reads all frames. What it found is put together into values again and compared with what was sent.
 """

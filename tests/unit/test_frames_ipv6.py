@@ -202,7 +202,7 @@ def test_what_is_reserved_in_a_slice_option_is_ignored() -> None:
         ([SliceOption(1).option()] * 2, "2 slice options in one packet; there may be one"),
     ],
 )
-def test_a_slice_that_cannot_be_told_is_refused(options: list[Option], message: str) -> None:
+def test_a_slice_that_cannot_be_determined_is_refused(options: list[Option], message: str) -> None:
     error = refusal(ipv6_options.find_slice, options)
     assert (error.reason, str(error)) == (PacketReason.BAD_SLICE_OPTION, message)
 

@@ -81,7 +81,7 @@ def test_a_frame_takes_672_bit_times_on_the_wire() -> None:
     assert (len(PfcFrame.xoff(SOURCE, [3]).encode()) + fcs + preamble + gap) * 8 == 672
 
 
-# What a frame says
+# What a frame has
 
 
 def test_each_priority_is_left_resumed_or_stopped() -> None:

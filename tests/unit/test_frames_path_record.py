@@ -102,7 +102,7 @@ def test_the_mad_has_sm_key_and_mask_at_their_places() -> None:
     assert PathRecord.unpack(again.data) == RECORD
 
 
-def test_an_answer_says_how_many_records_it_has() -> None:
+def test_an_answer_has_the_number_of_its_records() -> None:
     request = SaMad(Method.GET_TABLE, Attribute.PATH_RECORD, 5)
     answer = SaMad.unpack(request.answer(0, [RECORD.pack()] * 5).pack())
     assert (answer.method, answer.transaction, answer.attribute_length) == (Method.GET_TABLE_RESPONSE, 5, 64)
@@ -121,7 +121,7 @@ def test_mads_of_another_kind_are_refused() -> None:
         SaMad.unpack(bytes(octets))
 
 
-def test_a_capability_bit_says_that_the_sa_does_qos() -> None:
+def test_a_capability_bit_shows_that_the_sa_does_qos() -> None:
     assert ClassPortInfo.unpack(ClassPortInfo(capabilities2=QOS_SUPPORTED).pack()).has_qos
     assert not ClassPortInfo.unpack(ClassPortInfo().pack()).has_qos
     octets = ClassPortInfo(capabilities2=QOS_SUPPORTED, response_time=18).pack()

@@ -324,7 +324,7 @@ def test_a_port_type_that_is_not_there_or_does_not_fit_is_refused() -> None:
         ("400Gb/s", "41m", 225280),
     ],
 )
-def test_a_vendors_default_knows_speed_and_class_of_length_only(rate: str, length: str, size: int) -> None:
+def test_a_vendors_default_depends_on_speed_and_class_of_length_only(rate: str, length: str, size: int) -> None:
     for port in (HeadroomPort(Rate(rate)), HeadroomPort(Rate(rate), max_frame=9216, shortest_frame=1500)):
         found = SHIPPED.headroom(port, Length(length))
         assert (found.bytes, found.cells, found.alpha, found.warning) == (size, -(-size // 208), 1, "")

@@ -79,7 +79,7 @@ class End:
 
 
 class Link:
-    """Two ends and a cable. `fates` says of each frame after which delays copies of it arrive: none is a loss."""
+    """Two ends and a cable. `fates` gives for each frame after which delays copies of it arrive: none is a loss."""
 
     def __init__(self, ends: tuple[End, End], fates: Callable[[int, bytes], list[int]]) -> None:
         self._ends = ends
@@ -582,7 +582,7 @@ def test_a_peer_that_sends_requests_without_end_gets_answers_at_a_limited_rate()
 
 def test_what_is_remembered_is_bounded_whatever_comes() -> None:
     port = measurer(B, replace(QUICK, answer_burst=5))
-    for number in range(3000):  # nobody polls
+    for number in range(3000):  # no poll
         port.receive(Request(A, number, 0, 0).encode(), number * 10 * MS)
     assert answers(port, 10**12) == 5
     for number in range(100):
@@ -660,7 +660,7 @@ def test_a_far_clock_that_is_set_makes_no_headroom_short(
     assert 2 * cable_ns <= found.needed.ns <= found.longest.ns
 
 
-# What a series says
+# What a series shows
 
 
 def test_headroom_needs_the_slowest_way_there_and_the_quickest_back_whatever_the_far_clock_shows() -> None:

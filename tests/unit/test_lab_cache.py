@@ -49,7 +49,7 @@ def test_a_relative_xoff_cache_is_taken_from_where_we_are(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("unset", ["", None])
-def test_without_xoff_cache_it_is_where_the_desktop_says(unset: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_xoff_cache_it_is_in_the_desktops_cache(unset: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XOFF_CACHE", "")
     if unset is None:
         monkeypatch.delenv("XOFF_CACHE")
@@ -81,7 +81,7 @@ def test_a_free_lock_is_taken_without_a_word(xoff_cache: Path) -> None:
     assert said == []
 
 
-def test_who_waits_for_a_lock_says_so_and_gets_it_when_it_is_free(xoff_cache: Path) -> None:
+def test_who_waits_for_a_lock_reports_it_and_gets_it_when_it_is_free(xoff_cache: Path) -> None:
     waiting, entered = threading.Event(), threading.Event()
     said: list[str] = []
 
@@ -250,7 +250,7 @@ def test_a_cache_that_cannot_be_written_to_is_named_with_the_way_out(
     assert str(caught.value).endswith("the cache needs it: set XOFF_CACHE to a folder that you can write to")
 
 
-def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_gets_the_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_entry(_: int) -> Any:
         raise KeyError("getpwuid(): uid not found")
 
@@ -341,7 +341,7 @@ def test_a_sweep_at_any_moment_spares_a_directory_that_is_being_made(
     assert sweepers
 
 
-def test_what_belongs_to_another_user_is_left_and_stops_nobody(
+def test_what_belongs_to_another_user_is_left_and_stops_no_command(
     xoff_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A directory that root left, after `sudo xoff`, in an ordinary user's cache."""
@@ -454,7 +454,7 @@ def test_a_sum_is_that_of_the_content(content: bytes, tmp_path: Path) -> None:
     assert cache.sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()
 
 
-def test_without_room_nothing_is_begun_and_the_way_out_is_told(
+def test_without_room_nothing_is_begun_and_the_way_out_is_shown(
     xoff_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")

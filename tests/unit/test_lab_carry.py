@@ -215,7 +215,7 @@ def test_another_file_is_named_as_one(content: bytes, tmp_path: Path, xoff_cache
     assert "other is no lab file: `xoff image export FILE` writes one" in _refused(tmp_path / "other", xoff_cache)
 
 
-def test_a_tar_of_somebody_else_is_no_lab_file(tmp_path: Path, xoff_cache: Path) -> None:
+def test_a_foreign_tar_is_no_lab_file(tmp_path: Path, xoff_cache: Path) -> None:
     with tarfile.open(tmp_path / "other.tar", "w") as archive:
         archive.add(__file__, "xoff/test.py")
     assert "is no lab file" in _refused(tmp_path / "other.tar", xoff_cache)
@@ -227,7 +227,7 @@ def test_a_directory_and_a_file_that_is_not_there_cannot_be_read(tmp_path: Path,
 
 
 def _rewritten(file: Path, change: Callable[[dict[str, Any], dict[str, bytes]], object]) -> Path:
-    """The file as somebody would write it who knows how, with other content."""
+    """The file in the right form, with other content."""
     with tarfile.open(file) as archive:
         members = {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
     content = json.loads(members.pop(carry._MANIFEST))
@@ -260,7 +260,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, bytes]], object], s
     ),
     "a file too few": (lambda _, m: m.pop("image/vmlinuz"), "is damaged: image/vmlinuz"),
     "not compressed": (lambda _, m: m.update({"disk/disk": lzma.decompress(m.pop("disk/disk.xz"))}), "damaged: d"),
-    "more than it says": (lambda _, m: m.update({"disk/disk.xz": lzma.compress(bytes(1 << 24))}), "damaged: disk/"),
+    "more than is declared": (lambda _, m: m.update({"disk/disk.xz": lzma.compress(bytes(1 << 24))}), "damaged: disk/"),
     "no wheel": (
         lambda c, m: (
             m.update({"python/tiny-1.0-py3-none-any.whl": b"x"}),
@@ -297,7 +297,7 @@ def test_an_import_that_is_interrupted_leaves_nothing(
     assert _content(there) == {}
 
 
-def test_an_import_without_room_says_so_before_it_begins(
+def test_an_import_without_room_fails_before_it_begins(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = _elsewhere(tmp_path, monkeypatch)
@@ -321,7 +321,7 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(
     assert (sorted(file.parent.iterdir()), file.read_bytes()) == before
 
 
-def test_an_export_to_where_nothing_can_be_written_says_so(lab: Path, tmp_path: Path) -> None:
+def test_an_export_to_where_nothing_can_be_written_is_refused(lab: Path, tmp_path: Path) -> None:
     with pytest.raises(LabFileError, match="cannot be written: No such file or directory"):
         carry.export(tmp_path / "none" / "lab.tar", carry.ENGINES, ignore, ignore)
 
@@ -356,7 +356,7 @@ def test_a_xoff_that_pip_installed_carries_no_packages_and_takes_a_lab_with_some
 # The command
 
 
-def test_the_command_says_what_it_did(
+def test_the_command_prints_what_it_did(
     lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "lab.tar"

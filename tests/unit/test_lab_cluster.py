@@ -108,7 +108,7 @@ def test_a_file_is_there_when_its_last_piece_has_come_and_is_read_in_pieces(monk
     assert b"".join(on_worker.piece(PART, n) for n in range(0, len(DATA), 1000)) == DATA
 
 
-def test_a_file_that_is_not_what_its_digest_says_is_not_kept(xoff_cache: Path) -> None:
+def test_a_file_that_does_not_have_its_digest_is_not_kept(xoff_cache: Path) -> None:
     with pytest.raises(MachineError, match="was damaged on its way"):
         offer(bytes(len(DATA)))
     assert not on_worker.has(PART)

@@ -132,7 +132,7 @@ def test_output_is_kept_as_soon_as_it_comes(collector: Collector, folder: Path) 
     assert (folder / OUTPUT_LOG).read_bytes() == b"first\n"
 
 
-def test_how_far_a_run_has_come_is_told_by_its_samples(collector: Collector) -> None:
+def test_how_far_a_run_has_come_is_shown_by_its_samples(collector: Collector) -> None:
     feed(collector, *looks(4))
     assert collector.virtual_ns == 3 * WINDOW_NS
 
@@ -247,7 +247,7 @@ def test_the_end_of_a_phase_that_has_not_begun_is_damage(collector: Collector) -
 
 
 @pytest.mark.parametrize("status", ["ok", "error", "timeout", "memory", "processes"])
-def test_the_end_is_as_the_lab_tells_it(status: str, collector: Collector) -> None:
+def test_the_end_is_as_the_lab_reports_it(status: str, collector: Collector) -> None:
     feed(collector, Frame.of(Kind.END, {"virtual_ns": 5, "status": status, "reason": "because"}))
     assert collector.status() == (Status(status), "because")
     assert collector.virtual_ns == 5
@@ -559,7 +559,7 @@ def test_a_run_passes_when_it_ended_well_and_every_claim_held(result: Result) ->
     assert not replace(result, status=Status.ERROR).passed
 
 
-def test_check_says_what_did_not_come_out(result: Result) -> None:
+def test_check_names_what_did_not_come_out(result: Result) -> None:
     with pytest.raises(RunFailed) as caught:
         replace(result, claims=(*result.claims, FAILED)).check()
     assert str(caught.value) == (
@@ -578,7 +578,7 @@ def test_check_says_what_did_not_come_out(result: Result) -> None:
         ({"at_least": 1, "at_most": 2}, "at least 1, at most 2"),
     ],
 )
-def test_an_expectation_is_told_in_words(expected: dict[str, Any], words: str) -> None:
+def test_an_expectation_is_written_in_words(expected: dict[str, Any], words: str) -> None:
     assert expectation(Claim("it", expected, None, False)) == words
 
 

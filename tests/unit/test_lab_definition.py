@@ -76,7 +76,7 @@ def test_threads_that_load_one_file_all_find_what_is_in_it(experiment_file: Writ
         assert {found.name for found in pool.map(lambda _: definition.load_file(path, "late"), range(4))} == {"late"}
 
 
-def test_an_experiment_knows_its_name_summary_time_limit_and_file() -> None:
+def test_an_experiment_has_its_name_summary_time_limit_and_file() -> None:
     assert isinstance(every_kind, Experiment)
     assert every_kind.name == "every_kind"
     assert every_kind.summary == "One parameter of each kind."
@@ -136,7 +136,7 @@ def test_a_parameter_of_a_type_that_cannot_be_set_is_refused() -> None:
         *[(bool, text, False) for text in ("no", "false", "off", "0", "No", "False")],
     ],
 )
-def test_text_is_read_as_the_type_says(kind: type, text: str, value: object) -> None:
+def test_text_is_read_by_the_type(kind: type, text: str, value: object) -> None:
     found = Parameter("it", kind, None).read(text)
     assert found == value
     assert type(found) is kind
@@ -326,7 +326,7 @@ def test_shipped_experiments_are_found_by_name_in_order() -> None:
     assert definition.find("hello").name == "hello"
 
 
-def test_every_shipped_experiment_says_what_it_is_in_one_line() -> None:
+def test_every_shipped_experiment_has_a_summary_of_one_line() -> None:
     assert [e.name for e in definition.shipped() if not 10 <= len(e.summary) <= 110] == []
 
 

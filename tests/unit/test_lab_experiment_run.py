@@ -178,7 +178,7 @@ def test_a_claim_on_quantities_compares_them_and_reports_numbers(run: Run, notes
 def test_a_claim_on_what_could_not_be_measured_fails_and_does_not_stop_the_run(
     bounds: dict[str, Any], run: Run, notes: Notes
 ) -> None:
-    """As with the round trip of a ping that nobody answers."""
+    """As with the round trip of a ping without an answer."""
     assert run.claim("round trip", None, **bounds) is False
     assert (notes.out[0]["measured"], notes.out[0]["passed"]) == (None, False)
 
@@ -191,7 +191,7 @@ def test_a_claim_has_one_value_or_bounds(bounds: dict[str, Any], run: Run, notes
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_a_number_that_json_has_no_name_for_is_told_in_words(value: float, run: Run, notes: Notes) -> None:
+def test_a_number_that_json_has_no_name_for_is_written_in_words(value: float, run: Run, notes: Notes) -> None:
     assert run.claim("ratio", value, at_least=0, at_most=1) is False
     assert notes.out[0]["measured"] == str(value)
 

@@ -1,4 +1,4 @@
-"""What testbed.lab.fidelity promises: a lab that was short of CPU, or late, says so."""
+"""What testbed.lab.fidelity promises: a lab that was short of CPU, or late, reports it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_agent_may_be_as_late_as_the_threshold_and_no_later(late_ns: int, exp
     assert found.verdict is (Verdict.DEGRADED if expected else Verdict.KEPT)
 
 
-def test_all_that_went_wrong_is_told() -> None:
+def test_all_that_went_wrong_is_reported() -> None:
     found = verdict(looks(0, late_ns={1: 2 * MS}), agent=3 * MS)
     assert [reason.partition(" was ")[0] for reason in found.reasons] == ["the CPU", "a timer", "an agent"]
 

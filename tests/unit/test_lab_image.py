@@ -456,7 +456,7 @@ def test_the_reference_image_does_not_differ(reference: dict[str, Any]) -> None:
     assert built("same", reference["debian"], reference["python"]).differences() == []
 
 
-def test_every_version_that_differs_is_told(reference: dict[str, Any]) -> None:
+def test_every_version_that_differs_is_listed(reference: dict[str, Any]) -> None:
     other = built("other", {"bash": "5.3", "zstd": "1.5", "tar": "1.34"}, {})
     assert other.differences() == [
         "bash 5.3, reference 5.2",
@@ -465,7 +465,7 @@ def test_every_version_that_differs_is_told(reference: dict[str, Any]) -> None:
     ]
 
 
-def test_other_contents_with_the_same_versions_are_told(reference: dict[str, Any]) -> None:
+def test_other_contents_with_the_same_versions_are_reported(reference: dict[str, Any]) -> None:
     assert built("other", reference["debian"], reference["python"]).differences() == [
         "same package versions, another recipe: `xoff image reference` makes it the reference"
     ]

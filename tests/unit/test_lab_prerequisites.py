@@ -19,7 +19,7 @@ NOWHERE = "xoff_no_such_module"
 # Programs
 
 
-def test_a_program_is_found_where_path_says(install: Install) -> None:
+def test_a_program_is_found_in_path(install: Install) -> None:
     path = install("tc")
     assert prerequisites.find_program("tc") == str(path)
     assert prerequisites.find_program("ovs-vsctl") is None
@@ -117,7 +117,7 @@ def test_what_cannot_be_tried_out_is_not_here(tree: Path, install: Install) -> N
 # The list
 
 
-def test_everything_on_the_list_can_be_looked_for_and_says_why_it_is_there() -> None:
+def test_everything_on_the_list_can_be_looked_for_and_has_its_reason() -> None:
     for packages in (prerequisites.machine_packages(), prerequisites.test_packages(), prerequisites.lab_packages()):
         assert packages
         assert len({package.name for package in packages}) == len(packages)

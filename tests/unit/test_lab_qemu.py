@@ -34,7 +34,7 @@ def forget() -> None:
 
 @pytest.fixture
 def installed(install: Install) -> Iterator[Callable[[str], Path]]:
-    """Installs a QEMU that calls itself what it is told to, as the only one."""
+    """Installs a QEMU with the version that it is given, as the only one."""
     forget()
     yield lambda text: install(qemu.PROGRAM, f"echo '{text}'")
     forget()
@@ -50,7 +50,7 @@ def complaint(call: Callable[[], object]) -> str:
 # The version
 
 
-def test_a_missing_qemu_is_one_error_that_says_what_to_install(installed: Callable[[str], Path]) -> None:
+def test_a_missing_qemu_is_one_error_that_names_what_to_install(installed: Callable[[str], Path]) -> None:
     assert complaint(qemu.program) == (
         "qemu-system-x86_64 is missing (it runs the lab); install the package qemu-system-x86, version 7.2 or newer"
     )
@@ -204,7 +204,7 @@ class Sleeper:
 
 @pytest.fixture
 def sleeping(tmp_path: Path, present: str, monkeypatch: pytest.MonkeyPatch) -> Snapshot:
-    """A snapshot in a directory whose name no shell likes."""
+    """A snapshot in a directory whose name a shell would split."""
     monkeypatch.setattr(snapshot, "Machine", Sleeper)
     place = tmp_path / "it's my cache" / "snapshot-1"
     place.mkdir(parents=True)
@@ -225,7 +225,7 @@ def test_a_job_is_laid_down_with_its_length_in_all_of_its_room(sleeping: Snapsho
     assert len(content) == qemu.JOB_SPACE_MB << 20
 
 
-# The process and its monitor, with a stand-in that says what it is told to
+# The process and its monitor, with a stand-in that prints what it is given
 
 STAND_IN = """
 import json, socket, sys
@@ -264,7 +264,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Machine]]:
         machine.close()
 
 
-def test_nobody_else_can_reach_the_monitor_whatever_our_umask(start: Callable[..., Machine]) -> None:
+def test_no_other_user_can_reach_the_monitor_whatever_our_umask(start: Callable[..., Machine]) -> None:
     before = os.umask(0)
     try:
         with start() as machine:
@@ -290,7 +290,7 @@ def test_a_command_is_answered(start: Callable[..., Machine]) -> None:
     assert machine.process.poll() is not None
 
 
-def test_what_qemu_says_of_a_snapshot_is_an_error(start: Callable[..., Machine], tmp_path: Path) -> None:
+def test_what_qemu_reports_of_a_snapshot_is_an_error(start: Callable[..., Machine], tmp_path: Path) -> None:
     with start("", "", "Error: no room\n") as machine:
         told = complaint(lambda: machine.load(tmp_path / "state", "booted"))
     assert told.startswith("QEMU could not loadvm the lab's state: Error: no room; its last output:\n  starting")
@@ -370,9 +370,7 @@ def test_waiting_for_the_guests_stop_ends_with_the_machine(start: Callable[..., 
 
 
 @pytest.mark.parametrize("batch", [False, True])
-def test_a_machine_of_two_threads_that_wait_for_each_other_says_so_to_the_scheduler(
-    batch: bool, tmp_path: Path
-) -> None:
+def test_a_machine_of_two_threads_that_wait_for_each_other_sets_its_scheduling(batch: bool, tmp_path: Path) -> None:
     argv = [sys.executable, "-I", "-S", "-c", STAND_IN, "[]", "stay"]
     with Machine(argv, tmp_path, None, batch=batch) as machine:
         assert os.sched_getscheduler(machine.process.pid) == (os.SCHED_BATCH if batch else os.sched_getscheduler(0))

@@ -20,7 +20,7 @@ IMAGE = Image(Path("/image"), "key", "digest", "6.12.1", {}, {}, {})
 
 
 class Told:
-    """A machine whose monitor tells one thing."""
+    """A machine whose monitor gives one answer."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -42,7 +42,7 @@ def test_a_qemu_that_does_not_tell_is_an_error() -> None:
 
 
 class Taking:
-    """Stands in for machines that boot and are given code: says what was taken, and keeps the results."""
+    """Stands in for machines that boot and are given code: notes what was taken, and keeps the results."""
 
     def __init__(self, cache: Path) -> None:
         self.cache = cache
@@ -232,7 +232,7 @@ def test_memory_that_was_changed_and_given_back_its_time_is_noticed(taken: Snaps
 
 
 @pytest.mark.parametrize("text", ["[]", "5", '{"seen": 5}', "[" * 100_000, ""])
-def test_a_manifest_that_says_something_else_is_that_of_no_snapshot(text: str, taken: Snapshot) -> None:
+def test_a_manifest_with_something_else_is_that_of_no_snapshot(text: str, taken: Snapshot) -> None:
     (taken.path / "manifest.json").write_text(text)
     assert not snapshot._whole(taken.path)
 

@@ -18,7 +18,7 @@ from testbed.linux.netlink import NetlinkError
 from tests.dcb_driver import Driver
 
 HIS = AppEntry(1, Selector.TCP, 80)
-"""What somebody had set before us."""
+"""What had been set before us."""
 OURS = (AppEntry(3, Selector.ETHERTYPE, 0x8906), AppEntry(5, Selector.DSCP, 46))
 TABLE = Ets((0, 0, 0, 1, 0, 0, 0, 2), (60, 40, 0, 0, 0, 0, 0, 0), (2, 2, 0, 2, 2, 2, 2, 2))
 MAC = Mac.parse("02:00:00:00:00:0a")
@@ -130,7 +130,7 @@ def test_a_driver_without_dcb_is_reported(kernel: Kernel) -> None:
         DcbNic("eth0", kernel.ask)
 
 
-def test_a_driver_that_knows_settings_but_no_modes_will_do(kernel: Kernel, driver: Driver) -> None:
+def test_a_driver_that_has_settings_but_no_modes_will_do(kernel: Kernel, driver: Driver) -> None:
     kernel.refuses = {22: errno.EOPNOTSUPP}
     DcbNic("eth0", kernel.ask).set_pfc(4)
     assert driver.pfc_enabled == 4

@@ -1,4 +1,4 @@
-"""What the kernel answers: asked for real, in a network namespace that nobody else sees, which takes root."""
+"""What the kernel answers: asked for real, in a network namespace of the test, which takes root."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_what_the_kernel_passes_on_is_not_taken(
     assert taken(packet_filter.ending_at([ONE, OTHER]), [data]) == right
 
 
-def test_a_routing_header_behind_another_header_is_taken_whatever_it_says() -> None:
+def test_a_routing_header_behind_another_header_is_taken_whatever_its_content() -> None:
     sound = bytes([17, 6, 4, 1, 2, 0, 0, 0]) + bytes(48)
     right = [packet(ONE, 0) + sound, packet(ONE, 60) + sound]
     assert taken(packet_filter.ending_at([ONE]), [packet(ONE) + sound, *right]) == right

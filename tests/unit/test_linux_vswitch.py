@@ -1,4 +1,4 @@
-"""What Open vSwitch is told when a leaf starts."""
+"""What Open vSwitch gets when a leaf starts."""
 
 from __future__ import annotations
 

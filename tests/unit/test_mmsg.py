@@ -40,7 +40,7 @@ def test_a_datagram_is_as_long_as_asked_for(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("values", [[1], [1, 2, 3]])
-def test_a_word_wants_as_many_values_as_there_are_datagrams(pair: Pair, values: list[int]) -> None:
+def test_a_word_takes_as_many_values_as_there_are_datagrams(pair: Pair, values: list[int]) -> None:
     sender = mmsg.Sender(pair[0], 16, 4)
     with pytest.raises(ValueError, match="different structures"):
         sender.write(0, values, 2)

@@ -50,7 +50,7 @@ def test_frames_in_a_ring_take_the_shorter_way() -> None:
     assert RING.next_hops("s1")["h1"] == "s1:1"
 
 
-def test_equally_short_ways_are_told_apart_by_the_stations_number_and_always_the_same() -> None:
+def test_of_equally_short_ways_the_stations_number_chooses_always_the_same() -> None:
     opposite = {switch: RING.next_hops(switch)["h3"] for switch in ("s1",)}
     assert opposite["s1"] in {"s1:2", "s1:3"}
     assert RING.next_hops("s1") == RING.next_hops("s1")

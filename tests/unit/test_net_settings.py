@@ -21,7 +21,7 @@ def test_a_cable_in_the_lab_is_slower_and_longer() -> None:
     assert (cable.rate, cable.delay) == (Rate("100Mb/s"), Duration("250us") * 1000)
 
 
-def test_a_cable_says_what_it_is() -> None:
+def test_a_cable_is_printed_with_rate_and_length() -> None:
     assert str(Cable("10Gb/s", "5m")) == "10Gb/s over 5m"
     assert str(Cable("10Gb/s", delay="2us", loss="1/1000")) == "10Gb/s over 2us, losing 1/1000 of the frames"
 

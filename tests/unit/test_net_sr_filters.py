@@ -31,7 +31,7 @@ addresses = st.one_of(st.sampled_from(NEAR), st.integers(0, 2**128 - 1)).map(IPv
 
 
 def verdict(commands: list[str], packet: bytes) -> str:
-    """What `tc` was told to do with it: "pass", or why it is dropped."""
+    """What the `tc` commands do with it: "pass", or why it is dropped."""
     rules = []
     for command in commands:
         words = command.split()

@@ -32,7 +32,7 @@ def graph(spans: Sequence[Span], **ports_before: int) -> WanGraph:
 
 @st.composite
 def _wans(draw: st.DrawFn) -> list[Span]:
-    """Two to nine routers that hang together, with further cables between any two, also beside others."""
+    """Two to nine routers of a connected graph, with further cables between any two, also beside others."""
     count = draw(st.integers(2, 9))
     delays = st.integers(1, 6)
     spans = [(f"r{draw(st.integers(1, n - 1))}", f"r{n}", draw(delays)) for n in range(2, count + 1)]
@@ -86,7 +86,7 @@ def test_when_a_routers_own_first_link_fails_every_other_way_of_it_arrives(spans
             first, *others = wan.ways(router, goal)
             for leg in others:
                 assert leg.cable != first.cable
-                after = list(followed(wan, leg.neighbour, goal))  # nobody else knows of it
+                after = list(followed(wan, leg.neighbour, goal))  # no other router has noticed
                 assert first.cable not in [one.cable for one in after]
                 assert router not in [one.neighbour for one in after]
 

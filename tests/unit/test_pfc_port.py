@@ -456,7 +456,7 @@ def test_switching_on_sends_xoff_for_what_is_congested_and_obeys_from_then_on() 
     assert one.receive(pfc({4: 9}), 60) == (P4, 0)
 
 
-def test_one_frame_tells_of_what_goes_off_and_what_comes_on() -> None:
+def test_one_frame_has_what_goes_off_and_what_comes_on() -> None:
     one = port(3)
     one.congested(P3 | P4, 0)
     assert said(one.configure(PfcSettings(frozenset({4})), 1).frame) == {3: 0, 4: 65535}
@@ -504,7 +504,7 @@ def test_settings_that_do_not_fit_the_port_change_nothing() -> None:
 # Taking over
 
 
-def test_a_restarted_agent_keeps_pauses_to_their_end_and_tells_the_far_end_everything_once() -> None:
+def test_a_restarted_agent_keeps_pauses_to_their_end_and_sends_the_far_end_everything_once() -> None:
     old = port(3, 4, 5)
     old.receive(pfc({3: 1000, 4: 10}), 0)
     new = port(3, 4, 5)
@@ -679,7 +679,7 @@ def test_a_snapshot_is_plain_data_and_has_the_whole_story() -> None:
     ]
 
 
-def test_a_snapshot_tells_congestion_now_from_congestion_ever() -> None:
+def test_a_snapshot_separates_congestion_now_from_congestion_ever() -> None:
     one = port()
     one.congested(P3, 0)
     one.relieved(P3, 1)
@@ -717,7 +717,7 @@ def byte_codes(call: Callable[[], object]) -> int:
         return within
 
     before = sys.gettrace()
-    gc.disable()  # a collection calls whoever asked to be told of it
+    gc.disable()  # a collection calls its callbacks
     sys.settrace(entered)
     try:
         call()
@@ -808,7 +808,7 @@ class Naive:
         return min(due, default=None)
 
     def send(self, xoff: set[int], xon: set[int], again: Set[int] = frozenset()) -> dict[int, int] | None:
-        """What the next frame has to say; the far end hears it."""
+        """What the next frame has; the far end receives it."""
         if not self.settings.send_xon:
             xon = set()
         self.count(PfcEvent.XOFF_SENT, xoff)
@@ -888,7 +888,7 @@ quanta = st.sampled_from((0, 1, 2, 1000, 65535)) | st.integers(0, 65535)
 
 
 class TwoEnds(RuleBasedStateMachine):
-    """A port with a far end, in any order of signals, frames, settings and times; the naive model knows better."""
+    """A port with a far end, in any order of signals, frames, settings and times; beside the naive model."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -88,7 +88,7 @@ def test_a_pause_is_a_storm_at_the_first_poll_at_or_after_the_detection_time(sin
 
 
 @pytest.mark.parametrize(("short_of", "drop"), [(1, 0), (0, P3)])
-def test_a_poll_that_comes_late_still_wants_the_whole_detection_time(short_of: int, drop: int) -> None:
+def test_a_poll_that_comes_late_still_requires_the_whole_detection_time(short_of: int, drop: int) -> None:
     one = port()
     one.receive(PfcFrame.xoff(PEER, [4]).encode(), 0)
     one.receive(XOFF, 50 * MS + short_of)
@@ -273,7 +273,7 @@ def test_a_priority_that_has_room_again_by_the_end_of_it_gets_no_frame() -> None
     assert one.deadline_ns is None
 
 
-def test_one_frame_refreshes_some_and_tells_another_anew_after_its_storm() -> None:
+def test_one_frame_refreshes_some_and_announces_another_anew_after_its_storm() -> None:
     one = stormed()
     one.congested(P3 | P4, 300 * MS)
     one.drain()
@@ -329,7 +329,7 @@ def test_other_settings_leave_a_storm_alone() -> None:
     assert one.expire(500 * MS) == (P3, 0, 0)
 
 
-def test_a_snapshot_tells_of_the_storm() -> None:
+def test_a_snapshot_shows_the_storm() -> None:
     one = stormed()
     one.receive(XOFF, 210 * MS)
     three = one.snapshot(300 * MS)["priorities"][3]

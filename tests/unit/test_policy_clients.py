@@ -103,7 +103,7 @@ def test_a_tclass_is_asked_for_by_the_address_or_by_an_option_that_goes_first(
     assert vector.tclass == (tclass or 0)
 
 
-def test_without_a_path_there_is_no_connection_and_the_reason_is_told(sa: Sa) -> None:
+def test_without_a_path_there_is_no_connection_and_the_reason_is_shown(sa: Sa) -> None:
     with pytest.raises(NotConnected, match=r"^CMA gets no path \(unknown-port\): no port has GID"):
         sa.cma().connect(SocketAddress(77, 80))
 

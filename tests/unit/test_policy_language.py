@@ -123,7 +123,7 @@ def test_block_text_gives_every_section_and_entry_of_opensm() -> None:
     assert len(policy.ulps) == 16
 
 
-def test_block_text_is_told_from_xml_by_its_first_character() -> None:
+def test_block_text_is_distinguished_from_xml_by_its_first_character() -> None:
     assert read(b"# a comment\n\n <qos-policy></qos-policy>").syntax is XML
     assert read(b"\xef\xbb\xbf<qos-policy></qos-policy>").syntax is XML
     assert read(b"").syntax is BLOCK
@@ -202,7 +202,7 @@ def test_mistakes_in_block_text(text: str, message: str) -> None:
         (rule("<service>7,,8</service>"), "2:12: error: service: '' is not a number"),
         (rule("<service-id>7</service-id>"), "2:1: error: <service-id> is spelled <service> here"),
         (rule("<qos_class>4096</qos_class>"), "qos_class: 4096 is too large; expected 0 to 0xfff"),
-        (rule("<source>Nobody</source>"), "there is no port group 'Nobody'; expected a port group of this policy"),
+        (rule("<source>Unknown</source>"), "there is no port group 'Unknown'; expected a port group of this policy"),
         (in_xml("<default-level>9</default-level>" + LEVEL), "1:13: error: there is no level '9'; expected one of '1'"),
         (in_xml("<port-groups><port-group><name>a,b</name></port-group></port-groups>"), "name: 'a,b' has a comma"),
         (in_xml("<port-groups><port-group><name>a</name><port-name>a/1</port-name></port-group></port-groups>"),
@@ -233,7 +233,7 @@ def test_mistakes_in_xml(text: str, message: str) -> None:
     assert any(message in error for error in errors(text, XML)), errors(text, XML)
 
 
-def test_many_mistakes_are_told_in_one_pass_each_with_its_place() -> None:
+def test_many_mistakes_are_reported_in_one_pass_each_with_its_place() -> None:
     text = level("<tclass>x</tclass>\n<mtu_limit>6</mtu_limit>\n<rate_limit>0</rate_limit>\n<foo>1</foo>\n")
     assert [error.partition(" ")[0] for error in errors(text)] == ["2:9:", "3:12:", "4:13:", "5:1:"]
 

@@ -388,7 +388,7 @@ def test_a_multi_path_request_gets_a_record_for_each_pair_with_the_service_id_of
     assert sls(0, replace(record, dgids=())) == []
 
 
-def test_class_port_info_says_that_the_sa_does_qos_and_other_requests_are_refused() -> None:
+def test_class_port_info_shows_that_the_sa_does_qos_and_other_requests_are_refused() -> None:
     administration = SubnetAdministration(PathRecords(Policy(), small_fabric()))
     answer = SaMad.unpack(administration.answer(SaMad(Method.GET, Attribute.CLASS_PORT_INFO, 1).pack()))
     assert ClassPortInfo.unpack(answer.data).has_qos

@@ -14,13 +14,13 @@ from tests.unit.policy_samples import small_fabric
 EVERYTHING = PortGroup("all", node_types=(NodeType.ALL,))
 SWITCHES = PortGroup("switches", node_types=(NodeType.SWITCH,))
 H3 = PortGroup("h3", port_names=("h3/HCA-1/P1",))
-NOBODY = PortGroup("nobody", port_names=("h9/HCA-1/P1",))
+ABSENT = PortGroup("absent", port_names=("h9/HCA-1/P1",))
 OWN = (*range(15), 14)
 OTHER = (0, *[1] * 15)
 
 
 def tables(fabric: Fabric | None = None, **parts: object) -> Tables:
-    policy = Policy((EVERYTHING, SWITCHES, H3, NOBODY), **parts)  # type: ignore[arg-type]
+    policy = Policy((EVERYTHING, SWITCHES, H3, ABSENT), **parts)  # type: ignore[arg-type]
     return setup(policy, fabric or small_fabric())
 
 
@@ -74,8 +74,8 @@ def test_the_last_scope_that_applies_to_a_port_counts() -> None:
 
 
 def test_a_scope_without_targets_is_a_warning() -> None:
-    assert findings(tables(sl2vl=(Sl2VlScope(OWN, groups=("nobody",)),))) == [
-        (Kind.NO_TARGET, Severity.WARNING, "sl2vl-scope of 'nobody' matches no port")
+    assert findings(tables(sl2vl=(Sl2VlScope(OWN, groups=("absent",)),))) == [
+        (Kind.NO_TARGET, Severity.WARNING, "sl2vl-scope of 'absent' matches no port")
     ]
 
 
@@ -137,8 +137,8 @@ def test_across_and_to_choose_ports_and_a_later_scope_changes_what_it_names() ->
 
 
 def test_an_arbitration_scope_without_targets_is_a_warning() -> None:
-    assert findings(tables(vlarb=(VlArbScope(("nobody",), high=HIGH),))) == [
-        (Kind.NO_TARGET, Severity.WARNING, "vlarb-scope of 'nobody' matches no port")
+    assert findings(tables(vlarb=(VlArbScope(("absent",), high=HIGH),))) == [
+        (Kind.NO_TARGET, Severity.WARNING, "vlarb-scope of 'absent' matches no port")
     ]
 
 

@@ -1,6 +1,6 @@
 """The port program's structures as Python reads and writes them: each field in its place, by the object's own BTF.
 
-Its size alone says little: two fields that change places keep it.
+Its size alone shows little: two fields that change places keep it.
 """
 
 from __future__ import annotations

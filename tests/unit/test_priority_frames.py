@@ -37,7 +37,7 @@ def ipv6(dscp: int, ecn: int = 0, next_header: int = 17) -> bytes:
 
 
 def checksum(header: bytes) -> int:
-    """Of a header whose checksum field is zero, as RFC 791 says: all words added, carries too, then inverted."""
+    """Of a header whose checksum field is zero, as in RFC 791: all words added, carries too, then inverted."""
     total = sum(int.from_bytes(header[at : at + 2], "big") for at in range(0, len(header), 2))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)

@@ -1,4 +1,4 @@
-"""What `xoff decode` promises: it reads both formats of captures, says what frames are, and survives any octets."""
+"""What `xoff decode` promises: it reads both formats of captures, shows what frames are, and survives any octets."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_headroom_measurement_has_its_stamps_or_the_reason_why_not() -> None:
 
 
 @pytest.mark.parametrize("version", list(DcbxVersion))
-def test_lldp_says_what_its_dcbx_says_in_either_format(version: DcbxVersion) -> None:
+def test_lldp_shows_the_values_of_its_dcbx_in_either_format(version: DcbxVersion) -> None:
     tlvs = tuple(dcbx_tlvs(version, DcbxTlvs(pfc=Pfc(enabled=0b1000, willing=True, cap=8), traffic_classes=8)))
     pdu = lldp.Lldpdu(lldp.ChassisId.of_mac(A), lldp.PortId.interface("eth7"), 120, tlvs)
     said = "; ".join(ethernet(lldp.LldpFrame(A, pdu).encode()))

@@ -1,4 +1,4 @@
-"""What testbed.report.page promises: one file that needs nothing, says what result.json says, and runs nothing else."""
+"""What testbed.report.page promises: one file that needs nothing, shows what result.json has, and runs nothing else."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_page_has_claims_figures_topology_panels_and_the_command(tmp_path: P
 def test_numbers_of_the_panels_are_those_of_the_event_log_and_of_the_result(tmp_path: Path) -> None:
     (data,) = data_of(report([small(tmp_path / "one")]))
     intervals = {(one["panel"], one["port"]): one["rows"] for one in data["tracks"]}
-    assert [intervals["paused", f"h{number}-eth0"] for number in (1, 2)] == [2, 1], "as the figure of the result says"
+    assert [intervals["paused", f"h{number}-eth0"] for number in (1, 2)] == [2, 1], "as in the figure of the result"
     assert data["panels"][1]["lines"] == [["XOFF 300", 300], ["XON 204", 204]]
     assert (data["start"], data["stop"]) == (100 * MS - 510 * MS // 40, 610 * MS + 510 * MS // 40)
 

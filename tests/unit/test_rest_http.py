@@ -69,7 +69,7 @@ def test_a_request_comes_out_however_its_octets_are_cut(cuts: list[int]) -> None
         (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 66 + b"\r\n", 431, "too many header fields; at most 64"),
     ],
 )
-def test_what_is_no_request_says_why(octets: bytes, status: int, text: str) -> None:
+def test_what_is_no_request_gets_the_reason(octets: bytes, status: int, text: str) -> None:
     with pytest.raises(BadRequest) as caught:
         HttpConnection(0).receive(octets)
     assert caught.value.status == status and text in caught.value.text
@@ -85,7 +85,7 @@ def test_any_octets_are_waited_for_read_or_refused(octets: bytes) -> None:
         assert connection.is_over and connection.data_to_send().startswith(b"HTTP/1.1 ")
 
 
-def test_a_response_says_its_length_and_whether_the_connection_goes_on() -> None:
+def test_a_response_has_its_length_and_whether_the_connection_goes_on() -> None:
     connection = HttpConnection(0)
     assert connection.deadline_ns == REQUEST_NS
     assert connection.receive(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -103,7 +103,7 @@ def test_a_response_says_its_length_and_whether_the_connection_goes_on() -> None
         assert connection.receive(head) is None
 
 
-def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on_once() -> None:
+def test_a_client_that_expects_100_continue_gets_it_once() -> None:
     connection = HttpConnection(0)
     assert connection.receive(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n") is None
     assert connection.receive(b"a") is None

@@ -187,7 +187,7 @@ def test_hostile_names_do_not_leave_the_text_of_the_page(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_the_command_says_that_a_port_is_in_use_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+def test_the_command_reports_a_port_in_use_and_ends_at_ctrl_c(tmp_path: Path) -> None:
     folder = small(tmp_path / "one")
     command = [sys.executable, "-m", "testbed", "serve", str(folder), "--port"]
     with socket.socket() as taken:

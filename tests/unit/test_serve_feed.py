@@ -72,7 +72,7 @@ def test_rates_of_flows_are_those_of_frames_that_arrived() -> None:
     assert silent is not None and [row[2] for row in silent["rows"]] == [0]
 
 
-def test_states_are_told_once_and_taken_back_when_they_have_gone() -> None:
+def test_states_are_sent_once_and_taken_back_when_they_have_gone() -> None:
     feed = Feed(described())
     state = {"dcbx": {"h1-eth0 PFC": "oper 3"}, "sr": {}}
     first = feed.take([{"live": "state", "t_ns": 5, "state": state}])

@@ -82,7 +82,7 @@ BROKEN = [
     ("PORT.Ethernet0.speed", "x", "$.PORT.Ethernet0.speed: error: 'x' is no whole number from 10 to 10000000"),
     ("PORT.Ethernet0.speed", {}, "$.PORT.Ethernet0.speed: error: {} is no string, as all values are"),
     ("PORT", [], "$.PORT: error: [] is no object; rows by key are expected"),
-    ("BUFFER_PG.Ethernet0|9-1", {"profile": "NULL"}, "$.BUFFER_PG['Ethernet0|9-1']: error: '9-1' is no number; 3, "
+    ("BUFFER_PG.Ethernet0|9-1", {"profile": "NULL"}, "$.BUFFER_PG['Ethernet0|9-1']: error: '9-1' is not a number; 3, "
         "3-4 or "
      "3,4 is expected"),
     ("BUFFER_PG.Ethernet0|3", {}, "$.BUFFER_PG['Ethernet0|3']: error: profile is missing; the name of a "

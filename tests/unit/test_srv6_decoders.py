@@ -217,7 +217,7 @@ def test_tshark_finds_nothing_wrong_in_what_the_sid_answers_and_forwards(tmp_pat
 
 @needs_tshark
 def test_a_decoder_that_found_everything_right_would_be_noticed(tmp_path: Path) -> None:
-    """The check can fail: tshark complains about a list that is longer than its header."""
+    """The check can fail: tshark warns of a list that is longer than its header."""
     broken = bytearray(PLAIN)
     broken[44] = 9
     assert dissect(tmp_path, [bytes(broken)], "_ws.expert.message") != [[""]]

@@ -82,7 +82,7 @@ def with_srh(next_header: int, content: bytes, left: int = 0) -> bytes:
 
 
 def error_in(result: object, packet: bytes) -> tuple[Cause, ErrorType, int, int]:
-    """What an ICMP error says; it must go back to the source, from the SID, and quote the packet as it came."""
+    """The content of an ICMP error; it must go back to the source, from the SID, and quote the packet as it came."""
     assert isinstance(result, SendIcmp)
     answer = Packet.parse(result.packet)
     message = icmpv6.parse(answer.source, answer.destination, answer.payload)

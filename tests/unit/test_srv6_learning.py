@@ -247,7 +247,7 @@ def test_forged_packets_push_nothing_out_of_the_table() -> None:
 
 
 def test_the_reduced_encapsulation_hides_the_sid_and_psp_hides_the_list() -> None:
-    """Why decision 0140 wants full encapsulation at R1, and no PSP at R2."""
+    """Why decision 0140 requires full encapsulation at R1, and no PSP at R2."""
     routing = Srh(4, (R3_VPN.address, R2_END.address), 0).encode()  # R1.End.X.PFC was never in it
     packet = Packet(R1, R3_VPN.address, ipv6.ROUTING, routing + INNER).encode()
     assert learner().data_packet(packet, 0) == Refused(Refusal.NO_PFC_UPSTREAM)

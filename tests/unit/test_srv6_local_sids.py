@@ -110,7 +110,7 @@ def test_a_step_from_beyond_the_list_is_taken_back_where_there_is_one_sid() -> N
     advanced = changed(passed.packet, HOP_LIMIT, came[HOP_LIMIT])
     assert kernel_endx.as_it_came(advanced, SIDS) == came
     two = [R1_PFC.address, address("fd00:a:1:7::")]
-    assert kernel_endx.as_it_came(advanced, two) == advanced, "which of the two it was nobody can say"
+    assert kernel_endx.as_it_came(advanced, two) == advanced, "which of the two it was cannot be determined"
 
 
 @given(st.integers(0, 3), st.integers(0, 3), st.binary(max_size=120))

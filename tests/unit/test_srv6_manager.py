@@ -642,7 +642,7 @@ def test_learned_tunnels_are_kept_and_reports_about_other_routers_ignored(figure
     assert figure_3.manager.routers.own_tunnels == {}
 
 
-def test_what_one_router_tells_of_its_own_accord_is_bounded_and_goes_with_its_session(figure_3: World) -> None:
+def test_what_one_router_reports_unasked_is_bounded_and_goes_with_its_session(figure_3: World) -> None:
     sid_of_r1 = IPv6Address("fd00:a:1:f02::")
     for number in range(1100):
         figure_3.manager.receive("R1", Pause(sid_of_r1, "to2", 3, number, stopped=True), 0)
@@ -697,7 +697,7 @@ def test_pfc_capable_routers_get_the_sids_of_all_and_then_changes(figure_3: Worl
     assert figure_3.routers["R3"].router.directory == there
     figure_3.restart()
     figure_3.connect("R1", "R3")
-    assert figure_3.routers["R3"].router.directory == there  # until the new controller knows better
+    assert figure_3.routers["R3"].router.directory == there  # until the new controller has computed
     figure_3.connect("R2")
     assert figure_3.routers["R3"].router.directory == there
 

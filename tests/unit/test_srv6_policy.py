@@ -418,7 +418,7 @@ def test_a_slice_keeps_to_its_links_and_its_sids() -> None:
     (pair,) = outcome.pairs
     assert pair.back is not None
     assert (pair.back.slice_id, pair.back.target) == (7, segment("R1", "7f02"))
-    # R3 would send to R2 by R5, so it is told to use its own link; R5 uses its interface.
+    # R3 would send to R2 by R5, so its list names its own link; R5 uses its interface.
     assert pair.back.segments[1:3] == (segment("R4", 1), segment("R3", "e02"))
     assert pair.back.interface == "to4"
 
@@ -695,7 +695,7 @@ def simple_paths(topology: Topology, source: str, target: str) -> Iterator[list[
 
 
 def quality(way: Sequence[Hop]) -> tuple[object, ...]:
-    """What makes a path better, as `paths` says it."""
+    """What makes a path better, as in `paths`."""
     routers = [hop.into.router for hop in way]
     return sum(hop.delay_ns for hop in way), len(way), routers, [hop.out_of.interface for hop in way]
 

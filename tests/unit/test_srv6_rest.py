@@ -543,7 +543,7 @@ def test_a_request_by_an_address_or_a_name_of_the_service_is_answered(client: Cl
 @pytest.mark.parametrize("host", ["", "evil.example:8181", "127.0.0.1.evil.example", "localhost@evil.example", "1::]x"])
 @pytest.mark.parametrize("path", ["/topology", "/openapi.json"])
 def test_a_request_by_the_name_of_another_is_refused(client: Client, host: str, path: str) -> None:
-    """A web page whose name resolves to this address (DNS rebinding) gets no answer, whatever else it knows."""
+    """A web page whose name resolves to this address (DNS rebinding) gets no answer, whatever else it has."""
     said = client.ask("GET", path, expect=421, host=host)
     assert "is not a name of this service" in said["detail"]
 

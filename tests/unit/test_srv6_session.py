@@ -33,7 +33,7 @@ def end_of(role: Role, *, key: bytes = KEY, nonce: int = 0, name: str = "", now_
 
 
 def exchange(a: Session, b: Session, now_ns: int = 0) -> tuple[list[Event], list[Event]]:
-    """Carry octets until nobody says anything; what each of the two found out."""
+    """Carry octets until there are no more; what each of the two found out."""
     found: tuple[list[Event], list[Event]] = ([], [])
     while (to_b := a.data_to_send()) or (to_a := b.data_to_send()):
         if to_b:
@@ -298,7 +298,7 @@ def test_any_octets_end_a_session_or_are_waited_for_and_never_more(pieces: list[
     assert len(controller._inbox) < 4 + (4 << 20) + 40
 
 
-def test_a_hello_may_say_more_about_itself_than_this_version_knows() -> None:
+def test_a_hello_may_have_fields_that_this_version_does_not_have() -> None:
     controller = end_of(Role.CONTROLLER)
     assert controller.receive(hello(later=[{"version": 2}], also=None), 0) == []
     assert controller.end is None and controller.peer == "R1"

@@ -219,7 +219,7 @@ def test_a_set_of_adjacencies_is_announced_as_a_set() -> None:
     assert advertisement.parse_end_x(octets, POINTS).is_set
 
 
-def test_end_x_pfc_and_end_x_can_be_told_apart_by_who_hears_of_them() -> None:
+def test_end_x_pfc_and_end_x_differ_in_who_is_notified_of_them() -> None:
     pfc, plain = (advertisement.end_x_tlv(sid, POINTS) for sid in (R1_PFC, R3_END_X))
     assert advertisement.parse_end_x(pfc, POINTS).behaviour is behaviours.END_X_PFC
     assert advertisement.parse_end_x(plain, POINTS).behaviour is behaviours.END_X

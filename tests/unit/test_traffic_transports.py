@@ -17,7 +17,7 @@ from testbed.units import Rate, Size
 
 @dataclass(frozen=True)
 class Pigeon(Transport):
-    """A transport of somebody's own."""
+    """A transport of a user."""
 
     name = "pigeon"
     frame = "100B"

@@ -2,7 +2,7 @@
 
 They have no Xoff, so this file is sent to them, under a name with its digest, and imports the standard library and
 Dask alone. The scheduler keeps files that workers ask for; a worker takes each once per machine, checks its SHA-256,
-and makes a run in a process of its own, which ends when the worker or the user's wish for the run does.
+and makes a run in a process of its own, which ends when the worker ends or the run is cancelled.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _made(request: Mapping[str, Any], run: Mapping[str, Any], job: bytes, wanted
 def _ended(
     command: list[str], environment: Mapping[str, str], given: bytes | None, wanted: Callable[[], bool]
 ) -> tuple[int | None, bytes, bytes]:
-    """Run a program to its end, or to that of the wish for it: then there is no exit code."""
+    """Run a program to its end, or until it is cancelled: then there is no exit code."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=dict(environment), start_new_session=True, **pipes) as process:  # type: ignore[call-overload]
         try:
@@ -251,7 +251,7 @@ def _whole(path: Path, part: Part) -> bool:
 
 
 def _publish(draft: Path, place: Path, part: Part) -> None:
-    """Give a file its name, if it is what its digest says."""
+    """Give a file its name, if it has its digest."""
     if not _whole(draft, part) or _sha256(draft) != _name(part):
         draft.unlink(missing_ok=True)
         raise MachineError(f"the file {part['sha256'][:16]} was damaged on its way")

@@ -7,8 +7,8 @@
                        1252: bits of block, node, function, argument
     a link's attribute 1106: behaviour, flags, algorithm, weight, reserved, SID, and 1252 inside
 
-A SID of an adjacency (End.X, End.X.PFC) belongs to a link and goes out as TLV 1106 of that link; what tells End.X.PFC
-from End.X is the behaviour's code point. All other SIDs go out as NLRI with an attribute. Both can be built for any
+A SID of an adjacency (End.X, End.X.PFC) belongs to a link and goes out as TLV 1106 of that link; the behaviour's code
+point distinguishes End.X.PFC from End.X. All other SIDs go out as NLRI with an attribute. Both can be built for any
 SID that fits, since controllers like to have everything in one list. TLVs that are not known are skipped, as BGP-LS
 demands.
 

@@ -22,7 +22,7 @@ from testbed.typed_json.meta import Meta, message
 
 PROTOCOL: Literal["xoff-srv6"] = "xoff-srv6"
 VERSIONS = (2,)
-"""Newest first. Version 1 had 'wish' where intents are."""
+"""Newest first. Version 1 had another name for intents."""
 NONCE_OCTETS = 32
 SHORTEST_KEY = 16
 LENGTH = struct.Struct("!I")

@@ -33,7 +33,7 @@ def tries(run: Run, port: int = 0, secret: str = "") -> None:
 
 @experiment()
 def counts(run: Run) -> None:
-    """Reads the CPU's time stamp counter, which is the lab's clock, and what the kernel tells of itself."""
+    """Reads the CPU's time stamp counter, which is the lab's clock, and what the kernel shows of itself."""
     page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     page.write(_RDTSC)
     read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(page)))

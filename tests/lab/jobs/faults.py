@@ -93,7 +93,7 @@ def a_ring_without_up_and_down(run: Run) -> None:
 
 @experiment(timeout="120s")
 def short_headroom_of_a_frame_less(run: Run) -> None:
-    """Both ends of a cable have a frame of headroom less than they are told, unless they measured it."""
+    """Both ends of a cable have a frame of headroom less than they are configured, unless they measured it."""
     from dataclasses import replace
 
     from testbed.net import switch_buffer

@@ -259,7 +259,7 @@ def _due(run: Run, link: Link) -> int:
 
 
 def _frame(target: Mac, source: Mac, octets: int, priority: int = PRIORITY) -> bytes:
-    """A frame that goes to a port, and that nobody there answers."""
+    """A frame that goes to a port, and that is not answered there."""
     header = struct.pack(">BBHHHBBHII", 0x45, priority << 5, octets - 14, 0, 0, 64, 253, 0, 0x0A636363, 0x0A636364)
     return (target.octets + source.octets + b"\x08\x00" + header).ljust(octets, b"\0")
 

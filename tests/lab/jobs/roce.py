@@ -46,7 +46,7 @@ def on_the_wire(run: Run) -> None:
 
 
 class Half(RateControl):
-    """Half of the line, and a note of what it was told."""
+    """Half of the line, and a note of what was reported to it."""
 
     def __init__(self, line: Line) -> None:
         super().__init__(line)

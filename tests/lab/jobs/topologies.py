@@ -150,7 +150,7 @@ def send_broadcast(host: Any) -> None:
 
 @contextmanager
 def listening(hosts: Any) -> Iterator[Any]:
-    """What hears, for each host, who sent the broadcasts that came in."""
+    """Who received, for each host, who sent the broadcasts that came in."""
     from testbed.linux import kernel
 
     sockets = {}

@@ -62,7 +62,7 @@ def load(octets: bytes, problems: Problems) -> dict[str, Any] | None:
             parse_float=_Number, parse_int=_Number, parse_constant=_Number,
         )  # fmt: skip
     except UnicodeDecodeError as error:
-        problems.error("$", f"octet {error.start} is no UTF-8; a config_db.json is JSON in UTF-8")
+        problems.error("$", f"octet {error.start} is not UTF-8; a config_db.json is JSON in UTF-8")
         return None
     except json.JSONDecodeError as error:
         problems.error("$", f"no JSON: {error.msg} at line {error.lineno}, column {error.colno}")
@@ -73,7 +73,7 @@ def load(octets: bytes, problems: Problems) -> dict[str, Any] | None:
     for name in dict.fromkeys(twice):
         problems.warning("$", f"{shown(name)} occurs twice in one object, and the last one counts", "repeated")
     if not isinstance(content, dict):
-        problems.error("$", f"{shown(content)} is no object; tables by name are expected")
+        problems.error("$", f"{shown(content)} is not an object; tables by name are expected")
         return None
     return content
 
@@ -93,10 +93,10 @@ class EntryReader:
     # Rows and keys
 
     def _rows(self, table: str) -> Iterator[Entry]:
-        """The rows of a table, as strings. A table that is no object, or a row, is one error."""
+        """The rows of a table, as strings. A table that is not an object, or a row, is one error."""
         content = self._content.get(table, {})
         if not isinstance(content, dict):
-            self._problems.error(path(table), f"{shown(content)} is no object; rows by key are expected")
+            self._problems.error(path(table), f"{shown(content)} is not an object; rows by key are expected")
             return
         for key, row in content.items():
             if not isinstance(row, dict):
@@ -180,7 +180,7 @@ class EntryReader:
             match = _RANGE.fullmatch(part.strip())
             first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
             if first > last:
-                self._problems.error(where, f"{shown(text)} is no {noun}; 3, 3-4 or 3,4 is expected")
+                self._problems.error(where, f"{shown(text)} is not a {noun}; 3, 3-4 or 3,4 is expected")
                 return []
             if last > 7:
                 self._problems.ignored(where, f"{shown(part)}: only 0 to 7 are modelled")

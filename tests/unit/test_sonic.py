@@ -81,7 +81,7 @@ def test_both_styles_of_references_and_keys_give_the_same_tables() -> None:
 BROKEN = [
     ("PORT.Ethernet0.speed", "x", "$.PORT.Ethernet0.speed: error: 'x' is no whole number from 10 to 10000000"),
     ("PORT.Ethernet0.speed", {}, "$.PORT.Ethernet0.speed: error: {} is no string, as all values are"),
-    ("PORT", [], "$.PORT: error: [] is no object; rows by key are expected"),
+    ("PORT", [], "$.PORT: error: [] is not an object; rows by key are expected"),
     ("BUFFER_PG.Ethernet0|9-1", {"profile": "NULL"}, "$.BUFFER_PG['Ethernet0|9-1']: error: '9-1' is not a number; 3, "
         "3-4 or "
      "3,4 is expected"),
@@ -129,9 +129,9 @@ def test_what_is_wrong_is_named_with_its_json_path(place: str, value: object, li
     ("octets", "line"),
     [
         (b"", "$: error: no JSON: Expecting value at line 1, column 1"),
-        (b"\xff", "$: error: octet 0 is no UTF-8; a config_db.json is JSON in UTF-8"),
+        (b"\xff", "$: error: octet 0 is not UTF-8; a config_db.json is JSON in UTF-8"),
         (b"[" * 100_000, "$: error: nested too deep; a config_db.json has tables, keys and fields"),
-        (b"7", "$: error: '7' is no object; tables by name are expected"),
+        (b"7", "$: error: '7' is not an object; tables by name are expected"),
         (b"{}", "$.PORT: error: there is no port; a config_db.json of a switch has its ports here"),
         (b" " * (17 << 20), "$: error: the file has more than 16 MB; a config_db.json has some hundred kB"),
     ],

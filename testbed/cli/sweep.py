@@ -82,7 +82,9 @@ def run_sweep(options: argparse.Namespace) -> int:
         for mean in shown:
             console.stdout.print(_line(mean), soft_wrap=True, markup=False)
         if same := len({mean.figure for mean in means}) - len({mean.figure for mean in shown}):
-            console.say(f"{same} further figures are the same in all runs: {found.folder / sweep_tables.SUMMARY}")
+            console.say(
+                f"the same in all runs, and not shown: {same} of the figures in {found.folder / sweep_tables.SUMMARY}"
+            )
         console.say(f"{len(found.rows)} runs in the table, {len(found.failed)} failed; {found.made} were made now")
         console.say(f"tables: {', '.join(map(str, tables))}")
     if found.interruption is not None:

@@ -261,8 +261,8 @@ class Cluster:
             if not watch.workers:
                 self._report(f"no worker at {self.address}; runs start when one joins")
             else:
-                self._report(f"{self.address}: {watch.workers} workers with {watch.threads} threads")
-        self._progress(f"{ended} of {total} runs have ended, {watch.workers} workers with {watch.threads} threads")
+                self._report(f"{self.address}: {watch}")
+        self._progress(f"{ended} of {total} runs have ended; {watch}")
 
     def _withdraw(self, futures: list[Any]) -> None:
         """Have the scheduler drop runs; workers end those that they make."""
@@ -282,6 +282,10 @@ class _Watch:
         self._lost_s: float | None = None
         self._reported: int | None = None
         self.workers = self.threads = 0
+
+    def __str__(self) -> str:
+        counted = ((self.workers, "worker"), (self.threads, "thread"))
+        return " with ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in counted)
 
     def look(self) -> bool:
         """Ask for the workers, if it is time; whether their number has changed."""

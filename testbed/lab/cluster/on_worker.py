@@ -159,9 +159,12 @@ def _file(part: Part) -> Path:
     with _locked(place):
         if found := _found(folder, part):
             return found
-        free = shutil.disk_usage(folder).free
-        if free < part["size"] + (64 << 20):
-            raise MachineError(f"no room in {folder}: {free >> 20} MB are free, {part['size'] >> 20} MB are to come")
+        free, needed = shutil.disk_usage(folder).free, part["size"] + (64 << 20)
+        if free < needed:
+            raise MachineError(
+                f"no room: {folder} has {free >> 20} MB free, and {needed >> 20} MB are needed; free some, or set "
+                "XOFF_CACHE of the worker to a folder on another disk"
+            )
         draft = place.with_suffix(".new")
         with draft.open("wb") as out:
             while out.tell() < part["size"]:

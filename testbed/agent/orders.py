@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from testbed.linux.port_program import FRAME_OCTETS
+from testbed.pfc.settings import Action, WatchdogSettings
+from testbed.units import Duration
 
 _FORM = struct.Struct("=BHB8B8I")
 LARGEST_ORDER = _FORM.size + FRAME_OCTETS
@@ -27,6 +29,7 @@ class OrderType(enum.IntEnum):
     RELIEVED = 4  # the buffer of the priorities `mask` has room again
     SEND = 5  # the frame that follows, the way that PFC frames go
     OBEY = 6  # the PFC frame that follows, which came through a tunnel, as if it had come in here
+    WATCHDOG = 7  # other settings of the watchdog, which follow (`encode_watchdog`)
 
 
 class Order(NamedTuple):
@@ -44,6 +47,26 @@ class Order(NamedTuple):
     def parse(cls, data: bytes) -> Order:
         type_, slot, mask, *numbers = _FORM.unpack_from(data)
         return cls(OrderType(type_), slot, mask, numbers[:8], numbers[8:], data[_FORM.size :])
+
+
+_WATCHDOG = struct.Struct("=3QB")
+
+
+def encode_watchdog(settings: WatchdogSettings | None) -> bytes:
+    """Settings in an order; none: no watchdog."""
+    if settings is None:
+        return b""
+    times = (settings.detection.ps, settings.restoration.ps, settings.poll.ps)
+    return _WATCHDOG.pack(*times, list(Action).index(settings.action))
+
+
+def parse_watchdog(data: bytes) -> WatchdogSettings | None:
+    if not data:
+        return None
+    detection, restoration, poll, action = _WATCHDOG.unpack(data)
+    return WatchdogSettings(
+        Duration.from_ps(detection), Duration.from_ps(restoration), Duration.from_ps(poll), list(Action)[action]
+    )
 
 
 # Notices, from the agent to the speaker

@@ -24,7 +24,7 @@ from mininet.cli import CLI
 
 import testbed
 from testbed.errors import UsageError, XoffError, nearest
-from testbed.net import traffic, wire
+from testbed.net import sonic_commands, traffic, wire
 from testbed.net.custom_file import with_our_file
 from testbed.net.fabric import Fabric
 from testbed.net.readings import COUNTED, READINGS, Reading, since
@@ -45,7 +45,7 @@ def install() -> None:
     """Give Mininet's CLI our commands; its `help` lists them."""
     for name, view in VIEWS.items():
         _add(name, _showing(name), f"{view.__doc__}\n\n{name} [NODE|PORT] [--watch [SECONDS]] [--json]")
-    for do in (_clear, _traffic, _capture, _iperf, _iperfudp, _mn):
+    for do in (_show, _pfcwd, _sonic, _clear, _traffic, _capture, _iperf, _iperfudp, _mn):
         _add(do.__name__.removeprefix("_"), do, do.__doc__ or "")
     shell = CLI.do_sh
 
@@ -123,6 +123,44 @@ def _options(words: Sequence[str]) -> tuple[str, float | None, bool]:
         else:
             wanted = word
     return wanted, period_s, as_json
+
+
+def _show(_: CLI, words: list[str]) -> None:
+    """What a SONiC switch shows, with the same columns; times are the hardware's.
+
+    show pfc counters|priority [PORT]
+    show priority-group watermark|persistent-watermark headroom|shared
+    show priority-group drop counters
+    show queue counters [PORT]
+    show queue watermark|persistent-watermark unicast
+    show buffer_pool watermark|persistent-watermark
+    show pfcwd config|stats
+    show ecn
+    show runningconfiguration all [SWITCH]   as a config_db.json"""
+    print(sonic_commands.show(words), end="")
+
+
+def _pfcwd(_: CLI, words: list[str]) -> None:
+    """SONiC's PFC watchdog; times are ms of the hardware, which the lab's scale multiplies.
+
+    pfcwd start [--action drop|forward|alert] [--restoration-time MS] ports all|PORT... detection-time MS
+    pfcwd stop [PORT...]
+    pfcwd interval MS
+    pfcwd show config|stats"""
+    print(sonic_commands.watchdog(words), end="")
+
+
+def _sonic(_: CLI, words: list[str]) -> None:
+    """SONiC's sonic-clear; watermarks begin anew in the port program.
+
+    sonic-clear pfccounters|queuecounters
+    sonic-clear priority-group drop counters
+    sonic-clear priority-group watermark headroom|shared
+    sonic-clear queue watermark unicast
+    sonic-clear buffer_pool watermark"""
+    if words[:1] != ["-clear"]:  # the command line ends a command's name at the dash
+        raise UsageError("sonic-clear is the command; `help sonic`")
+    sonic_commands.clear(words[1:])
 
 
 def _clear(_: CLI, words: list[str]) -> None:

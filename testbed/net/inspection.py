@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -43,6 +43,10 @@ class Inspection(NetworkPorts):
         """The number of each node; its ring and, for a switch, its buffer have it too."""
         self.vswitches: dict[str, Vswitch] = {}
         """By name of the leaf."""
+        self.labels: Mapping[str, str] = {}
+        """Names that users know ports by, where they differ from the lab's."""
+        self.pool_labels: Mapping[str, list[str]] = {}
+        """Names of ingress and egress pools, by switch."""
         self.lost = 0
         """Datagrams that flows have lost so far."""
         self._names: dict[int, str] = {}

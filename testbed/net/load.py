@@ -45,11 +45,12 @@ class Load:
         return frames_per_s * Fraction(per_frame).limit_denominator(1000) / 10**6
 
     def least_scale(self, costs: dict[str, float]) -> int:
-        """The smallest scale that leaves the CPU some room, in round numbers."""
+        """The smallest of 1, 2, 5, 10, 20, 50, ... that leaves the CPU some room: line rates can be divided by it."""
         exact = self.share(1, costs) / _ROOM
-        scale = max(1, -(-exact.numerator // exact.denominator))
-        step = int(10 ** max(0, len(str(scale)) - 2))
-        return -(-scale // step) * step
+        scale = 1
+        while scale < exact:
+            scale = scale * 5 // 2 if str(scale)[0] == "2" else scale * 2
+        return scale
 
 
 def costs() -> dict[str, float]:

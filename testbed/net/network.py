@@ -84,6 +84,7 @@ def network(
     try:
         net = Network(topo=topo, build=False, **chosen)
         net.fabric, fabric.known_nodes = fabric, net.nameToNode
+        fabric.labels, fabric.pool_labels = getattr(topo, "names", {}), getattr(topo, "pools", {})
         _require_descriptors(len(topo.nodes()))
         try:
             net.build()

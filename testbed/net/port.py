@@ -123,8 +123,8 @@ class Port:
             raise PortError("this port runs ETS by DCBX: put its shares into dcbx.ets.table and leave dwrr out")
         if both := sorted(self.strict & self.dwrr.keys()):
             raise PortError(f"priority {both[0]} is strict and has a weight; it can have one of them")
-        if any(type(weight) is not int or not 1 <= weight <= 1000 for weight in self.dwrr.values()):
-            raise PortError(f"weights are {dict(self.dwrr)}; each is a whole number, 1 to 1000")
+        if any(type(weight) is not int or not 1 <= weight <= 100 for weight in self.dwrr.values()):
+            raise PortError(f"weights are {dict(self.dwrr)}; each is a whole number, 1 to 100")
 
     def _check_vls(self) -> None:
         if self.vls is None:

@@ -10,6 +10,7 @@ from testbed.net.cable import Cable
 from testbed.net.port import Port
 from testbed.net.sonic import Switch, SwitchError, SwitchPort, node_name
 from testbed.net.topo import LosslessTopo
+from testbed.sonic.division import egress_pools, ingress_pools
 from testbed.units import Length
 
 
@@ -32,6 +33,7 @@ class SonicTopo(LosslessTopo):
         self.names: dict[str, str] = {}
         self.nodes_by_hostname: dict[str, str] = {}
         self.at: dict[str, tuple[str, str]] = {}
+        self.pools: dict[str, list[str]] = {}
         scale = max((switch.scale for switch in switches), key=lambda one: one.k)
         super().__init__(switches=switches, hosts=hosts, **{"scale": scale, "mismatch": "warn"} | options)
 
@@ -50,6 +52,8 @@ class SonicTopo(LosslessTopo):
             present = [name for name in switch.ports if (switch.name, name) in cabled]
             present += [port.name for port in free[switch.name]]
             self.addSwitch(nodes[switch.name], buffer=switch.buffer_of(present))
+            egress = egress_pools(switch.tables) if switch.buffer.egress_pools else {}
+            self.pools[nodes[switch.name]] = [*ingress_pools(switch.tables), *egress]
             for port in switch.ports.values():
                 self.names[f"{nodes[switch.name]}-eth{port.number}"] = port.name
         for (one, port), (other, far) in cables:

@@ -16,7 +16,7 @@ from testbed.sonic.problems import Problems, path, shortened, shown
 from testbed.sonic.tables import NULL, PortRow
 
 LARGEST = 16 << 20
-MOST_BYTES = 2**40
+MOST_BYTES = 2**48
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _REFERENCE = re.compile(r"\[([A-Z0-9_]+)\|([^\]]*)\]")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from testbed.agent import query_socket
 from testbed.agent.event_log import RECORD
 from testbed.agent.events import AgentEvent
-from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order, OrderType
+from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order, OrderType, parse_watchdog
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import AgentPlan
 from testbed.frames.headroom import EXTENSION_OPCODE
@@ -308,6 +308,11 @@ class Loop:
             if change.frame:
                 self._send(port, change.frame)
             self._records.append(RECORD.pack(now_ns, AgentEvent.PFC_SET, slot, order.mask, 0))
+        elif order.type is OrderType.WATCHDOG:
+            change = port.watch(parse_watchdog(order.frame), now_ns)
+            self._resume(port, change.resume)
+            if change.frame:
+                self._send(port, change.frame)
         elif order.type is OrderType.QUEUES:
             port.arrange(order.queue_of)
             self._netlink_send(port.stopping(port.pfc.paused_mask))

@@ -15,6 +15,7 @@ from testbed.agent.plan import PortPlan
 from testbed.linux.port_program import PRIORITIES
 from testbed.pfc import NEVER, PRIORITIES_IN
 from testbed.pfc.port import Change, PfcPort
+from testbed.pfc.settings import WatchdogSettings
 from testbed.pfc.timers import TIMERS
 
 SHARED = 24
@@ -113,6 +114,10 @@ class AgentPort:
         self._shared[ENABLED] = priorities
         settings = replace(self.pfc.settings, enabled=frozenset(PRIORITIES_IN[priorities]))
         return self.pfc.configure(settings, now_ns)
+
+    def watch(self, watchdog: WatchdogSettings | None, now_ns: int) -> Change:
+        """Other settings of the watchdog; all storms are over."""
+        return self.pfc.configure(replace(self.pfc.settings, watchdog=watchdog), now_ns)
 
     def arrange(self, queue_of: Sequence[int]) -> None:
         """Frames go into these queues, by local priority. Those before may hold some still, until `drained`."""

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from controllers.io_loop import IoLoop
 from controllers.settings import Address, Settings
-from testbed.policy.fabric import GBIT, Fabric, Port, PortKey
+from testbed.policy.fabric import GBIT, Fabric, PortCapabilities, PortKey
 from testbed.policy.grammar import BLOCK, XML
 from testbed.policy.language import read
 from testbed.policy.model import MatchRule, NodeType, Policy, PortGroup, QosLevel
@@ -71,16 +71,16 @@ def leaf_spine() -> Fabric:
     """1000 hosts on 25 leaves with 4 spines."""
     fabric = Fabric()
     for number in range(SPINES):
-        ports = [Port(n, 100 * GBIT, 4096) for n in range(1, LEAVES + 1)]
+        ports = [PortCapabilities(n, 100 * GBIT, 4096) for n in range(1, LEAVES + 1)]
         fabric.add(f"spine{number}", NodeType.SWITCH, 0x5000 + number, ports)
     for leaf in range(LEAVES):
-        ports = [Port(n, 100 * GBIT, 4096) for n in range(1, PORTS_EACH + SPINES + 1)]
+        ports = [PortCapabilities(n, 100 * GBIT, 4096) for n in range(1, PORTS_EACH + SPINES + 1)]
         fabric.add(f"leaf{leaf}", NodeType.SWITCH, 0x6000 + leaf, ports)
         for number in range(SPINES):
             fabric.connect(PortKey(f"leaf{leaf}", PORTS_EACH + 1 + number), PortKey(f"spine{number}", leaf + 1))
         for host in range(1, PORTS_EACH + 1):
             name = f"h{leaf}-{host}"
-            fabric.add(name, NodeType.CA, 0x1_0000 + (leaf << 16 | host << 4), [Port(1, 100 * GBIT, 4096)])
+            fabric.add(name, NodeType.CA, 0x1_0000 + (leaf << 16 | host << 4), [PortCapabilities(1, 100 * GBIT, 4096)])
             fabric.connect(PortKey(name, 1), PortKey(f"leaf{leaf}", host))
     fabric.route()
     return fabric

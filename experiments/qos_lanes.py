@@ -84,7 +84,7 @@ def _drop(run: Run, case: str, policy: "Policy", vl: int, dropped: int) -> None:
     from testbed.net.qos import SubnetManager
     from testbed.net.traffic import Flows
     from testbed.policy.model import QosLevel
-    from testbed.policy.setup import Kind
+    from testbed.policy.setup import FindingKind
     from topologies.incast import Incast
 
     with network(Incast(n=1, port=Port().with_vls()), run, autoStaticArp=True) as net:
@@ -94,7 +94,7 @@ def _drop(run: Run, case: str, policy: "Policy", vl: int, dropped: int) -> None:
             with Flows(flows, settle="200ms") as running, run.measuring():
                 running.wait()
             counted = net.fabric.sent(f"{sender.name}-eth0").vl15_frames
-            unsupported = [one.message for one in manager.findings if one.kind is Kind.UNSUPPORTED_VL]
+            unsupported = [one.message for one in manager.findings if one.kind is FindingKind.UNSUPPORTED_VL]
             answers = [_ask(manager, sender, target, QosLevel("L", sl)) for sl in (0, 1)]
     received = [report.received for report in running.reports]
     run.claim(f"{case}: frames received of SL 0 and SL 1", received, equals=[FRAMES, FRAMES - dropped])

@@ -17,7 +17,7 @@ from testbed.dcbx.show import Direction
 from testbed.errors import XoffError
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab.collect import Collector
-from testbed.lab.wire import Frame, Kind, Sample
+from testbed.lab.wire import Frame, FrameKind, Sample
 from testbed.net.sonic import Switch
 from testbed.policy import fabric_file, language
 from testbed.policy.grammar import BLOCK, XML
@@ -121,12 +121,12 @@ def streams(dice: random.Random) -> Iterator[bytes]:
     ]
     end = {"virtual_ns": 10**9, "status": "ok", "reason": ""}
     whole = [
-        Frame.of(Kind.START, {"engine": "um"}),
-        Frame(Kind.OUT, b"printed\n"),
-        *(Frame(Kind.NOTE, json.dumps(one).encode() + b"\n") for one in note),
-        *(Frame(Kind.SAMPLE, Sample(number * 10**6, 0, number * 10**5).encode()) for number in range(3)),
-        Frame(Kind.FILE, b"log.jsonl\0{}"),
-        Frame.of(Kind.END, end),
+        Frame.of(FrameKind.START, {"engine": "um"}),
+        Frame(FrameKind.OUT, b"printed\n"),
+        *(Frame(FrameKind.NOTE, json.dumps(one).encode() + b"\n") for one in note),
+        *(Frame(FrameKind.SAMPLE, Sample(number * 10**6, 0, number * 10**5).encode()) for number in range(3)),
+        Frame(FrameKind.FILE, b"log.jsonl\0{}"),
+        Frame.of(FrameKind.END, end),
     ]
     words = (
         b"-1",
@@ -153,7 +153,7 @@ def streams(dice: random.Random) -> Iterator[bytes]:
             else:
                 cut = dice.randrange(len(payload) + 1)
                 payload = payload[:cut] + dice.choice((b"", b"\0", b"/", dice.randbytes(4))) + payload[cut + 1 :]
-            kind = frames[place].kind if dice.random() < 0.9 else dice.choice(list(Kind))
+            kind = frames[place].kind if dice.random() < 0.9 else dice.choice(list(FrameKind))
             frames[place] = Frame(kind, payload)
         if dice.random() < 0.2:
             dice.shuffle(frames)

@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from testbed.lab.wire import Frame, Kind
+from testbed.lab.wire import Frame, FrameKind
 from testbed.serve.live_lab import LiveLab
 from testbed.serve.running import RunningLab
 from tests.report_folders import network
 
 
 class ScriptedSession:
-    """`testbed.lab.engine.Session`."""
+    """`testbed.lab.engine.RunningJob`."""
 
     def __init__(self, folder: Path) -> None:
         self.stream = folder / "out"
@@ -25,9 +25,9 @@ class ScriptedSession:
         return None
 
     def send(self, frame: Frame) -> None:
-        if frame.kind is Kind.INPUT:
+        if frame.kind is FrameKind.INPUT:
             self.commands.append(json.loads(frame.payload))
-        self.continued += frame.kind is Kind.CONTINUE
+        self.continued += frame.kind is FrameKind.CONTINUE
 
     def close(self) -> None: ...
 
@@ -36,7 +36,7 @@ class ScriptedSession:
         with self.stream.open("ab") as out:
             for line in lines:
                 text = line if isinstance(line, str) else json.dumps(line)
-                out.write(Frame(Kind.OUT, text.encode() + b"\n").encode())
+                out.write(Frame(FrameKind.OUT, text.encode() + b"\n").encode())
 
     def frame(self, frame: Frame) -> None:
         with self.stream.open("ab") as out:

@@ -7,7 +7,7 @@ from typing import Any
 from testbed.agent.plan import ControlPlan, SliceQueues, WanPlan
 from testbed.net import srv6
 from testbed.net.cable import Cable
-from testbed.net.controller import Session
+from testbed.net.controller import ControllerAccess
 from testbed.net.fabric import Mismatch
 from testbed.net.port import ROCE, Port
 from testbed.net.topo import LosslessTopo, TopoError
@@ -65,7 +65,7 @@ class Srv6Wan(LosslessTopo):
         measure: bool = False,
         shares: Sequence[int] = (),
         leaves: str | None = None,
-        control: Session | None = None,
+        control: ControllerAccess | None = None,
     ) -> None:
         self.require(1, n=n, tenants=tenants)
         self.choose(("planned", "learned", "none", "controlled"), back=back)

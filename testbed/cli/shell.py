@@ -30,12 +30,12 @@ from testbed.lab import cache
 from testbed.lab.api import new_folder
 from testbed.lab.collect import OUTPUT_LOG, Collector
 from testbed.lab.engine import Kind as Engine
-from testbed.lab.engine import Ready, Session
+from testbed.lab.engine import Ready, RunningJob
 from testbed.lab.experiment_run import EVENT_LOG
 from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import Job, Limits, Terminal, pack
 from testbed.lab.result import Exit
-from testbed.lab.wire import Decoder, Frame, Kind
+from testbed.lab.wire import Decoder, Frame, FrameKind
 from testbed.net import shell as topologies
 from testbed.net.notebook import DCBX_LOG
 
@@ -59,7 +59,7 @@ def shell(topology: str, ready: Ready, out: Path, speed: float = 1.0) -> int:
     reproducible = ready.kind.reproducible
     job = Job("", topology, {}, limits=limits, reproducible=reproducible, terminal=terminal, packages=further)
     with cache.owned("shell") as workplace, ready.start(pack(job, held=ready.holds), workplace) as session:
-        session.send(Frame.of(Kind.RESIZE, [size.lines, size.columns]))
+        session.send(Frame.of(FrameKind.RESIZE, [size.lines, size.columns]))
         left = workplace / "left"
         left.mkdir()
         with _raw_terminal(), session.stream.open("rb") as stream:
@@ -75,7 +75,7 @@ def shell(topology: str, ready: Ready, out: Path, speed: float = 1.0) -> int:
 class _Conversation:
     """The terminal on one side, the lab's on the other."""
 
-    def __init__(self, session: Session, left: Path, window_s: float) -> None:
+    def __init__(self, session: RunningJob, left: Path, window_s: float) -> None:
         """`left`: the folder for what the lab hands out at the end. `window_s`: what 100 ms of it take at least."""
         self._window_s = window_s
         self._sampled, self._resumes_s = False, 0.0
@@ -97,7 +97,7 @@ class _Conversation:
                 if self._resized:
                     self._resized = False
                     size = shutil.get_terminal_size()
-                    self._session.send(Frame.of(Kind.RESIZE, [size.lines, size.columns]))
+                    self._session.send(Frame.of(FrameKind.RESIZE, [size.lines, size.columns]))
                 self._let_time_pass(time.monotonic())
                 if select.select([0], [], [], min(_LOOK_S, max(self._window_s, _SHORTEST_LOOK_S)))[0]:
                     self._pass_on(os.read(0, 4096))
@@ -112,20 +112,20 @@ class _Conversation:
         self._collector.feed(data)
         for frame in self._decoder.feed(data):
             # The network's phase begins when it runs, right before the first prompt.
-            self._has_network = self._has_network or (frame.kind is Kind.NOTE and b'"phase"' in frame.payload)
-            self._sampled = self._sampled or frame.kind is Kind.SAMPLE
+            self._has_network = self._has_network or (frame.kind is FrameKind.NOTE and b'"phase"' in frame.payload)
+            self._sampled = self._sampled or frame.kind is FrameKind.SAMPLE
 
     def _let_time_pass(self, now_s: float) -> None:
         """A lab in virtual time waits for us after each 100 ms."""
         if self._sampled and now_s >= self._resumes_s:
             self._sampled, self._resumes_s = False, now_s + self._window_s
-            self._session.send(Frame(Kind.CONTINUE, b""))
+            self._session.send(Frame(FrameKind.CONTINUE, b""))
 
     def _pass_on(self, typed: bytes) -> None:
         """Send what was typed to the lab. Before there is a prompt, Ctrl-C ends the boot here."""
         if _INTERRUPT in typed and not self._has_network:
             raise KeyboardInterrupt
-        self._session.send(Frame(Kind.INPUT, typed or b"\x04"))
+        self._session.send(Frame(FrameKind.INPUT, typed or b"\x04"))
         if not typed:
             time.sleep(0.1)
 

@@ -18,11 +18,11 @@ from testbed.errors import UsageError
 from testbed.lab import cache, definition, engine, qemu, series
 from testbed.lab.collect import RESERVE, Collector
 from testbed.lab.definition import Experiment
-from testbed.lab.engine import Ready, Session
+from testbed.lab.engine import Ready, RunningJob
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import Job, Limits, job_for, pack
 from testbed.lab.result import Provenance, Result, Status, Times
-from testbed.lab.wire import Frame, Kind, WireError
+from testbed.lab.wire import Frame, FrameKind, WireError
 
 _POLL_S = 0.01
 _GRACE_S = 10.0
@@ -221,7 +221,7 @@ class _Follower:
                 self._collector.close()
                 (self._folder / RESERVE).unlink(missing_ok=True)
 
-    def _step(self, session: Session, stream: IO[bytes], now: float) -> bool:
+    def _step(self, session: RunningJob, stream: IO[bytes], now: float) -> bool:
         """Look once at what has come; True when the run is over."""
         try:
             lost = session.lost()  # before reading: what it wrote before it ended is in the stream
@@ -241,7 +241,7 @@ class _Follower:
             if self._status is None and (why := self._must_end(session, now)) is not None:
                 self._status = why
                 self._give_up_s = now + _GRACE_S
-                session.send(Frame.of(Kind.ABORT, why[1]))
+                session.send(Frame.of(FrameKind.ABORT, why[1]))
             if not data:
                 time.sleep(_POLL_S)
         except KeyboardInterrupt:
@@ -260,7 +260,7 @@ class _Follower:
         self._ready.snapshot.discard()
         return f"{reason}; its snapshot may be damaged and was removed, so run it again"
 
-    def _must_end(self, session: Session, now: float) -> tuple[Status, str] | None:
+    def _must_end(self, session: RunningJob, now: float) -> tuple[Status, str] | None:
         """Why the run must be cut short, if it must."""
         if self._cancel.is_set():
             return Status.INTERRUPTED, "interrupted"

@@ -20,7 +20,7 @@ from testbed.lab import wire
 from testbed.lab.experiment_run import DEEPEST, LARGEST_NOTE, plain
 from testbed.lab.fidelity import Fidelity, Phase, Thresholds, judge
 from testbed.lab.result import BOUNDS, DRAFT, RESULT, Claim, Figure, Status
-from testbed.lab.wire import Frame, Kind, Sample, WireError
+from testbed.lab.wire import Frame, FrameKind, Sample, WireError
 
 OUTPUT_LOG = "output.log"
 RESERVE = ".reserve"
@@ -116,29 +116,29 @@ class Collector:
         return status, self.failure if status is Status.ERROR and self.failure else self.ended["reason"]
 
     def _take(self, frame: Frame) -> None:
-        self.heard = self.heard or frame.kind in (Kind.OUT, Kind.ERR, Kind.NOTE)
-        if frame.kind in (Kind.OUT, Kind.ERR):
+        self.heard = self.heard or frame.kind in (FrameKind.OUT, FrameKind.ERR, FrameKind.NOTE)
+        if frame.kind in (FrameKind.OUT, FrameKind.ERR):
             self._write_log(frame.payload)
-            self.output(frame.payload, frame.kind is Kind.ERR)
-        elif frame.kind is Kind.SAMPLE:
+            self.output(frame.payload, frame.kind is FrameKind.ERR)
+        elif frame.kind is FrameKind.SAMPLE:
             self._sample(frame)
-        elif frame.kind is Kind.NOTE:
+        elif frame.kind is FrameKind.NOTE:
             # A pipe delivers several lines at once, and a long one in pieces.
             *lines, self._half_note = (self._half_note + frame.payload).split(b"\n")
             for line in lines:
-                self._note(Frame(Kind.NOTE, line))
+                self._note(Frame(FrameKind.NOTE, line))
             if len(self._half_note) > LARGEST_NOTE:
                 raise _damage(frame)
-        elif frame.kind is Kind.FILE:
+        elif frame.kind is FrameKind.FILE:
             self._write_file(*wire.file_piece(frame))
         else:
             self._start_or_end(frame)
 
     def _start_or_end(self, frame: Frame) -> None:
         match frame.kind, _content(frame):
-            case Kind.START, dict(started):
+            case FrameKind.START, dict(started):
                 self.started = started
-            case Kind.END, {"virtual_ns": int(end_ns), "status": str(status), "reason": str()} as ended if (
+            case FrameKind.END, {"virtual_ns": int(end_ns), "status": str(status), "reason": str()} as ended if (
                 0 <= end_ns <= _LATEST_NS and status in {*Status, _ABORTED}
             ):
                 self.ended = ended

@@ -49,7 +49,7 @@ class Kind(enum.StrEnum):
         return self in (Kind.UM, Kind.VM)
 
 
-class Session(Protocol):
+class RunningJob(Protocol):
     """A job at work."""
 
     stream: Path
@@ -109,7 +109,7 @@ class Ready:
         return prepare(self.kind, report, [*self.names, *more])
 
     @contextmanager
-    def start(self, job: bytes, folder: Path) -> Iterator[Session]:
+    def start(self, job: bytes, folder: Path) -> Iterator[RunningJob]:
         """Start the job; whatever happens, nothing of it is left running afterwards."""
         if self.uml is not None:
             with cores.taken(2) as own, closing(self.uml.start(job, folder, own)) as uml:

@@ -28,7 +28,7 @@ from testbed.errors import XoffError
 from testbed.lab import watchdog, wire
 from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import PACKAGES, Job
-from testbed.lab.wire import Frame, Kind, Sample
+from testbed.lab.wire import Frame, FrameKind, Sample
 from testbed.linux import kernel
 from testbed.linux.sandbox import ControlGroup, Sandbox
 from testbed.net.notebook import CAPTURE_PROCESS
@@ -82,13 +82,13 @@ class Supervisor:
     def _command(self, data: bytes) -> None:
         """Take what the user's machine sends: input, a new terminal size, or the command to end."""
         for frame in self._decoder.feed(data):
-            if frame.kind is Kind.ABORT:
+            if frame.kind is FrameKind.ABORT:
                 self._aborted = str(frame.content())
-            elif frame.kind is Kind.INPUT and self._terminal is not None:
+            elif frame.kind is FrameKind.INPUT and self._terminal is not None:
                 os.write(self._terminal, frame.payload)
-            elif frame.kind is Kind.CONTINUE:
+            elif frame.kind is FrameKind.CONTINUE:
                 self._continued = True
-            elif frame.kind is Kind.RESIZE and self._terminal is not None:
+            elif frame.kind is FrameKind.RESIZE and self._terminal is not None:
                 _set_size(self._terminal, *frame.content())
 
     def run(self, commands: Commands, wait: Wait | None = None) -> None:
@@ -98,14 +98,14 @@ class Supervisor:
         where time cannot be stopped.
         """
         python = platform.python_version()
-        self._send(Frame.of(Kind.START, {"kernel": platform.release(), "python": python}))
+        self._send(Frame.of(FrameKind.START, {"kernel": platform.release(), "python": python}))
         samples = self._start_sampler()
         outputs = self._start_job()
         watchdog.start(commands.fileno(), self._deadline_ns, _PASSING_ON)
         kernel.real_time(_PASSING_ON)
         for descriptor, kind in outputs.items():
             self._selector.register(descriptor, selectors.EVENT_READ, kind)
-        self._selector.register(samples, selectors.EVENT_READ, Kind.SAMPLE)
+        self._selector.register(samples, selectors.EVENT_READ, FrameKind.SAMPLE)
         self._selector.register(commands, selectors.EVENT_READ, commands)
         self._selector.register(os.pidfd_open(self._sandbox.pid), selectors.EVENT_READ, "ended")
         status = self._watch(wait if self._terminal is not None else None)
@@ -116,7 +116,7 @@ class Supervisor:
                 pass
         end = {"virtual_ns": time.monotonic_ns() - self._start_ns, **status}
         self._send_files()
-        self._send(Frame.of(Kind.END, end))
+        self._send(Frame.of(FrameKind.END, end))
 
     def close(self) -> None:
         """Leave nothing behind, at whatever point we are."""
@@ -144,10 +144,10 @@ class Supervisor:
             for key, _ in happened:
                 if key.data == "ended":
                     ended = True
-                elif isinstance(key.data, Kind):
+                elif isinstance(key.data, FrameKind):
                     if not self._forward(key.fd, key.data):
                         self._selector.unregister(key.fd)
-                    elif key.data is Kind.SAMPLE and wait is not None:
+                    elif key.data is FrameKind.SAMPLE and wait is not None:
                         self._hold(wait)
                 elif (data := key.data.read()) is None:
                     self._selector.unregister(key.fd)
@@ -201,10 +201,10 @@ class Supervisor:
             return {"status": "error", "reason": f"the job was ended by {_signal_name(code - 128)}"}
         return {"status": "error", "reason": f"the job ended with exit code {code}"}
 
-    def _forward(self, descriptor: int, kind: Kind) -> bool:
+    def _forward(self, descriptor: int, kind: FrameKind) -> bool:
         """Pass on one piece; False at the end of the stream."""
         try:
-            data = os.read(descriptor, Sample.size() if kind is Kind.SAMPLE else _PIECE)
+            data = os.read(descriptor, Sample.size() if kind is FrameKind.SAMPLE else _PIECE)
         except (BlockingIOError, OSError):  # EIO: the last user of a pseudo terminal is gone
             return False
         if data:
@@ -223,7 +223,7 @@ class Supervisor:
         os.close(writer)
         return reader
 
-    def _start_job(self) -> dict[int, Kind]:
+    def _start_job(self) -> dict[int, FrameKind]:
         """Start the sandboxed job; the descriptors to read from it."""
         notes, notes_in = os.pipe()
         if self._job.terminal is not None:
@@ -231,7 +231,7 @@ class Supervisor:
             _set_size(slave, self._job.terminal.rows, self._job.terminal.columns)
             self._sandbox.start(lambda: self._perform(slave, slave, slave, notes_in), {slave, notes_in})
             os.close(slave)
-            outputs = {self._terminal: Kind.OUT}
+            outputs = {self._terminal: FrameKind.OUT}
         else:
             out, out_in = os.pipe()
             err, err_in = os.pipe()
@@ -240,9 +240,9 @@ class Supervisor:
             self._sandbox.start(lambda: self._perform(nothing, out_in, err_in, notes_in), inherited)
             for descriptor in (nothing, out_in, err_in):
                 os.close(descriptor)
-            outputs = {out: Kind.OUT, err: Kind.ERR}
+            outputs = {out: FrameKind.OUT, err: FrameKind.ERR}
         os.close(notes_in)
-        return outputs | {notes: Kind.NOTE}
+        return outputs | {notes: FrameKind.NOTE}
 
     def _perform(self, stdin: int, stdout: int, stderr: int, notes: int) -> int:
         """In the sandbox: become the job and do it."""
@@ -297,7 +297,7 @@ class Supervisor:
             if room < 0:
                 limit = self._job.limits.files_mb
                 text = f"xoff: {name} and what follows is left out: over {limit} MB of files\n"
-                self._send(Frame(Kind.ERR, text.encode(errors="replace")))
+                self._send(Frame(FrameKind.ERR, text.encode(errors="replace")))
                 break
             for frame in wire.file_frames(name, _pieces(path)):
                 self._send(frame)

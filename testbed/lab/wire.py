@@ -28,7 +28,7 @@ class WireError(XoffError):
     exit_code = 3
 
 
-class Kind(enum.IntEnum):
+class FrameKind(enum.IntEnum):
     START = 1  # JSON: what the lab is, once, before the job's first instruction
     OUT = 2  # bytes of the job's standard output
     ERR = 3  # bytes of the job's standard error
@@ -44,11 +44,11 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Frame:
-    kind: Kind
+    kind: FrameKind
     payload: bytes
 
     @classmethod
-    def of(cls, kind: Kind, content: Any) -> Frame:
+    def of(cls, kind: FrameKind, content: Any) -> Frame:
         """A frame whose payload is JSON."""
         return cls(kind, json.dumps(content, sort_keys=True).encode())
 
@@ -90,9 +90,9 @@ class Sample:
 def file_frames(name: str, content: Iterator[bytes]) -> Iterator[Frame]:
     """The frames that carry one file; an empty file is one frame."""
     head = name.encode(errors="surrogateescape") + b"\0"
-    yield Frame(Kind.FILE, head)
+    yield Frame(FrameKind.FILE, head)
     for piece in content:
-        yield Frame(Kind.FILE, head + piece)
+        yield Frame(FrameKind.FILE, head + piece)
 
 
 def file_piece(frame: Frame) -> tuple[str, bytes]:
@@ -124,7 +124,7 @@ class Decoder:
             if _sum(kind, payload) != crc:
                 raise WireError(f"the lab's stream is damaged: a frame of {length} octets has a wrong sum")
             try:
-                yield Frame(Kind(kind), payload)
+                yield Frame(FrameKind(kind), payload)
             except ValueError:
                 raise WireError(f"the lab's stream is damaged: a frame of unknown kind {kind}") from None
 

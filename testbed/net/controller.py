@@ -36,7 +36,7 @@ class ControllerFailed(XoffError):
 
 
 @dataclass(frozen=True)
-class Session:
+class ControllerAccess:
     """How routers' agents reach the controller, its Unix socket and their keys; and how leaves do."""
 
     path: str
@@ -66,7 +66,7 @@ class SrController:
         self._routers = folder / "routers.toml"
         self._routers.touch()
         self._environment["XOFF_SR_ROUTERS"] = str(self._routers)
-        self.session = Session(str(folder / "agents"), self._admit, f"unix:{folder / 'openflow'}")
+        self.session = ControllerAccess(str(folder / "agents"), self._admit, f"unix:{folder / 'openflow'}")
         self.client = Client(f"http://{_REST}", token)
         self._process: subprocess.Popen[str] | None = None
 

@@ -97,7 +97,7 @@ def _kind(node: Any) -> NodeType:
     return NodeType.SWITCH if node.bridges else NodeType.ROUTER
 
 
-def _port(port: PortState) -> policy.Port:
+def _port(port: PortState) -> policy.PortCapabilities:
     assert port.settings is not None and port.settings.vls is not None and port.queues is not None
     rate = port.scale.real(port.cable.rate)
-    return policy.Port(port_key(port).number, rate.bps, port.queues.mtu, port.settings.vls)
+    return policy.PortCapabilities(port_key(port).number, rate.bps, port.queues.mtu, port.settings.vls)

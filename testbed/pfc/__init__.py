@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-NEVER = 2**63 - 1
-"""A moment that does not come: the largest that the kernel's clocks can show."""
-
 PRIORITIES_IN = tuple(tuple(priority for priority in range(8) if mask >> priority & 1) for mask in range(256))
 """The priorities of each set, lowest first."""
 

@@ -31,13 +31,13 @@ from typing import Any, NamedTuple
 
 from testbed.frames import Mac
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
-from testbed.pfc import NEVER, PRIORITIES_IN, mask_of
+from testbed.pfc import PRIORITIES_IN, mask_of
 from testbed.pfc.record import Event, Ignored, PfcCounters, PfcEvent
 from testbed.pfc.settings import Action, PfcError, PfcSettings, check_priority
 from testbed.pfc.timers import POLL, REFRESH, TIMERS, Timers, refresh_interval_ns
 from testbed.pfc.watchdog import Watchdog
 from testbed.pfc.wire import Frames, Readings, pause_ns
-from testbed.units import Rate
+from testbed.units import NEVER, Rate
 
 _SOON_NS = 2_000_000
 """After a link came up, the time to the first repetition of XOFF."""

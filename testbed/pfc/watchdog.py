@@ -15,8 +15,9 @@ It decides only; what follows from a storm is up to the port.
 
 from __future__ import annotations
 
-from testbed.pfc import NEVER, PRIORITIES_IN
+from testbed.pfc import PRIORITIES_IN
 from testbed.pfc.settings import WatchdogSettings
+from testbed.units import NEVER
 
 
 class Watchdog:

@@ -36,7 +36,7 @@ class PortKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Port:
+class PortCapabilities:
     """What a port can do."""
 
     number: int
@@ -70,7 +70,7 @@ class Node:
     kind: NodeType  # CA, SWITCH or ROUTER
     guid: int
     description: str
-    ports: dict[int, Port] = field(default_factory=dict)
+    ports: dict[int, PortCapabilities] = field(default_factory=dict)
 
     @property
     def is_switch(self) -> bool:
@@ -110,7 +110,7 @@ class Fabric:
         name: str,
         kind: NodeType,
         guid: int,
-        ports: Iterable[Port],
+        ports: Iterable[PortCapabilities],
         *,
         description: str = "",
         lids: Iterable[int] = (),
@@ -181,7 +181,7 @@ class Fabric:
             return self.partitions
         return [Partition("Default", DEFAULT_PKEY), *self.partitions]
 
-    def port(self, key: PortKey) -> Port | None:
+    def port(self, key: PortKey) -> PortCapabilities | None:
         """A port that can have a cable."""
         node = self.nodes.get(key.node)
         return node.ports.get(key.number) if node else None

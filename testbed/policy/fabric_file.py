@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 from testbed import toml_text
 from testbed.errors import UsageError
-from testbed.policy.fabric import Fabric, FabricError, Partition, Port, PortKey
+from testbed.policy.fabric import Fabric, FabricError, Partition, PortCapabilities, PortKey
 from testbed.policy.model import NodeType
 from testbed.units import Rate
 
 T = TypeVar("T")
 _KINDS = {"HCA": NodeType.CA, "CA": NodeType.CA, "SWITCH": NodeType.SWITCH, "ROUTER": NodeType.ROUTER}
 _PKEY_VALUE, _MOST_PORTS = 0x7FFF, 254
-_USUAL = Port(1)
+_USUAL = PortCapabilities(1)
 
 
 def parse(content: bytes, name: str) -> Fabric:
@@ -68,7 +68,7 @@ def _add_node(fabric: Fabric, node: _Section) -> None:
         name,
         _KINDS[kind],
         node.number("guid", 0, 1, (1 << 64) - 256),
-        [Port(number, **settings) for number in range(1, count + 1)],
+        [PortCapabilities(number, **settings) for number in range(1, count + 1)],
         description=node.take("description", str, ""),
         lmc=node.number("lmc", 0, 0, 7),
         lids=[node.number("lid", 0, 1, 0xBFFF)] if "lid" in node.content else (),

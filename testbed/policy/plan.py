@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from testbed.policy.fabric import Fabric, Node, Port, PortKey
+from testbed.policy.fabric import Fabric, Node, PortCapabilities, PortKey
 from testbed.policy.model import DROP_VL, SLS, Policy
 from testbed.policy.problems import Severity
-from testbed.policy.setup import Arbitration, Crossing, Finding, Kind, Tables, inputs, setup
+from testbed.policy.setup import Arbitration, Crossing, Finding, FindingKind, Tables, inputs, setup
 from testbed.policy.shares import Shares, equal_shares, shares
 
 CLOSE = Fraction(1, 200)
@@ -99,13 +99,13 @@ def plan(policy: Policy, fabric: Fabric) -> Plan:
     return Plan(ports, replace(tables, sl2vl=in_force, findings=findings), tuple(findings))
 
 
-def _shares(key: PortKey, port: Port, arbitration: Arbitration | None, findings: list[Finding]) -> Shares:
+def _shares(key: PortKey, port: PortCapabilities, arbitration: Arbitration | None, findings: list[Finding]) -> Shares:
     if arbitration is None or not (arbitration.high or arbitration.low):
         return equal_shares(port.vls)
     line = shares(arbitration, port.mtu, port.vls)
     if line.warning:
         message = f"port {key.number} of {key.node}: {line.warning}"
-        findings.append(Finding(Kind.WEIGHTS_NOT_KEPT, Severity.WARNING, message, None, key.node))
+        findings.append(Finding(FindingKind.WEIGHTS_NOT_KEPT, Severity.WARNING, message, None, key.node))
     return line
 
 
@@ -115,7 +115,7 @@ def _unserved(key: PortKey, node: Node, vls: set[int]) -> Finding:
         f"VL {listed} of port {key.number} of {node.name} has SLs mapped to it and no weight in either arbitration "
         "table; VL 15 is set instead, so packets of these SLs are dropped"
     )
-    return Finding(Kind.UNSERVED_VL, Severity.WARNING, message, None, node.name)
+    return Finding(FindingKind.UNSERVED_VL, Severity.WARNING, message, None, node.name)
 
 
 def differences(before: Mapping[PortKey, PortSetup], after: Mapping[PortKey, PortSetup]) -> list[Difference]:

@@ -58,7 +58,7 @@ class Request(NamedTuple):
     packet_life: Wanted | None = None
 
 
-class Reason(enum.StrEnum):
+class PathReason(enum.StrEnum):
     """Why no path is found."""
 
     UNKNOWN_PORT = "unknown-port"
@@ -75,7 +75,7 @@ class Reason(enum.StrEnum):
 class NotFound(NamedTuple):
     """No path, and why."""
 
-    reason: Reason
+    reason: PathReason
     message: str
 
 
@@ -144,20 +144,20 @@ class PathRecords:
         )  # fmt: skip
         level, rule = self.level(fields)
         if request.sl is not None and request.sl != level.sl:
-            return NotFound(Reason.SL, f"SL {request.sl} is asked for, and level {level.name} has SL {level.sl}")
+            return NotFound(PathReason.SL, f"SL {request.sl} is asked for, and level {level.name} has SL {level.sl}")
         bits = level.path_bits
         dlid = destination.lid + (bits & (1 << destination.lmc) - 1 if bits else 0)
         if request.dlid is not None and request.dlid != dlid:
             if bits is not None:
                 text = f"LID {request.dlid} is asked for, and path bits {bits} of level {level.name} give LID {dlid}"
-                return NotFound(Reason.PATH_BITS, text)
+                return NotFound(PathReason.PATH_BITS, text)
             dlid = request.dlid
         path = self._paths.path(source, dlid)
         if isinstance(path, NoPath):
-            return NotFound(Reason.NO_PATH, path.reason)
+            return NotFound(PathReason.NO_PATH, path.reason)
         if not path.sls >> level.sl & 1:
             where = self._paths.dropping(source, dlid, level.sl)
-            return NotFound(Reason.SL_DROPPED, f"SL {level.sl} of level {level.name} is mapped to VL 15 at {where}")
+            return NotFound(PathReason.SL_DROPPED, f"SL {level.sl} of level {level.name} is mapped to VL 15 at {where}")
         chosen = self._pkey(source, destination, pkey, level)
         if isinstance(chosen, NotFound):
             return chosen
@@ -185,7 +185,7 @@ class PathRecords:
         given += [f"LID {lid}"] if lid is not None else []
         what = "source" if is_source else "destination"
         return NotFound(
-            Reason.UNKNOWN_PORT,
+            PathReason.UNKNOWN_PORT,
             f"no port has {' and '.join(given)}, the {what}" if given else f"the request has no {what}, GID or LID",
         )
 
@@ -195,14 +195,14 @@ class PathRecords:
             value = asked & _PKEY_VALUE
             partition = self._partitions.get(value)
             if partition is None or not partition.shared(source.index, destination.index):
-                return NotFound(Reason.PKEY, f"the ports do not share P_Key 0x{asked:04x}")
+                return NotFound(PathReason.PKEY, f"the ports do not share P_Key 0x{asked:04x}")
             if level.pkeys and value not in level.pkeys:
-                return NotFound(Reason.PKEY, f"level {level.name} is not for P_Key 0x{asked:04x}")
+                return NotFound(PathReason.PKEY, f"level {level.name} is not for P_Key 0x{asked:04x}")
             return asked
         for value, partition in self._partitions.items():
             if (not level.pkeys or value in level.pkeys) and partition.shared(source.index, destination.index):
                 return value | (_FULL_MEMBER if partition.is_full(source.index) else 0)
-        return NotFound(Reason.PKEY, f"the ports share no partition that level {level.name} allows")
+        return NotFound(PathReason.PKEY, f"the ports share no partition that level {level.name} allows")
 
     def _limits(
         self, request: Request, level: QosLevel, path: Path, is_loopback: bool
@@ -216,17 +216,17 @@ class PathRecords:
         if request.mtu is not None:
             chosen = _select(mtu, request.mtu, mtu_below, may_shrink=True)
             if chosen is None:
-                return NotFound(Reason.MTU, f"the path's MTU under level {level.name} is {mtu} bytes")
+                return NotFound(PathReason.MTU, f"the path's MTU under level {level.name} is {mtu} bytes")
             mtu = chosen
         if request.rate is not None:
             chosen = _select(rate, request.rate, rate_below, may_shrink=False)
             if chosen is None:
-                return NotFound(Reason.RATE, f"the path's rate under level {level.name} is {rate} bit/s")
+                return NotFound(PathReason.RATE, f"the path's rate under level {level.name} is {rate} bit/s")
             rate = chosen
         if request.packet_life is not None:
             chosen = _select(life, request.packet_life, _life_below, may_shrink=True)
             if chosen is None:
-                return NotFound(Reason.PACKET_LIFE, f"the packet life under level {level.name} is {life}")
+                return NotFound(PathReason.PACKET_LIFE, f"the packet life under level {level.name} is {life}")
             life = chosen
         return mtu, rate, life
 

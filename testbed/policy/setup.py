@@ -19,7 +19,7 @@ from testbed.policy.problems import Position, Severity, shown
 from testbed.policy.ranges import Ranges
 
 
-class Kind(enum.StrEnum):
+class FindingKind(enum.StrEnum):
     """What a finding is about."""
 
     UNNAMED_NODE = "unnamed-node"
@@ -35,7 +35,7 @@ class Kind(enum.StrEnum):
 class Finding:
     """A warning or an error about policy and fabric together."""
 
-    kind: Kind
+    kind: FindingKind
     severity: Severity
     message: str
     position: Position | None = None  # of the statement in the policy, if it is about one
@@ -105,7 +105,7 @@ class _Setup:
     def tables(self) -> Tables:
         for name in unnamed(self._policy.port_groups, self._fabric):
             message = f"node {name} is in the fabric and in no port group of the policy"
-            self._tables.findings.append(Finding(Kind.UNNAMED_NODE, Severity.WARNING, message, None, name))
+            self._tables.findings.append(Finding(FindingKind.UNNAMED_NODE, Severity.WARNING, message, None, name))
         for scope in self._policy.sl2vl:
             self._sl2vl(scope)
         for arb in self._policy.vlarb:
@@ -113,7 +113,12 @@ class _Setup:
         return self._tables
 
     def _find(
-        self, kind: Kind, severity: Severity, scope: Sl2VlScope | VlArbScope, message: str, node: str | None = None
+        self,
+        kind: FindingKind,
+        severity: Severity,
+        scope: Sl2VlScope | VlArbScope,
+        message: str,
+        node: str | None = None,
     ) -> None:
         self._tables.findings.append(Finding(kind, severity, message, scope.position, node))
 
@@ -125,7 +130,9 @@ class _Setup:
         failed |= self._check_numbers(scope, "to", scope.to_ports, {c.node for c in crossings}, self._outputs)
         chosen = [c for c in crossings if _among(c.input, scope.from_ports) and _among(c.output, scope.to_ports)]
         if not chosen and not failed:
-            self._find(Kind.NO_TARGET, Severity.WARNING, scope, f"{_named('sl2vl-scope', scope)} matches no port")
+            self._find(
+                FindingKind.NO_TARGET, Severity.WARNING, scope, f"{_named('sl2vl-scope', scope)} matches no port"
+            )
         missing: dict[tuple[str, int], set[int]] = {}
         for crossing in chosen:
             vls = self._fabric.nodes[crossing.node].ports[crossing.output].vls
@@ -139,7 +146,7 @@ class _Setup:
                 f"sl2vl-table uses VL {', '.join(map(str, sorted(unsupported)))}, and ports of {node} have {vls}; "
                 f"VL 15 is set instead, so packets of SL {sls} are dropped"
             )
-            self._find(Kind.UNSUPPORTED_VL, Severity.ERROR, scope, message, node)
+            self._find(FindingKind.UNSUPPORTED_VL, Severity.ERROR, scope, message, node)
 
     def _crossings(self, scope: Sl2VlScope) -> Iterator[Crossing]:
         for key in self._members(scope.groups):
@@ -163,7 +170,9 @@ class _Setup:
         failed = self._check_numbers(scope, "to", scope.to_ports, {key.node for key in ports}, self._outputs)
         chosen = [key for key in ports if _among(key.number, scope.to_ports)]
         if not chosen and not failed:
-            self._find(Kind.NO_TARGET, Severity.WARNING, scope, f"{_named('vlarb-scope', scope)} matches no port")
+            self._find(
+                FindingKind.NO_TARGET, Severity.WARNING, scope, f"{_named('vlarb-scope', scope)} matches no port"
+            )
         too_long: dict[tuple[str, str, int, int], list[int]] = {}
         unsupported: dict[tuple[str, int], set[int]] = {}
         for key in chosen:
@@ -185,11 +194,11 @@ class _Setup:
                 f"vlarb-{name} has {length} entries, and port {', '.join(map(str, numbers))} of {node} has room for "
                 f"{room}; the table is not set there"
             )
-            self._find(Kind.TABLE_TOO_LONG, Severity.ERROR, scope, message, node)
+            self._find(FindingKind.TABLE_TOO_LONG, Severity.ERROR, scope, message, node)
         for (node, vls), beyond in sorted(unsupported.items()):
             listed = ", ".join(map(str, sorted(beyond)))
             message = f"VL arbitration names VL {listed}, and ports of {node} have {vls}; the entry is never served"
-            self._find(Kind.UNSUPPORTED_VL, Severity.WARNING, scope, message, node)
+            self._find(FindingKind.UNSUPPORTED_VL, Severity.WARNING, scope, message, node)
 
     # Targets
 
@@ -229,7 +238,7 @@ class _Setup:
                 message = (
                     f"{name} names port {Ranges.of((n, n) for n in beyond).text()}, which {node_name} does not have"
                 )
-                self._find(Kind.NO_SUCH_PORT, Severity.ERROR, scope, message, node_name)
+                self._find(FindingKind.NO_SUCH_PORT, Severity.ERROR, scope, message, node_name)
         return failed
 
 

@@ -24,9 +24,10 @@ from testbed.frames.roce import Opcode, Packet
 from testbed.roce import rates
 from testbed.roce.memory import Region
 from testbed.roce.queue_pair import QueuePair, State
-from testbed.roce.rates.base import NEVER, Line, Maker
+from testbed.roce.rates.base import Line, Maker
 from testbed.roce.sequence import psn
 from testbed.roce.settings import CnpScope, RoceError, Settings, Timing
+from testbed.units import NEVER
 
 _CE = 3
 _FIRST_QP = 0x100
@@ -37,7 +38,7 @@ _MOST_REQUESTS = 5
 """How often a connection is asked for."""
 
 
-class Kind(enum.Enum):
+class DatagramKind(enum.Enum):
     """What a datagram is, which decides on its priority and DSCP."""
 
     DATA = "data"  # of a queue pair: requests, read responses, acknowledgements
@@ -49,7 +50,7 @@ class Kind(enum.Enum):
 class Outgoing:
     """A datagram for port 4791 of `to`, from the UDP port `source_port`."""
 
-    kind: Kind
+    kind: DatagramKind
     to: str
     source_port: int
     datagram: bytes
@@ -255,7 +256,7 @@ class Endpoint:
         port = source_port(roce_cm.CM_QP)
         packet = roce_cm.packet(message, self._transaction, psn(self._transaction))
         sealed = roce.Path(self.address, to, port).seal(roce.encode(packet))
-        self._management.append(Outgoing(Kind.MANAGEMENT, to, port, sealed))
+        self._management.append(Outgoing(DatagramKind.MANAGEMENT, to, port, sealed))
 
     # What goes out
 
@@ -289,8 +290,8 @@ class Endpoint:
         """What one queue pair has to send now."""
         found, port = [], source_port(pair.number)
         if (notification := pair.notification()) is not None:
-            found.append(Outgoing(Kind.NOTIFICATION, pair.far_address, port, notification))
-        found += [Outgoing(Kind.DATA, pair.far_address, port, one) for one in pair.transmit(now_ns, most)]
+            found.append(Outgoing(DatagramKind.NOTIFICATION, pair.far_address, port, notification))
+        found += [Outgoing(DatagramKind.DATA, pair.far_address, port, one) for one in pair.transmit(now_ns, most)]
         return found
 
     @property

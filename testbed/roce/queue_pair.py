@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from testbed.frames import roce
 from testbed.frames.roce import READ_RESPONSES, REQUESTS, Opcode, Packet
 from testbed.roce.memory import Region
-from testbed.roce.rates.base import NEVER, RateControl
+from testbed.roce.rates.base import RateControl
 from testbed.roce.requester import Requester, Work
 from testbed.roce.responder import Responder
 from testbed.roce.settings import Settings, Timing
+from testbed.units import NEVER
 
 _IPV4_WIRE_OCTETS = 66
 """Around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12."""

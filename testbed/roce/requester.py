@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from testbed.frames.roce import MAXIMUM_MESSAGE, Nak, Opcode, Packet, Reth
 from testbed.roce.memory import MemoryFault, Region
-from testbed.roce.rates.base import NEVER
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import RoceError, Settings, Timing
+from testbed.units import NEVER
 
 
 class Operation(enum.StrEnum):

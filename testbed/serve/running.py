@@ -15,10 +15,10 @@ from typing import IO, Any
 
 from testbed.errors import UsageError, XoffError
 from testbed.lab import cache
-from testbed.lab.engine import Ready, Session
+from testbed.lab.engine import Ready, RunningJob
 from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import Job, Limits, Terminal, pack
-from testbed.lab.wire import Decoder, Frame, Kind
+from testbed.lab.wire import Decoder, Frame, FrameKind
 from testbed.net import shell as topologies
 
 _FOREVER = 1e9
@@ -30,7 +30,7 @@ _MOST_PENDING = 1 << 22
 class RunningLab:
     """One lab. `lines` is to be called often: it reads what has come, and lets time go on when it is due."""
 
-    def __init__(self, topology: str, session: Session, stream: IO[bytes], speed: float, has_pace: bool) -> None:
+    def __init__(self, topology: str, session: RunningJob, stream: IO[bytes], speed: float, has_pace: bool) -> None:
         self.topology = topology
         self.has_pace = has_pace
         """Whether its time can be paced and stopped."""
@@ -60,7 +60,7 @@ class RunningLab:
 
     def send(self, command: dict[str, Any]) -> None:
         """Give the lab a command, one line of JSON."""
-        self._session.send(Frame(Kind.INPUT, json.dumps(command).encode() + b"\n"))
+        self._session.send(Frame(FrameKind.INPUT, json.dumps(command).encode() + b"\n"))
 
     def pace(self, speed: float | None = None, paused: bool | None = None) -> None:
         """Another speed, or stop and go."""
@@ -79,19 +79,19 @@ class RunningLab:
         self._steps = 1
 
     def _take(self, frame: Frame) -> Iterator[dict[str, Any]]:
-        if frame.kind is Kind.SAMPLE:
+        if frame.kind is FrameKind.SAMPLE:
             self._waits = True
-        elif frame.kind in (Kind.OUT, Kind.ERR):
+        elif frame.kind in (FrameKind.OUT, FrameKind.ERR):
             self._rest += frame.payload
             *lines, self._rest = self._rest.split(b"\n")
             if len(self._rest) > _MOST_PENDING:
                 raise XoffError("the lab wrote a line without end")
             yield from filter(None, map(self._parsed, lines))
-        elif frame.kind is Kind.NOTE:
+        elif frame.kind is FrameKind.NOTE:
             content = frame.content()
             if isinstance(content, dict) and content.get("note") == "failure":
                 self._failure = f"{content.get('type')}: {content.get('message')}"
-        elif frame.kind is Kind.END:
+        elif frame.kind is FrameKind.END:
             content = frame.content()
             reason = content.get("reason", "") if isinstance(content, dict) else ""
             self.ended = self._failure or str(reason) or "the lab has ended"
@@ -119,7 +119,7 @@ class RunningLab:
         # From when it was due, so that what the lab itself takes of a window does not slow it down.
         due_s = self._resumes_s if self._resumes_s > now_s - window_s else now_s
         self._resumes_s = due_s + window_s if self._is_up else 0.0
-        self._session.send(Frame(Kind.CONTINUE, b""))
+        self._session.send(Frame(FrameKind.CONTINUE, b""))
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def started(topology: str, ready: Ready, speed: float = 1.0) -> Iterator[Running
               packages=further, live=True)  # fmt: skip
     with cache.owned("serve") as workplace, ready.start(pack(job, held=ready.holds), workplace) as session:
         # The first frame towards the lab has it listen; a shell sends its size.
-        session.send(Frame.of(Kind.RESIZE, [24, 80]))
+        session.send(Frame.of(FrameKind.RESIZE, [24, 80]))
         with _opened(session.stream).open("rb") as stream:
             yield RunningLab(topology, session, stream, speed, ready.kind.reproducible)
 

@@ -39,7 +39,6 @@ from testbed.typed_json.kinds import (
     FormattedText,
     Integer,
     Invalid,
-    Kind,
     Member,
     Object,
     OrNull,
@@ -47,6 +46,7 @@ from testbed.typed_json.kinds import (
     Table,
     Tagged,
     Text,
+    ValueKind,
 )
 from testbed.typed_json.meta import Meta, class_meta
 from testbed.typed_json.text import ABSENT, InvalidError
@@ -68,7 +68,7 @@ class Codec:
 
     def __init__(self, adapters: Mapping[type, Adapter] | None = None) -> None:
         self._adapters = dict(adapters or {})
-        self._kinds: dict[Any, Kind] = {}
+        self._kinds: dict[Any, ValueKind] = {}
 
     def decode(self, hint: Any, value: object, field: str = "") -> Any:
         """The value of a type. InvalidError if the JSON is invalid; the constructor's own error if that refuses."""
@@ -88,12 +88,12 @@ class Codec:
         """JSON Schema of a type; the schemas of classes go into `components`."""
         return self.kind(hint).schema(components)
 
-    def kind(self, hint: Any) -> Kind:
+    def kind(self, hint: Any) -> ValueKind:
         if (found := self._kinds.get(hint)) is None:
             found = self._kinds[hint] = self._build(hint, Meta())
         return found
 
-    def _build(self, hint: Any, meta: Meta) -> Kind:
+    def _build(self, hint: Any, meta: Meta) -> ValueKind:
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is Annotated:
             for inner in arguments[:0:-1]:
@@ -130,7 +130,7 @@ class Codec:
             return self._object(hint)
         raise TypeError(f"{hint!r} has no form in JSON")
 
-    def _union(self, arguments: tuple[Any, ...], meta: Meta) -> Kind:
+    def _union(self, arguments: tuple[Any, ...], meta: Meta) -> ValueKind:
         others = tuple(argument for argument in arguments if argument is not types.NoneType)
         if len(others) < len(arguments):
             inner: Any = functools.reduce(operator.or_, others)

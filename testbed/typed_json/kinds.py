@@ -1,7 +1,7 @@
 """The kinds of values in JSON: each decodes, encodes, and gives its JSON Schema.
 
-Decoding is compiled: a `Kind` is built once for a type, and a valid value costs one call per member. The path of an
-invalid value is put together while its exception goes up.
+Decoding is compiled: a `ValueKind` is built once for a type, and a valid value costs one call per member. The path of
+an invalid value is put together while its exception goes up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Invalid(Exception):
         return text
 
 
-class Kind:
+class ValueKind:
     """A kind of value."""
 
     def __init__(self, meta: Meta = Meta()) -> None:
@@ -65,7 +65,7 @@ class Kind:
         return f", for example {self.meta.examples[0]!a}" if self.meta.examples else ""
 
 
-class Anything(Kind):
+class Anything(ValueKind):
     """Any JSON value."""
 
     def decode(self, value: Any) -> Any:
@@ -75,7 +75,7 @@ class Anything(Kind):
         return {}
 
 
-class Flag(Kind):
+class Flag(ValueKind):
     def decode(self, value: Any) -> bool:
         if isinstance(value, bool):
             return value
@@ -85,7 +85,7 @@ class Flag(Kind):
         return {"type": "boolean"}
 
 
-class Integer(Kind):
+class Integer(ValueKind):
     def __init__(self, meta: Meta = Meta()) -> None:
         super().__init__(meta)
         low, high = meta.ge, meta.le
@@ -104,7 +104,7 @@ class Integer(Kind):
         return {"type": "integer", **{name: value for name, value in bounds.items() if value is not None}}
 
 
-class Text(Kind):
+class Text(ValueKind):
     def __init__(self, meta: Meta = Meta()) -> None:
         super().__init__(meta)
         self._pattern = re.compile(meta.pattern, re.ASCII) if meta.pattern else None
@@ -171,7 +171,7 @@ class FormattedText(Text):
         return {**super()._type(components), "format": self._form.format}
 
 
-class Choice(Kind):
+class Choice(ValueKind):
     """One of some texts: Literal, an enum, or the names of a registry."""
 
     def __init__(self, values: Mapping[str, Any], meta: Meta = Meta()) -> None:
@@ -190,8 +190,8 @@ class Choice(Kind):
         return {"type": "string", "enum": list(self._values)}
 
 
-class OrNull(Kind):
-    def __init__(self, inner: Kind, meta: Meta = Meta()) -> None:
+class OrNull(ValueKind):
+    def __init__(self, inner: ValueKind, meta: Meta = Meta()) -> None:
         super().__init__(meta)
         self._inner = inner
 
@@ -208,10 +208,12 @@ class OrNull(Kind):
         return {"anyOf": [inner, {"type": "null"}]}
 
 
-class Array(Kind):
+class Array(ValueKind):
     """A list of values of one kind."""
 
-    def __init__(self, make: type[tuple[Any, ...]] | type[frozenset[Any]], inner: Kind, meta: Meta = Meta()) -> None:
+    def __init__(
+        self, make: type[tuple[Any, ...]] | type[frozenset[Any]], inner: ValueKind, meta: Meta = Meta()
+    ) -> None:
         super().__init__(meta)
         self._make, self._inner, self._is_set = make, inner, make is frozenset
         self._least = meta.min_length or 0
@@ -251,10 +253,10 @@ class Array(Kind):
         }
 
 
-class Table(Kind):
+class Table(ValueKind):
     """An object with any member names, and values of one kind: a Mapping, or a sorted tuple of pairs."""
 
-    def __init__(self, names: Kind, inner: Kind, meta: Meta = Meta()) -> None:
+    def __init__(self, names: ValueKind, inner: ValueKind, meta: Meta = Meta()) -> None:
         super().__init__(meta)
         self._names, self._inner = names, inner
 
@@ -284,10 +286,10 @@ class Table(Kind):
         return found | ({"additionalProperties": members} if members else {})
 
 
-class Adapted(Kind):
+class Adapted(ValueKind):
     """A class whose JSON is that of another described class."""
 
-    def __init__(self, inner: Kind, to_wire: Callable[[Any], Any], from_wire: Callable[[Any], Any]) -> None:
+    def __init__(self, inner: ValueKind, to_wire: Callable[[Any], Any], from_wire: Callable[[Any], Any]) -> None:
         super().__init__()
         self._inner, self._to_wire, self._from_wire = inner, to_wire, from_wire
 
@@ -309,14 +311,14 @@ class Member:
     """A member of an object: the field that it fills, or a field of the flattened field `inside`."""
 
     field: str
-    kind: Kind
+    kind: ValueKind
     is_required: bool
     inside: str = ""
     default: Any = ABSENT
     is_sparse: bool = False  # None is left out
 
 
-class Object(Kind):
+class Object(ValueKind):
     """A dataclass."""
 
     def __init__(
@@ -396,7 +398,7 @@ class Object(Kind):
         return found | {"additionalProperties": self.about.open}
 
 
-class Tagged(Kind):
+class Tagged(ValueKind):
     """One of several dataclasses, told apart by a tag."""
 
     def __init__(self, members: Sequence[Object], meta: Meta = Meta()) -> None:

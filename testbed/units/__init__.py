@@ -27,6 +27,7 @@ from testbed.units.quantity import Quantity, UnitError, shown
 
 __all__ = [
     "FIBRE_PER_METRE",
+    "NEVER",
     "PFC_QUANTUM_BITS",
     "Duration",
     "Length",
@@ -37,6 +38,9 @@ __all__ = [
     "UnitError",
     "written",
 ]
+
+NEVER = 2**63 - 1
+"""A moment that does not come, in ns: the largest that the kernel's clocks can show."""
 
 PFC_QUANTUM_BITS = 512
 """Pause times on the wire count in these (IEEE 802.3 annex 31B, and PFC in 31D)."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.policy.fabric import GBIT, Fabric, Partition, Port, PortKey
+from testbed.policy.fabric import GBIT, Fabric, Partition, PortCapabilities, PortKey
 from testbed.policy.model import NodeType
 from testbed.policy.records import Request
 
@@ -58,13 +58,13 @@ def fabric() -> Fabric:
     made = Fabric()
     one, one_port, other, other_port, width = BETWEEN
     for number, name in enumerate((one, other)):
-        ports = [Port(n, 10 * GBIT, 2048, 15) for n in range(1, 9)]
+        ports = [PortCapabilities(n, 10 * GBIT, 2048, 15) for n in range(1, 9)]
         made.add(name, NodeType.SWITCH, 0x200000 + number, ports)
     for name, (_, _, width_of) in HOSTS.items():
         rate = int(_GIGABITS[width_of] * GBIT)
-        made.add(name, NodeType.CA, guid(name) - 1, [Port(n, rate, 2048) for n in (1, 2)])
+        made.add(name, NodeType.CA, guid(name) - 1, [PortCapabilities(n, rate, 2048) for n in (1, 2)])
     for name, (switch, port, width_of) in HOSTS.items():
-        made.nodes[switch].ports[port] = Port(port, int(_GIGABITS[width_of] * GBIT), 2048)
+        made.nodes[switch].ports[port] = PortCapabilities(port, int(_GIGABITS[width_of] * GBIT), 2048)
         made.connect(PortKey(name, 1), PortKey(switch, port))
     made.connect(PortKey(one, one_port), PortKey(other, other_port))
     full = frozenset({PortKey("h1", 1), PortKey("h2", 1)})

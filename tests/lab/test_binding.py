@@ -22,7 +22,7 @@ from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
 from testbed.linux import kernel
 from testbed.net import srv6
-from testbed.net.controller import Session
+from testbed.net.controller import ControllerAccess
 from testbed.srv6.controller.manager import Manager
 from testbed.srv6.controller.southbound import Southbound
 from testbed.srv6.session.hello import NONCE_OCTETS
@@ -278,7 +278,7 @@ def _changes(fabric: Any) -> int:
 class Controller:
     """What a controller decides, with a loop of its own and no REST: 500 intents by REST take minutes."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ControllerAccess) -> None:
         self.manager, self._lock, self._ends = Manager(), threading.Lock(), threading.Event()
         self._south = Southbound(self.manager, "controller", lambda name: KEY, lambda: os.urandom(NONCE_OCTETS))
         self._lines: dict[int, socket.socket] = {}
@@ -353,7 +353,7 @@ def test_500_policies_on_one_router_outlive_its_speaker(run: Run, count: int = 5
     from testbed.net.traffic import ping
     from topologies.srv6_wan import Srv6Wan
 
-    session = Session(str(Path("agents").absolute()), lambda router, locators: KEY, openflow="")
+    session = ControllerAccess(str(Path("agents").absolute()), lambda router, locators: KEY, openflow="")
     topo = Srv6Wan(n=1, wan="1km", back="controlled", control=session, leaves="own")
     with Controller(session) as controller, network(topo, run) as net:
         fabric, manager = net.fabric, controller.manager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.lab import Run, Status, engine, experiment
 from testbed.lab.job import Limits
-from testbed.lab.wire import Frame, Kind
+from testbed.lab.wire import Frame, FrameKind
 
 if TYPE_CHECKING:
     from testbed.lab.engine import Ready
@@ -23,7 +23,7 @@ MARKS = {"*": [("engines", "vm", "um")]}
 
 
 PAYLOADS = {
-    "END": Frame.of(Kind.END, {"virtual_ns": 1, "status": "ok", "reason": ""}).encode(),
+    "END": Frame.of(FrameKind.END, {"virtual_ns": 1, "status": "ok", "reason": ""}).encode(),
     "stray data": b"stray data that is no frame",
 }
 _MNT_DETACH = 2

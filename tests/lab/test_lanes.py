@@ -11,7 +11,7 @@ from testbed.frames.service_level import SLS, dscp_of
 from testbed.lab import Run, experiment
 from testbed.policy.model import DROP_VL, NodeType, Policy, PortGroup, QosLevel, Sl2VlScope, VlArbScope, VlWeight
 from testbed.policy.ranges import Ranges
-from testbed.policy.records import Found, NotFound, PathRecords, Reason, Request
+from testbed.policy.records import Found, NotFound, PathReason, PathRecords, Request
 from testbed.priority.classify import read
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def arrive_as_found(run: Run, policies: int = 40) -> None:
                     for sl in SLS:
                         answer = _ask(manager, gids[source], gids[target], sl)
                         found = isinstance(answer, Found)
-                        if isinstance(answer, NotFound) and answer.reason is not Reason.SL_DROPPED:
+                        if isinstance(answer, NotFound) and answer.reason is not PathReason.SL_DROPPED:
                             differences.append(f"policy {number}: {answer}")
                         came = (source, dscp_of(sl)) in arrived[target]
                         outcomes["arrived" if came else "dropped"] += 1

@@ -15,8 +15,7 @@ from pathlib import Path
 import testbed.cli.run
 from testbed.cli import main
 from testbed.lab.engine import Kind, Ready
-from testbed.lab.wire import Frame, file_frames
-from testbed.lab.wire import Kind as Of
+from testbed.lab.wire import Frame, FrameKind, file_frames
 
 
 class _Session:
@@ -28,7 +27,7 @@ class _Session:
         return None
 
     def send(self, frame: Frame) -> None:
-        if frame.kind is Of.ABORT:
+        if frame.kind is FrameKind.ABORT:
             self.end("aborted")
 
     def close(self) -> None: ...
@@ -39,20 +38,20 @@ class _Session:
 
     def end(self, status: str) -> None:
         self.say(*file_frames("kept.txt", iter([b"kept"])))
-        self.say(Frame.of(Of.END, {"status": status, "reason": "", "virtual_ns": 10**9}))
+        self.say(Frame.of(FrameKind.END, {"status": status, "reason": "", "virtual_ns": 10**9}))
 
 
 class _Paper(Ready):
     @contextmanager
     def start(self, job: bytes, folder: Path) -> Iterator[_Session]:
         session = _Session(folder)
-        session.say(Frame.of(Of.START, {"kernel": "paper"}))
+        session.say(Frame.of(FrameKind.START, {"kernel": "paper"}))
         if _MANNER == "prints":
-            session.say(*(Frame(Of.OUT, b"line %d of a long output\n" % number) for number in range(2000)))
-            session.say(Frame(Of.NOTE, b'{"note": "figure", "name": "lines", "value": 2000, "unit": ""}\n'))
+            session.say(*(Frame(FrameKind.OUT, b"line %d of a long output\n" % number) for number in range(2000)))
+            session.say(Frame(FrameKind.NOTE, b'{"note": "figure", "name": "lines", "value": 2000, "unit": ""}\n'))
             session.end("ok")
         else:
-            session.say(Frame(Of.OUT, b"begun\n"))
+            session.say(Frame(FrameKind.OUT, b"begun\n"))
         yield session
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from testbed.policy.fabric import GBIT, Fabric, Partition, Port, PortKey
+from testbed.policy.fabric import GBIT, Fabric, Partition, PortCapabilities, PortKey
 from testbed.policy.model import (
     MatchRule,
     NodeType,
@@ -217,10 +217,12 @@ def small_fabric(*, lmc: int = 0) -> Fabric:
     """h1 and h2 at s1, h3 and the router r1 at s2, one cable between the switches."""
     fabric = Fabric()
     for number in (1, 2):
-        fabric.add(f"s{number}", NodeType.SWITCH, 0x100 * number, [Port(n, 40 * GBIT, 4096) for n in range(1, 5)])
+        fabric.add(
+            f"s{number}", NodeType.SWITCH, 0x100 * number, [PortCapabilities(n, 40 * GBIT, 4096) for n in range(1, 5)]
+        )
     for number, name in enumerate(("h1", "h2", "h3", "r1")):
         kind = NodeType.ROUTER if name == "r1" else NodeType.CA
-        ports = [Port(1, 40 * GBIT if name != "h2" else 10 * GBIT, 4096 if name != "h3" else 2048)]
+        ports = [PortCapabilities(1, 40 * GBIT if name != "h2" else 10 * GBIT, 4096 if name != "h3" else 2048)]
         description = f"{name} HCA-1 and so on"
         fabric.add(name, kind, number, ports, description=description, lmc=lmc)
     for name, switch, number in (("h1", "s1", 1), ("h2", "s1", 2), ("h3", "s2", 1), ("r1", "s2", 2)):

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from testbed.roce.endpoint import Endpoint, Kind, Outgoing
+from testbed.roce.endpoint import DatagramKind, Endpoint, Outgoing
 from testbed.roce.memory import Region
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates.base import Line, Maker
@@ -106,7 +106,7 @@ class Link:
             return
         for _ in range(2 if dice.random() < network.doubling else 1):
             late_ns = dice.randrange(20) * 50_000 if dice.random() < network.reordering else 0
-            ecn = CE if outgoing.kind is Kind.DATA and network.marks(self.now_ns) else ECT_0
+            ecn = CE if outgoing.kind is DatagramKind.DATA and network.marks(self.now_ns) else ECT_0
             self._count += 1
             arrival_ns = self.now_ns + network.delay_ns + late_ns
             heapq.heappush(self._flying, (arrival_ns, self._count, outgoing, ecn))

@@ -12,8 +12,7 @@ from typing import Any
 
 from testbed.lab.engine import Kind, Ready
 from testbed.lab.job import Job
-from testbed.lab.wire import Frame
-from testbed.lab.wire import Kind as FrameKind
+from testbed.lab.wire import Frame, FrameKind
 
 Answer = Callable[[Job], dict[str, Any]]
 

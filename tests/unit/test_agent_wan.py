@@ -29,7 +29,6 @@ from testbed.linux import kernel
 from testbed.linux.netlink import Message
 from testbed.net import srv6
 from testbed.net.srv6 import WanGraph
-from testbed.pfc import NEVER
 from testbed.pfc.settings import PfcSettings
 from testbed.srv6.protocol.endx_pfc import LocalSid
 from testbed.srv6.protocol.pause_refresh import Refresh
@@ -38,7 +37,7 @@ from testbed.srv6.protocol.sid import Flavours, Sid
 from testbed.srv6.protocol.tunnel_learning import LearnerSettings
 from testbed.srv6.session.items import TunnelItem
 from testbed.srv6.session.messages import OwnTunnel, Pause, Report
-from testbed.units import Duration, Rate
+from testbed.units import NEVER, Duration, Rate
 
 MS = 10**6
 RATE = Rate("10Mb/s")

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from testbed.lab import wire
-from testbed.lab.wire import Decoder, Frame, Kind
+from testbed.lab.wire import Decoder, Frame, FrameKind
 
 ROOT = Path(__file__).parents[2]
-NETWORK = Frame.of(Kind.NOTE, {"note": "phase", "phase": "network", "begins": True, "t": 5}).payload + b"\n"
-END = Frame.of(Kind.END, {"virtual_ns": 9, "status": "ok", "reason": ""})
+NETWORK = Frame.of(FrameKind.NOTE, {"note": "phase", "phase": "network", "begins": True, "t": 5}).payload + b"\n"
+END = Frame.of(FrameKind.END, {"virtual_ns": 9, "status": "ok", "reason": ""})
 PROGRAM = """
 import sys
 from contextlib import contextmanager
@@ -81,7 +81,7 @@ class Terminal:
         """What reached the lab."""
         path = self.folder / "typed"
         frames = Decoder().feed(path.read_bytes() if path.exists() else b"")
-        return b"".join(frame.payload for frame in frames if frame.kind is Kind.INPUT)
+        return b"".join(frame.payload for frame in frames if frame.kind is FrameKind.INPUT)
 
     def settings(self) -> list[object]:
         return termios.tcgetattr(self._theirs)
@@ -102,7 +102,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 @pytest.mark.slow
 def test_ctrl_c_while_the_lab_boots_ends_the_shell(terminal: Terminal) -> None:
-    terminal.say(Frame(Kind.OUT, b"*** Creating network\r\n"))
+    terminal.say(Frame(FrameKind.OUT, b"*** Creating network\r\n"))
     terminal.until(b"*** Creating network")
     terminal.type(b"\x03")
     assert terminal.process.wait(60) == 130
@@ -115,7 +115,7 @@ def test_ctrl_c_while_the_lab_boots_ends_the_shell(terminal: Terminal) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_at_the_prompt_is_the_labs(terminal: Terminal) -> None:
-    terminal.say(Frame(Kind.NOTE, NETWORK), Frame(Kind.OUT, b"mininet> "))
+    terminal.say(Frame(FrameKind.NOTE, NETWORK), Frame(FrameKind.OUT, b"mininet> "))
     terminal.until(b"mininet> ")
     terminal.type(b"h1 ping h2\n\x03")
     terminal.until_typed(b"\x03")
@@ -126,7 +126,7 @@ def test_ctrl_c_at_the_prompt_is_the_labs(terminal: Terminal) -> None:
 
 @pytest.mark.slow
 def test_captures_come_out_with_what_was_said(terminal: Terminal) -> None:
-    terminal.say(Frame(Kind.NOTE, NETWORK), Frame(Kind.OUT, b"mininet> "))
+    terminal.say(Frame(FrameKind.NOTE, NETWORK), Frame(FrameKind.OUT, b"mininet> "))
     terminal.say(*wire.file_frames("events.jsonl", iter([b""])), *wire.file_frames("p.pcap", iter([b"frames"])), END)
     assert terminal.process.wait(60) == 0
     terminal.until(b"results/shell-001")
@@ -137,6 +137,6 @@ def test_captures_come_out_with_what_was_said(terminal: Terminal) -> None:
 
 @pytest.mark.slow
 def test_a_lab_that_fails_ends_with_an_exit_code(terminal: Terminal) -> None:
-    failure = Frame.of(Kind.NOTE, {"note": "failure", "type": "UsageError", "message": "no"}).payload + b"\n"
-    terminal.say(Frame(Kind.NOTE, NETWORK), Frame(Kind.NOTE, failure), END)
+    failure = Frame.of(FrameKind.NOTE, {"note": "failure", "type": "UsageError", "message": "no"}).payload + b"\n"
+    terminal.say(Frame(FrameKind.NOTE, NETWORK), Frame(FrameKind.NOTE, failure), END)
     assert terminal.process.wait(60) == 4

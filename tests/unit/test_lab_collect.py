@@ -30,7 +30,7 @@ from testbed.lab.result import (
     Times,
     expectation,
 )
-from testbed.lab.wire import Frame, Kind, Sample, WireError, file_frames
+from testbed.lab.wire import Frame, FrameKind, Sample, WireError, file_frames
 
 Shown = list[tuple[bytes, bool]]
 ENDED = {"virtual_ns": 2_000_000_000, "status": "ok", "reason": ""}
@@ -67,7 +67,7 @@ def note(kind: str, **content: Any) -> bytes:
 
 
 def notes(*lines: bytes) -> Frame:
-    return Frame(Kind.NOTE, b"".join(lines))
+    return Frame(FrameKind.NOTE, b"".join(lines))
 
 
 def left(name: str, *pieces: bytes) -> list[Frame]:
@@ -88,7 +88,7 @@ def looks(count: int, busy: int = -1) -> list[Frame]:
     idle = 0
     frames = []
     for number in range(count):
-        frames.append(Frame(Kind.SAMPLE, Sample(number * WINDOW_NS, 0, idle).encode()))
+        frames.append(Frame(FrameKind.SAMPLE, Sample(number * WINDOW_NS, 0, idle).encode()))
         idle += 0 if number == busy else WINDOW_NS // 2
     return frames
 
@@ -106,13 +106,13 @@ def test_nothing_is_known_of_a_run_that_said_nothing(collector: Collector, folde
 
 def test_a_run_is_known_whole_however_its_stream_is_split(collector: Collector, folder: Path, shown: Shown) -> None:
     frames = [
-        Frame.of(Kind.START, {"kernel": "6.12", "python": "3.11.2"}),
-        Frame(Kind.OUT, b"hello\n"),
+        Frame.of(FrameKind.START, {"kernel": "6.12", "python": "3.11.2"}),
+        Frame(FrameKind.OUT, b"hello\n"),
         notes(note("figure", name="goodput", value="95Mb/s", unit="")),
-        Frame(Kind.ERR, b"oh\n"),
+        Frame(FrameKind.ERR, b"oh\n"),
         *looks(3),
         *left("events.jsonl", b"{}\n"),
-        Frame.of(Kind.END, ENDED),
+        Frame.of(FrameKind.END, ENDED),
     ]
     for octet in b"".join(frame.encode() for frame in frames):
         collector.feed(bytes([octet]))
@@ -128,7 +128,7 @@ def test_a_run_is_known_whole_however_its_stream_is_split(collector: Collector, 
 
 
 def test_output_is_kept_as_soon_as_it_comes(collector: Collector, folder: Path) -> None:
-    feed(collector, Frame(Kind.OUT, b"first\n"))
+    feed(collector, Frame(FrameKind.OUT, b"first\n"))
     assert (folder / OUTPUT_LOG).read_bytes() == b"first\n"
 
 
@@ -138,15 +138,15 @@ def test_how_far_a_run_has_come_is_shown_by_its_samples(collector: Collector) ->
 
 
 def test_a_stream_that_breaks_off_leaves_what_has_come(collector: Collector, folder: Path) -> None:
-    feed(collector, Frame(Kind.OUT, b"so far\n"), *left("data", b"whole"))
-    collector.feed(Frame(Kind.OUT, b"never seen").encode()[:-1])
+    feed(collector, Frame(FrameKind.OUT, b"so far\n"), *left("data", b"whole"))
+    collector.feed(Frame(FrameKind.OUT, b"never seen").encode()[:-1])
     collector.close()
     assert collector.ended is None
     assert there(folder) == {OUTPUT_LOG: b"so far\n", "data": b"whole"}
 
 
 def test_damage_is_noticed_and_what_came_before_it_kept(collector: Collector, shown: Shown) -> None:
-    stream = Frame(Kind.OUT, b"before").encode() + b"Kernel panic - not syncing"
+    stream = Frame(FrameKind.OUT, b"before").encode() + b"Kernel panic - not syncing"
     with pytest.raises(WireError, match=r"^the lab's stream is damaged: "):
         collector.feed(stream)
     assert shown == [(b"before", False)]
@@ -248,16 +248,16 @@ def test_the_end_of_a_phase_that_has_not_begun_is_damage(collector: Collector) -
 
 @pytest.mark.parametrize("status", ["ok", "error", "timeout", "memory", "processes"])
 def test_the_end_is_as_the_lab_reports_it(status: str, collector: Collector) -> None:
-    feed(collector, Frame.of(Kind.END, {"virtual_ns": 5, "status": status, "reason": "because"}))
+    feed(collector, Frame.of(FrameKind.END, {"virtual_ns": 5, "status": status, "reason": "because"}))
     assert collector.status() == (Status(status), "because")
     assert collector.virtual_ns == 5
 
 
 def test_the_exception_is_the_reason_of_an_error_and_of_nothing_else(collector: Collector) -> None:
     feed(collector, notes(note("failure", type="ValueError", message="no such host")))
-    feed(collector, Frame.of(Kind.END, ENDED | {"status": "error", "reason": "the job ended with exit code 1"}))
+    feed(collector, Frame.of(FrameKind.END, ENDED | {"status": "error", "reason": "the job ended with exit code 1"}))
     assert collector.status() == (Status.ERROR, "ValueError: no such host")
-    feed(collector, Frame.of(Kind.END, ENDED | {"status": "timeout", "reason": "too slow"}))
+    feed(collector, Frame.of(FrameKind.END, ENDED | {"status": "timeout", "reason": "too slow"}))
     assert collector.status() == (Status.TIMEOUT, "too slow")
 
 
@@ -284,7 +284,7 @@ payloads = (
 )
 
 
-@given(st.lists(st.builds(Frame, st.sampled_from(Kind), payloads), max_size=8))
+@given(st.lists(st.builds(Frame, st.sampled_from(FrameKind), payloads), max_size=8))
 def test_whatever_a_lab_sends_is_taken_or_is_damage(frames: list[Frame]) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "run")
@@ -326,7 +326,7 @@ def test_a_note_that_is_too_much_is_damage(payload: bytes, collector: Collector)
 @pytest.mark.parametrize("looks", [[(1, 0)] * 2, [(2, 0), (1, 0)], [(-1, 0)], [(2**62, 0)], [(0, 2**62)]])
 def test_looks_out_of_time_are_damage(looks: list[tuple[int, int]], collector: Collector) -> None:
     with pytest.raises(WireError, match=r"^the lab's stream is damaged: "):
-        feed(collector, *(Frame(Kind.SAMPLE, Sample(at, late, 0).encode()) for at, late in looks))
+        feed(collector, *(Frame(FrameKind.SAMPLE, Sample(at, late, 0).encode()) for at, late in looks))
 
 
 def test_a_name_that_cannot_be_both_file_and_folder_is_damage(collector: Collector) -> None:
@@ -353,7 +353,7 @@ def test_a_file_in_pieces_is_one_file(collector: Collector, folder: Path) -> Non
 
 
 def test_files_are_listed_by_name(collector: Collector) -> None:
-    feed(collector, *left("b"), *left("a"), Frame(Kind.OUT, b"x"))
+    feed(collector, *left("b"), *left("a"), Frame(FrameKind.OUT, b"x"))
     assert list(collector.files) == ["a", "b", OUTPUT_LOG]
 
 
@@ -369,8 +369,8 @@ def test_a_file_stays_in_the_folder_whatever_its_name(name: str) -> None:
         folder = Path(place, "1", "2", "3", "4", "run-001")
         folder.mkdir(parents=True)
         collector = Collector(folder, lambda *_: None)
-        feed(collector, Frame(Kind.OUT, b"printed"), *left(name.replace("PLACE", place), b"left"))
-        feed(collector, Frame.of(Kind.END, ENDED))
+        feed(collector, Frame(FrameKind.OUT, b"printed"), *left(name.replace("PLACE", place), b"left"))
+        feed(collector, Frame.of(FrameKind.END, ENDED))
         collector.close()
         found = there(folder)
         assert len(there(Path(place))) == len(found) == 2
@@ -381,7 +381,7 @@ def test_a_file_stays_in_the_folder_whatever_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["PLACE/neighbour", "/PLACE/neighbour", "../neighbour", "a/../../neighbour", "..", ""])
 def test_a_file_with_a_hostile_name_lands_inside(name: str, tmp_path: Path, collector: Collector, folder: Path) -> None:
-    feed(collector, *left(name.replace("PLACE", str(tmp_path)), b"evil"), Frame.of(Kind.END, ENDED))
+    feed(collector, *left(name.replace("PLACE", str(tmp_path)), b"evil"), Frame.of(FrameKind.END, ENDED))
     collector.close()
     assert (tmp_path / "neighbour").read_text() == "untouched"
     assert list(there(folder).values()) == [b"evil"]
@@ -391,7 +391,7 @@ def test_a_file_with_a_hostile_name_lands_inside(name: str, tmp_path: Path, coll
     "name", [OUTPUT_LOG, RESULT, f".{RESULT}", RESERVE, f"{OUTPUT_LOG}/deep", f"{RESULT}/deep", f"./{RESULT}"]
 )
 def test_a_file_never_takes_the_place_of_ours(name: str, collector: Collector, folder: Path, result: Result) -> None:
-    feed(collector, Frame(Kind.OUT, b"printed"), *left(name, b"left"), Frame.of(Kind.END, ENDED))
+    feed(collector, Frame(FrameKind.OUT, b"printed"), *left(name, b"left"), Frame.of(FrameKind.END, ENDED))
     collector.close()
     result.write(folder)
     found = there(folder)
@@ -413,7 +413,7 @@ def test_files_with_different_names_never_share_a_place(collector: Collector, fo
 def test_a_full_disk_is_noticed_before_the_run_counts_as_ended(name: str, collector: Collector, folder: Path) -> None:
     (folder / name).symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left"):
-        feed(collector, Frame(Kind.OUT, b"printed"), *left("data", b"left"), Frame.of(Kind.END, ENDED))
+        feed(collector, Frame(FrameKind.OUT, b"printed"), *left("data", b"left"), Frame.of(FrameKind.END, ENDED))
     assert collector.ended is None
 
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.lab import wire
-from testbed.lab.wire import Decoder, Frame, Kind, Sample, WireError
+from testbed.lab.wire import Decoder, Frame, FrameKind, Sample, WireError
 
 HEADER = 13
-frames = st.lists(st.builds(Frame, st.sampled_from(Kind), st.binary(max_size=300)), max_size=8)
+frames = st.lists(st.builds(Frame, st.sampled_from(FrameKind), st.binary(max_size=300)), max_size=8)
 int64s = st.integers(-(2**63), 2**63 - 1)
 contents: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -54,21 +54,21 @@ def test_frames_arrive_as_sent_however_the_stream_is_split(sent: list[Frame], cu
 
 
 def test_frames_arrive_as_sent_octet_by_octet() -> None:
-    sent = [Frame(kind, kind.name.encode()) for kind in Kind]
+    sent = [Frame(kind, kind.name.encode()) for kind in FrameKind]
     assert decoded(*(bytes([octet]) for octet in encoded(sent))) == (sent, 0)
 
 
 def test_an_empty_piece_brings_nothing_and_breaks_nothing() -> None:
-    one = Frame(Kind.OUT, b"one").encode()
-    assert decoded(b"", one[:5], b"", one[5:], b"") == ([Frame(Kind.OUT, b"one")], 0)
+    one = Frame(FrameKind.OUT, b"one").encode()
+    assert decoded(b"", one[:5], b"", one[5:], b"") == ([Frame(FrameKind.OUT, b"one")], 0)
 
 
 def test_a_frame_is_there_with_its_last_octet_and_not_before() -> None:
     decoder = Decoder()
-    stream = Frame(Kind.OUT, b"hello").encode()
+    stream = Frame(FrameKind.OUT, b"hello").encode()
     assert list(decoder.feed(stream[:-1])) == []
     assert decoder.pending == HEADER + 4
-    assert list(decoder.feed(stream[-1:])) == [Frame(Kind.OUT, b"hello")]
+    assert list(decoder.feed(stream[-1:])) == [Frame(FrameKind.OUT, b"hello")]
     assert decoder.pending == 0
 
 
@@ -85,7 +85,7 @@ def test_a_truncated_stream_gives_its_whole_frames_and_leaves_the_rest_pending(
 
 
 def test_no_octet_of_a_stream_can_change_unnoticed() -> None:
-    sent = [Frame(Kind.OUT, b"one"), Frame(Kind.FILE, b""), Frame(Kind.NOTE, b"two")]
+    sent = [Frame(FrameKind.OUT, b"one"), Frame(FrameKind.FILE, b""), Frame(FrameKind.NOTE, b"two")]
     stream = encoded(sent)
     silent = []
     for position in range(len(stream)):
@@ -102,7 +102,7 @@ def test_no_octet_of_a_stream_can_change_unnoticed() -> None:
 
 
 def test_what_came_before_the_damage_is_delivered() -> None:
-    whole = Frame(Kind.OUT, b"whole")
+    whole = Frame(FrameKind.OUT, b"whole")
     found = []
     with pytest.raises(WireError):
         for frame in Decoder().feed(whole.encode() + b"no frame at all"):
@@ -116,26 +116,26 @@ def test_what_is_no_frame_is_shown() -> None:
 
 
 def test_a_payload_that_does_not_match_its_sum_is_refused() -> None:
-    stream = Frame(Kind.OUT, b"hello").encode()[:-1] + b"0"
+    stream = Frame(FrameKind.OUT, b"hello").encode()[:-1] + b"0"
     assert damage(stream) == "the lab's stream is damaged: a frame of 5 octets has a wrong sum"
 
 
 def test_a_frame_of_unknown_kind_is_refused() -> None:
-    stream = Frame(cast(Kind, 99), b"").encode()
+    stream = Frame(cast(FrameKind, 99), b"").encode()
     assert damage(stream) == "the lab's stream is damaged: a frame of unknown kind 99"
 
 
 def test_a_length_beyond_the_limit_is_refused_before_anything_is_waited_for() -> None:
-    header = bytearray(Frame(Kind.OUT, b"").encode())
+    header = bytearray(Frame(FrameKind.OUT, b"").encode())
     header[5:9] = (wire.LARGEST + 1).to_bytes(4, "little")
     assert damage(bytes(header)).endswith("is no frame")
 
 
 def test_the_largest_frame_passes_and_one_octet_more_is_not_sent() -> None:
-    largest = Frame(Kind.OUT, bytes(wire.LARGEST))
+    largest = Frame(FrameKind.OUT, bytes(wire.LARGEST))
     assert decoded(largest.encode()) == ([largest], 0)
     with pytest.raises(WireError) as caught:
-        Frame(Kind.OUT, bytes(wire.LARGEST + 1)).encode()
+        Frame(FrameKind.OUT, bytes(wire.LARGEST + 1)).encode()
     assert str(caught.value) == "a frame of 1048577 octets is over the limit of 1048576"
 
 
@@ -144,17 +144,17 @@ def test_the_largest_frame_passes_and_one_octet_more_is_not_sent() -> None:
 
 @given(contents)
 def test_json_content_comes_back_equal(content: Any) -> None:
-    assert Frame.of(Kind.END, content).content() == content
+    assert Frame.of(FrameKind.END, content).content() == content
 
 
 def test_equal_content_is_equal_octets_whatever_its_order() -> None:
-    assert Frame.of(Kind.END, {"a": 1, "b": 2}) == Frame.of(Kind.END, {"b": 2, "a": 1})
+    assert Frame.of(FrameKind.END, {"a": 1, "b": 2}) == Frame.of(FrameKind.END, {"b": 2, "a": 1})
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b'{"a": 1} {}', b"\xff"])
 def test_a_payload_that_is_not_json_is_damage(payload: bytes) -> None:
     with pytest.raises(WireError):
-        Frame(Kind.END, payload).content()
+        Frame(FrameKind.END, payload).content()
 
 
 @given(int64s, int64s, int64s)
@@ -186,4 +186,4 @@ def test_a_file_name_that_is_not_utf_8_comes_back_too() -> None:
 
 
 def test_an_empty_file_is_one_frame() -> None:
-    assert list(wire.file_frames("empty", iter([]))) == [Frame(Kind.FILE, b"empty\0")]
+    assert list(wire.file_frames("empty", iter([]))) == [Frame(FrameKind.FILE, b"empty\0")]

@@ -12,7 +12,7 @@ import pytest
 from testbed.linux import kernel
 from testbed.net.fabric import Fabric
 from testbed.net.traffic import Endpoint, Flow, FlowError, Flows, Outcome, Report, Transport
-from testbed.net.traffic.transport import Session
+from testbed.net.traffic.transport import EndpointControl
 
 
 class Node:
@@ -27,7 +27,7 @@ class Node:
 class Waits(Endpoint):
     """Sends for as long as it may, without a link."""
 
-    def run(self, session: Session) -> None:
+    def run(self, session: EndpointControl) -> None:
         session.ready()
         session.begin_ns()
         while session.sending:
@@ -39,7 +39,7 @@ class Waits(Endpoint):
 class Raises(Waits):
     """Fails after the flows have begun."""
 
-    def run(self, session: Session) -> None:
+    def run(self, session: EndpointControl) -> None:
         session.ready()
         session.begin_ns()
         raise ValueError("no room for 3 datagrams")

@@ -24,13 +24,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from testbed.errors import UsageError
 from testbed.frames import Mac
 from testbed.frames.mac_control import MacControlError, MacControlReason, PauseFrame, PfcFrame, parse
-from testbed.pfc import NEVER, PRIORITIES_IN, mask_of
+from testbed.pfc import PRIORITIES_IN, mask_of
 from testbed.pfc.port import Change, PfcPort
 from testbed.pfc.record import Ignored, PfcEvent
 from testbed.pfc.settings import PfcError, PfcSettings, WatchdogSettings
 from testbed.pfc.timers import TIMERS
 from testbed.pfc.wire import MOST_READINGS, Readings
-from testbed.units import Duration, Rate
+from testbed.units import NEVER, Duration, Rate
 
 OWN, PEER = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
 RATE = Rate("512Mb/s")

@@ -18,7 +18,7 @@ from testbed.policy.clients.sdp import SdpSocket
 from testbed.policy.clients.srp import IoController, ServiceEntry, SrpInitiator
 from testbed.policy.fabric import GBIT, Partition
 from testbed.policy.language import load
-from testbed.policy.records import NotFound, PathRecords, Reason, Request, Selector, Wanted
+from testbed.policy.records import NotFound, PathReason, PathRecords, Request, Selector, Wanted
 from tests.unit.policy_samples import small_fabric
 
 POLICY = b"""
@@ -207,5 +207,5 @@ def test_ipoib_asks_once_for_each_neighbour_until_something_changes(sa: Sa) -> N
 
 def test_ipoib_has_no_path_where_the_policy_gives_its_partition_another_sl(sa: Sa) -> None:
     ipoib = interface(sa, lambda pkey: BroadcastGroup(pkey, 3, 1024, 10 * GBIT, 0))
-    with pytest.raises(NotConnected, match=rf"\({Reason.SL}\)"):
+    with pytest.raises(NotConnected, match=rf"\({PathReason.SL}\)"):
         ipoib.neighbour(sa.gids["h3"])

@@ -12,8 +12,8 @@ from testbed.policy.model import DROP_VL, SLS, NodeType, Policy, PortGroup, Sl2V
 from testbed.policy.plan import Plan, PortSetup, What, differences, plan
 from testbed.policy.problems import Severity
 from testbed.policy.ranges import Ranges
-from testbed.policy.records import NotFound, PathRecords, Reason, Request
-from testbed.policy.setup import Kind, default_sl2vl
+from testbed.policy.records import NotFound, PathReason, PathRecords, Request
+from testbed.policy.setup import FindingKind, default_sl2vl
 from testbed.policy.shares import Shares
 from tests.unit.policy_samples import random_policy, small_fabric
 
@@ -45,7 +45,7 @@ def test_an_sl_on_a_vl_that_no_arbitration_table_serves_is_dropped_with_a_warnin
     h1 = found.ports[PortKey("h1", 1)]
     assert h1.sl2vl[0] == tuple(vl if vl < 2 else DROP_VL for vl in FOUR)
     assert h1.shares == Shares((0,), {1: Fraction(1)}, tuple(range(2, 15)))
-    unserved = [finding for finding in found.findings if finding.kind is Kind.UNSERVED_VL]
+    unserved = [finding for finding in found.findings if finding.kind is FindingKind.UNSERVED_VL]
     assert {(finding.severity, finding.node) for finding in unserved} == {
         (Severity.WARNING, name) for name in ("h1", "h2", "h3", "r1", "s1", "s2")
     }
@@ -55,7 +55,7 @@ def test_an_sl_on_a_vl_that_no_arbitration_table_serves_is_dropped_with_a_warnin
 def test_weights_among_strict_vls_give_a_warning() -> None:
     arb = VlArbScope(("all",), high=(VlWeight(0, 3), VlWeight(1, 3)), low=(VlWeight(2, 1),), high_limit=255)
     found = planned(vlarb=(arb,))
-    assert Kind.WEIGHTS_NOT_KEPT in {finding.kind for finding in found.findings}
+    assert FindingKind.WEIGHTS_NOT_KEPT in {finding.kind for finding in found.findings}
 
 
 def test_the_differences_of_a_plan_with_itself_are_none() -> None:
@@ -115,7 +115,9 @@ def test_path_records_go_by_the_tables_of_the_plan() -> None:
     records = PathRecords(Policy(), fabric, found.tables)
     ends = {port.key.node: port for port in fabric.end_ports}
     answer = records.query(Request(sgid=ends["h1"].gid, dgid=ends["h3"].gid))
-    assert isinstance(answer, NotFound) and answer.reason is Reason.SL_DROPPED, "SL 0 is on VL 0, which has no weight"
+    assert isinstance(answer, NotFound) and answer.reason is PathReason.SL_DROPPED, (
+        "SL 0 is on VL 0, which has no weight"
+    )
 
 
 def test_whatever_the_policy_a_port_has_a_vl_that_it_supports_or_vl15_for_each_sl() -> None:

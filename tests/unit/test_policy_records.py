@@ -20,7 +20,7 @@ from testbed.frames.path_record import (
     Status,
 )
 from testbed.policy import fabric_file
-from testbed.policy.fabric import GBIT, Fabric, FabricError, Partition, Port, PortKey
+from testbed.policy.fabric import GBIT, Fabric, FabricError, Partition, PortCapabilities, PortKey
 from testbed.policy.groups import members
 from testbed.policy.language import load
 from testbed.policy.model import (
@@ -36,7 +36,7 @@ from testbed.policy.model import (
     UlpRule,
 )
 from testbed.policy.ranges import Ranges
-from testbed.policy.records import Found, NotFound, PathRecords, Reason, Request, Selector, Wanted
+from testbed.policy.records import Found, NotFound, PathReason, PathRecords, Request, Selector, Wanted
 from testbed.policy.subnet_administration import ServiceIdField, SubnetAdministration
 from testbed.policy.ulps import ISER_PORT, cma_service_id, iser_service_id, sdp_service_id
 from tests.unit.policy_samples import EXAMPLE, EXAMPLE_FABRIC, small_fabric
@@ -98,7 +98,7 @@ def test_a_request_for_another_sl_than_the_levels_finds_nothing() -> None:
     records = PathRecords(policy_of(QosLevel("l", 3)), fabric)
     assert found(records.query(asked(fabric, "h1", "h2", service_id=22, sl=3))).sl == 3
     answer = missing(records.query(asked(fabric, "h1", "h2", service_id=22, sl=4)))
-    assert answer == (Reason.SL, "SL 4 is asked for, and level l has SL 3")
+    assert answer == (PathReason.SL, "SL 4 is asked for, and level l has SL 3")
 
 
 def test_the_tclass_asked_for_is_returned_where_the_level_sets_none() -> None:
@@ -137,14 +137,14 @@ def test_mtu_and_rate_are_the_smaller_of_path_and_limit() -> None:
 @pytest.mark.parametrize(
     ("wanted", "answer"),
     [
-        (Wanted(1024, Selector.GREATER), 2048), (Wanted(2048, Selector.GREATER), Reason.MTU),
+        (Wanted(1024, Selector.GREATER), 2048), (Wanted(2048, Selector.GREATER), PathReason.MTU),
         (Wanted(1024, Selector.LESS), 512), (Wanted(4096, Selector.LESS), 2048),
-        (Wanted(256, Selector.LESS), Reason.MTU),
-        (Wanted(1024, Selector.EXACTLY), 1024), (Wanted(4096, Selector.EXACTLY), Reason.MTU),
+        (Wanted(256, Selector.LESS), PathReason.MTU),
+        (Wanted(1024, Selector.EXACTLY), 1024), (Wanted(4096, Selector.EXACTLY), PathReason.MTU),
         (Wanted(256, Selector.BEST), 2048),
     ],
 )  # fmt: skip
-def test_an_mtu_that_is_asked_for(wanted: Wanted, answer: int | Reason) -> None:
+def test_an_mtu_that_is_asked_for(wanted: Wanted, answer: int | PathReason) -> None:
     fabric = small_fabric()
     got = PathRecords(Policy(), fabric).query(asked(fabric, "h1", "h3", mtu=wanted))
     assert answer == (got.mtu if isinstance(got, Found) else got.reason)
@@ -153,12 +153,12 @@ def test_an_mtu_that_is_asked_for(wanted: Wanted, answer: int | Reason) -> None:
 @pytest.mark.parametrize(
     ("wanted", "answer"),
     [
-        (Wanted(5 * GBIT, Selector.GREATER), 10 * GBIT), (Wanted(10 * GBIT, Selector.GREATER), Reason.RATE),
+        (Wanted(5 * GBIT, Selector.GREATER), 10 * GBIT), (Wanted(10 * GBIT, Selector.GREATER), PathReason.RATE),
         (Wanted(10 * GBIT, Selector.LESS), 5 * GBIT), (Wanted(40 * GBIT, Selector.LESS), 10 * GBIT),
-        (Wanted(10 * GBIT, Selector.EXACTLY), 10 * GBIT), (Wanted(5 * GBIT, Selector.EXACTLY), Reason.RATE),
+        (Wanted(10 * GBIT, Selector.EXACTLY), 10 * GBIT), (Wanted(5 * GBIT, Selector.EXACTLY), PathReason.RATE),
     ],
 )  # fmt: skip
-def test_a_rate_that_is_asked_for_is_compared_as_a_speed(wanted: Wanted, answer: int | Reason) -> None:
+def test_a_rate_that_is_asked_for_is_compared_as_a_speed(wanted: Wanted, answer: int | PathReason) -> None:
     fabric = small_fabric()
     got = PathRecords(Policy(), fabric).query(asked(fabric, "h1", "h2", rate=wanted))
     assert answer == (got.rate if isinstance(got, Found) else got.reason)
@@ -170,7 +170,7 @@ def test_path_bits_are_the_lowest_bits_of_the_lid_as_many_as_the_lmc() -> None:
     answer = found(records.query(asked(fabric, "h1", "h2", service_id=22)))
     assert answer.dlid == answer.destination.lid + 1
     other = missing(records.query(asked(fabric, "h1", "h2", service_id=22, dlid=answer.destination.lid)))
-    assert other.reason is Reason.PATH_BITS
+    assert other.reason is PathReason.PATH_BITS
 
 
 def test_the_path_follows_the_forwarding_tables_of_the_lid_with_path_bits() -> None:
@@ -180,7 +180,7 @@ def test_the_path_follows_the_forwarding_tables_of_the_lid_with_path_bits() -> N
     records = PathRecords(policy_of(QosLevel("l", 3, path_bits=1)), fabric)
     assert found(records.query(asked(fabric, "h1", "h3"))).dlid == lid
     answer = missing(records.query(asked(fabric, "h1", "h3", service_id=22)))
-    assert answer == (Reason.NO_PATH, f"switch s2 has no forwarding entry for LID {lid + 1}")
+    assert answer == (PathReason.NO_PATH, f"switch s2 has no forwarding entry for LID {lid + 1}")
 
 
 def test_broken_fabrics_give_reasons_and_no_endless_walk() -> None:
@@ -202,7 +202,7 @@ def test_an_sl_that_is_mapped_to_vl15_anywhere_on_the_way_is_not_found() -> None
         groups = (group, PortGroup("h3", port_names=("h3/HCA-1/P1",)))
         records = PathRecords(policy_of(QosLevel("l", 3), sl2vl=(scope,), port_groups=groups), fabric)
         answer = missing(records.query(asked(fabric, "h1", "h3", service_id=22)))
-        assert answer == (Reason.SL_DROPPED, "SL 3 of level l is mapped to VL 15 at s2, from port 4 to port 1")
+        assert answer == (PathReason.SL_DROPPED, "SL 3 of level l is mapped to VL 15 at s2, from port 4 to port 1")
         assert found(records.query(asked(fabric, "h1", "h3"))).sl == 1  # another SL
         assert found(records.query(asked(fabric, "h1", "h2", service_id=22))).sl == 3  # another way
 
@@ -225,7 +225,7 @@ def test_both_ports_have_to_share_the_partition() -> None:
     assert found(records.query(asked(fabric, "h1", "h2", pkey=0x8001))).pkey == 0x8001
     for ends in (("h1", "r1"), ("h2", "h3")):  # r1 is no member; h2 and h3 are both limited
         answer = missing(records.query(asked(fabric, *ends, pkey=0x8001)))
-        assert answer == (Reason.PKEY, "the ports do not share P_Key 0x8001")
+        assert answer == (PathReason.PKEY, "the ports do not share P_Key 0x8001")
 
 
 def test_a_level_for_some_partitions_gives_only_these() -> None:
@@ -233,8 +233,8 @@ def test_a_level_for_some_partitions_gives_only_these() -> None:
     records = PathRecords(policy_of(QosLevel("l", 3, pkeys=Ranges(((1, 1),)))), fabric)
     assert found(records.query(asked(fabric, "h1", "h2", service_id=22))).pkey == 0x8001
     assert found(records.query(asked(fabric, "h2", "h1", service_id=22))).pkey == 0x0001  # h2 is a limited member
-    assert missing(records.query(asked(fabric, "h1", "h2", service_id=22, pkey=0xFFFF))).reason is Reason.PKEY
-    assert missing(records.query(asked(fabric, "h1", "r1", service_id=22))).reason is Reason.PKEY
+    assert missing(records.query(asked(fabric, "h1", "h2", service_id=22, pkey=0xFFFF))).reason is PathReason.PKEY
+    assert missing(records.query(asked(fabric, "h1", "r1", service_id=22))).reason is PathReason.PKEY
 
 
 # Groups
@@ -449,11 +449,11 @@ def test_mistakes_in_a_fabrics_file(text: str, message: str) -> None:
 def test_fabrics_that_cannot_be_are_refused() -> None:
     fabric = small_fabric()
     with pytest.raises(FabricError, match="two nodes h1"):
-        fabric.add("h1", NodeType.CA, 99, [Port(1)])
+        fabric.add("h1", NodeType.CA, 99, [PortCapabilities(1)])
     with pytest.raises(FabricError, match="have one GUID, 0x0000000000000001"):
-        fabric.add("h9", NodeType.CA, 0, [Port(1)])
+        fabric.add("h9", NodeType.CA, 0, [PortCapabilities(1)])
     with pytest.raises(FabricError, match="LID 1 is that of s1"):
-        fabric.add("h8", NodeType.CA, 99, [Port(1)], lids=[1])
+        fabric.add("h8", NodeType.CA, 99, [PortCapabilities(1)], lids=[1])
     with pytest.raises(FabricError, match="port 1 of h1 has two cables"):
         fabric.connect(PortKey("h1", 1), PortKey("s1", 3))
     with pytest.raises(FabricError, match="two partitions Part1"):
@@ -463,9 +463,9 @@ def test_fabrics_that_cannot_be_are_refused() -> None:
 def test_lids_of_one_port_are_spread_over_paths_of_equal_length() -> None:
     fabric = Fabric()
     for number in range(4):
-        fabric.add(f"s{number}", NodeType.SWITCH, 0x100 + number, [Port(n) for n in range(1, 4)])
+        fabric.add(f"s{number}", NodeType.SWITCH, 0x100 + number, [PortCapabilities(n) for n in range(1, 4)])
     for name, switch in (("a", "s0"), ("b", "s1")):
-        fabric.add(name, NodeType.CA, 0x200 + (switch == "s1") * 16, [Port(1)], lmc=1)
+        fabric.add(name, NodeType.CA, 0x200 + (switch == "s1") * 16, [PortCapabilities(1)], lmc=1)
         fabric.connect(PortKey(name, 1), PortKey(switch, 1))
     for middle in (2, 3):
         for leaf in (0, 1):

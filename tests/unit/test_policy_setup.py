@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from testbed.policy.fabric import Fabric, Port, PortKey
+from testbed.policy.fabric import Fabric, PortCapabilities, PortKey
 from testbed.policy.model import NodeType, Policy, PortGroup, Sl2VlScope, VlArbScope, VlWeight
 from testbed.policy.problems import Severity
 from testbed.policy.ranges import Ranges
-from testbed.policy.setup import Crossing, Kind, Tables, default_sl2vl, setup
+from testbed.policy.setup import Crossing, FindingKind, Tables, default_sl2vl, setup
 from tests.unit.policy_samples import small_fabric
 
 EVERYTHING = PortGroup("all", node_types=(NodeType.ALL,))
@@ -24,7 +24,7 @@ def tables(fabric: Fabric | None = None, **parts: object) -> Tables:
     return setup(policy, fabric or small_fabric())
 
 
-def findings(found: Tables) -> list[tuple[Kind, Severity, str]]:
+def findings(found: Tables) -> list[tuple[FindingKind, Severity, str]]:
     return [(finding.kind, finding.severity, finding.message) for finding in found.findings]
 
 
@@ -75,14 +75,14 @@ def test_the_last_scope_that_applies_to_a_port_counts() -> None:
 
 def test_a_scope_without_targets_is_a_warning() -> None:
     assert findings(tables(sl2vl=(Sl2VlScope(OWN, groups=("absent",)),))) == [
-        (Kind.NO_TARGET, Severity.WARNING, "sl2vl-scope of 'absent' matches no port")
+        (FindingKind.NO_TARGET, Severity.WARNING, "sl2vl-scope of 'absent' matches no port")
     ]
 
 
 def test_ports_that_a_target_does_not_have_are_an_error() -> None:
     scope = Sl2VlScope(OWN, groups=("h3",), to_ports=Ranges(((1, 3),)))
     found = tables(sl2vl=(scope,))
-    assert findings(found) == [(Kind.NO_SUCH_PORT, Severity.ERROR, "to names port 2-3, which h3 does not have")]
+    assert findings(found) == [(FindingKind.NO_SUCH_PORT, Severity.ERROR, "to names port 2-3, which h3 does not have")]
     assert set(found.sl2vl) == {Crossing("h3", 0, 1)}  # what exists is set
     scope = Sl2VlScope(OWN, groups=("switches",), from_ports=Ranges(((9, 9),)))
     assert [text for *_, text in findings(tables(sl2vl=(scope,)))] == [
@@ -94,7 +94,7 @@ def test_ports_that_a_target_does_not_have_are_an_error() -> None:
 def test_an_unsupported_vl_is_an_error_and_becomes_vl15() -> None:
     found = tables(with_few_vls(small_fabric(), "h3", vls=4), sl2vl=(Sl2VlScope(OWN, groups=("h3",)),))
     ((kind, severity, text),) = findings(found)
-    assert (kind, severity) == (Kind.UNSUPPORTED_VL, Severity.ERROR)
+    assert (kind, severity) == (FindingKind.UNSUPPORTED_VL, Severity.ERROR)
     assert text.startswith("sl2vl-table uses VL 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, and ports of h3 have 4; VL 15 is")
     assert found.sl2vl[Crossing("h3", 0, 1)] == (0, 1, 2, 3, *[15] * 12)
 
@@ -138,13 +138,13 @@ def test_across_and_to_choose_ports_and_a_later_scope_changes_what_it_names() ->
 
 def test_an_arbitration_scope_without_targets_is_a_warning() -> None:
     assert findings(tables(vlarb=(VlArbScope(("absent",), high=HIGH),))) == [
-        (Kind.NO_TARGET, Severity.WARNING, "vlarb-scope of 'absent' matches no port")
+        (FindingKind.NO_TARGET, Severity.WARNING, "vlarb-scope of 'absent' matches no port")
     ]
 
 
 def test_a_port_number_beyond_the_targets_ports_is_an_error() -> None:
     found = tables(vlarb=(VlArbScope(("h3",), to_ports=Ranges(((2, 2),)), high=HIGH),))
-    assert findings(found) == [(Kind.NO_SUCH_PORT, Severity.ERROR, "to names port 2, which h3 does not have")]
+    assert findings(found) == [(FindingKind.NO_SUCH_PORT, Severity.ERROR, "to names port 2, which h3 does not have")]
     assert found.vlarb == {}
 
 
@@ -152,7 +152,7 @@ def test_a_table_that_is_too_long_for_the_device_is_an_error() -> None:
     fabric = with_few_vls(small_fabric(), "h3", arb_high=1)
     found = tables(fabric, vlarb=(VlArbScope(("h3",), high=HIGH, low=LOW),))
     assert findings(found) == [
-        (Kind.TABLE_TOO_LONG, Severity.ERROR,
+        (FindingKind.TABLE_TOO_LONG, Severity.ERROR,
          "vlarb-high has 2 entries, and port 1 of h3 has room for 1; the table is not set there")
     ]  # fmt: skip
     assert (found.vlarb[PortKey("h3", 1)].high, found.vlarb[PortKey("h3", 1)].low) == (None, LOW)
@@ -162,7 +162,7 @@ def test_an_unsupported_vl_is_a_warning_and_the_table_is_set_as_given() -> None:
     fabric = with_few_vls(small_fabric(), "h3", vls=4)
     found = tables(fabric, vlarb=(VlArbScope(("h3",), high=HIGH, low=LOW),))
     assert findings(found) == [
-        (Kind.UNSUPPORTED_VL, Severity.WARNING,
+        (FindingKind.UNSUPPORTED_VL, Severity.WARNING,
          "VL arbitration names VL 8, and ports of h3 have 4; the entry is never served")
     ]  # fmt: skip
     assert found.vlarb[PortKey("h3", 1)].low == LOW
@@ -173,8 +173,8 @@ def test_an_unsupported_vl_is_a_warning_and_the_table_is_set_as_given() -> None:
 
 def test_each_node_that_is_in_no_group_gives_a_warning() -> None:
     fabric = small_fabric()
-    fabric.add("extra", NodeType.CA, 0x900, [Port(1)])
+    fabric.add("extra", NodeType.CA, 0x900, [PortCapabilities(1)])
     found = setup(Policy((H3, SWITCHES)), fabric)
     assert [(finding.kind, finding.severity, finding.node) for finding in found.findings] == [
-        (Kind.UNNAMED_NODE, Severity.WARNING, name) for name in ("extra", "h1", "h2", "r1")
+        (FindingKind.UNNAMED_NODE, Severity.WARNING, name) for name in ("extra", "h1", "h2", "r1")
     ]

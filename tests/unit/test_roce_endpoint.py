@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.frames import roce
 from testbed.frames.roce import Opcode
-from testbed.roce.endpoint import Kind, Outgoing
+from testbed.roce.endpoint import DatagramKind, Outgoing
 from testbed.roce.memory import Buffer, Content, MemoryFault, Sink
 from testbed.roce.queue_pair import State
 from testbed.roce.rates import Fixed
@@ -107,7 +107,7 @@ def test_one_packet_in_four_and_the_last_ask_for_an_acknowledgement_and_each_get
     link = Link()
     link.near.post(written(link, 256 * 10))
     link.until(lambda: link.near.requester.idle)
-    kinds = [opcode(one) for _, one in link.network.delivered if one.kind is Kind.DATA]
+    kinds = [opcode(one) for _, one in link.network.delivered if one.kind is DatagramKind.DATA]
     assert kinds.count(Opcode.ACKNOWLEDGE) == 3
     assert len(kinds) == 13
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from testbed.roce import rates
 from testbed.roce.rates import Dcqcn, Fixed, Line, RateControl, RateControlError, Timely
-from testbed.roce.rates.base import NEVER
 from testbed.roce.rates.dcqcn import MLX, PAPER
-from testbed.units import Duration, Rate, Scale, Size
+from testbed.units import NEVER, Duration, Rate, Scale, Size
 
 LINE = Line(Rate("40Gb/s"), Scale(1))
 GAIN = 1 / 256

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from testbed.errors import UsageError
-from testbed.lab.wire import Frame, Kind, Sample
+from testbed.lab.wire import Frame, FrameKind, Sample
 from testbed.serve.feed import KEPT_NS, Feed
 from testbed.serve.running import RunningLab
 from tests.live_lab import ScriptedSession, described, scripted, window
@@ -109,7 +109,7 @@ def test_hostile_words_are_cut_and_have_no_control_characters() -> None:
 
 
 def sampled(session: ScriptedSession, number: int) -> None:
-    session.frame(Frame(Kind.SAMPLE, Sample(number * 10**8, 0, 0).encode()))
+    session.frame(Frame(FrameKind.SAMPLE, Sample(number * 10**8, 0, 0).encode()))
 
 
 def test_the_lab_goes_on_after_as_much_of_our_time_as_the_speed_gives(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_pace_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 def test_why_a_lab_has_ended(tmp_path: Path) -> None:
     session, live = scripted(tmp_path)
-    session.frame(Frame(Kind.NOTE, b'{"note": "failure", "type": "UsageError", "message": "no such host"}'))
-    session.frame(Frame.of(Kind.END, {"virtual_ns": 1, "status": "error", "reason": "exit code 1"}))
+    session.frame(Frame(FrameKind.NOTE, b'{"note": "failure", "type": "UsageError", "message": "no such host"}'))
+    session.frame(Frame.of(FrameKind.END, {"virtual_ns": 1, "status": "error", "reason": "exit code 1"}))
     live.lab.lines(1.0)
     assert live.lab.ended == "UsageError: no such host"

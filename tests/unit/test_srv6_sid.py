@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from testbed.errors import UsageError
 from testbed.srv6.protocol import advertisement, behaviours
 from testbed.srv6.protocol import sid as sid_module
-from testbed.srv6.protocol.advertisement import Announcement, AnnouncementError, NodeId, Reason
+from testbed.srv6.protocol.advertisement import Announcement, AnnouncementError, NodeId, Refusal
 from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.sid import FLAVOURS, Adjacency, CodePoints, Flavours, Sid, Structure
@@ -266,42 +266,57 @@ def test_tlvs_that_are_not_known_are_skipped_wherever_they_stand() -> None:
 @pytest.mark.parametrize(
     ("nlri", "attribute", "reason", "message"),
     [
-        (b"", ATTRIBUTE, Reason.NOT_SID_NLRI, "one NLRI of type 6, SRv6 SID, was to come, not type 0"),
-        (b"\0\1" + NLRI[2:], ATTRIBUTE, Reason.NOT_SID_NLRI, "one NLRI of type 6, SRv6 SID, was to come, not type 1"),
-        (NLRI * 2, ATTRIBUTE, Reason.NOT_SID_NLRI, "one NLRI of type 6, SRv6 SID, was to come, not type 6"),
-        (NLRI[:-1], ATTRIBUTE, Reason.TOO_SHORT, "TLV 6 in the NLRI has 49 octets, and 48 are left"),
-        (NLRI[:3], ATTRIBUTE, Reason.TOO_SHORT, "3 octets are left at the end of the NLRI, too few for a TLV"),
+        (b"", ATTRIBUTE, Refusal.NOT_SID_NLRI, "one NLRI of type 6, SRv6 SID, was to come, not type 0"),
+        (
+            b"\0\1" + NLRI[2:],
+            ATTRIBUTE,
+            Refusal.NOT_SID_NLRI,
+            "one NLRI of type 6, SRv6 SID, was to come, not type 1",
+        ),
+        (NLRI * 2, ATTRIBUTE, Refusal.NOT_SID_NLRI, "one NLRI of type 6, SRv6 SID, was to come, not type 6"),
+        (NLRI[:-1], ATTRIBUTE, Refusal.TOO_SHORT, "TLV 6 in the NLRI has 49 octets, and 48 are left"),
+        (NLRI[:3], ATTRIBUTE, Refusal.TOO_SHORT, "3 octets are left at the end of the NLRI, too few for a TLV"),
         (
             bytes.fromhex("0006 0004 05000000"),
             ATTRIBUTE,
-            Reason.TOO_SHORT,
+            Refusal.TOO_SHORT,
             "the NLRI has 4 octets; protocol and identifier alone are 9",
         ),
-        (NLRI[:2] + b"\0\x1d" + NLRI[4:33], ATTRIBUTE, Reason.MISSING, "TLV 518 is missing in the NLRI"),
-        (NLRI.replace(b"\x02\0\0\4", b"\x02\7\0\4"), ATTRIBUTE, Reason.MISSING, "TLV 512 is missing in the local node"),
+        (NLRI[:2] + b"\0\x1d" + NLRI[4:33], ATTRIBUTE, Refusal.MISSING, "TLV 518 is missing in the NLRI"),
+        (
+            NLRI.replace(b"\x02\0\0\4", b"\x02\7\0\4"),
+            ATTRIBUTE,
+            Refusal.MISSING,
+            "TLV 512 is missing in the local node",
+        ),
         (
             NLRI[:2] + b"\0\x31" + NLRI[4:35] + b"\0\x0c" + NLRI[37:49] + bytes.fromhex("ffff 0000"),
             ATTRIBUTE,
-            Reason.WRONG_LENGTH,
+            Refusal.WRONG_LENGTH,
             "TLV 518 has 12 octets; it has 16",
         ),
-        (NLRI, ATTRIBUTE[:8], Reason.MISSING, "TLV 1252 is missing in the attribute"),
-        (NLRI, ATTRIBUTE + ATTRIBUTE, Reason.REPEATED, "TLV 1250 comes twice in the attribute; it may come once"),
+        (NLRI, ATTRIBUTE[:8], Refusal.MISSING, "TLV 1252 is missing in the attribute"),
+        (
+            NLRI,
+            ATTRIBUTE + ATTRIBUTE,
+            Refusal.REPEATED,
+            "TLV 1250 comes twice in the attribute; it may come once",
+        ),
         (
             NLRI,
             bytes.fromhex("04e2 0004 002b 00 00") + ATTRIBUTE[8:],
-            Reason.BEHAVIOUR_NOT_KNOWN,
+            Refusal.BEHAVIOUR_NOT_KNOWN,
             "behaviour 43 (0x002b) is none that is known here",
         ),
         (
             NLRI,
             ATTRIBUTE[:8] + bytes.fromhex("04e4 0004 60 20 01 00"),
-            Reason.CANNOT_BE,
+            Refusal.CANNOT_BE,
             "a SID of 96+32+1+0 bits is too long; the parts have 128 at most",
         ),
     ],
 )
-def test_an_announcement_that_is_none_is_refused(nlri: bytes, attribute: bytes, reason: Reason, message: str) -> None:
+def test_an_announcement_that_is_none_is_refused(nlri: bytes, attribute: bytes, reason: Refusal, message: str) -> None:
     with pytest.raises(AnnouncementError) as caught:
         advertisement.parse(nlri, attribute, POINTS)
     assert (caught.value.reason, str(caught.value)) == (reason, message)
@@ -332,7 +347,7 @@ def test_any_octets_are_an_announcement_or_refused(data: bytes, damage: list[tup
         try:
             parse()
         except AnnouncementError as error:
-            assert error.reason in Reason
+            assert error.reason in Refusal
 
 
 # JSON

@@ -27,8 +27,9 @@ from testbed.frames.headroom import EXTENSION_OPCODE
 from testbed.linux import bpf, kernel
 from testbed.linux.link_state import Link, LinkWatch
 from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
-from testbed.pfc import NEVER, PRIORITIES_IN
+from testbed.pfc import PRIORITIES_IN
 from testbed.pfc.timers import TIMERS
+from testbed.units import NEVER
 
 URGENCY = 50
 """An agent's real-time priority."""

@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from testbed.agent.plan import PortPlan
 from testbed.linux.port_program import PRIORITIES
-from testbed.pfc import NEVER, PRIORITIES_IN
+from testbed.pfc import PRIORITIES_IN
 from testbed.pfc.port import Change, PfcPort
 from testbed.pfc.settings import WatchdogSettings
 from testbed.pfc.timers import TIMERS
+from testbed.units import NEVER
 
 SHARED = 24
 """Octets for each port in that memory: for each priority the queues that it stops, as a mask; then these:"""

@@ -16,8 +16,7 @@ from testbed.agent.speaker.speaker_log import SpeakerLog
 from testbed.agent.timed_send import timed_write
 from testbed.headroom.measurement import Measurer, Output, Phase, Status
 from testbed.linux.lldp_socket import LldpSocket
-from testbed.pfc import NEVER
-from testbed.units import Duration
+from testbed.units import NEVER, Duration
 
 
 class HeadroomMeasurements:

@@ -16,7 +16,7 @@ from testbed.agent.speaker.order_socket import OrderSocket
 from testbed.agent.speaker.speaker_log import SpeakerLog
 from testbed.errors import UsageError
 from testbed.linux.port_program import PortProgram
-from testbed.pfc import NEVER
+from testbed.units import NEVER
 
 _RETRY_NS = 1_000_000
 """How soon a layout is tried again that has to wait until the buffer has drained."""

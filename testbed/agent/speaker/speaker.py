@@ -39,7 +39,7 @@ from testbed.linux import kernel, netlink
 from testbed.linux.link_state import LinkWatch
 from testbed.linux.lldp_socket import LldpSocket
 from testbed.linux.port_program import PortProgram
-from testbed.pfc import NEVER
+from testbed.units import NEVER
 
 URGENCY = 30
 """A speaker's real-time priority: below agents, above traffic."""

@@ -30,7 +30,7 @@ from testbed.errors import UsageError, XoffError
 from testbed.linux import kernel, netlink, privileges
 from testbed.linux.file_watch import FileWatch
 from testbed.linux.link_state import Link, LinkWatch
-from testbed.pfc import NEVER
+from testbed.units import NEVER
 
 _KEPT = (privileges.Capability.NET_RAW, privileges.Capability.NET_ADMIN)
 """What is needed later: sockets of interfaces that come back, and settings of cards."""

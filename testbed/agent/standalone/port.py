@@ -29,7 +29,7 @@ from testbed.frames.lldp_tlvs import Capabilities, Capability, Text, TextKind
 from testbed.linux import netlink
 from testbed.linux.link_state import Link
 from testbed.linux.lldp_socket import LldpSocket
-from testbed.pfc import NEVER
+from testbed.units import NEVER
 
 Report = Callable[[str], None]
 _SECOND = 10**9

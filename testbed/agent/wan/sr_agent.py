@@ -20,7 +20,6 @@ from testbed.agent.plan import ControlPlan
 from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.agent.wan.sr_notes import Noted, SrNotes
 from testbed.errors import UsageError, XoffError
-from testbed.pfc import NEVER
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import Sid
@@ -29,6 +28,7 @@ from testbed.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, Vp
 from testbed.srv6.session.messages import Command, Install, OwnTunnel, Pause
 from testbed.srv6.session.router_side import RECONNECT_NS, Router
 from testbed.srv6.session.session import SessionSettings
+from testbed.units import NEVER
 
 _COUNTING_NS = 5_000_000_000
 _AGAIN_NS = 5_000_000

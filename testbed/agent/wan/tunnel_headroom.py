@@ -23,10 +23,9 @@ from testbed.headroom.exchange import Responder, Settings
 from testbed.headroom.measurement import Measurer
 from testbed.headroom.samples import Measurement
 from testbed.linux import stamped
-from testbed.pfc import NEVER
 from testbed.srv6.protocol.endx_pfc import Measure
 from testbed.srv6.protocol.reverse_tunnel import NETWORK_CONTROL, Encapsulator, ReverseTunnel
-from testbed.units import Duration
+from testbed.units import NEVER, Duration
 
 _LONGEST = 2048
 _MOST_WAYS = 64

@@ -28,7 +28,6 @@ from testbed.errors import UsageError
 from testbed.linux import packet_filter, seg6
 from testbed.linux.netlink import Message
 from testbed.linux.port_program import PortProgram
-from testbed.pfc import NEVER
 from testbed.srv6.protocol import kernel_endx
 from testbed.srv6.protocol.endx_pfc import Deliver, Measure, PauseJ, SendIcmp
 from testbed.srv6.protocol.local_sids import EndXPfc, ErrorLimit
@@ -38,7 +37,7 @@ from testbed.srv6.protocol.sid import Sid
 from testbed.srv6.protocol.tunnel_learning import Learned, Learner
 from testbed.srv6.session.items import TunnelItem
 from testbed.srv6.session.messages import OwnTunnel, Pause
-from testbed.units import Duration
+from testbed.units import NEVER, Duration
 
 _LISTEN_AGAIN_NS = 50_000_000
 _VARIATION = Duration("5ms")

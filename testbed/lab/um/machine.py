@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from testbed.lab import cores
-from testbed.lab.wire import Frame, Kind
+from testbed.lab.wire import Frame, FrameKind
 
 MEMORY_MB = 4096
 """The host's memory is used only as far as the lab touches it."""
@@ -84,7 +84,7 @@ class Machine:
         """Send a command; the one that ends the job also interrupts a lab in which a process never waits."""
         with suppress(OSError):
             os.write(self._commands, frame.encode())
-        for pid in self._processes() if frame.kind is Kind.ABORT else ():
+        for pid in self._processes() if frame.kind is FrameKind.ABORT else ():
             with suppress(OSError):
                 os.kill(pid, signal.SIGALRM)
 

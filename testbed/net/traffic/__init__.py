@@ -9,11 +9,12 @@ from testbed.net.traffic.flow import Flow, FlowError, FlowOptionError
 from testbed.net.traffic.flows import Flows, flowing
 from testbed.net.traffic.ping import PingError, ping, probe
 from testbed.net.traffic.report import WINDOW_NS, Report
-from testbed.net.traffic.transport import Endpoint, Outcome, Session, Transport, register
+from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
 
 __all__ = [
     "WINDOW_NS",
     "Endpoint",
+    "EndpointControl",
     "Flow",
     "FlowError",
     "FlowOptionError",
@@ -21,7 +22,6 @@ __all__ = [
     "Outcome",
     "PingError",
     "Report",
-    "Session",
     "Transport",
     "flowing",
     "ping",

@@ -46,7 +46,7 @@ class _Shared:
 
 
 class _Session:
-    """`transport.Session` of one endpoint, in its own process."""
+    """`transport.EndpointControl` of one endpoint, in its own process."""
 
     def __init__(self, shared: _Shared, place: int, writer: Any) -> None:
         self._shared, self._words, self._place, self._writer = shared, shared.words, place, writer

@@ -19,9 +19,9 @@ from testbed.linux import kernel, mmsg
 from testbed.net.fabric import Fabric
 from testbed.net.traffic.roce import Roce, ds_field
 from testbed.net.traffic.roce_flow import KEY, Asker, Source, Target, maker_of_source, transport_of
-from testbed.net.traffic.transport import Endpoint, Session
+from testbed.net.traffic.transport import Endpoint, EndpointControl
+from testbed.roce.endpoint import DatagramKind, Outgoing
 from testbed.roce.endpoint import Endpoint as Host
-from testbed.roce.endpoint import Kind, Outgoing
 from testbed.roce.memory import Sink
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Line
@@ -81,7 +81,7 @@ class RoceEndpoint(Endpoint):
         port = next(port for port in fabric.ports.values() if port.node is node)
         self._line = Line(port.cable.rate, port.scale)
 
-    def run(self, session: Session) -> None:
+    def run(self, session: EndpointControl) -> None:
         _Loop(self.node, self.flows, self.sends, self.receives, self._line).run(session)
 
 
@@ -100,12 +100,12 @@ class _Loop:
         self._targets = {index: Target(flows[index], index) for index in receives}
         self._askers: dict[int, Asker] = {}
         self._target_of: dict[int, Target] = {}
-        self._ways: dict[tuple[int, Kind], _Way] = {}
+        self._ways: dict[tuple[int, DatagramKind], _Way] = {}
         self._flow_of: dict[int, Flow] = {}
         self._timer = kernel.Timer()
         self._now_ns = 0
 
-    def run(self, session: Session) -> None:
+    def run(self, session: EndpointControl) -> None:
         listener = _listener()
         receiver = mmsg.Receiver(listener, _BATCH, _LONGEST)
         self._listen()
@@ -214,7 +214,7 @@ class _Loop:
             for outgoing in host.management(now_ns):
                 self._way(outgoing, None).send([outgoing])
         for pair in host.queue_pairs.values():
-            way = self._ways.get((pair.number, Kind.DATA))
+            way = self._ways.get((pair.number, DatagramKind.DATA))
             if way is not None and way.waiting:
                 way.send([])
                 if way.waiting:
@@ -231,7 +231,7 @@ class _Loop:
         if found is None:
             flow = None if pair is None else self._flow_of[number]
             transport = self._transport if flow is None else transport_of(flow)
-            if flow is not None and outgoing.kind is Kind.DATA:
+            if flow is not None and outgoing.kind is DatagramKind.DATA:
                 buffer = flow.buffer.bytes if flow.buffer else _SEND_BUFFER
                 found = _Way(outgoing.source_port, flow.priority, ds_field(flow), buffer)
             else:
@@ -242,7 +242,7 @@ class _Loop:
 
     # Flows
 
-    def _report(self, session: Session, now_ns: int) -> None:
+    def _report(self, session: EndpointControl, now_ns: int) -> None:
         sending = session.sending
         for asker in self._askers.values():
             if not asker.is_over:
@@ -267,7 +267,7 @@ class _Loop:
         due_ns = min(now_ns + _LOOK_NS, self._host.management_deadline_ns)
         blocked = []
         for pair in self._host.queue_pairs.values():
-            way = self._ways.get((pair.number, Kind.DATA))
+            way = self._ways.get((pair.number, DatagramKind.DATA))
             if way is not None and way.waiting:
                 blocked.append(way.socket)
             else:

@@ -13,8 +13,8 @@ from testbed.roce import rates
 from testbed.roce.memory import Content, Region, Sink
 from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates import Fixed, Maker
-from testbed.roce.rates.base import NEVER
 from testbed.roce.requester import Operation, Work
+from testbed.units import NEVER
 
 _UNDER_WAY = 64
 """Messages that are posted and not complete, at most."""

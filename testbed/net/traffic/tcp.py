@@ -15,7 +15,7 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import WIRE_OCTETS, Report
-from testbed.net.traffic.transport import Endpoint, Outcome, Session, Transport, register
+from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
 from testbed.units import Duration, Rate
 
 CONGESTION_CONTROLS = ("cubic", "dctcp", "reno")
@@ -93,7 +93,7 @@ class Tcp(Transport):
 
 
 class _Server(Endpoint):
-    def run(self, session: Session) -> None:
+    def run(self, session: EndpointControl) -> None:
         import iperf3
 
         (index,) = self.receives
@@ -106,7 +106,7 @@ class _Server(Endpoint):
 
 
 class _Client(Endpoint):
-    def run(self, session: Session) -> None:
+    def run(self, session: EndpointControl) -> None:
         (index,) = self.sends
         flow = self.flows[index]
         session.ready()

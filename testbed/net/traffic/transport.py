@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from testbed.net.traffic.report import Report
 
 
-class Session(Protocol):
+class EndpointControl(Protocol):
     """What a running endpoint shares with the process that started the flows."""
 
     def ready(self) -> None:
@@ -60,7 +60,7 @@ class Endpoint(ABC):
         self.receives = tuple(receives)
 
     @abstractmethod
-    def run(self, session: Session) -> None:
+    def run(self, session: EndpointControl) -> None:
         """The process. It calls `session.ready`, and then `sent` and `received` for each flow; it may then return."""
 
 

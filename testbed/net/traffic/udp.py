@@ -20,7 +20,7 @@ from testbed.errors import UsageError
 from testbed.linux import mmsg
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
-from testbed.net.traffic.transport import Endpoint, Outcome, Session, Transport, register
+from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
 from testbed.units import Size
 
 _NUMBER, _SENT_NS = 0, 1
@@ -92,7 +92,7 @@ def _payload(flow: Flow) -> int:
 
 
 class _Sender(Endpoint):
-    def run(self, session: Session) -> None:
+    def run(self, session: EndpointControl) -> None:
         (index,) = self.sends
         flow = self.flows[index]
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
@@ -136,7 +136,7 @@ def _number(batch: mmsg.Sender, first: int, many: int, now_ns: int) -> None:
 
 
 class _Receiver(Endpoint):
-    def run(self, session: Session) -> None:
+    def run(self, session: EndpointControl) -> None:
         sockets = {index: _listener(self.flows[index], _FIRST_PORT + index) for index in self.receives}
         batches = {index: mmsg.Receiver(udp, _BATCH) for index, udp in sockets.items()}
         counts = {index: _Count(self.flows[index].ecn is not None) for index in self.receives}

@@ -8,7 +8,7 @@ from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
 from testbed.policy.clients.connection import AddressVector
 from testbed.policy.clients.ipoib import BroadcastGroup
 from testbed.policy.fabric import Fabric
-from testbed.policy.records import NotFound, Reason, Request, Selector, Wanted
+from testbed.policy.records import NotFound, PathReason, Request, Selector, Wanted
 from testbed.policy.rest.messages import FabricMessage, SweepReport
 from testbed.rest.client import Client
 from testbed.typed_json.codec import CODEC
@@ -26,7 +26,7 @@ class RestSa:
         """A path record query; it is a `clients.connection.Ask`."""
         answer = self._client.ask("POST", "/qos/path-record", query(request))
         if not answer["found"]:
-            return NotFound(Reason(answer["reason"]), answer["message"])
+            return NotFound(PathReason(answer["reason"]), answer["message"])
         path = answer["path"]
         return AddressVector(
             path["sl"], path["mtu"], path["rate"], path["tclass"], path["pkey"], path["dlid"]

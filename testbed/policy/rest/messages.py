@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from testbed.frames.service_level import dscp_of
-from testbed.policy.fabric import GBIT, Fabric, FabricError, Partition, Port, PortKey
+from testbed.policy.fabric import GBIT, Fabric, FabricError, Partition, PortCapabilities, PortKey
 from testbed.policy.model import NodeType
 from testbed.policy.records import Found, PathRecords, Request, Selector, Wanted
 from testbed.typed_json.meta import Meta, message
@@ -109,7 +109,7 @@ class FabricMessage:
                 node.name,
                 NodeType(node.type),
                 int(node.guid, 16),
-                [Port(port.number, port.rate, port.mtu, port.vls) for port in node.ports],
+                [PortCapabilities(port.number, port.rate, port.mtu, port.vls) for port in node.ports],
                 description=node.description,
                 guids={port.number: int(port.guid, 16) for port in node.ports},
             )
@@ -137,7 +137,7 @@ class FabricMessage:
         return fabric
 
 
-def _guid(fabric: Fabric, node: str, port: Port) -> int:
+def _guid(fabric: Fabric, node: str, port: PortCapabilities) -> int:
     end = fabric.by_key.get(PortKey(node, port.number))
     return end.guid if end else fabric.nodes[node].guid
 

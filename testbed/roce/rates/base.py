@@ -6,10 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from testbed.errors import UsageError, nearest
-from testbed.units import Rate, Scale
-
-NEVER = 1 << 62
-"""A deadline that does not come."""
+from testbed.units import NEVER, Rate, Scale
 
 
 class RateControlError(UsageError):

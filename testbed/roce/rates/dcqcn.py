@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from testbed.roce.rates.base import NEVER, Line, RateControl, RateControlError, register
-from testbed.units import Duration, Rate, Size
+from testbed.roce.rates.base import Line, RateControl, RateControlError, register
+from testbed.units import NEVER, Duration, Rate, Size
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ _BEHAVIOUR_FIELDS = struct.Struct("!HBB")
 _END_X_FIELDS = struct.Struct("!HBBBx16s")
 
 
-class Reason(enum.StrEnum):
+class Refusal(enum.StrEnum):
     """Why an announcement is refused; the values are names of counters."""
 
     TOO_SHORT = "too_short"
@@ -63,7 +63,7 @@ class Reason(enum.StrEnum):
 class AnnouncementError(XoffError):
     """Octets that announce no SID."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: Refusal, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -136,7 +136,10 @@ def parse_end_x(octets: bytes, code_points: CodePoints) -> Announcement:
     """Read a TLV 1106, alone or among others."""
     value = _needed(_tlvs(octets, "the link's attribute", (_END_X_SID,)), _END_X_SID, "the link's attribute")
     if len(value) < _END_X_FIELDS.size:
-        _refuse(Reason.WRONG_LENGTH, f"TLV {_END_X_SID} has {len(value)} octets; it has {_END_X_FIELDS.size} at least")
+        _refuse(
+            Refusal.WRONG_LENGTH,
+            f"TLV {_END_X_SID} has {len(value)} octets; it has {_END_X_FIELDS.size} at least",
+        )
     number, flags, algorithm, weight, address = _END_X_FIELDS.unpack_from(value)
     inner = f"TLV {_END_X_SID}"
     tlvs = _tlvs(value[_END_X_FIELDS.size :], inner, (_STRUCTURE,))
@@ -150,9 +153,9 @@ def parse_end_x(octets: bytes, code_points: CodePoints) -> Announcement:
 def _parse_nlri(octets: bytes) -> tuple[NodeId, IPv6Address]:
     ((kind, body), *more) = list(_split(octets, "the NLRI")) or [(0, b"")]
     if kind != SID_NLRI or more:
-        _refuse(Reason.NOT_SID_NLRI, f"one NLRI of type {SID_NLRI}, SRv6 SID, was to come, not type {kind}")
+        _refuse(Refusal.NOT_SID_NLRI, f"one NLRI of type {SID_NLRI}, SRv6 SID, was to come, not type {kind}")
     if len(body) < _NLRI.size:
-        _refuse(Reason.TOO_SHORT, f"the NLRI has {len(body)} octets; protocol and identifier alone are {_NLRI.size}")
+        _refuse(Refusal.TOO_SHORT, f"the NLRI has {len(body)} octets; protocol and identifier alone are {_NLRI.size}")
     tlvs = _tlvs(body[_NLRI.size :], "the NLRI", (_LOCAL_NODE, _SID_INFORMATION))
     node = _tlvs(_needed(tlvs, _LOCAL_NODE, "the NLRI"), "the local node", (_AS_NUMBER, _ROUTER_ID))
     as_number = _sized(_needed(node, _AS_NUMBER, "the local node"), _AS_NUMBER, 4)
@@ -164,7 +167,7 @@ def _parse_nlri(octets: bytes) -> tuple[NodeId, IPv6Address]:
 def _behaviour(number: int, code_points: CodePoints) -> tuple[Behaviour, Flavours]:
     meaning = code_points.meaning(number)
     if meaning is None:
-        _refuse(Reason.BEHAVIOUR_NOT_KNOWN, f"behaviour {number} ({number:#06x}) is none that is known here")
+        _refuse(Refusal.BEHAVIOUR_NOT_KNOWN, f"behaviour {number} ({number:#06x}) is none that is known here")
     return meaning
 
 
@@ -173,7 +176,7 @@ def _parse_structure(tlvs: Mapping[int, bytes], where: str) -> Structure:
     try:
         return Structure(*value)
     except Srv6Error as error:
-        _refuse(Reason.CANNOT_BE, str(error))
+        _refuse(Refusal.CANNOT_BE, str(error))
 
 
 def _structure_tlv(structure: Structure) -> bytes:
@@ -188,11 +191,11 @@ def _split(octets: bytes, where: str) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at < len(octets):
         if len(octets) - at < _HEAD.size:
-            _refuse(Reason.TOO_SHORT, f"{len(octets) - at} octets are left at the end of {where}, too few for a TLV")
+            _refuse(Refusal.TOO_SHORT, f"{len(octets) - at} octets are left at the end of {where}, too few for a TLV")
         kind, length = _HEAD.unpack_from(octets, at)
         at += _HEAD.size
         if len(octets) - at < length:
-            _refuse(Reason.TOO_SHORT, f"TLV {kind} in {where} has {length} octets, and {len(octets) - at} are left")
+            _refuse(Refusal.TOO_SHORT, f"TLV {kind} in {where} has {length} octets, and {len(octets) - at} are left")
         yield kind, octets[at : at + length]
         at += length
 
@@ -202,7 +205,7 @@ def _tlvs(octets: bytes, where: str, wanted: tuple[int, ...]) -> dict[int, bytes
     found: dict[int, bytes] = {}
     for kind, value in _split(octets, where):
         if kind in found:
-            _refuse(Reason.REPEATED, f"TLV {kind} comes twice in {where}; it may come once")
+            _refuse(Refusal.REPEATED, f"TLV {kind} comes twice in {where}; it may come once")
         if kind in wanted:
             found[kind] = value
     return found
@@ -210,13 +213,13 @@ def _tlvs(octets: bytes, where: str, wanted: tuple[int, ...]) -> dict[int, bytes
 
 def _needed(tlvs: Mapping[int, bytes], kind: int, where: str) -> bytes:
     if kind not in tlvs:
-        _refuse(Reason.MISSING, f"TLV {kind} is missing in {where}")
+        _refuse(Refusal.MISSING, f"TLV {kind} is missing in {where}")
     return tlvs[kind]
 
 
 def _sized(value: bytes, kind: int, size: int) -> bytes:
     if len(value) != size:
-        _refuse(Reason.WRONG_LENGTH, f"TLV {kind} has {len(value)} octets; it has {size}")
+        _refuse(Refusal.WRONG_LENGTH, f"TLV {kind} has {len(value)} octets; it has {size}")
     return value
 
 
@@ -224,7 +227,7 @@ def _unpack(fields: struct.Struct, value: bytes, kind: int) -> tuple[Any, ...]:
     return fields.unpack(_sized(value, kind, fields.size))
 
 
-def _refuse(reason: Reason, message: str) -> NoReturn:
+def _refuse(reason: Refusal, message: str) -> NoReturn:
     raise AnnouncementError(reason, message)
 
 

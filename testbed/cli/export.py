@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from testbed.errors import UsageError
+from testbed.cli.output_file import whole
 from testbed.lab.result import Exit
 from testbed.report import captures, event_table, perfetto
 from testbed.report.folder import Folder, read
@@ -37,14 +37,8 @@ def export(options: argparse.Namespace) -> int:
     """The events of a result as a Perfetto trace or as a table, or its captures as one file."""
     folder = read(options.result)
     path = options.output or options.result / _FILES[options.format]
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        _write(folder, options.format, draft)
-        draft.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; -o names another place") from None
-    finally:
-        draft.unlink(missing_ok=True)
+    with whole(path) as place:
+        _write(folder, options.format, place)
     print(path)
     return Exit.OK
 

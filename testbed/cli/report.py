@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from testbed.errors import UsageError
+from testbed.cli.output_file import whole
 from testbed.lab.result import Exit, Result
 from testbed.report.page import report
 
@@ -31,12 +31,8 @@ def make(options: argparse.Namespace) -> int:
 def write(folders: list[Path], path: Path) -> None:
     """Write the report of result folders, whole or not at all."""
     page = report(folders)
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        draft.write_text(page, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; -o names another place") from None
+    with whole(path) as place:
+        place.write_text(page, encoding="utf-8")
 
 
 def of_results(results: list[Result]) -> Path | None:

@@ -15,7 +15,11 @@ FILE = "report.html"
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "result", nargs="+", type=Path, metavar="RESULT", help="result folders, to be shown side by side"
+        "result",
+        nargs="+",
+        type=Path,
+        metavar="RESULT",
+        help="result folders, side by side; or a sweep's folder",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=f"default: {FILE} in the first folder")
 

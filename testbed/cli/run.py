@@ -56,6 +56,10 @@ def run_options(parser: argparse.ArgumentParser, default: Kind | None = Kind.UM)
     parser.add_argument(
         "--capture-octets", type=whole(14, 128), metavar="N", help="the same, of each frame the first N octets only"
     )
+    parser.add_argument(
+        "--series", type=above_zero(Duration, "10ms"), metavar="T",
+        help="record loads of links, buffers, queues, ECN marks and rates of flows at this interval of lab time",
+    )  # fmt: skip
     parser.add_argument("--report", action="store_true", help="write report.html into the first result folder")
     parser.add_argument("--allow-degraded", action="store_true", help="a run of low fidelity is no failure")
 
@@ -94,7 +98,16 @@ def run(options: argparse.Namespace) -> int:
     engine = ready(options.engine)
     engines = [having(engine, options.packages, experiment) for experiment in chosen]
     tasks = [
-        Task(experiment, on, given, options.seed, _limits(options, experiment), thresholds, _capture_octets(options))
+        Task(
+            experiment,
+            on,
+            given,
+            options.seed,
+            _limits(options, experiment),
+            thresholds,
+            _capture_octets(options),
+            options.series.ns if options.series else 0,
+        )
         for experiment, on in zip(chosen, engines, strict=True)
     ]
     with ui.Screen(many=options.j > 1 and len(chosen) > 1, quiet_stdout=options.json) as screen:

@@ -69,6 +69,7 @@ def run(
     limits: Limits | None = None,
     thresholds: Thresholds | None = None,
     capture_octets: int = 0,
+    series_ns: int = 0,
     watcher: Watcher | None = None,
     cancel: threading.Event | None = None,
 ) -> Result:
@@ -77,8 +78,8 @@ def run(
     `experiment` is one made with `@experiment`, the name of one of Xoff's own, or a Python file. `on` is the engine:
     `um`, `vm`, `realtime` or `host`, or one that `prepare` has made. `packages` are further Python packages, beside
     those that the experiment names itself. With `capture_octets` all cables are captured, so much of each frame (65536:
-    whole frames), as pcapng files in the folder `captures` of the result. Setting `cancel`, or Ctrl-C, ends the run and
-    keeps what it had.
+    whole frames), as pcapng files in the folder `captures` of the result. With `series_ns` networks record time series
+    at that interval of lab time. Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
     """
     watcher = watcher or Silent()
     if not isinstance(experiment, Experiment):
@@ -87,7 +88,9 @@ def run(
         raise UsageError(f"seed {seed}: a whole number from 0 up is expected")
     ready = on if isinstance(on, Ready) else engine.prepare(on, watcher.report)
     ready = ready.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
-    packed = pack_run(experiment, ready, parameters or {}, seed, limits, capture_octets=capture_octets)
+    packed = pack_run(
+        experiment, ready, parameters or {}, seed, limits, capture_octets=capture_octets, series_ns=series_ns
+    )
     return make(packed, ready, out=out, thresholds=thresholds, watcher=watcher, cancel=cancel)
 
 
@@ -112,6 +115,7 @@ def pack_run(
     limits: Limits | None = None,
     *,
     capture_octets: int = 0,
+    series_ns: int = 0,
 ) -> PackedRun:
     """Check what a run is given, and put together what it takes."""
     if capture_octets < 0:
@@ -122,7 +126,7 @@ def pack_run(
     further = ready.packages.digest if ready.packages else ""
     job = job_for(
         experiment, dict(parameters), seed, limits, ready.kind.reproducible, packages=further,
-        capture_octets=capture_octets,
+        capture_octets=capture_octets, series_ns=series_ns,
     )  # fmt: skip
     code = hashlib.sha256(pack(job, experiment)).hexdigest()
     return PackedRun(experiment.name, job, pack(job, experiment, held=ready.holds), code, commit())

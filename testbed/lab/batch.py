@@ -36,6 +36,7 @@ class Task:
     limits: Limits | None = None
     thresholds: Thresholds | None = None
     capture_octets: int = 0
+    series_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def run(
                 result = api.run(
                     task.experiment, parameters=task.parameters, seed=task.seed, out=out, on=task.on,
                     limits=task.limits, thresholds=task.thresholds, capture_octets=task.capture_octets,
-                    watcher=watcher, cancel=cancel,
+                    series_ns=task.series_ns, watcher=watcher, cancel=cancel,
                 )  # fmt: skip
             outcome = TaskOutcome(task, result)
         except XoffError as error:

@@ -28,13 +28,17 @@ DEEPEST = 32
 class Run:
     """Handed to the experiment's function as its first argument."""
 
-    def __init__(self, seed: int, start_ns: int, directory: Path, notes: TextIO, capture_octets: int = 0) -> None:
+    def __init__(
+        self, seed: int, start_ns: int, directory: Path, notes: TextIO, *, capture_octets: int = 0, series_ns: int = 0
+    ) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
         self.directory = directory
         """Files left here come out in the result folder."""
         self.capture_octets = capture_octets
         """How much of each frame networks capture on all cables; 0: no captures."""
+        self.series_ns = series_ns
+        """The interval at which networks record time series; 0: the experiment records what it needs."""
         self._start_ns = start_ns
         self._notes = notes
         # O_APPEND and one write a line: agents of the same run may write the same log.

@@ -81,6 +81,8 @@ class Job:
     """The digest of the Python packages that it has beside those of the image."""
     capture_octets: int = 0
     """How much of each frame is captured on all cables of its networks; 0: no captures."""
+    series_ns: int = 0
+    """The interval of time series of its networks; 0: only those that the experiment records."""
 
     def encode(self) -> str:
         """The job as the lab reads it. Wall time is kept outside, and nothing of the lab may depend on it."""
@@ -106,13 +108,15 @@ def job_for(
     *,
     packages: str = "",
     capture_octets: int = 0,
+    series_ns: int = 0,
 ) -> Job:
     """The job that runs `experiment`; parameters are checked here, before anything starts."""
     parameters = {name: plain(value) for name, value in experiment.read_parameters(given).items()}
     place = _place(experiment.source)
     return Job(
-        place, experiment.name, parameters, seed, limits, reproducible, packages=packages, capture_octets=capture_octets
-    )
+        place, experiment.name, parameters, seed, limits, reproducible, packages=packages,
+        capture_octets=capture_octets, series_ns=series_ns,
+    )  # fmt: skip
 
 
 def pack(job: Job, experiment: Experiment | None = None, *, held: Sequence[str] = ()) -> bytes:

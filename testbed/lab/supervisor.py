@@ -269,7 +269,8 @@ class Supervisor:
         from testbed.lab.experiment_run import Run
         from testbed.lab.run_job import run_job
 
-        run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"), self._job.capture_octets)
+        recorded = {"capture_octets": self._job.capture_octets, "series_ns": self._job.series_ns}
+        run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"), **recorded)
         try:
             run_job(self._job, run, self._code)
             code = 0

@@ -21,6 +21,7 @@ from testbed.net.fabric import Fabric, FabricError
 from testbed.net.losses import account
 from testbed.net.notebook import DCBX_LOG, Notebook
 from testbed.net.topo import LosslessTopo
+from testbed.net.whole_series import recorded
 
 _DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256, 4
 """Files that are open anyway, and those for each node: its shell's two ends, a socket, and some room."""
@@ -105,7 +106,8 @@ def network(
             run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__, since_ns)])
             is_described = True
         with run.network_is_up() if run is not None else nullcontext():
-            yield net
+            with recorded(fabric, run) if run is not None else nullcontext():
+                yield net
             if run is not None:
                 account(run, fabric)
     finally:

@@ -22,6 +22,7 @@ class Notebook(Protocol):
 
     directory: Path
     capture_octets: int
+    series_ns: int
 
     @property
     def now_ns(self) -> int: ...

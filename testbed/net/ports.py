@@ -70,6 +70,8 @@ class NetworkPorts:
         """By name of the port."""
         self.known_nodes: Mapping[str, Any] = {}
         """Mininet's nodes, also those without lossless ports."""
+        self.flows: list[Any] = []
+        """`traffic.Flows` that run."""
         self.sockets = NodeSockets()
 
     def port(self, name: str) -> PortState:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from testbed.linux import qdiscs
+from testbed.linux.netlink import Socket
 from testbed.linux.port_program import DROP_REASONS
 from testbed.net.fabric import Fabric, FabricError, PortState
 
@@ -73,14 +74,20 @@ def buffers(fabric: Fabric, wanted: str = "") -> Reading:
 
 def ecn(fabric: Fabric, wanted: str = "") -> Reading:
     """Of each port with ECN: for each such priority its curve, what waits, and what was marked and dropped."""
+    sockets = {name: fabric.sockets.of(ports[0].node) for name, ports in by_node(fabric, wanted)}
+    return ecn_by(fabric, sockets, wanted)
+
+
+def ecn_by(fabric: Fabric, sockets: Mapping[str, Socket], wanted: str = "") -> Reading:
+    """The same, by a socket in the namespace of each node."""
     found: Reading = {}
-    for _, ports in by_node(fabric, wanted):
+    for node, ports in by_node(fabric, wanted):
         with_ecn = [port for port in ports if port.settings and port.settings.ecn]
         if not with_ecn:
             continue
         counts = {
             (interface, own): (backlog, *struct.unpack("=IIII", extra.ljust(16, b"\0")[:16]))
-            for interface, own, backlog, extra in qdiscs.listed(fabric.sockets.of(with_ecn[0].node))
+            for interface, own, backlog, extra in qdiscs.listed(sockets[node])
         }
         for port in with_ecn:
             assert port.settings is not None and port.queues is not None

@@ -55,6 +55,7 @@ class Recording(Protocol):
     """A `Run`."""
 
     directory: Path
+    series_ns: int
 
     @property
     def now_ns(self) -> int: ...
@@ -73,8 +74,13 @@ def file_name(series: str) -> str:
 
 
 @contextmanager
-def recording(run: Recording, interval: Duration | str = "1ms") -> Iterator[None]:
-    """Record the buffers and queues of the running network for as long as the block lasts."""
+def recording(run: Recording, interval: Duration | str = "1ms", *, asked_for: bool = False) -> Iterator[None]:
+    """Record the buffers and queues of the running network for as long as the block lasts. In a run with `--series`,
+    which records all the time, only that recording (`asked_for`) does something.
+    """
+    if run.series_ns and not asked_for:
+        yield
+        return
     every = Duration(interval)
     if not every.ns:
         raise UsageError("a series has an interval above 0s")

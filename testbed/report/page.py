@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.report import columns, ladders, panels, series, states, tables, topology
+from testbed.report import columns, ladders, panels, series, states, sweep_page, tables, topology
 from testbed.report.document import asset, digest, script_json
 from testbed.report.folder import Folder, read
 from testbed.report.markup import folded, heading, readable, text
@@ -40,7 +40,10 @@ and the wheel move. All panels have one window of lab time.</p>
 
 
 def report(paths: list[Path], budget: int = columns.BUDGET) -> str:
-    """The report of one or more result folders."""
+    """The report of one or more result folders, or of a sweep."""
+    if len(paths) == 1 and sweep_page.is_sweep(paths[0]):
+        name = paths[0].resolve().name
+        return _document(name, sweep_page.body(paths[0]), with_script=False)
     folders = [read(path) for path in paths]
     title = ", ".join(dict.fromkeys(folder.result["experiment"] for folder in folders))
     articles = [
@@ -160,7 +163,7 @@ def _envelope_note(names: list[str]) -> str:
     )
 
 
-def _document(title: str, body: str) -> str:
+def _document(title: str, body: str, with_script: bool = True) -> str:
     style = asset("testbed.report", "report.css")
     script = "(() => {\n'use strict';\n" + "\n".join(asset("testbed.report", name) for name in _SCRIPTS) + "\n})();"
     policy = (
@@ -173,5 +176,5 @@ def _document(title: str, body: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
         f"<title>{text(title, 100)} - Xoff report</title>\n<style>{style}</style>\n</head>\n"
-        f"<body>\n{body}\n<script>{script}</script>\n</body>\n</html>\n"
+        f"<body>\n{body}\n{f'<script>{script}</script>' if with_script else ''}\n</body>\n</html>\n"
     )

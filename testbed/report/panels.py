@@ -181,7 +181,7 @@ def _series(found: Tracks) -> list[Panel]:
             charts.setdefault(track.panel.removeprefix(PREFIX), []).append(at)
     return [
         _chart(
-            name.capitalize(),
+            name[:1].upper() + name[1:],
             f"in {found.tracks[tracks[0]].unit}, recorded" if found.tracks[tracks[0]].unit else "",
             found,
             tracks,

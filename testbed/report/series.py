@@ -20,7 +20,11 @@ PREFIX = "series:"
 LOAD = f"{PREFIX}load of links"
 """What each port sends into its cable, preamble and gap included: the drawing of the network has its colours by it."""
 _POOLS = {"shared": OCCUPANCY, "headroom": f"{PREFIX}headroom in use", "guaranteed": f"{PREFIX}guaranteed cells in use"}
-_PANELS = {("links", "load_bps"): LOAD}
+_PANELS = {
+    ("links", "load_bps"): LOAD,
+    ("marks", "marked"): f"{PREFIX}ECN marks",
+    ("rates", "rate_bps"): f"{PREFIX}rates of flows",
+}
 _KEYS = ("flow", "port", "priority")
 _UNITS = {"bps": "b/s", "bytes": "B", "ns": "ns", "cells": "cells", "sent": "B"}
 

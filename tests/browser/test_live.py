@@ -116,7 +116,7 @@ def test_what_a_lesson_does_acts_in_the_lab_and_is_seen(browser: Any, ready: Rea
         view.choose("s1-eth3")
         view.press("ECN of priority 3")
         view.answered("ECN of priority 3 at s1-eth3 is on")
-        view.until("[...xoffLive.panels.keys()].includes('Ecn marks')")
+        view.until("[...xoffLive.panels.keys()].includes('ECN marks')")
 
         view.choose("s1-eth1")
         view.press("PFC of priority 3")

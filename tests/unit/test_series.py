@@ -21,6 +21,7 @@ class OneSecondAgo:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.now_ns = 10**9
+        self.series_ns = 0
 
 
 def test_samples_of_flows_are_rows_with_times_of_the_run(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from testbed.errors import XoffError
 from testbed.linux import kernel
+from testbed.linux.qdiscs import WIRE_OVERHEAD
 from testbed.net.fabric import Fabric
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import Report
@@ -165,13 +166,17 @@ class Flows:
         ):
             time.sleep(_READY_POLL_S)
         words[_BEGIN_NS] = time.monotonic_ns() + _LEAD_NS
+        if fabric := Fabric.running():
+            fabric.flows.append(self)
         return self
 
     def __exit__(self, *failure: object) -> None:
+        if (fabric := Fabric.running()) and self in fabric.flows:
+            fabric.flows.remove(self)
         try:
             if failure[0] is None:
                 self.reports = self._finish()
-                if fabric := Fabric.running():
+                if fabric:
                     fabric.lost += sum(report.lost for report in self.reports)
         finally:
             for process in self._processes:
@@ -188,6 +193,15 @@ class Flows:
     def received(self, index: int = 0) -> int:
         """Datagrams received so far, or what else the transport counts; UDP's receivers look every 20 ms."""
         return self._shared.received[index]
+
+    def progress(self) -> list[tuple[str, int, int]]:
+        """Of each flow a name, octets that a full frame has on the wire, and the frames received so far."""
+        return [
+            (f"{flow.source.name} to {flow.target.name} p{flow.priority}", flow.frame.bytes + WIRE_OVERHEAD,
+             self.received(index))
+            for index, flow in enumerate(self._flows)
+            if flow.transport.name != "tcp"  # it counts octets, at its end
+        ]  # fmt: skip
 
     def stop_sending(self) -> None:
         self._shared.words[_MAY_SEND] = 0

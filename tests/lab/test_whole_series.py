@@ -1,0 +1,29 @@
+"""`--series`: what is recorded of a whole network in any experiment."""
+
+from __future__ import annotations
+
+import csv
+from itertools import pairwise
+from pathlib import Path
+
+from testbed import lab
+from testbed.lab.engine import Ready
+from testbed.report.folder import read
+from testbed.report.series import LOAD, tracks
+
+INTERVAL_NS = 10_000_000
+
+
+def test_recorded_loads_add_up_to_what_the_flows_sent(ready: Ready, tmp_path: Path) -> None:
+    result = lab.run("incast", on=ready, out=tmp_path, series_ns=INTERVAL_NS)
+    result.check()
+    assert result.folder is not None
+    with (result.folder / "series-links.csv").open(newline="") as file:
+        rows = [(int(row["t_ns"]), row["port"], int(row["load_bps"])) for row in csv.DictReader(file)]
+    end_ns = read(result.folder).networks[0].end_ns
+    of_receiver = [(t_ns, load) for t_ns, port, load in rows if port == "s1-eth3" and t_ns < end_ns]
+    octets = sum(load * (later - t_ns) for (t_ns, load), (later, _) in pairwise(of_receiver)) / 8e9
+    frames = 2 * 600 * 1538  # what the two senders have on the wire
+    assert frames <= octets <= frames * 1.05, "ARP, PFC frames and one interval beside"
+    assert {track.port for track in tracks(read(result.folder)) if track.panel == LOAD} >= {"h1-eth0", "s1-eth3"}
+    assert (result.folder / "series-rates.csv").read_text().count("h1 to r p3") > 10

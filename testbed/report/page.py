@@ -174,7 +174,6 @@ def _document(title: str, body: str, with_script: bool = True) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<link rel="icon" href="data:,">\n'
         f"<title>{text(title, 100)} - Xoff report</title>\n<style>{style}</style>\n</head>\n"
         f"<body>\n{body}\n{f'<script>{script}</script>' if with_script else ''}\n</body>\n</html>\n"
     )

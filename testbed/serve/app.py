@@ -48,6 +48,7 @@ def application(access: Access, results: list[Path], live: LiveLab | None) -> Ap
     routes: list[Any] = [
         Route("/", pages.first),
         Route("/results", pages.results),
+        Route("/favicon.ico", _no_icon),
         Route("/result/{number:int}", pages.result),
     ]
     if live is not None:
@@ -170,6 +171,11 @@ async def _close(socket: WebSocket, code: int) -> None:
         await socket.close(code, "too far behind")
     except RuntimeError:  # it has gone
         return
+
+
+async def _no_icon(request: Request) -> Response:
+    """Browsers ask for one by themselves."""
+    return Response(None, 204, _HEADERS)
 
 
 async def _not_found(request: Request, _: Any) -> Response:

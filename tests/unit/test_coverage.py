@@ -36,6 +36,7 @@ NO_READINGS = {
     *range(260, 265),
     *range(270, 275),
     *range(275, 280),
+    *range(280, 285),
     *range(285, 295),
 }
 

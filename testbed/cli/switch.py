@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.cli import run as running
 from testbed.cli import streams
-from testbed.cli.arguments import one_of, whole
+from testbed.cli.arguments import above_zero, one_of, whole
 from testbed.errors import UsageError
 from testbed.lab import definition
 from testbed.lab.engine import Kind
@@ -77,8 +77,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     work.add_argument(
         "--workload", default="incast,2", metavar="W", help=f"{', '.join(PATTERNS)}, with hosts, as in incast,8"
     )
-    work.add_argument("--size", type=Size, default=Size("1MB"), metavar="S", help="what each flow sends (default 1MB)")
-    work.add_argument("--frame", type=Size, default=Size("1514B"), metavar="S", help="of the frames, without FCS")
+    size = above_zero(Size, "1MB")
+    work.add_argument("--size", type=size, default=Size("1MB"), metavar="S", help="what each flow sends (default 1MB)")
+    work.add_argument("--frame", type=size, default=Size("1514B"), metavar="S", help="of the frames, without FCS")
     work.add_argument("--priority", type=one_of("priority", "01234567"), default="3", metavar="P", help="0 to 7")
     work.add_argument("--scale", type=whole(1, 1000), metavar="K", help="times longer than the hardware")
     work.add_argument("--keep", type=Path, metavar="DIR", help="write the experiment and its files there, to change it")
@@ -180,6 +181,7 @@ def _run(options: argparse.Namespace) -> int:
     switches = [Switch.from_config_db(name, scale=options.scale, cell=options.cell) for name in options.files]
     hosts_of_each(switches, workload.hosts)
     for one in switches:
+        one.require()
         one.dscp(int(options.priority))
     scale = options.scale or max(scale_for(one.tables).k for one in switches)
     fastest = max((port.rate for one in switches for port in one.ports.values()), default=Rate("1Mb/s"))

@@ -28,7 +28,7 @@ from testbed.buffer.settings import (
 )
 from testbed.ecn.curve import EcnCurve
 from testbed.errors import UsageError
-from testbed.net.port import Buffer, Port
+from testbed.net.port import Buffer, Port, PortNeeds
 from testbed.pfc.settings import Action, PfcSettings, WatchdogSettings
 from testbed.priority.settings import PriorityMap, Trust
 from testbed.sonic.check import check
@@ -155,9 +155,22 @@ class Switch:
         numbers = {port.name: port.number for port in self.ports.values()}
         return _buffer(self.tables, numbers, self.buffer.cell, frozenset(ports))
 
+    def require(self) -> None:
+        """SwitchError if the buffer cannot be divided as the tables say."""
+        needs = {
+            port.number: PortNeeds(port.settings.pfc.enabled, port.rate, Duration("0s")) for port in self.ports.values()
+        }
+        try:
+            self.buffer.settings(needs)
+        except UsageError as error:
+            raise SwitchError(f"{self.name}: {error}") from None
+
     def dscp(self, priority: int) -> int:
-        """A DSCP that this switch takes for a priority (traffic class): for `Flow(..., dscp=...)`."""
+        """A DSCP that this switch takes for a priority (traffic class): for `Flow(..., dscp=...)`. Where ports trust
+        the tag it is -1: the host's tag has the priority."""
         for port in self.ports.values():
+            if port.settings.priorities.trust is Trust.DOT1P:
+                return -1
             carrier = port.settings.priorities.carrier(priority)
             if carrier is not None:
                 return carrier

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from testbed.buffer.settings import Dynamic, GroupSettings, Pool, QueueSettings, Static
+from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.net.load import Load, OverloadError, costs, require
 from testbed.net.sonic import CELL, Switch, node_name
@@ -314,6 +315,16 @@ def test_maps_of_a_port_can_be_global_or_dot1p() -> None:
     assert (tagged.trust, tagged.pcp_to_dot1p[:2]) == (Trust.DOT1P, (1, 0))
 
 
+def test_a_switch_that_cannot_be_built_is_refused_before_the_lab_starts() -> None:
+    Switch.from_config_db(FILES / f"{CLASSIC}.json").require()
+    with pytest.raises(UsageError, match=r"^bad4: guaranteed cells of all groups are .* cells are missing$"):
+        Switch.from_config_db(FILES / "risky_oversubscribed.json").require()
+
+
+def test_a_port_that_trusts_tags_takes_the_priority_from_the_tag() -> None:
+    assert Switch.from_config_db(FILES / "tor_dot1p.json").dscp(3) == -1
+
+
 def test_a_name_that_interfaces_cannot_have_becomes_a_number() -> None:
     assert [node_name(name, 2) for name in ("leaf1", "str-a7050-acs-1", "", "Leaf")] == ["leaf1", "s2", "s2", "s2"]
 
@@ -349,3 +360,40 @@ def test_a_run_that_would_overload_the_lab_has_the_scale_that_would_do() -> None
     with pytest.raises(OverloadError, match=f"give --scale {least}, longer frames, or --engine um"):
         require(load, least // 4, cpu_is_free=False)
     assert Load(8, Rate("100Gb/s"), 1514).least_scale(costs()) <= least / 10
+
+
+# The command
+
+
+def test_check_has_a_line_for_each_finding_and_its_exit_code_says_whether_the_file_can_be_used(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sound, broken = (str(FILES / f"{name}.json") for name in ("leaf_100g_names", "broken_values"))
+    assert main(["switch", "check", sound, "--strict"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{sound}: leaf2, 8 ports: 0 errors, 0 warnings"
+    assert main(["switch", "check", broken]) == 2
+    assert main(["switch", "check", str(FILES / "risky_long_cable.json")]) == 0
+    assert main(["switch", "check", str(FILES / "risky_long_cable.json"), "--strict"]) == 2
+    capsys.readouterr()
+    assert main(["switch", "check", sound, broken, "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found[sound]["ok"], found[broken]["ok"]) == (True, False)
+    assert found[broken]["problems"][0]["path"] == "$.PORT.Ethernet0.speed"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--workload", "incast,8"], "9 hosts are wanted, and the switches have 4 free ports that are up"),
+        (["--size", "5"], "'5' is not a size: it has no unit"),
+        (
+            ["--engine", "vm", "--frame", "60B", "--scale", "100"],
+            "at scale 100, and 80 % is the most: give --scale 10000",
+        ),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_starts(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["switch", "run", str(FILES / "fabric_l1.json"), *words]) == 2
+    assert message in capsys.readouterr().err

@@ -33,6 +33,7 @@ NO_READINGS = {
     *range(190, 200),
     *range(210, 230),
     *range(240, 250),
+    *range(250, 255),
     *range(260, 265),
     *range(270, 275),
     *range(275, 280),

@@ -110,6 +110,7 @@ def test_an_agent_that_was_forked_before_a_cable_was_changed_divides_by_the_new_
     for end in (*ready, *answer):
         os.close(end)
     assert found == headroom(buffer) > short + 200
+    assert {fabric.port(name).cable.delay for name in ("h1-eth0", "s1-eth0")} == {Duration("20ms")}
 
 
 def test_the_far_end_of_a_port_that_is_down_has_no_carrier_whatever_its_cable(fabric: Any) -> None:

@@ -15,6 +15,7 @@ import testbed
 from testbed.report import columns, ladders, panels, series, states, sweep_page, tables, topology
 from testbed.report.document import asset, digest, script_json
 from testbed.report.folder import Folder, read
+from testbed.report.headroom_budget import budget
 from testbed.report.markup import folded, heading, readable, text
 from testbed.report.tracks import Tracks, tracks
 
@@ -140,6 +141,8 @@ def _tables(folder: Folder, found: Tracks) -> list[str]:
     for network in folder.networks:
         if network.buffers:
             out.append(folded(f"Buffers and headroom: {network.title}", tables.buffers_table(network)))
+            if found_budget := budget(network, found):
+                out.append(folded(f"Headroom budget: {network.title}", found_budget))
     if found.facts:
         out += [heading(3, "Headroom, tunnels and policies"), tables.facts_table(found)]
     out += ladders.ladders(folder)

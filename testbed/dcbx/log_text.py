@@ -59,7 +59,7 @@ def _tlvs(line: Record | None) -> Record:
 
 
 def _ets(tlv: Record, _: Record) -> str:
-    return f"ETS {value_text.ets(tlv)}{_willing(tlv)}{', CBS' * tlv['cbs']}"
+    return f"ETS {value_text.ets(tlv)}{_willing(tlv)}{', CBS' if tlv['cbs'] else ''}"
 
 
 def _recommendation(tlv: Record, _: Record) -> str:
@@ -71,7 +71,7 @@ def _recommendation(tlv: Record, _: Record) -> str:
 def _pfc(tlv: Record, _: Record) -> str:
     most = "" if tlv["cap"] == 8 else f", on {tlv['cap']} at most"
     enabled = value_text.priorities(tlv["enabled"])
-    return f"PFC {enabled}{most}{_willing(tlv)}{_defends(tlv)}{', headroom' * tlv['headroom']}"
+    return f"PFC {enabled}{most}{_willing(tlv)}{_defends(tlv)}{', headroom' if tlv['headroom'] else ''}"
 
 
 def _applications(tlv: Record, line: Record) -> str:

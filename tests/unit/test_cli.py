@@ -172,6 +172,7 @@ def test_the_doctor_asks_root_for_no_mapping_of_user_ids(
     monkeypatch.setattr(os, "geteuid", lambda: user)
     for checks in (doctor.vm_checks(), doctor.um_checks()):
         assert ("uidmap" in {check.what for check in checks}) is wanted
+        assert ("user ids for building the image" in {check.what for check in checks}) is wanted
 
 
 # Every call waits for these imports, so what they cost counts; bench/cli.py measures it.

@@ -574,6 +574,19 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return capsys.readouterr().err.strip()
 
 
+@pytest.mark.parametrize("number", [10**9, 2**63])
+def test_a_number_in_place_of_a_flag_makes_no_text_of_that_length(number: int) -> None:
+    log = [json.loads(json.dumps(line)) for line in [*symmetric(), *asymmetric()]]
+    flags = 0
+    for line in log:
+        for tlv in line.get("tlvs", {}).values():
+            for name, value in tlv.items() if isinstance(tlv, dict) else ():
+                if isinstance(value, bool):
+                    tlv[name], flags = number, flags + 1
+    assert flags
+    assert len(as_text(ladder(log, "host", "bridge"))) < 50_000
+
+
 def test_the_command_writes_a_picture(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ladder", str(result), "host", "bridge", "--svg", str(result / "ladder.svg")]) == 0
     assert (result / "ladder.svg").read_text(encoding="utf-8") == as_svg(ladder(symmetric(), "host", "bridge"))

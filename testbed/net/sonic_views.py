@@ -21,9 +21,10 @@ Row = Sequence[object]
 
 
 def table(heads: Sequence[str], rows: Sequence[Row], left: bool = False) -> str:
-    """Columns as SONiC's commands have them: two blanks between, a line of dashes; `left`: words to the left."""
+    """Columns as SONiC's commands have them: two blanks wider than their heads, a line of dashes; `left`: words to the
+    left."""
     lines = [[str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in [list(heads), *lines]) for column in range(len(heads))]
+    widths = [max(len(head) + 2, *(len(row[column]) for row in lines), 0) for column, head in enumerate(heads)]
     align = str.ljust if left else str.rjust
     out = ["  ".join(align(cell, width) for cell, width in zip(row, widths, strict=True)) for row in [heads, *lines]]
     out.insert(1, "  ".join("-" * width for width in widths))
@@ -253,7 +254,7 @@ class SonicViews:
                 polls.add(settings.poll.ps // port.scale.k // 10**9)
                 rows.append((self.label(port), settings.action.value, *times))
             heads = ("PORT", "ACTION", "DETECTION TIME", "RESTORATION TIME")
-            changed = "".join(f"Polling interval: {poll}ms\n" for poll in sorted(polls))
+            changed = "".join(f"Changed polling interval to {poll}ms\n" for poll in sorted(polls))
             return changed + table(heads, rows)
 
         return self._each("", make)

@@ -217,6 +217,37 @@ def test_small_frames_at_line_rate_on_eight_priorities_lose_nothing(run: Run) ->
 
 
 @experiment(timeout="120s")
+def test_two_files_are_a_fabric_whose_pauses_reach_the_senders(run: Run) -> None:
+    """Two leaves cabled by DEVICE_NEIGHBOR: three hosts of one overload a host of the other, through one cable."""
+    from testbed.net.network import network
+    from testbed.net.sonic_topo import SonicTopo
+    from testbed.net.traffic import Flow, Flows
+
+    leaves = []
+    for name, other in (("leaf1", "leaf-2-of-the-lab"), ("leaf-2-of-the-lab", "leaf1")):
+        text = json.dumps({key: row for key, row in CONFIG.items() if key not in ("PORT", "CABLE_LENGTH")})
+        content = json.loads(text.replace("Ethernet8", "Ethernet8,Ethernet12"))
+        content["PORT"] = {f"Ethernet{4 * n}": {"speed": "100000", "mtu": "1500"} for n in range(4)}
+        content["CABLE_LENGTH"] = {"AZURE": dict.fromkeys(content["PORT"], "300m")}
+        content["BUFFER_PROFILE"]["lossless"]["xoff"] = "60000"
+        content["DEVICE_METADATA"]["localhost"]["hostname"] = name
+        content["DEVICE_NEIGHBOR"] = {"Ethernet12": {"name": other, "port": "Ethernet12"}}
+        leaves.append(switch(content))
+    topo = SonicTopo(*leaves)
+    run.claim("hosts", topo.at["h1"] + topo.at["h4"], equals=("leaf1", "Ethernet0", "s2", "Ethernet0"))
+    run.claim("cable", str(topo.linkInfo("leaf1", "s2")["cable"]), equals="100Gb/s over 300m")
+    with network(topo, run, autoStaticArp=True) as net:
+        flows = [Flow(f"h{n}", "h4", 3, count=800, dscp=3) for n in (1, 2, 3)]
+        flows.append(Flow("h5", "h4", 3, count=800, dscp=3))
+        with Flows(flows) as running:
+            running.wait()
+        run.claim("lost", sum(report.lost for report in running.reports), equals=0)
+        between = net.fabric.pfc("leaf1-eth4", 3)["xoff_received"]
+        run.claim("pauses between the leaves", between, at_least=1)
+        run.claim("pauses of h1", net.fabric.pfc("h1-eth0", 3)["xoff_received"], at_least=1)
+
+
+@experiment(timeout="120s")
 def risky(run: Run, xoff: str = "40000", length: str = "5m") -> None:
     """An incast over a switch with another headroom or other cables."""
     from testbed.net.network import network

@@ -9,7 +9,7 @@ from testbed.units import Duration, Rate
 @experiment(timeout="60s")
 def hello(
     run: Run,
-    hosts: Annotated[int, Between(2, 32)] = 4,
+    hosts: Annotated[int, Between(2, 16)] = 4,
     rate: Annotated[Rate, Between("10Mb/s", "1Gb/s")] = Rate("100Mb/s"),
     delay: Annotated[Duration, Between("0s", "2ms")] = Duration("1ms"),
     duration: Annotated[Duration, Between("1s", "5s")] = Duration("1s"),

@@ -11,6 +11,7 @@ from pathlib import Path
 from testbed.cli import console, streams, ui
 from testbed.cli.arguments import above_zero, whole
 from testbed.cli.engine_setup import engine_option, ready, soonest
+from testbed.cli.live_network import LiveNetwork
 from testbed.cli.packages import having, with_option
 from testbed.cli.report import of_results
 from testbed.errors import UsageError
@@ -74,6 +75,7 @@ def demo(options: argparse.Namespace) -> int:
     options.experiment, options.set, options.packages = ["cross_dc"], [], []
     options.engine = options.engine or soonest()
     options.report = True
+    network = LiveNetwork()
     if not options.json:
         console.stdout.print(
             "Two data centres and a WAN on a stock Linux kernel with a clock of its own,\n"
@@ -81,12 +83,17 @@ def demo(options: argparse.Namespace) -> int:
             "disturb it: the digest at the end is the same wherever you run this.",
             style="bold",
         )
-    return run(options)
+    return _run(options, network)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run experiments; each leaves a folder with result.json, its event log and its output. A FILE.py is imported on
     this machine too, to read its parameters: its module level is executed as you, so run only files that you trust."""
+    return _run(options)
+
+
+def _run(options: argparse.Namespace, network: LiveNetwork | None = None) -> int:
+    """`network` is drawn while it runs. The lab reports to it also where nothing can be drawn: it makes one digest."""
     streams.outlast()
     chosen = [definition.find(name) for name in options.experiment]
     given = dict(_assignment(text) for text in options.set)
@@ -107,10 +114,11 @@ def run(options: argparse.Namespace) -> int:
             thresholds,
             _capture_octets(options),
             options.series.ns if options.series else 0,
+            network.take if network is not None else None,
         )
         for experiment, on in zip(chosen, engines, strict=True)
     ]
-    with ui.Screen(many=options.j > 1 and len(chosen) > 1, quiet_stdout=options.json) as screen:
+    with ui.Screen(options.j > 1 and len(chosen) > 1, options.json, network) as screen:
         finished = batch.run(
             tasks, out=options.out, width=options.j, watch=lambda task: closing(screen.watch(task.experiment.name))
         )

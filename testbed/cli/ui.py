@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import IO
 
+from rich.console import Group
+from rich.live import Live
 from rich.markup import escape
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.status import Status
@@ -17,10 +19,14 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.cli.console import print_error, say, shown, stderr, stdout
+from testbed.cli.live_network import LiveNetwork
 from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Result, expectation
 from testbed.lab.result import Status as RunStatus
 from testbed.units import written
+
+_REDRAWN = 5
+"""Times in a second: drawing takes the lab's CPU."""
 
 
 @contextmanager
@@ -54,19 +60,26 @@ class _Times(ProgressColumn):
 class Screen:
     """Progress lines at the bottom of a terminal and the jobs' output above; plain output elsewhere."""
 
-    def __init__(self, many: bool, quiet_stdout: bool) -> None:
+    def __init__(self, many: bool, quiet_stdout: bool, network: LiveNetwork | None = None) -> None:
+        """`network`: what is drawn above the progress line, in a terminal that has cursor movements and colours."""
         self._many = many
         # With --json, standard output is for the JSON alone.
         self._out: IO[str] = sys.stderr if quiet_stdout else sys.stdout
         self._lock = threading.Lock()
         self._stack = ExitStack()
         self._progress: Progress | None = None
+        self._live: Live | None = None
         if stderr.is_terminal:
             columns = (SpinnerColumn(), TextColumn("[bold]{task.description}[/bold]"), _Times())
             self._progress = Progress(*columns, console=stderr, transient=True, refresh_per_second=8)
+            if network is not None and not stderr.is_dumb_terminal and not stderr.no_color:
+                shown = Group(network, self._progress)
+                self._live = Live(shown, console=stderr, transient=True, refresh_per_second=_REDRAWN)
 
     def __enter__(self) -> Screen:
-        if self._progress is not None:
+        if self._live is not None:
+            self._stack.enter_context(self._live)
+        elif self._progress is not None:
             self._stack.enter_context(self._progress)
         return self
 

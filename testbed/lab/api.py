@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -33,6 +33,9 @@ _NO_ROOM = {
     errno.EDQUOT: "the disk is full",
     errno.EFBIG: "a file is larger than `ulimit -f` allows",
 }
+
+
+Follow = Callable[[Any], None]
 
 
 class Watcher(Protocol):
@@ -70,6 +73,7 @@ def run(
     thresholds: Thresholds | None = None,
     capture_octets: int = 0,
     series_ns: int = 0,
+    follow: Follow | None = None,
     watcher: Watcher | None = None,
     cancel: threading.Event | None = None,
 ) -> Result:
@@ -79,7 +83,8 @@ def run(
     `um`, `vm`, `realtime` or `host`, or one that `prepare` has made. `packages` are further Python packages, beside
     those that the experiment names itself. With `capture_octets` all cables are captured, so much of each frame (65536:
     whole frames), as pcapng files in the folder `captures` of the result. With `series_ns` networks record time series
-    at that interval of lab time. Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
+    at that interval of lab time. `follow` is called with what networks report while they run (`net/following.py`).
+    Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
     """
     watcher = watcher or Silent()
     if not isinstance(experiment, Experiment):
@@ -89,9 +94,10 @@ def run(
     ready = on if isinstance(on, Ready) else engine.prepare(on, watcher.report)
     ready = ready.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
     packed = pack_run(
-        experiment, ready, parameters or {}, seed, limits, capture_octets=capture_octets, series_ns=series_ns
-    )
-    return make(packed, ready, out=out, thresholds=thresholds, watcher=watcher, cancel=cancel)
+        experiment, ready, parameters or {}, seed, limits,
+        capture_octets=capture_octets, series_ns=series_ns, follow=follow is not None,
+    )  # fmt: skip
+    return make(packed, ready, out=out, thresholds=thresholds, follow=follow, watcher=watcher, cancel=cancel)
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,7 @@ def pack_run(
     *,
     capture_octets: int = 0,
     series_ns: int = 0,
+    follow: bool = False,
 ) -> PackedRun:
     """Check what a run is given, and put together what it takes."""
     if capture_octets < 0:
@@ -126,7 +133,7 @@ def pack_run(
     further = ready.packages.digest if ready.packages else ""
     job = job_for(
         experiment, dict(parameters), seed, limits, ready.kind.reproducible, packages=further,
-        capture_octets=capture_octets, series_ns=series_ns,
+        capture_octets=capture_octets, series_ns=series_ns, follow=follow,
     )  # fmt: skip
     code = hashlib.sha256(pack(job, experiment)).hexdigest()
     return PackedRun(experiment.name, job, pack(job, experiment, held=ready.holds), code, commit())
@@ -138,13 +145,14 @@ def make(
     *,
     out: Path | str = "results",
     thresholds: Thresholds | None = None,
+    follow: Follow | None = None,
     watcher: Watcher | None = None,
     cancel: threading.Event | None = None,
 ) -> Result:
     """Make a run that is packed; its result folder goes below `out`."""
     folder = new_folder(Path(out), packed.experiment)
     watcher = watcher or Silent()
-    follower = _Follower(ready, packed, folder, watcher, cancel or threading.Event())
+    follower = _Follower(ready, packed, folder, watcher, cancel=cancel or threading.Event(), follow=follow)
     try:
         follower.follow()
     except BaseException:
@@ -189,7 +197,14 @@ class _Follower:
     """One run, seen from outside."""
 
     def __init__(
-        self, ready: Ready, packed: PackedRun, folder: Path, watcher: Watcher, cancel: threading.Event
+        self,
+        ready: Ready,
+        packed: PackedRun,
+        folder: Path,
+        watcher: Watcher,
+        *,
+        cancel: threading.Event,
+        follow: Follow | None,
     ) -> None:
         self._ready = ready
         self._packed = packed
@@ -197,7 +212,7 @@ class _Follower:
         self._folder = folder
         self._watcher = watcher
         self._cancel = cancel
-        self._collector = Collector(folder, watcher.output)
+        self._collector = Collector(folder, watcher.output, follow or (lambda line: None))
         self._status: tuple[Status, str] | None = None
         self._wall_s = 0.0
         self._first_line_s: float | None = None

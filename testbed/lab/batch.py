@@ -17,7 +17,7 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.lab import api, cores
-from testbed.lab.api import Silent, Watcher
+from testbed.lab.api import Follow, Silent, Watcher
 from testbed.lab.definition import Experiment
 from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Thresholds
@@ -37,6 +37,7 @@ class Task:
     thresholds: Thresholds | None = None
     capture_octets: int = 0
     series_ns: int = 0
+    follow: Follow | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def run(
                 result = api.run(
                     task.experiment, parameters=task.parameters, seed=task.seed, out=out, on=task.on,
                     limits=task.limits, thresholds=task.thresholds, capture_octets=task.capture_octets,
-                    series_ns=task.series_ns, watcher=watcher, cancel=cancel,
+                    series_ns=task.series_ns, follow=task.follow, watcher=watcher, cancel=cancel,
                 )  # fmt: skip
             outcome = TaskOutcome(task, result)
         except XoffError as error:

@@ -62,6 +62,8 @@ class Collector:
     folder: Path
     output: Callable[[bytes, bool], None]
     """Called with each piece of what the job prints; the flag is true for standard error."""
+    live: Callable[[Any], None] = lambda line: None
+    """Called with each line of what networks report while they run. Anything that JSON can be may come."""
     started: dict[str, Any] = field(default_factory=dict)
     heard: bool = False
     """Whether anything has come from the job itself."""
@@ -73,6 +75,8 @@ class Collector:
     _phases: dict[Phase, _Marks] = field(default_factory=lambda: {phase: _Marks() for phase in Phase})
     _half_note: bytes = b""
     """The beginning of a note whose end has not come."""
+    _half_line: bytes = b""
+    """The same of a live line."""
     _agent_late_ns: int | None = None
     _decoder: wire.Decoder = field(default_factory=wire.Decoder)
     _log: IO[bytes] | None = None
@@ -128,6 +132,12 @@ class Collector:
             for line in lines:
                 self._note(Frame(FrameKind.NOTE, line))
             if len(self._half_note) > LARGEST_NOTE:
+                raise _damage(frame)
+        elif frame.kind is FrameKind.LIVE:
+            *lines, self._half_line = (self._half_line + frame.payload).split(b"\n")
+            for line in lines:
+                self.live(_content(Frame(FrameKind.LIVE, line)))
+            if len(self._half_line) > LARGEST_NOTE:
                 raise _damage(frame)
         elif frame.kind is FrameKind.FILE:
             self._write_file(*wire.file_piece(frame))

@@ -29,7 +29,15 @@ class Run:
     """Handed to the experiment's function as its first argument."""
 
     def __init__(
-        self, seed: int, start_ns: int, directory: Path, notes: TextIO, *, capture_octets: int = 0, series_ns: int = 0
+        self,
+        seed: int,
+        start_ns: int,
+        directory: Path,
+        notes: TextIO,
+        *,
+        capture_octets: int = 0,
+        series_ns: int = 0,
+        follower: int = -1,
     ) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
@@ -39,6 +47,8 @@ class Run:
         """How much of each frame networks capture on all cables; 0: no captures."""
         self.series_ns = series_ns
         """The interval at which networks record time series; 0: the experiment records what it needs."""
+        self.follower = follower
+        """Where networks report what they do while they run (`net/following.py`); -1: nowhere."""
         self._start_ns = start_ns
         self._notes = notes
         # O_APPEND and one write a line: agents of the same run may write the same log.

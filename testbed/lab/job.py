@@ -79,6 +79,8 @@ class Job:
     """In the terminal is the other end of a live view, and not Mininet's command line."""
     packages: str = ""
     """The digest of the Python packages that it has beside those of the image."""
+    follow: bool = False
+    """Networks report what they do while they run."""
     capture_octets: int = 0
     """How much of each frame is captured on all cables of its networks; 0: no captures."""
     series_ns: int = 0
@@ -109,13 +111,14 @@ def job_for(
     packages: str = "",
     capture_octets: int = 0,
     series_ns: int = 0,
+    follow: bool = False,
 ) -> Job:
     """The job that runs `experiment`; parameters are checked here, before anything starts."""
     parameters = {name: plain(value) for name, value in experiment.read_parameters(given).items()}
     place = _place(experiment.source)
     return Job(
         place, experiment.name, parameters, seed, limits, reproducible, packages=packages,
-        capture_octets=capture_octets, series_ns=series_ns,
+        capture_octets=capture_octets, series_ns=series_ns, follow=follow,
     )  # fmt: skip
 
 

@@ -226,6 +226,7 @@ class Supervisor:
     def _start_job(self) -> dict[int, FrameKind]:
         """Start the sandboxed job; the descriptors to read from it."""
         notes, notes_in = os.pipe()
+        followed, follower = os.pipe() if self._job.follow else (-1, -1)
         if self._job.terminal is not None:
             self._terminal, slave = pty.openpty()
             _set_size(slave, self._job.terminal.rows, self._job.terminal.columns)
@@ -236,15 +237,18 @@ class Supervisor:
             out, out_in = os.pipe()
             err, err_in = os.pipe()
             nothing = os.open(os.devnull, os.O_RDONLY)
-            inherited = {nothing, out_in, err_in, notes_in}
-            self._sandbox.start(lambda: self._perform(nothing, out_in, err_in, notes_in), inherited)
+            inherited = {nothing, out_in, err_in, notes_in, *([follower] if self._job.follow else [])}
+            self._sandbox.start(lambda: self._perform(nothing, out_in, err_in, notes_in, follower), inherited)
             for descriptor in (nothing, out_in, err_in):
                 os.close(descriptor)
             outputs = {out: FrameKind.OUT, err: FrameKind.ERR}
+        if self._job.follow:
+            os.close(follower)
+            outputs[followed] = FrameKind.LIVE
         os.close(notes_in)
         return outputs | {notes: FrameKind.NOTE}
 
-    def _perform(self, stdin: int, stdout: int, stderr: int, notes: int) -> int:
+    def _perform(self, stdin: int, stdout: int, stderr: int, notes: int, follower: int = -1) -> int:
         """In the sandbox: become the job and do it."""
         os.setsid()
         signal.set_wakeup_fd(-1)  # the descriptor is closed here
@@ -253,7 +257,7 @@ class Supervisor:
             os.environ["TERM"] = self._job.terminal.term
         for target, descriptor in enumerate((stdin, stdout, stderr)):
             os.dup2(descriptor, target)
-        kernel.close_descriptors({0, 1, 2, notes})
+        kernel.close_descriptors({0, 1, 2, notes, *([follower] if follower >= 0 else [])})
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
@@ -269,7 +273,7 @@ class Supervisor:
         from testbed.lab.experiment_run import Run
         from testbed.lab.run_job import run_job
 
-        recorded = {"capture_octets": self._job.capture_octets, "series_ns": self._job.series_ns}
+        recorded = {"capture_octets": self._job.capture_octets, "series_ns": self._job.series_ns, "follower": follower}
         run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"), **recorded)
         try:
             run_job(self._job, run, self._code)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from testbed.errors import XoffError
 from testbed.frames import ipv6, mac_control
 from testbed.frames.capture_file import Interface, Writer
 from testbed.linux import kernel
 from testbed.linux.packet_tap import LONGEST, PacketTap
+from testbed.net.beside import Beside, Commands
 from testbed.net.notebook import CAPTURE_PROCESS, CAPTURES, Notebook
 from testbed.units import Rate, Scale
 
@@ -35,8 +34,6 @@ _OVERHEAD = 4
 """Octets of memory for an octet on the wire; for the smallest frames it is more, for the longest less."""
 _UNKNOWN_RATE = Rate("1Gb/s")
 _SHORTEST_S, _LONGEST_S = 0.5, 3600.0
-_LONGEST_ANSWER = 4096
-_READY, _STOP, _DONE = b"ready", b"stop", b"done"
 _GROUP_ADDRESS = mac_control.DESTINATION.octets
 
 
@@ -74,50 +71,12 @@ def directions(net: Any) -> list[Direction]:
     return found
 
 
-class Captures:
-    """The captures of one network, from before its start to its end.
+def capturing(net: Any, run: Notebook, comment: str) -> Beside:
+    """Capture a network from before its start until this is stopped. `comment` is about all of the files.
 
-    All is done in a process of their own, so that the experiment's does the same with and without captures.
+    All is done in a process of its own, so that the experiment's does the same with and without captures.
     """
-
-    def __init__(self, net: Any, run: Notebook, comment: str) -> None:
-        """`comment` is about all of the files."""
-        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._pid = os.fork()
-        if self._pid == 0:
-            answer = b""
-            try:
-                self._ours.close()
-                _capture(net, run, comment, theirs)
-            except BaseException as error:
-                answer = f"{type(error).__name__}: {error}".encode()[:_LONGEST_ANSWER]
-            finally:
-                with suppress(OSError):
-                    theirs.send(answer or _DONE)
-                os._exit(0)
-        theirs.close()
-        self._expect(_READY)
-
-    def stop(self) -> None:
-        """Write what came until now; the files are whole when this returns."""
-        with suppress(OSError):  # it has ended already
-            self._ours.send(_STOP)
-        try:
-            self._expect(_DONE)
-        finally:
-            self._ours.close()
-            os.waitpid(self._pid, 0)
-
-    def _expect(self, wanted: bytes) -> None:
-        answer = self._ours.recv(_LONGEST_ANSWER)
-        if answer == wanted:
-            return
-        why = answer.decode(errors="replace") or "the process that writes them was killed"
-        raise CaptureError(f"the cables were not captured: {why}")
-
-
-class CaptureError(XoffError):
-    """Captures that were not written."""
+    return Beside(CAPTURE_PROCESS, "capturing the cables", lambda commands: _capture(net, run, comment, commands))
 
 
 def pause_comments(octets: bytes, rate: Rate | None, scale: Scale = Scale(1)) -> Iterator[str]:
@@ -230,23 +189,19 @@ class _Files:
         return sum(self._missed)
 
 
-def _capture(net: Any, run: Notebook, comment: str, commands: socket.socket) -> None:
+def _capture(net: Any, run: Notebook, comment: str, commands: Commands) -> None:
     """Write whenever the kernel may be full, and at the end, which comes by a command or SIGTERM."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    kernel.die_with_parent()
-    Path("/proc/self/comm").write_text(CAPTURE_PROCESS)
     ended, ending = os.pipe()
     os.set_blocking(ending, False)
     signal.set_wakeup_fd(ending)
     signal.signal(signal.SIGTERM, lambda *_: None)
     cables = directions(net)
     files = _Files(run, cables, comment)
-    commands.send(_READY)
+    commands.ready()
     descriptors = [commands.fileno(), ended]
     while not (ready := select.select(descriptors, [], [], _longest_wait_s(cables))[0]):
         files.write()
-    if commands.fileno() in ready:
-        commands.recv(_LONGEST_ANSWER)  # what is unread when a socket is closed makes the other end fail
     files.write()
     if missed := files.end():
         print(
@@ -255,3 +210,5 @@ def _capture(net: Any, run: Notebook, comment: str, commands: socket.socket) -> 
             file=sys.stderr,
             flush=True,
         )
+    if ended in ready:
+        os._exit(0)  # the experiment is stopped, and takes no answer

@@ -16,7 +16,8 @@ from mininet.node import OVSBridge
 from mininet.topo import Topo
 
 from testbed.linux import ovs
-from testbed.net import captures, description, notebook
+from testbed.net import captures, description, following, notebook
+from testbed.net.beside import Beside
 from testbed.net.fabric import Fabric, FabricError
 from testbed.net.losses import account
 from testbed.net.notebook import DCBX_LOG, Notebook
@@ -81,7 +82,8 @@ def network(
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
     fabric = Fabric.current()
     net, is_described, since_ns = None, False, time.monotonic_ns()
-    captured: captures.Captures | None = None
+    captured: Beside | None = None
+    followed: Beside | None = None
     try:
         net = Network(topo=topo, build=False, **chosen)
         net.fabric, fabric.known_nodes = fabric, net.nameToNode
@@ -98,19 +100,23 @@ def network(
             ) from error
         if run is not None and run.capture_octets:
             about = " ".join(filter(None, [type(topo).__name__, case]))
-            captured = captures.Captures(net, run, about)
+            captured = captures.capturing(net, run, about)
         _wait_for_round_moment()
         net.start()
         fabric.start()  # for a network without switches, whose start would have done it
         if run is not None:
             run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__, since_ns)])
             is_described = True
+            if run.follower >= 0:
+                followed = following.following(net, run, case)
         with run.network_is_up() if run is not None else nullcontext():
             with recorded(fabric, run) if run is not None else nullcontext():
                 yield net
             if run is not None:
                 account(run, fabric)
     finally:
+        if followed is not None:
+            followed.stop()
         fabric.stop()
         if captured is not None:
             captured.stop()

@@ -23,6 +23,8 @@ class Notebook(Protocol):
     directory: Path
     capture_octets: int
     series_ns: int
+    follower: int
+    """Where a network reports what it does while it runs, as a file descriptor; -1: nowhere."""
 
     @property
     def now_ns(self) -> int: ...

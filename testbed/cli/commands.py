@@ -40,6 +40,7 @@ COMMANDS = {
     "demo": Command("show what Xoff does, in a minute", "run", "demo", "demo_options", True, True),
     "test": Command("run Xoff's own tests", "suite", "test", "test_options", installs=True),
     "list": Command("list experiments and topologies", "listing", "list_", has_json=True),
+    "new": Command("a file of your own to begin with", "new", "new", "options"),
     "run": Command("run experiments", "run", "run", "experiment_options", True, True),
     "sweep": Command("run an experiment over a grid of parameters", "sweep", "run_sweep", "sweep_options", True, True),
     "compare": Command("what differs between two results or sweeps", "sweep", "compare", "compare_options", True),

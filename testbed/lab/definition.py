@@ -10,6 +10,7 @@ it runs. So what only the lab has, Mininet for one, is imported inside the funct
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import sys
@@ -23,9 +24,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, overload
 
 import testbed
-from testbed import shipped_packages
+from testbed import plugins, shipped_packages
 from testbed.errors import UsageError
 from testbed.net import notebook
+from testbed.plugins import Plugin
 from testbed.units import Duration, Quantity, Scale
 
 if TYPE_CHECKING:
@@ -249,11 +251,42 @@ def find(reference: str) -> Experiment:
     for candidate in known:
         if candidate.name == reference:
             return candidate
-    near = get_close_matches(reference, [e.name for e in known], 1)
+    if (plugin := plugins.named(plugins.EXPERIMENTS, reference)) is not None:
+        return _of_plugin(plugin, plugin.load())
+    near = get_close_matches(reference, [*(e.name for e in known), *_names_of_plugins()], 1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise ExperimentError(
         f"there is no experiment {reference}; {hint}`xoff list` shows what there is, and FILE.py runs your own"
     )
+
+
+def added(report: Callable[[str], None]) -> list[Experiment]:
+    """Those of packages of others, by name; what cannot be used is reported, and left out."""
+    found = plugins.usable(plugins.EXPERIMENTS, _of_plugin, report)
+    ours = {experiment.name for experiment in shipped()}
+    for name in sorted(found.keys() & ours):
+        report(f"there is an experiment {name} of Xoff's own, which hides the one of a package of others")
+    return [found[name] for name in sorted(found.keys() - ours)]
+
+
+def in_module(module: str, name: str) -> Experiment:
+    """The experiment of this name in a module that can be imported."""
+    found = {one.name: one for one in experiments_in(importlib.import_module(module))}
+    if name not in found:
+        raise ExperimentError(f"{module} has no experiment {name}")
+    return found[name]
+
+
+def _names_of_plugins() -> list[str]:
+    return [plugin.name for plugin in plugins.of_group(plugins.EXPERIMENTS)]
+
+
+def _of_plugin(plugin: Plugin, loaded: Any) -> Experiment:
+    if not isinstance(loaded, Experiment):
+        raise plugin.error(f"it is {loaded!r}, and no function marked with @experiment")
+    if loaded.name != plugin.name:
+        raise plugin.error(f"its function is called {loaded.name}; the entry point has to have the same name")
+    return loaded
 
 
 def shipped() -> list[Experiment]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
+from testbed import plugins
 from testbed.errors import UsageError
 from testbed.lab.definition import Experiment
 from testbed.lab.experiment_run import plain
@@ -126,6 +127,8 @@ def pack(job: Job, experiment: Experiment | None = None, *, held: Sequence[str] 
     """The job and all code it may use, as a tar, without the packages that the lab holds already."""
     files = _in_lab(read(package for package in OURS if package not in held))
     files["job.json"] = job.encode().encode()
+    if _needs_plugins(job):
+        files |= _in_lab(plugins.files())
     if experiment is not None and job.source.startswith(f"{USER_CODE}/"):
         folder = experiment.source.parent
         for path in (experiment.source, *(folder / name for name in experiment.files)):
@@ -182,7 +185,20 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
+def _needs_plugins(job: Job) -> bool:
+    """Whether packages of others have to travel. A job of Xoff's own experiments is the same whatever is installed,
+    unless a parameter names something of such a package."""
+    if not job.source:
+        return job.name.partition(",")[0] in {plugin.name for plugin in plugins.of_group(plugins.TOPOLOGIES)}
+    if job.source.partition("/")[0] in (USER_CODE, plugins.FOLDER):
+        return bool(plugins.found())
+    names = {plugin.name for plugin in plugins.found()}
+    return any(isinstance(value, str) and value in names for value in job.parameters.values())
+
+
 def _place(source: Path) -> str:
+    if (place := plugins.place_of(source)) is not None:
+        return place
     if source.is_relative_to(_OURS) and source.relative_to(_OURS).parts[0] in ("experiments", "topologies"):
         return str(source.relative_to(_OURS))
     return f"{USER_CODE}/{source.name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from testbed import plugins
 from testbed.lab import definition
 from testbed.lab.experiment_run import Run
 from testbed.lab.job import Job
@@ -22,5 +23,9 @@ def run_job(job: Job, run: Run, code: Path) -> None:
 
         with notebook.current_is(run):
             shell(job.name)
+    elif job.source.startswith(f"{plugins.FOLDER}/"):
+        plugins.found()  # from now on its packages can be imported
+        module = job.source.removeprefix(f"{plugins.FOLDER}/").removesuffix(".py").removesuffix("/__init__")
+        definition.in_module(module.replace("/", "."), job.name).perform(run, job.parameters)
     else:
         definition.load_file(code / job.source, job.name).perform(run, job.parameters)

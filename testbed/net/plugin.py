@@ -19,7 +19,7 @@ SWITCHES = {"lossless": LosslessSwitch}
 
 def topologies() -> dict[str, Any]:
     """All of ours, by the names that users type."""
-    return {name: shell.find(name) for name in shell.names()}
+    return {name: shell.find(name) for name in shell.own_names()}
 
 
 def install() -> None:

@@ -8,7 +8,7 @@ import inspect
 from difflib import get_close_matches
 from typing import Any
 
-from testbed import shipped_packages
+from testbed import plugins, shipped_packages
 from testbed.errors import UsageError
 
 
@@ -67,12 +67,19 @@ def _check_arguments(name: str, kind: Any, values: list[Any], named: dict[str, A
 
 
 def names() -> list[str]:
+    """All topologies that can be named: those that come with Xoff, and those of packages of others."""
+    return sorted({*own_names(), *(plugin.name for plugin in plugins.of_group(plugins.TOPOLOGIES))})
+
+
+def own_names() -> list[str]:
     """The topologies that come with Xoff."""
     return sorted(name.replace("_", "-") for name in shipped_packages.files(shipped_packages.TOPOLOGIES))
 
 
 def summary(name: str) -> str:
-    """The first line of a topology's file; reading it does not take Mininet."""
+    """The first line of a topology's file; reading it does not take Mininet. PluginError for a broken one of others."""
+    if name not in own_names() and (plugin := plugins.named(plugins.TOPOLOGIES, name)) is not None:
+        return plugins.summary(plugin)
     path = shipped_packages.folder(shipped_packages.TOPOLOGIES) / f"{_module(name)}.py"
     return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
 
@@ -88,6 +95,8 @@ def check(wanted: str) -> None:
 
 def find(name: str) -> Any:
     check(name)
+    if name not in own_names() and (plugin := plugins.named(plugins.TOPOLOGIES, name)) is not None:
+        return plugin.load()
     return importlib.import_module(f"topologies.{_module(name)}").topos[name]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from testbed import plugins
 from testbed.errors import UsageError, nearest
 from testbed.units import NEVER, Rate, Scale
 
@@ -71,13 +72,19 @@ def register(name: str, maker: Maker) -> None:
 
 
 def names() -> list[str]:
-    return sorted(_MAKERS)
+    """All that can be named, with those of packages of others."""
+    return sorted({*_MAKERS, *(plugin.name for plugin in plugins.of_group(plugins.RATE_CONTROLS))})
 
 
 def maker_of(choice: str | Maker) -> Maker:
     """What makes the rate control that is meant: a name, a subclass of RateControl, or a function of the line."""
     if callable(choice):
         return choice
+    if choice not in _MAKERS and (plugin := plugins.named(plugins.RATE_CONTROLS, choice)) is not None:
+        maker = plugin.load()
+        if not callable(maker):
+            raise plugin.error(f"it is {maker!r}, and neither a subclass of RateControl nor a function of the line")
+        _MAKERS[choice] = maker
     if choice not in _MAKERS:
         raise RateControlError(f"there is no rate control {choice!r}; {nearest(choice, names())}")
     return _MAKERS[choice]

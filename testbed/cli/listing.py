@@ -15,11 +15,11 @@ from testbed.roce import rates
 
 def list_(options: argparse.Namespace) -> int:
     """List experiments with their parameters, topologies and rate controls, those of installed packages too."""
-    from testbed.cli.console import complain
+    from testbed.cli.console import print_error
 
-    found = [*definition.shipped(), *definition.added(complain)]
-    topologies = _topologies(complain)
-    controls = _rate_controls(complain)
+    found = [*definition.shipped(), *definition.added(print_error)]
+    topologies = _topologies(print_error)
+    controls = _rate_controls(print_error)
     if options.json:
         content: dict[str, Any] = {
             "experiments": [

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from testbed.cli.console import print_error, say, shown, stderr, stdout
 from testbed.cli.live_network import LiveNetwork
+from testbed.errors import plain
 from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Result, expectation
 from testbed.lab.result import Status as RunStatus
@@ -102,7 +103,7 @@ class Screen:
                 self._progress.console.print(Text.from_ansi(text), soft_wrap=True)
             else:
                 stream = sys.stderr if is_error else self._out
-                stream.write(text + "\n")
+                stream.write((plain(text) if stream.isatty() else text) + "\n")
                 stream.flush()
 
     def update(self, task: TaskID, virtual_s: float, wall_s: float) -> None:
@@ -183,7 +184,7 @@ def show(result: Result) -> None:
     times = result.times
     stdout.print(
         f"[dim]{times.virtual_ns / 1e9:.3f} s virtual in {times.wall_s:.1f} s wall (ratio {times.ratio:.2f}), "
-        f"fidelity {result.fidelity.verdict}, digest {result.digest[:16]}, in {result.folder}[/dim]",
+        f"fidelity {result.fidelity.verdict}, digest {result.digest[:16]}, in {shown(result.folder)}[/dim]",
         soft_wrap=True,
     )
     name = result.experiment

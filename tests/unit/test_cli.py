@@ -32,7 +32,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["rnu"], "there is no command rnu; did you mean run?"),
         (
             ["fly"],
-            "there is no command fly; there are demo, test, list, run, sweep, compare, verify, shell, ",
+            "there is no command fly; there are demo, test, list, new, run, sweep, compare, verify, shell, ",
         ),
         (["run"], "the following arguments are required: EXPERIMENT; see xoff run --help"),
         (["run", "helo"], "there is no experiment helo; did you mean hello?"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from testbed.cli import console, ui
@@ -31,3 +33,18 @@ def test_figures_and_claims_of_a_job_are_neutral(capsys: pytest.CaptureFixture[s
     for stream in (said.out, said.err):
         assert stream.replace("\n", "").isprintable()
         assert "owned" in stream and "[red]" in stream.replace("\n", "").replace(" ", "")
+
+
+class _Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_jobs_output_is_neutral_in_a_terminal_whose_standard_error_goes_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal, file = _Tty(), io.StringIO()
+    for stream, shown in ((terminal, plain(HOSTILE)), (file, HOSTILE)):
+        monkeypatch.setattr("sys.stdout", stream)
+        ui.Screen(many=False, quiet_stdout=False).print(HOSTILE, is_error=False)
+        assert stream.getvalue() == f"{shown}\n"

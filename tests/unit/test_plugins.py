@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from testbed.cli import main
+from tests import pages
 from tests.packages_of_others import install
 
 ROOT = Path(__file__).parents[2]
@@ -108,3 +110,10 @@ def test_a_bad_name_is_refused(name: str, message: str, tmp_path: Path, capsys: 
     said = capsys.readouterr().err
     assert message in said and "\x1b" not in said
     assert not list(tmp_path.iterdir())
+
+
+def test_the_entry_points_in_the_documentation_are_those_of_a_new_package(tmp_path: Path) -> None:
+    assert main(["new", "package", "mine", "--into", str(tmp_path)]) == 0
+    made = tomllib.loads((tmp_path / "mine" / "pyproject.toml").read_text())
+    (block,) = [block for block in pages.blocks() if str(block) == "docs/extending.md:0"]
+    assert tomllib.loads(block.text)["project"]["entry-points"] == made["project"]["entry-points"]

@@ -1,4 +1,4 @@
-"""A package of somebody else, as if pip had installed it into a folder, with broken entry points if wanted."""
+"""A package of another author, as if pip had installed it into a folder, with broken entry points if wanted."""
 
 from __future__ import annotations
 

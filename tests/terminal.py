@@ -1,4 +1,4 @@
-"""A terminal of a few lines, to see what a user would: it knows what rich writes, and keeps the text."""
+"""A terminal of a few lines, to see what a user would see: it takes the sequences that rich writes, and keeps text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Terminal:
         elif letter == "J":
             self._lines[self._row :] = [""] * (self.rows - self._row)
         elif letter not in "mhl":
-            raise ValueError(f"the sequence {given}{letter} is none that this terminal knows")
+            raise ValueError(f"the sequence {given}{letter} is none of those that this terminal takes")
 
     def _write(self, text: str) -> None:
         for character in text:

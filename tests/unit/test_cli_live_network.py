@@ -84,7 +84,7 @@ def test_lines_are_never_wider_than_the_terminal(width: int) -> None:
     assert len(lines) == 5 and max(map(len, lines)) <= width
 
 
-def test_a_low_terminal_has_the_first_nodes_and_says_how_many_more_there_are() -> None:
+def test_a_low_terminal_has_the_first_nodes_and_the_number_of_the_others() -> None:
     names = [f"s{number}" for number in range(40)]
     cables = [[f"{one}-eth2", f"{other}-eth1"] for one, other in pairwise(names)]
     ports = {port: port.partition("-")[0] for cable in cables for port in cable}

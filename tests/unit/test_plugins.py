@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def xoff(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command with a package of somebody else on the path: modules that were imported once stay, so not in here."""
+    """A command with a package of another author on the path: modules that were imported once stay, so not in here."""
     path = os.pathsep.join(map(str, (ROOT, site)))
     command = [sys.executable, "-m", "testbed", *words]
     own = {**os.environ, "PYTHONPATH": path}

@@ -44,7 +44,7 @@ def needed(rate: Rate, length: Length, mtu: int, cell: int) -> Need:
 
 
 def needed_at(tables: Tables, port: str, cell: int) -> Need:
-    """Of a port of a switch, whose cable is 5 m if the file does not say."""
+    """Of a port of a switch, whose cable is 5 m if the file has no length of it."""
     row = tables.ports[port]
     length = Length(tables.cables.get(port, "5m"))
     return needed(Rate.from_bps(row.speed * 10**6), length, row.mtu or DEFAULT_MTU, cell)

@@ -101,7 +101,7 @@ class PortRow:
     alias: str = ""
     mtu: int | None = None
     admin_up: bool = True
-    """Also where the file does not say: whoever checks a file means its ports."""
+    """Also where the file has no status: whoever checks a file means its ports."""
 
 
 @dataclass(frozen=True)

@@ -194,6 +194,7 @@ def test_results_are_replayed_and_hostile_ones_do_nothing(browser: Any, tmp_path
         page = view.page
         page.goto(address)
         page.get_by_role("link", name="one").click()
+        page.wait_for_url("**/result/1")
         page.evaluate("xoffReport.loaded")
         page.evaluate("xoffReport.setCursor(0)")
         page.locator("#pace").select_option("0.1")

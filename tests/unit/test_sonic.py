@@ -365,7 +365,7 @@ def test_a_run_that_would_overload_the_lab_has_the_scale_that_would_do() -> None
 # The command
 
 
-def test_check_has_a_line_for_each_finding_and_its_exit_code_says_whether_the_file_can_be_used(
+def test_check_has_a_line_for_each_finding_and_an_exit_code_for_scripts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     sound, broken = (str(FILES / f"{name}.json") for name in ("leaf_100g_names", "broken_values"))

@@ -1,10 +1,12 @@
-"""What RoCE costs: packets per second of the lab and of the machine, in the lab and in the protocol alone.
+"""What RoCE costs in the lab whose CPU takes time (`vm`), and where that time goes.
 
     ./xoff test --unit && python bench/roce.py
 
-Flows share a line of 100 Mb/s at 1024 octets a packet. As in dataplane.py a short and a long run take turns, and
-start-up does not count. The protocol alone is two endpoints that hand each other their datagrams; `--profile` shows
-where its time goes.
+One flow and eight share a line of 100 Mb/s at 1024 octets a packet: how full the line is, how busy the lab's CPU,
+packets per second of the lab and of the machine, and what a packet takes at its source and its target, with the work of
+the kernel that falls into their time. Then each way to send, to receive, to make and to check a packet by itself, and
+the protocol alone on this machine, two endpoints that hand each other their datagrams; `--profile` shows where its
+time goes. An instruction of the lab is a nanosecond, so microseconds are thousands of instructions.
 """
 
 from __future__ import annotations
@@ -13,14 +15,16 @@ import argparse
 import cProfile
 import pstats
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.dataplane import Load, speeds
-from testbed.lab import engine
-from testbed.lab.engine import Kind
+from testbed import lab
+from testbed.lab import definition, engine
+from testbed.lab.engine import Kind, Ready
+from testbed.lab.result import Result, Status
 from testbed.roce.endpoint import Endpoint
 from testbed.roce.memory import Content, Sink
 from testbed.roce.queue_pair import QueuePair
@@ -28,10 +32,14 @@ from testbed.roce.rates import Line
 from testbed.roce.requester import Operation, Work
 from testbed.units import Rate, Scale
 
+JOBS = Path(__file__).parent / "jobs" / "roce.py"
 PACKETS = 20_000
 GAP_NS = 88_480
 """Between two packets of 1106 octets at 100 Mb/s."""
 FLOWS = (1, 8)
+MILLISECONDS = (100, 500)
+"""The difference of a long run and a short one has no start-up in it."""
+FULL, BUSY = 0.98, 0.6
 
 
 def main() -> int:
@@ -42,16 +50,33 @@ def main() -> int:
         profile.runcall(protocol)
         pstats.Stats(profile).sort_stats("tottime").print_stats(20)
         return 0
-    print(f"the protocol alone, both ends: {PACKETS / protocol():.0f} packets per second of CPU")
-    ready = engine.prepare(Kind.UM, print)
-    loads = [Load(ready, "roce", {"milliseconds": 200}, {"milliseconds": 1200}, {"flows": flows}) for flows in FLOWS]
-    for flows, speed in zip(FLOWS, speeds(*loads), strict=True):
-        packets = speed.more["packets"]
-        print(
-            f"{flows} flows: {packets / speed.virtual_s:.0f} packets per second of the lab, "
-            f"{packets / speed.wall_s:.0f} of the machine; lost {speed.long['lost']:.0f}"
-        )
-    return 0
+    ready, holds = engine.prepare(Kind.VM, print), True
+    for flows in FLOWS:
+        short, long = (run(ready, "whole", flows=flows, milliseconds=lasts) for lasts in MILLISECONDS)
+        found = {figure.name: float(figure.value) for figure in long.figures}
+        packets = found["packets"] - float(short.figure("packets"))
+        wall_s = long.times.wall_s - short.times.wall_s
+        is_full, is_idle = found["filled"] >= FULL, found["busy"] <= BUSY or flows > 1
+        holds = holds and is_full and is_idle
+        print(f"{'✓' if is_full else '✗'} {flows} flows: line filled {found['filled']:.1%}, lost {found['lost']:.0f}")
+        print(f"{'✓' if is_idle else '✗'} {flows} flows: CPU busy {found['busy']:.0%}, at most {BUSY:.0%} for one")
+        virtual_s = (long.times.virtual_ns - short.times.virtual_ns) / 1e9
+        print(f"  {packets / virtual_s:.0f} packets per second of the lab, {packets / wall_s:.0f} of the machine")
+        for end in ("source", "target"):
+            print(f"  {end}: {found[f'{end}: us of CPU per packet']:.1f} us of CPU per packet")
+    for figure in run(ready, "calls").figures:
+        print(f"  {figure.name}: {float(figure.value):.1f}")
+    print(f"the protocol alone, both ends: {PACKETS / protocol():.0f} packets per second of this machine's CPU")
+    return 0 if holds else 1
+
+
+def run(ready: Ready, name: str, **parameters: int) -> Result:
+    given = {key: str(value) for key, value in parameters.items()}
+    with tempfile.TemporaryDirectory() as out:
+        result = lab.run(definition.load_file(JOBS, name), parameters=given, on=ready, out=out)
+    if result.status is not Status.OK:
+        sys.exit(f"{name}: {result.reason}")
+    return result
 
 
 def protocol() -> float:

@@ -6,6 +6,8 @@ from testbed.lab import Between, Run, experiment
 from testbed.units import Duration, Size
 
 SIZE = Size("2MB")
+TIMER = Duration("250us")
+"""Where a packet that was sent again is lost, or the NAK, the timer is what is left; the usual 1 ms takes long."""
 PACKETS = 2000
 """About as many as the flow has."""
 
@@ -33,11 +35,13 @@ def _run(run: Run, case: str, operation: str, loss_percent: int) -> Any:
     from testbed.net.network import network
     from testbed.net.traffic import Flow, Flows
     from testbed.net.traffic.roce import Roce, RoceReport
+    from testbed.roce.settings import Settings
     from topologies.incast import Incast
 
     cable = Cable("100Gb/s", delay="1us", loss=f"{loss_percent}/100")
     with network(Incast(n=1, cable=cable), run, case=case, autoStaticArp=True):
-        with Flows([Flow("h1", "r", transport=Roce(operation=operation), size=SIZE)]) as flows, run.measuring():
+        transport = Roce(operation=operation, settings=Settings(retransmit_after=TIMER))
+        with Flows([Flow("h1", "r", transport=transport, size=SIZE)]) as flows, run.measuring():
             flows.wait()
         (report,) = flows.reports
         assert isinstance(report, RoceReport)

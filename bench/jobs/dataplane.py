@@ -130,21 +130,3 @@ def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False, queu
         run.figure("goodput", report.goodput.bps / 1e6, "Mb/s")
         assert isinstance(report, TcpReport)
         run.figure("retransmits", report.retransmits)
-
-
-@experiment(timeout="60s")
-def roce(run: Run, flows: int = 1, milliseconds: int = 1000) -> None:
-    """RoCE flows into one port of 100 Mb/s."""
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow, Flows
-    from topologies.incast import Incast
-
-    with network(Incast(flows, rate="100Gb/s"), run, autoStaticArp=True) as net:
-        wanted = [
-            Flow(host, net["r"], transport="roce", duration=f"{milliseconds}ms", rate_control="dcqcn")
-            for host in net.hosts[:-1]
-        ]
-        with run.measuring(), Flows(wanted) as running:
-            running.wait()
-    run.figure("packets", sum(report.received for report in running.reports))
-    run.figure("lost", sum(report.lost for report in running.reports))

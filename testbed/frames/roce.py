@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 from zlib import crc32
@@ -40,6 +41,8 @@ MAXIMUM_MESSAGE = 1 << 31
 """Octets of one message (InfiniBand, 9.7.6.1)."""
 
 _BTH = struct.Struct("!BBHII")
+_BTH_HEAD = struct.Struct("!BBHI")
+BTH_OCTETS = _BTH.size
 _RETH = struct.Struct("!QII")
 _DETH = struct.Struct("!II")
 _WORD = struct.Struct("!I")
@@ -49,6 +52,7 @@ _UDP_OCTETS = 8
 _MASK_24 = 0xFFFFFF
 _FECN, _BECN = 1 << 31, 1 << 30
 _ACK_REQUEST = 1 << 31
+_RESIDUE = 0x2144DF1C
 _VARIANT_MASK = b"\xff"  # the octet with FECN and BECN
 _MOST_LENGTHS = 512
 """Different packet lengths of which a path caches the CRC prefix."""
@@ -189,6 +193,19 @@ def encode(packet: Packet) -> bytes:
         raise FieldError(f"{packet.opcode.name} has a value that does not fit into its field: {error}") from None
 
 
+def head_of(opcode: Opcode, destination_qp: int) -> bytes:
+    """The first eight octets of the BTH of a packet without padding or flags; AckReq and PSN follow."""
+    return _BTH_HEAD.pack(opcode, 1 << 6, DEFAULT_P_KEY, destination_qp)
+
+
+def words_of(psns: Sequence[int], asking: Iterable[int]) -> bytes:
+    """The last four octets of the BTH of each packet; those at the places `asking` ask for an acknowledgement."""
+    words = list(psns)
+    for place in asking:
+        words[place] |= _ACK_REQUEST
+    return struct.pack(f"!{len(words)}I", *words)
+
+
 def _extended(packet: Packet) -> bytes:
     octets = b""
     for needed, header, name in (
@@ -299,15 +316,43 @@ class Path:
         """Does the ICRC of a datagram match its octets and this path?"""
         return datagram[-ICRC_OCTETS:] == _ICRC.pack(self._icrc(datagram[:-ICRC_OCTETS]))
 
-    def _icrc(self, transport: bytes) -> int:
-        length = len(transport)
+    def seal_run(self, head: bytes, words: bytes, payload: bytes) -> bytes:
+        """Packets one after the other whose BTHs begin with the same eight octets. Each has four octets of `words` for
+        the rest of its BTH, and a part of the payload of a size that is a multiple of four.
+        """
+        many = len(words) // 4
+        size = len(payload) // many
+        parts: list[bytes] = []
+        crc = self._head_crc(head, BTH_OCTETS + size)
+        for place in range(many):
+            rest = words[place * 4 : place * 4 + 4] + payload[place * size : place * size + size]
+            parts += (head, rest, crc32(rest, crc).to_bytes(ICRC_OCTETS, "little"))
+        return b"".join(parts)
+
+    def intact_run(self, head: bytes, datagrams: Iterable[bytes], length: int) -> int:
+        """How many datagrams, from the first on, have this length, begin with these eight octets and are intact."""
+        crc, intact, start = self._head_crc(head, length - ICRC_OCTETS), 0, len(head)
+        for datagram in datagrams:
+            # A CRC over octets and their own CRC is the same for all octets.
+            if crc32(datagram[start:], crc) != _RESIDUE or len(datagram) != length or datagram[:start] != head:
+                break
+            intact += 1
+        return intact
+
+    def _head_crc(self, head: bytes, length: int) -> int:
+        return crc32(head[5:], crc32(_VARIANT_MASK, crc32(head[:4], self._prefix(length))))
+
+    def _prefix(self, length: int) -> int:
         prefix = self._prefixes.get(length)
         if prefix is None:
             if len(self._prefixes) >= _MOST_LENGTHS:
                 self._prefixes.clear()
             prefix = self._prefixes[length] = crc32(self._headers(length + ICRC_OCTETS))
+        return prefix
+
+    def _icrc(self, transport: bytes) -> int:
         # FECN, BECN and the six bits after them count as ones.
-        return crc32(transport[5:], crc32(_VARIANT_MASK, crc32(transport[:4], prefix)))
+        return crc32(transport[5:], crc32(_VARIANT_MASK, crc32(transport[:4], self._prefix(len(transport)))))
 
     def _headers(self, length: int) -> bytes:
         """What stands before the BTH, with ones for what a network changes, and eight octets of ones before all."""

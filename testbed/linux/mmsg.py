@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import socket
+import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import repeat
@@ -27,6 +28,9 @@ _SECONDS, _NANOSECONDS = 2, 3
 """Words of the first control message that have the time stamp."""
 _DS_FIELD = 48
 """Where the second control message has its octet: IP_TOS comes after the time stamp."""
+
+_INET = struct.Struct("=H2s4s8x")
+"""An address of IPv4: family, port in network order, address."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -47,6 +51,10 @@ class _Message(ctypes.Structure):
         ("padding", ctypes.c_uint),
         ("length", ctypes.c_uint),  # of struct mmsghdr, which holds the rest
     )
+
+
+_MESSAGE_WORDS = ctypes.sizeof(_Message) // 4
+_LENGTH = _Message.length.offset // 4
 
 
 class Sender:
@@ -88,6 +96,29 @@ def send_all(to: socket.socket, datagrams: Sequence[bytes]) -> None:
             sent += _count(_libc.sendmmsg(to.fileno(), rest, len(batch) - sent, 0), (errno.EINTR,))
 
 
+class Burst:
+    """Sends datagrams of one size, up to `most` at a time, on a socket that is not connected, to one address."""
+
+    def __init__(self, udp: socket.socket, address: str, port: int, size: int, most: int) -> None:
+        self.size = size
+        self._octets = bytearray(size * most)
+        self._file = udp.fileno()
+        self._name = ctypes.create_string_buffer(
+            _INET.pack(socket.AF_INET, port.to_bytes(2, "big"), socket.inet_aton(address))
+        )
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._octets))
+        self._vectors = (_Vector * most)(*[_Vector(base + size * place, size) for place in range(most)])
+        self._messages = _messages(self._vectors)
+        for message in self._messages:
+            message.name, message.name_length = ctypes.addressof(self._name), _INET.size
+
+    def send(self, octets: bytes) -> int:
+        """Send datagrams that lie one after the other; how many of them the socket took without waiting."""
+        self._octets[: len(octets)] = octets
+        done: int = _libc.sendmmsg(self._file, self._messages, len(octets) // self.size, _DONTWAIT)
+        return _count(done, (errno.EAGAIN, errno.ENOBUFS, errno.ECONNREFUSED, errno.EINTR))
+
+
 class Receiver:
     """Receives up to `most` datagrams, the first 64 octets of each or more, with the kernel's time stamp."""
 
@@ -111,6 +142,7 @@ class Receiver:
             message.control = controls + place * control
             message.control_length = control
         self._fresh = bytes(self._messages)  # a call writes lengths into its messages
+        self._counted = memoryview(self._messages).cast("B").cast("I")
 
     def receive(self) -> int:
         """How many came; 0 if none waits."""
@@ -124,10 +156,12 @@ class Receiver:
 
     def datagrams(self, many: int) -> list[bytes]:
         """The octets of each that were received."""
-        stride = self._stride
-        return [
-            bytes(self._buffer[place * stride : place * stride + self._messages[place].length]) for place in range(many)
-        ]
+        stride, octets = self._stride, bytes(self._buffer[: many * self._stride])
+        starts = range(0, many * stride, stride)
+        return [octets[start : start + length] for start, length in zip(starts, self._lengths(many), strict=True)]
+
+    def _lengths(self, many: int) -> list[int]:
+        return self._counted[_LENGTH : many * _MESSAGE_WORDS : _MESSAGE_WORDS].tolist()
 
     def arrivals(self, many: int) -> list[int]:
         """When each came, in nanoseconds of the time of day."""

@@ -2,6 +2,7 @@
 
 Data, that is requests and read responses, are paced by the rate control: one packet after the other, with the time
 between two that the first takes on the wire at the present rate. A sender that was late may catch up a few packets.
+As long as the rate is the line's, the port itself paces: on a fast line it is given a few packets at a time.
 Acknowledgements and CNPs are not paced.
 
 Notification point: data that arrive with CE are answered by a CNP, at most one in each `cnp_interval`.
@@ -10,12 +11,12 @@ Notification point: data that arrive with CE are answered by a CNP, at most one 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from testbed.frames import roce
-from testbed.frames.roce import READ_RESPONSES, REQUESTS, Opcode, Packet
+from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, READ_RESPONSES, REQUESTS, Opcode, Packet
 from testbed.roce.memory import Region
-from testbed.roce.rates.base import RateControl
+from testbed.roce.rates.base import Line, RateControl
 from testbed.roce.requester import Requester, Work
 from testbed.roce.responder import Responder
 from testbed.roce.settings import Settings, Timing
@@ -26,6 +27,10 @@ _IPV4_WIRE_OCTETS = 66
 _IPV6_WIRE_OCTETS = 86
 _CATCH_UP = 4
 """Packets that a late sender may send at once."""
+_MOST_AHEAD, _LEAST_AHEAD, _AHEAD_NS = 64, 8, 6_000_000
+"""Packets that the port may be given before their time, and for how much of the lab's time: it sends them at line rate.
+On a slow line each goes at its own time, because a wake-up for each costs little there.
+"""
 _NEVER_NS = -(1 << 62)
 
 
@@ -33,6 +38,13 @@ class State(enum.StrEnum):
     CONNECTING = "connecting"
     READY = "ready"
     FAILED = "failed"
+
+
+def ahead_ns(line: Line, mtu: int) -> int:
+    """How long before its time a full packet may go to a port of this line; 0: it may not."""
+    gap_ns = (mtu + BTH_OCTETS + ICRC_OCTETS + _IPV4_WIRE_OCTETS) * 8 * 10**9 // line.rate.bps
+    packets = min(_MOST_AHEAD, _AHEAD_NS // max(1, gap_ns))
+    return packets * gap_ns if packets >= _LEAST_AHEAD else 0
 
 
 class QueuePair:
@@ -68,6 +80,7 @@ class QueuePair:
         self.responder = Responder(0, 0, settings, memory)
         self._timing = timing
         self._wire_octets = _IPV6_WIRE_OCTETS if ":" in far_address else _IPV4_WIRE_OCTETS
+        self._ahead_ns = ahead_ns(rate.line, settings.mtu)
         self._next_ns = _NEVER_NS
         self._was_idle = True
         self._last_cnp_ns = _NEVER_NS
@@ -97,7 +110,21 @@ class QueuePair:
         """Packets of data that were sent, each counted once however often it was sent."""
         return self.requester.fresh + self.responder.fresh
 
+    def _gap_ns(self, octets: int, rate_bps: float) -> int:
+        """The time of a datagram on the wire."""
+        return int((octets + self._wire_octets) * 8_000_000_000 / rate_bps)
+
     # What comes in
+
+    def receive_run(self, datagrams: Sequence[bytes]) -> int:
+        """Take full packets in the middle of a message, without marks, from the first datagram on; how many. The others
+        are for `receive`."""
+        if self.far_path is None or self.state is not State.READY:
+            return 0
+        many = self.responder.take_run(self.far_path, datagrams)
+        self.received_packets += many
+        self.received_octets += many * self.settings.mtu
+        return many
 
     def receive(self, packet: Packet, is_marked: bool, now_ns: int) -> None:
         """A packet for this queue pair, whose ICRC is right."""
@@ -155,7 +182,8 @@ class QueuePair:
         requester, responder = self.requester, self.responder
         if (answer := responder.answer()) is not None:
             made.append(self._sealed(answer))
-        while len(made) < most and self._next_ns <= now_ns:
+        until_ns = now_ns + self._ahead()
+        while len(made) < most and self._next_ns <= until_ns:
             if responder.has_response:
                 packet = responder.response()
             elif requester.has_packet:
@@ -165,10 +193,7 @@ class QueuePair:
                 break
             datagram = self._sealed(packet)
             octets = len(datagram) + self._wire_octets
-            gap_ns = int(octets * 8_000_000_000 / self.rate.rate_bps)
-            earliest_ns = now_ns if self._was_idle else now_ns - _CATCH_UP * gap_ns
-            self._next_ns = max(self._next_ns, earliest_ns) + gap_ns
-            self._was_idle = False
+            self._pace(now_ns, self._gap_ns(len(datagram), self.rate.rate_bps), 1)
             self.sent_packets += 1
             self.sent_octets += len(packet.payload)
             self.rate.on_sent(now_ns, octets)
@@ -178,6 +203,41 @@ class QueuePair:
         if responder.failure:
             self.fail(responder.failure)
         return made
+
+    def transmit_run(self, now_ns: int) -> tuple[bytes, int]:
+        """Full packets of one message that may go to the port now, one after the other in one string, and how many.
+        None may; then `transmit` has what else is due.
+        """
+        ahead, responder = self._ahead(), self.responder
+        until_ns = now_ns + ahead
+        if not ahead or self._next_ns > until_ns or responder.has_response or responder.has_answer:
+            return b"", 0
+        if self.state is not State.READY or self.requester.timer_ns <= now_ns or self.rate.deadline_ns <= now_ns:
+            return b"", 0
+        octets = self.settings.mtu + BTH_OCTETS + ICRC_OCTETS
+        gap_ns = self._gap_ns(octets, self.rate.rate_bps)
+        begins_ns = max(self._next_ns, self._earliest_ns(now_ns, gap_ns))
+        run = self.requester.run(now_ns, (until_ns - begins_ns) // gap_ns + 1)
+        if run is None:
+            return b"", 0
+        many = run.packets
+        self._pace(now_ns, gap_ns, many)
+        self.sent_packets += many
+        self.sent_octets += len(run.payload)
+        for _ in range(many):
+            self.rate.on_sent(now_ns, octets + self._wire_octets)
+        return self.path.seal_run(run.head, run.words, run.payload), many
+
+    def _ahead(self) -> int:
+        """A rate control that slows down has each packet sent at its time."""
+        return self._ahead_ns if self.rate.rate_bps >= self.rate.line.rate.bps else 0
+
+    def _earliest_ns(self, now_ns: int, gap_ns: int) -> int:
+        return now_ns if self._was_idle else now_ns - _CATCH_UP * gap_ns
+
+    def _pace(self, now_ns: int, gap_ns: int, many: int) -> None:
+        self._next_ns = max(self._next_ns, self._earliest_ns(now_ns, gap_ns)) + many * gap_ns
+        self._was_idle = False
 
     def _sealed(self, packet: Packet) -> bytes:
         return self.path.seal(roce.encode(packet))
@@ -205,5 +265,6 @@ class QueuePair:
             return 0
         deadline_ns = min(self.requester.timer_ns, self.rate.deadline_ns)
         if self.responder.has_response or self.requester.has_packet:
-            deadline_ns = min(deadline_ns, self._next_ns)
+            # Before the port has sent what it was given.
+            deadline_ns = min(deadline_ns, self._next_ns - self._ahead() // 3)
         return deadline_ns

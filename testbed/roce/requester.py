@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.frames.roce import MAXIMUM_MESSAGE, Nak, Opcode, Packet, Reth
+from testbed.frames.roce import MAXIMUM_MESSAGE, Nak, Opcode, Packet, Reth, head_of, words_of
 from testbed.roce.memory import MemoryFault, Region
-from testbed.roce.sequence import psn, sequence
+from testbed.roce.sequence import SPAN, psn, sequence
 from testbed.roce.settings import RoceError, Settings, Timing
 from testbed.units import NEVER
 
@@ -80,6 +80,19 @@ class Completed:
 
     number: int
     at_ns: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """Packets that differ in PSN, AckReq and payload alone; `Path.seal_run` makes them."""
+
+    head: bytes
+    words: bytes
+    payload: bytes
+
+    @property
+    def packets(self) -> int:
+        return len(self.words) // 4
 
 
 class Requester:
@@ -161,6 +174,35 @@ class Requester:
         if self.timer_ns == NEVER:
             self.timer_ns = now_ns + self._timing.retransmit_ns
         return made
+
+    def run(self, now_ns: int, most: int) -> Run | None:
+        """The next packets, if they are full ones in the middle of a write or send that are sent for the first time:
+        what a flow mostly is. They are then sent. None: `packet` has the next.
+        """
+        number, window = self._next, self._settings.window
+        if not self._works or number != self._highest or number == self._oldest or self.failure:
+            return None
+        posted = self._works[min(self._cursor, len(self._works) - 1)]
+        many = min(most, posted.end - 1 - number, self._oldest + window - number)
+        is_slow = now_ns - self._asked_ns >= self._timing.retransmit_ns // 8
+        if many < 1 or number <= posted.first or posted.work.operation is Operation.READ or is_slow:
+            return None
+        every, since = self._settings.ack_every, self._since_ack
+        first = psn(number)
+        many = min(many, SPAN - first)
+        words = words_of(range(first, first + many), range(every - 1 - since, many, every))
+        self._since_ack = (since + many) % every
+        if since + many >= every:
+            self._asked_ns = now_ns
+            if self._timed is None:
+                self._timed = number + every - 1 - since, now_ns
+        self._next = self._highest = number + many
+        if self.timer_ns == NEVER:
+            self.timer_ns = now_ns + self._timing.retransmit_ns
+        work, mtu = posted.work, self._settings.mtu
+        start = work.local_address + (number - posted.first) * mtu
+        opcode = Opcode(_FIRST[work.operation] + _MIDDLE)
+        return Run(head_of(opcode, self.far_qp), words, work.local.read(start, many * mtu))
 
     def _data(self, posted: _Posted, now_ns: int) -> Packet:
         work, place, mtu = posted.work, self._next - posted.first, self._settings.mtu

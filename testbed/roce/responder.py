@@ -9,17 +9,31 @@ since the last call of `answer`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.frames.roce import FIRSTS, LASTS, MAXIMUM_MESSAGE, SENDS, Aeth, Nak, Opcode, Packet
+from testbed.frames.roce import (
+    BTH_OCTETS,
+    FIRSTS,
+    ICRC_OCTETS,
+    LASTS,
+    MAXIMUM_MESSAGE,
+    SENDS,
+    Aeth,
+    Nak,
+    Opcode,
+    Packet,
+    Path,
+    head_of,
+)
 from testbed.roce.memory import MemoryFault, Region
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import Settings
 
 _MOST_READS = 16
 """Reads that wait to be served; a peer that sends more has asked for one at a time, or is broken."""
-_MSN_MASK = 0xFFFFFF
+_MSN_MASK = _PSN = 0xFFFFFF
+_SEND_MIDDLE, _WRITE_MIDDLE = (head_of(opcode, 0)[:2] for opcode in (Opcode.SEND_MIDDLE, Opcode.WRITE_MIDDLE))
 
 
 @dataclass(frozen=True)
@@ -166,6 +180,36 @@ class Responder:
             self._end(packet, message)
         self._ack_is_due |= packet.ack_request
         return None
+
+    def take_run(self, path: Path, datagrams: Sequence[bytes]) -> int:
+        """Take full packets in the middle of the message that is coming in, from the first datagram on; how many. What
+        is not the next one, is not intact or means anything else is for `on_request`, after `parse`.
+        """
+        message, head = self._message, datagrams[0][:8]
+        if message is None or self.failure or head[:2] != (_SEND_MIDDLE if message.is_send else _WRITE_MIDDLE):
+            return 0
+        mtu = self._settings.mtu
+        many = path.intact_run(head, datagrams, BTH_OCTETS + mtu + ICRC_OCTETS)
+        if message.left is not None:
+            many = min(many, (message.left - 1) // mtu)
+        words = [int.from_bytes(datagram[8:BTH_OCTETS], "big") for datagram in datagrams[:many]]
+        expected = range(self._expected, self._expected + many)
+        many = next((place for place, number in enumerate(expected) if words[place] & _PSN != number & _PSN), many)
+        if not many:
+            return 0
+        octets = b"".join([datagram[BTH_OCTETS:-ICRC_OCTETS] for datagram in datagrams[:many]])
+        try:
+            message.region.write(message.address, octets)
+        except MemoryFault:
+            return 0  # one by one it is known which cannot be taken
+        self._nak_was_sent = self._nak_is_due = False
+        self._expected += many
+        message.address += len(octets)
+        message.octets += len(octets)
+        if message.left is not None:
+            message.left -= len(octets)
+        self._ack_is_due |= max(words[:many]) > _PSN
+        return many
 
     def _begin(self, packet: Packet) -> bool:
         if packet.opcode in SENDS:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 _BITS = 24
-_SPAN = 1 << _BITS
+SPAN = 1 << _BITS
 
 
 def psn(sequence: int) -> int:
     """What stands in the packet."""
-    return sequence & (_SPAN - 1)
+    return sequence & (SPAN - 1)
 
 
 def sequence(wire: int, near: int) -> int:
     """The number with this PSN that is nearest to `near`; InfiniBand's rule, half of the space on either side."""
-    ahead = (wire - near) % _SPAN
-    return near + (ahead if ahead < _SPAN // 2 else ahead - _SPAN)
+    ahead = (wire - near) % SPAN
+    return near + (ahead if ahead < SPAN // 2 else ahead - SPAN)

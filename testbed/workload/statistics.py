@@ -28,11 +28,17 @@ class Unloaded:
     payload: int = 1024
     overhead: int = 82
     """Octets of a packet: its data, and what it has on the wire beside them."""
+    sends_at_once: bool = False
+    """A port of the lab that is free sends a packet at once, and is then busy for the time that it takes. So a transfer
+    is complete when its last packet is sent, and switches on the way add nothing."""
 
     def best(self, size: Size) -> Duration:
         """The completion time of a transfer that has the network for itself."""
         packets = -(-size.bytes // self.payload)
-        return self.line.time_for(Size.from_bytes(size.bytes + packets * self.overhead)) + self.delay
+        octets = size.bytes + packets * self.overhead
+        if self.sends_at_once:
+            octets = (packets - 1) * (self.payload + self.overhead)
+        return self.line.time_for(Size.from_bytes(octets)) + self.delay
 
 
 def slowdown(completion: Completion, network: Unloaded) -> float:

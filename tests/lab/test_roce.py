@@ -19,7 +19,19 @@ from tests.unit.tshark import TSHARK, decode_capture
 
 from .conftest import Runner, kept
 
-EXPERIMENTS = ("dcqcn_recovery", "go_back_n", "dcqcn", "dcqcn_model", "fairness", "ai_training_step")
+EXPERIMENTS = (
+    "dcqcn_recovery",
+    "go_back_n",
+    "dcqcn",
+    "dcqcn_model",
+    "fairness",
+    "ai_training_step",
+    "timely",
+    "long_haul",
+    "storm_dcqcn",
+    "deadlock_dcqcn",
+    "flow_completion",
+)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

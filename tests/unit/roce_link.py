@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from testbed.roce.endpoint import DatagramKind, Endpoint, Outgoing
 from testbed.roce.memory import Region
 from testbed.roce.queue_pair import QueuePair
-from testbed.roce.rates.base import Line, Maker
+from testbed.roce.rates import Fixed
+from testbed.roce.rates.base import Line, Maker, RateControl
 from testbed.roce.settings import Settings
 from testbed.units import Rate, Scale
 
@@ -36,6 +37,11 @@ class Network:
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
+
+
+def paced(line: Line) -> RateControl:
+    """Half of the line, so that each packet is sent at its own time."""
+    return Fixed(line, line.rate // 2)
 
 
 class Link:

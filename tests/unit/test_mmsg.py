@@ -52,3 +52,13 @@ def test_a_receiver_of_longer_datagrams_has_each_whole(pair: Pair) -> None:
     mmsg.send_all(pair[0], sent)
     assert receiver.receive() == 3
     assert receiver.datagrams(3) == sent
+
+
+def test_a_burst_goes_to_one_address_without_a_connection() -> None:
+    datagrams = socket.AF_INET, socket.SOCK_DGRAM
+    with socket.socket(*datagrams) as sender, socket.socket(*datagrams) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        burst = mmsg.Burst(sender, "127.0.0.1", receiver.getsockname()[1], 5, 8)
+        assert burst.send(b"first" + b"again") == 2
+        assert burst.send(b"third") == 1
+        assert [receiver.recv(10) for _ in range(3)] == [b"first", b"again", b"third"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,7 @@ from testbed.roce.requester import Operation, Work
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import CnpScope, RoceError, Settings
 from testbed.units import Rate
-from tests.unit.roce_link import PORT, SETTINGS, B, Link, Network
+from tests.unit.roce_link import ECT_0, PORT, SETTINGS, B, Link, Network, paced
 
 
 def opcode(outgoing: Outgoing) -> int:
@@ -104,7 +105,7 @@ def test_immediate_data_and_sends_are_reported_to_the_receiver() -> None:
 
 
 def test_one_packet_in_four_and_the_last_ask_for_an_acknowledgement_and_each_gets_one() -> None:
-    link = Link()
+    link = Link(rate_control=paced)
     link.near.post(written(link, 256 * 10))
     link.until(lambda: link.near.requester.idle)
     kinds = [opcode(one) for _, one in link.network.delivered if one.kind is DatagramKind.DATA]
@@ -122,13 +123,85 @@ def test_a_slow_sender_asks_for_acknowledgements_before_its_timer_ends() -> None
 
 
 def test_packets_go_one_after_the_other_at_the_rate() -> None:
-    link = Link()
+    link = Link(rate_control=paced)
     link.near.post(written(link, 256 * 40))
     link.until(lambda: link.near.requester.idle)
     times = [now_ns for now_ns, one in link.network.delivered if opcode(one) == Opcode.WRITE_MIDDLE]
     gaps = {after - before for before, after in itertools.pairwise(times)}
-    # 12 of BTH, 256, 4 of ICRC and 66 around, at 100 Mb/s
-    assert gaps == {338 * 8 * 10}
+    # 12 of BTH, 256, 4 of ICRC and 66 around, at 50 Mb/s
+    assert gaps == {338 * 8 * 20}
+
+
+def test_at_line_rate_the_port_is_given_packets_ahead_and_never_more_than_it_sends_in_six_milliseconds() -> None:
+    link = Link()
+    link.near.post(written(link, 256 * 400))
+    link.until(lambda: link.near.requester.idle)
+    times = [now_ns for now_ns, one in link.network.delivered if opcode(one) == Opcode.WRITE_MIDDLE]
+    gap_ns = 338 * 8 * 10
+    ahead = [number - (now_ns - times[0]) / gap_ns for number, now_ns in enumerate(times)]
+    assert 16 <= max(ahead) <= 64
+    assert max(ahead) * gap_ns <= 6_000_000
+
+
+def split(octets: bytes, many: int) -> list[bytes]:
+    size = len(octets) // many
+    return [octets[start : start + size] for start in range(0, len(octets), size)]
+
+
+@pytest.mark.parametrize("operation", [Operation.WRITE, Operation.SEND])
+def test_packets_that_are_made_and_taken_together_are_those_made_and_taken_one_by_one(operation: Operation) -> None:
+    together, single = Link(settings=Settings(mtu=256)), Link(settings=Settings(mtu=256))
+    sinks = []
+    for link in (together, single):
+        link.until(lambda link=link: link.near.state is State.READY)  # type: ignore[misc]
+        assert link.far is not None
+        sinks.append(Sink())
+        link.far.responder.receive_into = sinks[-1]
+        link.near.post(Work(operation, Content(7), 256 * 40 + 9, r_key=link.memory(sinks[-1])))
+    now_ns = together.now_ns + 10**9
+    (first,) = together.near.transmit(now_ns, 1)
+    octets, many = together.near.transmit_run(now_ns)
+    assert many == 39
+    assert together.near.transmit_run(now_ns) == (b"", 0), "the last packet is another one"
+    made = [first, *split(octets, many), *together.near.transmit(now_ns, 9)]
+    assert made == single.near.transmit(now_ns, 64)
+    for name in ("sent_packets", "sent_octets", "deadline_ns"):
+        assert getattr(together.near, name) == getattr(single.near, name)
+    assert together.far is not None
+    assert single.far is not None
+    together.b.receive(made[0], ECT_0, now_ns)
+    assert together.far.receive_run(made[1:]) == 39
+    together.b.receive(made[-1], ECT_0, now_ns)
+    for datagram in made:
+        single.b.receive(datagram, ECT_0, now_ns)
+    assert sinks[0].digest == sinks[1].digest == Content(7).digest(256 * 40 + 9)
+    assert together.far.transmit(now_ns, 9) == single.far.transmit(now_ns, 9)
+    assert (together.far.received_packets, together.far.received_octets) == (41, 256 * 40 + 9)
+
+
+def test_a_run_ends_where_a_packet_is_missing_damaged_or_another_one() -> None:
+    damages: list[tuple[int, Callable[[list[bytes]], None]]] = [
+        (0, lambda run: run.pop(0)),  # type: ignore[list-item]
+        (5, lambda run: run.pop(5)),  # type: ignore[list-item]
+        (5, lambda run: run.insert(5, run[4])),
+        (5, lambda run: run.__setitem__(5, run[5][:-1] + bytes([run[5][-1] ^ 1]))),
+        (5, lambda run: run.__setitem__(5, run[5][:50] + run[5][54:])),
+        (5, lambda run: run.__setitem__(5, b"")),
+        (5, lambda run: run.__setitem__(5, run[5][:7] + b"\x01" + run[5][8:])),
+    ]
+    for taken, damage in damages:
+        link = Link(settings=Settings(mtu=256))
+        link.near.post(written(link, 256 * 40))
+        link.until(lambda link=link: link.near.state is State.READY)  # type: ignore[misc]
+        now_ns = link.now_ns + 10**9
+        (first,) = link.near.transmit(now_ns, 1)
+        run = split(*link.near.transmit_run(now_ns))
+        assert link.far is not None
+        assert link.far.receive_run(run) == 0, "the first packet is missing"
+        link.b.receive(first, ECT_0, now_ns)
+        damage(run)
+        assert link.far.receive_run(run) == taken
+        assert link.far.received_packets == 1 + taken
 
 
 def test_one_lost_packet_costs_one_nak_and_what_was_sent_after_it() -> None:
@@ -161,7 +234,7 @@ def test_the_last_packet_lost_is_sent_again_by_the_timer() -> None:
             return True
         return False
 
-    link = Link(Network(lose=lose))
+    link = Link(Network(lose=lose), rate_control=paced)
     link.near.post(written(link, 2560))
     link.until(lambda: link.near.requester.idle)
     assert (link.near.requester.timeouts, link.near.requester.retransmitted) == (1, 2), "from the last acknowledged on"
@@ -406,6 +479,11 @@ def test_works_that_cannot_be_are_refused() -> None:
 
 
 def test_a_sink_takes_octets_in_order_and_content_is_read_only() -> None:
+    knowing = Sink(content=Content(1))
+    knowing.write(0, Content(1).read(0, 100_000))
+    assert (knowing.is_as_expected, knowing.digest) == (True, Content(1).digest(100_000))
+    knowing.write(100_000, b"other")
+    assert (knowing.is_as_expected, knowing.digest) == (False, "")
     sink = Sink()
     sink.write(0, b"ab")
     with pytest.raises(MemoryFault, match="2 is next"):

@@ -149,6 +149,13 @@ def test_slowdown_is_one_where_nothing_is_in_the_way() -> None:
     assert statistics.slowdown(Completion(alone.size, alone.took * 3), network) == 3
 
 
+def test_a_port_of_the_lab_sends_the_last_packet_at_once() -> None:
+    line, delay = Rate("100Mb/s"), Duration("4ms")
+    lab = Unloaded(line, delay, sends_at_once=True)
+    assert lab.best(Size("100B")) == lab.best(Size("1024B")) == delay
+    assert lab.best(Size("1025B")) == delay + line.time_for(Size("1106B"))
+
+
 def test_completions_are_shown_by_classes_of_size() -> None:
     network = Unloaded(Rate("100Mb/s"), Duration("0s"))
     found = [Completion(Size("1kB"), network.best(Size("1kB")) * factor) for factor in range(1, 101)]

@@ -50,7 +50,7 @@ class Report:
         """Received bits on the wire over the time from the first to the last datagram."""
         if self.received < 2:
             return Rate.from_bps(0)
-        return Rate.from_bps((self.received - 1) * self._wire_bits * 10**9 // (self.last_ns - self.first_ns))
+        return Rate.from_bps((self.received - 1) * self.wire_bits * 10**9 // (self.last_ns - self.first_ns))
 
     def goodput_over(self, begin_ns: int, duration: Duration) -> Rate:
         """Received bits on the wire in whole windows of 10 ms: so many as `duration` has, none before `begin_ns`.
@@ -62,8 +62,9 @@ class Report:
             return Rate.from_bps(0)
         first = -(-(begin_ns - self.first_ns) // WINDOW_NS)
         frames = sum(self.windows[max(0, first) : max(0, first + many)])
-        return Rate.from_bps(frames * self._wire_bits * 10**9 // (many * WINDOW_NS))
+        return Rate.from_bps(frames * self.wire_bits * 10**9 // (many * WINDOW_NS))
 
     @property
-    def _wire_bits(self) -> int:
+    def wire_bits(self) -> int:
+        """Of a frame on the wire, on average."""
         return (self.octets // self.received + WIRE_OCTETS) * 8

@@ -86,13 +86,27 @@ class Target:
 
     def __init__(self, flow: Flow, index: int) -> None:
         self.flow, self.index = flow, index
-        self.sink = Sink()
+        self.content = Content(index)
+        self.sink = Sink(content=self.content)
         self.pair: QueuePair | None = None
         self.packets = self.frame_octets = 0
         self.ecn = [0] * 4
         self.first_ns = self.last_ns = 0
         self._window_end_ns = 0
         self.windows: list[int] = []
+
+    def count_run(self, octets: int, ecn: int, arrivals_ns: Sequence[int]) -> None:
+        """Packets of data were taken, all of the same length and with the same ECN field."""
+        if arrivals_ns[-1] >= self._window_end_ns:
+            for at_ns in arrivals_ns:
+                self.count(octets, ecn, at_ns)
+            return
+        many = len(arrivals_ns)
+        self.packets += many
+        self.frame_octets += octets * many
+        self.windows[-1] += many
+        self.last_ns = arrivals_ns[-1]
+        self.ecn[ecn] += many
 
     def count(self, octets: int, ecn: int, at_ns: int) -> None:
         """A packet of data was taken."""
@@ -118,7 +132,7 @@ class Target:
             octets,
             self.frame_octets,
             self.sink.digest,
-            Content(self.index).digest(octets),
+            self.content.digest(octets),
             pair.responder.duplicates,
             pair.responder.out_of_order,
             tuple(self.ecn),

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from ctypes import c_int, c_uint64, c_void_p
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
@@ -23,6 +24,11 @@ _FIRST_PORT = 5201
 _SECOND = Duration("1s")
 _SEGMENT = 1448
 """Octets of data in a full frame of 1514: IPv4, and TCP with time stamps."""
+_WITH_ECN = ("dctcp",)
+"""Congestion controls that need ECN."""
+_ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
+_ASK, _ANSWER = "1", "2"
+"""Of that: ask for ECN, or agree to it alone, which is Linux's default."""
 _CONNECT_TRIES, _CONNECT_PAUSE_S = 100, 0.01
 
 
@@ -113,12 +119,17 @@ class _Client(Endpoint):
         begin_ns = session.begin_ns() + flow.start.ns
         time.sleep(max(0, begin_ns - time.monotonic_ns()) / 1e9)
         first_ns = time.monotonic_ns()
+        if flow.rate_control in _WITH_ECN:
+            # iperf3 sets the congestion control of a connection that is there already, too late to ask for ECN.
+            _ECN.write_text(_ASK)
         report: dict[str, Any] = {}
         for _ in range(_CONNECT_TRIES):  # the server needs a moment until it listens
             report = dict(_client(flow, _FIRST_PORT + index).run().json)
             if "unable to connect" not in report.get("error", ""):
                 break
             time.sleep(_CONNECT_PAUSE_S)
+        if flow.rate_control in _WITH_ECN:
+            _ECN.write_text(_ANSWER)
         if "error" in report:
             raise FlowError(f"iperf3 to {flow.target.name}: {report['error']}")
         octets = int(report["end"]["sum_received"]["bytes"])

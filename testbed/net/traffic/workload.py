@@ -1,15 +1,16 @@
-"""A workload's transfers as RoCE flows, and the completion times of what came of them. Only the lab can run them."""
+"""A workload's transfers as RoCE flows, and what came of them together. Only the lab can run them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from testbed.net.traffic.flow import Flow
-from testbed.net.traffic.report import Report
+from testbed.net.traffic.report import WINDOW_NS, Report
 from testbed.net.traffic.roce import Roce
-from testbed.units import Duration
+from testbed.units import Duration, Rate, Size
 from testbed.workload.statistics import Completion
 from testbed.workload.transfers import Transfer
 
@@ -47,3 +48,26 @@ def completion(reports: Sequence[Report]) -> Duration:
     """Of all together: from the first start to the last arrival, which is that of a collective."""
     begin_ns = min(report.begin_ns for report in reports)
     return Duration.from_ns(max(report.last_ns for report in reports) - begin_ns)
+
+
+def goodput(reports: Sequence[Report]) -> list[Rate]:
+    """Bits on the wire of all together in each 10 ms from the first packet on.
+
+    The windows of a flow begin with its first packet; each counts where it begins.
+    """
+    came = [report for report in reports if report.received]
+    begin_ns = min((report.first_ns for report in came), default=0)
+    bits: Counter[int] = Counter()
+    for report in came:
+        first = (report.first_ns - begin_ns) // WINDOW_NS
+        for place, packets in enumerate(report.windows):
+            bits[first + place] += packets * report.wire_bits
+    return [Rate.from_bps(bits[place] * 10**9 // WINDOW_NS) for place in range(max(bits, default=-1) + 1)]
+
+
+def by_source(transfers: Sequence[Transfer], reports: Sequence[Report]) -> dict[str, Size]:
+    """Octets of frames that came from each source."""
+    found: Counter[str] = Counter()
+    for one, report in zip(transfers, reports, strict=True):
+        found[one.source] += report.octets
+    return {source: Size.from_bytes(octets) for source, octets in found.items()}

@@ -1,0 +1,100 @@
+"""Flow completion times of a published workload over leaf and spine: with PFC alone, and with DCQCN before PFC."""
+
+from typing import Annotated, Any
+
+from testbed.lab import Between, OneOf, Run, experiment
+from testbed.units import Duration, Rate, Size
+
+LINE = Rate("10Mb/s")
+HOSTS = 8
+LASTS = Duration("700ms")
+SCALE = 1000
+CABLE = Duration("1us")
+BOUNDS = (Size("8kB"), Size("32kB"))
+
+
+@experiment(timeout="120s")
+def flow_completion(
+    run: Run,
+    sizes: Annotated[str, OneOf("alistorage", "hadoop")] = "alistorage",
+    load_percent: Annotated[int, Between(20, 60)] = 50,
+) -> None:
+    """Flows of published sizes arrive at random between eight hosts and share two spines.
+
+    Of each flow the slowdown is shown: how many times the time that it would take with the network to itself. The
+    control case shows that this is what it says: a few of the flows one after the other have slowdowns of 1. With DCQCN
+    and marks before PFC there are fewer pauses than with PFC alone. No packet is lost, and every flow is complete.
+    """
+    from testbed.workload import statistics, transfers
+    from testbed.workload.sizes import distribution
+
+    chosen = distribution(sizes)
+    pattern = transfers.poisson(
+        [f"h{number}" for number in range(1, HOSTS + 1)], chosen.draw, chosen.mean,
+        load=load_percent / 100, line=LINE, lasts=LASTS, dice=run.rng,
+    )  # fmt: skip
+    run.figure("flows", len(pattern))
+    single = _spread(pattern[:: max(1, len(pattern) // 8)][:8])
+    alone = _run(run, "one at a time", single, "fixed", marks=False)
+    slowest = max(statistics.slowdown(one, network) for one, network in alone.completions)
+    run.claim("one at a time: largest slowdown", round(slowest, 3), at_least=1.0, at_most=1.05)
+    run.claim("one at a time: pauses", alone.outcome.pauses, equals=0)
+
+    pfc = _run(run, "PFC", pattern, "fixed", marks=False)
+    both = _run(run, "PFC and ECN", pattern, "dcqcn", marks=True)
+    run.claim("PFC: pauses", pfc.outcome.pauses, at_least=1)
+    run.claim("PFC and ECN: pauses", both.outcome.pauses, at_most=pfc.outcome.pauses // 2)
+    run.claim("PFC and ECN: marked packets", both.outcome.marks, at_least=1)
+
+
+def _spread(chosen: Any) -> Any:
+    """The same transfers, each when the one before has long been complete."""
+    from dataclasses import replace
+
+    begin_ns, found = 0, []
+    for one in chosen:
+        found.append(replace(one, start_ns=begin_ns))
+        begin_ns += (LINE.time_for(one.size) * 2 + Duration("50ms")).ns
+    return found
+
+
+def _run(run: Run, case: str, pattern: Any, rate_control: str, *, marks: bool) -> Any:
+    from types import SimpleNamespace
+
+    from experiments._roce import marking, outcome
+    from testbed.buffer.settings import Static
+    from testbed.ecn.curve import EcnCurve
+    from testbed.net.port import Buffer
+    from testbed.net.traffic import workload
+    from testbed.workload import statistics
+    from topologies.leaf_spine import LeafSpine
+
+    topology = LeafSpine(
+        leaves=2, spines=2, hosts=HOSTS // 2, delay=CABLE, buffer=Buffer(total=6000, xoff=Static(120), xon_offset=16),
+        **marking(EcnCurve("10kB", "40kB", "20%") if marks else None),
+    )  # fmt: skip
+    found = outcome(run, topology, workload.flows(pattern, rate_control=rate_control), case)
+    completions = workload.completions(pattern, found.reports)
+    near, far = (statistics.Unloaded(LINE, CABLE * SCALE * cables, sends_at_once=True) for cables in (2, 4))
+    networks = [near if _leaf(one.source) == _leaf(one.target) else far for one in pattern]
+    for name, row in statistics.by_size(completions, near, BOUNDS).items():
+        run.figure(f"{case}: slowdown of flows of {name}", row)
+    run.figure(f"{case}: completion of all", workload.completion(found.reports))
+    run.figure(f"{case}: goodput of all in each 10 ms", workload.goodput(found.reports))
+    run.figure(
+        f"{case}: Jain's index of the hosts' sent data",
+        statistics.jain([size.bytes for size in workload.by_source(pattern, found.reports).values()]),
+    )
+    run.figure(f"{case}: pauses", found.pauses)
+    run.figure(f"{case}: time paused, by port", found.paused)
+    run.figure(f"{case}: part of the time paused, by port", found.pause_shares)
+    run.figure(f"{case}: marked packets and CNPs", [found.marks, found.cnps])
+    run.claim(f"{case}: lost or sent twice", found.lost, equals=0)
+    run.claim(f"{case}: data of each flow", [report.size for report in found.reports],
+              equals=[one.size for one in pattern])  # fmt: skip
+    run.claim(f"{case}: every octet as it was sent", found.is_intact, equals=True)
+    return SimpleNamespace(outcome=found, completions=list(zip(completions, networks, strict=True)))
+
+
+def _leaf(host: str) -> int:
+    return (int(host[1:]) - 1) // (HOSTS // 2)

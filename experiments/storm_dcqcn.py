@@ -1,0 +1,94 @@
+"""A receiver that pauses too much, and one that never stops: what end-to-end control can do about it, and what not."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.frames import Mac
+from testbed.frames.mac_control import PfcFrame
+from testbed.lab import Run, experiment
+from testbed.units import Duration, Rate
+
+LINE = Rate("10Mb/s")
+TO_RECEIVER, INNOCENT = Rate("6Mb/s"), Rate("3Mb/s")
+LASTS, SETTLED, STEADY = Duration("5s"), Duration("2s"), Duration("2s")
+PERIOD = Duration("20ms")
+SLOW, ALWAYS = Duration("16ms"), Duration("25ms")
+"""How long each XOFF pauses, one in each period: four fifths of the time, and always."""
+RECEIVER = Mac.parse("02:00:00:00:00:01")
+
+
+@experiment(timeout="60s")
+def storm_dcqcn(run: Run) -> None:
+    """h1 writes 6 Mb/s to a receiver that takes 2 Mb/s, because it pauses its port, and 3 Mb/s to another host.
+
+    With PFC alone the pauses spread to h1's port, which slows both flows. With DCQCN the packets that do arrive carry
+    marks, the first flow comes down to what its receiver takes, and the innocent one has all of its rate. A receiver
+    that pauses for ever is beyond that: nothing arrives, so there is no notification, and both flows stop, with DCQCN
+    as without. Control case: without pauses of the receiver both have their rates.
+    """
+    nothing = Rate.from_bps(0)
+    free = _run(run, "no storm", None, dcqcn=False)
+    run.claim("no storm: goodput of the innocent flow", free.innocent, at_least=INNOCENT * 95 // 100)
+
+    alone = _run(run, "slow receiver, PFC alone", SLOW, dcqcn=False)
+    run.claim("slow receiver, PFC alone: goodput of the innocent flow", alone.innocent, at_most=INNOCENT * 75 // 100)
+    run.claim("slow receiver, PFC alone: pauses of h1", alone.pauses, at_least=20)
+
+    controlled = _run(run, "slow receiver, DCQCN", SLOW, dcqcn=True)
+    run.claim("slow receiver, DCQCN: goodput of the innocent flow", controlled.innocent, at_least=INNOCENT * 95 // 100)
+    run.claim("slow receiver, DCQCN: goodput to the receiver", controlled.to_receiver, at_least=LINE // 10)
+    run.claim("slow receiver, DCQCN: pauses of h1", controlled.pauses, at_most=alone.pauses // 10)
+
+    for case, dcqcn in (("storm, PFC alone", False), ("storm, DCQCN", True)):
+        stormed = _run(run, case, ALWAYS, dcqcn=dcqcn)
+        run.claim(f"{case}: goodput of the innocent flow", stormed.innocent, equals=nothing)
+        run.claim(f"{case}: goodput to the receiver", stormed.to_receiver, equals=nothing)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of one run."""
+
+    to_receiver: Rate
+    innocent: Rate
+    pauses: int
+
+
+def _run(run: Run, case: str, paused: Duration | None, *, dcqcn: bool) -> Seen:
+    import time
+    from dataclasses import replace
+
+    from experiments._roce import PRIORITY, marking
+    from testbed.buffer.settings import Static
+    from testbed.ecn.curve import EcnCurve
+    from testbed.net.network import network
+    from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
+    from testbed.net.wire import RawPort
+    from testbed.roce.rates import Dcqcn, Fixed, Line
+    from topologies.incast import Incast
+
+    def control(line: Line) -> Any:
+        least = replace(line, rate=TO_RECEIVER)
+        return Dcqcn(least) if dcqcn else Fixed(least)
+
+    topology = Incast(n=2, buffer=Buffer(total=6000, xoff=Static(400), xon_offset=16),
+                      **marking(EcnCurve("10kB", "40kB", "20%") if dcqcn else None))  # fmt: skip
+    flows = [
+        Flow("h1", "r", PRIORITY, transport="roce", rate_control=control),
+        Flow("h1", "h2", PRIORITY, transport="roce", rate=INNOCENT),
+    ]
+    with network(topology, run, case=case, autoStaticArp=True) as net, RawPort(net["r"], "r-eth0") as wire:
+        xoff = PfcFrame.xoff(RECEIVER, [PRIORITY], LINE.quanta(paused)).encode() if paused else b""
+        with Flows(flows, settle="2s") as running, run.measuring():
+            begin_ns = time.monotonic_ns()
+            if xoff:
+                wire.repeat(xoff, PERIOD.ns, LASTS // PERIOD)
+            else:
+                time.sleep(LASTS.ns / 1e9)
+            running.stop_sending()
+        pauses = net.fabric.pfc("h1-eth0", PRIORITY)["xoff_received"]
+    to_receiver, innocent = (report.goodput_over(begin_ns + SETTLED.ns, STEADY) for report in running.reports)
+    run.figure(f"{case}: goodput to the receiver, and of the innocent flow", [to_receiver, innocent])
+    run.figure(f"{case}: marked packets", running.reports[0].marked)
+    return Seen(to_receiver, innocent, pauses)

@@ -1,0 +1,63 @@
+"""TIMELY: two flows find their rates by their round trips alone. The switch marks nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+from testbed.lab import Run, experiment
+from testbed.roce.rates import Line, Timely, TimelyParameters
+from testbed.units import Duration, Rate
+
+LINE = Rate("10Mb/s")
+SENDERS = 2
+LASTS, SETTLED, STEADY = Duration("6s"), Duration("4s"), Duration("1900ms")
+HIGH = Duration("500ms")
+"""TIMELY's T_high of 500 us, in the lab's time: above it a rate is cut whatever the gradient is."""
+DECREASE, STEP = 0.2, Rate("40Mb/s")
+"""In place of 0.8 and 10 Mb/s, which are for one completion for each 64 kB. Here one comes for each 16 kB, so that many
+fall into one round trip: with the paper's beta two flows that begin at line rate are cut to next to nothing."""
+
+
+@experiment(timeout="60s")
+def timely(run: Run) -> None:
+    """Two RoCE flows into one port, with TIMELY and with none; nothing is marked, and the switch has PFC.
+
+    With line rate at both ends, the control case, the port is full by pauses alone. With TIMELY the round trips grow
+    with the queue, and the flows slow down before it is at the XOFF threshold: a tenth of the pauses at most, no more
+    queue than T_high stands for once the rates are found, and most of the line is used. Nothing is lost.
+    """
+    alone = _run(run, "fixed", "fixed")
+    run.claim("fixed: pauses", alone.pauses, at_least=100)
+    found = _run(run, "timely", _timely)
+    run.claim("timely: pauses", found.pauses, at_most=alone.pauses // 10)
+    run.claim("timely: marked packets and CNPs", found.marks + found.cnps, equals=0)
+    waits = LINE.time_for(found.longest_queue)
+    run.claim("timely: time in the longest queue", waits, at_most=HIGH)
+
+
+def _timely(line: Line) -> Timely:
+    return Timely(line, replace(TimelyParameters(), decrease=DECREASE, additive_increase=STEP))
+
+
+def _run(run: Run, case: str, rate_control: Any) -> Any:
+    from experiments._rates import jain
+    from experiments._roce import outcome
+    from testbed.buffer.settings import Static
+    from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow
+    from topologies.incast import Incast
+
+    flows = [
+        Flow(f"h{number}", "r", transport="roce", duration=LASTS, rate_control=rate_control)
+        for number in range(1, SENDERS + 1)
+    ]
+    topology = Incast(n=SENDERS, buffer=Buffer(total=6000, xoff=Static(800), xon_offset=16))
+    found = outcome(run, topology, flows, case)
+    rates = found.rates(SETTLED, STEADY)
+    run.figure(f"{case}: goodput", rates)
+    run.figure(f"{case}: Jain's index", jain(rates))
+    run.figure(f"{case}: longest queue", found.longest_queue)
+    run.figure(f"{case}: part of the time paused, by port", found.pause_shares)
+    run.claim(f"{case}: lost or sent twice", found.lost, equals=0)
+    run.claim(f"{case}: every octet as it was sent", found.is_intact, equals=True)
+    run.claim(f"{case}: utilisation", found.utilisation(LINE, SETTLED, STEADY), at_least=0.9)
+    return found

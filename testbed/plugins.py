@@ -25,6 +25,7 @@ from testbed.errors import UsageError, plain
 
 EXPERIMENTS, TOPOLOGIES, RATE_CONTROLS = "xoff.experiments", "xoff.topologies", "xoff.rate_controls"
 GROUPS = (EXPERIMENTS, TOPOLOGIES, RATE_CONTROLS)
+_ANY_GROUP = "[xoff."
 FOLDER = "plugins"
 """In the code of a job: packages of others."""
 LIST = "plugins.json"
@@ -78,12 +79,19 @@ def found() -> tuple[Plugin, ...]:
         return tuple(Plugin(**one) for one in json.loads(shipped.read_text(encoding="utf-8")))
     from importlib import metadata
 
-    plugins = [
-        Plugin(group, entry.name, entry.value, f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package")
-        for group in GROUPS
-        for entry in metadata.entry_points(group=group)
-    ]
-    return tuple(sorted(set(plugins), key=lambda one: (one.group, one.name, one.value)))
+    seen: set[str] = set()
+    plugins: list[Plugin] = []
+    for package in metadata.distributions():
+        # Most packages have none, and their metadata need not be parsed.
+        if _ANY_GROUP not in (package.read_text("entry_points.txt") or "") or package.name in seen:
+            continue
+        seen.add(package.name)
+        plugins += [
+            Plugin(entry.group, entry.name, entry.value, f"{package.name} {package.version}")
+            for entry in package.entry_points
+            if entry.group in GROUPS
+        ]
+    return tuple(sorted(plugins, key=lambda one: (one.group, one.name, one.value)))
 
 
 def summary(plugin: Plugin) -> str:

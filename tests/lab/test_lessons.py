@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from testbed import lab
+from testbed import cli, lab
 from testbed.lab.engine import Ready
 from testbed.lesson import Seen
 from testbed.lesson import lesson as files
@@ -50,6 +50,22 @@ def test_the_solution_is_right_and_the_start_is_not(lesson: Lesson, ready: Ready
     begun = performed(lesson, "start.py", ready, tmp_path / "start")
     done = {f"step {number}" for number in RIGHT_AT_THE_START.get(lesson.name, set())}
     assert right(list(files.verdicts(lesson, begun, {}))) == done
+
+
+def test_the_commands_of_teacher_and_student(ready: Ready, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "solution"
+    engine = ["--engine", ready.kind]
+    assert cli.main(["lesson", "solution", "1", str(folder), *engine]) == 0
+    assert "9 of 9 right" in capsys.readouterr().out
+    sheet = (folder / files.ANSWERS).read_text()
+    (folder / files.ANSWERS).write_text(sheet.replace('who_is_paused = "c"', 'who_is_paused = "a"'))
+    assert cli.main(["lesson", "check", "1", str(folder), *engine]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "8 of 9 right" in out and "question who_is_paused not yet: a PFC frame has priorities" in out
+    experiment = (folder / files.EXPERIMENT).read_text()
+    (folder / files.EXPERIMENT).write_text(experiment.replace("LOSSLESS: set[int] = {3}", "LOSSLESS: set[int] = {8}"))
+    assert cli.main(["lesson", "check", "1", str(folder), *engine]) == 4
+    assert "priority 8 does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["docs/start/tutorial.ipynb", "lessons/pfc_basics/notebook.ipynb"])

@@ -12,6 +12,7 @@ from testbed import lab
 from testbed.lab import sweep
 from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Verdict
+from testbed.report.page import report
 from tests import pages
 from tests.pages import ROOT, Block
 
@@ -52,6 +53,17 @@ def test_an_experiment_runs_its_claims_hold_and_the_lab_keeps_its_promises(
     result = lab.run(saved(block, tmp_path), on=ready, out=tmp_path).check()
     assert result.claims
     assert result.fidelity.verdict is not Verdict.DEGRADED
+
+
+def test_a_newcomers_way_from_an_experiment_to_a_compared_report(ready: Ready, tmp_path: Path) -> None:
+    """README: run it, change a threshold, and see both runs in one report."""
+    file = saved(BLOCKS["README.md:0"], tmp_path)
+    first = lab.run(file, on=ready, out=tmp_path).check()
+    second = lab.run(file, parameters={"xoff": "80"}, on=ready, out=tmp_path).check()
+    assert second.figure("pauses") > first.figure("pauses") > 0
+    assert first.folder and second.folder
+    page = report([first.folder, second.folder])
+    assert first.folder.name in page and second.folder.name in page
 
 
 def test_the_python_example_runs(ready: Ready, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""DCBX for Scapy: importing this teaches `scapy.contrib.lldp` the six TLVs, in the published format and the draft's.
+"""DCBX for Scapy: importing this adds the six TLVs to `scapy.contrib.lldp`, in the published format and the draft's.
 
     from testbed.scapy_layers import DcbxPfc, LLDPDUChassisID, LLDPDUEndOfLLDPDU, LLDPDUPortID, LLDPDUTimeToLive
     frame = (Ether(dst="01:80:c2:00:00:0e") / LLDPDUChassisID(subtype=4, id="02:00:00:00:00:01")

@@ -1,1 +1,1 @@
-"""One process per node that speaks for it: PFC on its ports, and the log of what happened there."""
+"""The agents of nodes, one process each: PFC on the node's ports, and the log of what happened there."""

@@ -1,4 +1,4 @@
-"""The standard streams: there whatever we were started with, and never the end of a run."""
+"""The standard streams: opened where they are missing, and an error on them does not end a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DCBX is about in a few characters each, from the plain data that `show` makes: for tables, diagrams and logs.
+"""Values of DCBX in a few characters each, from the plain data that `show` makes: for tables, diagrams and logs.
 
 "-" is what is not run, not known or not announced; "none" is a set of priorities, or a table, that has nothing in it.
 """

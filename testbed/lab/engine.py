@@ -1,4 +1,4 @@
-"""The engines: where a job can run. Each starts a session, and all sessions look alike from outside.
+"""The engines: where a job can run. Each starts a job (`RunningJob`), with the same interface.
 
 A session is somewhere that a supervisor (see `supervisor.py`) does the job and appends frames to a file.
 """

@@ -1,4 +1,4 @@
-"""What setting up will take, from what is missing: known before anything is downloaded.
+"""What setting up will take in network, disk and time, computed before anything is downloaded.
 
 The figures are in `setup_costs.json`, which `bench/setup_costs.py` writes: it sets everything up in an empty cache and
 measures. What Debian packages take is apt-get's own calculation.

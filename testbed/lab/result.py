@@ -1,4 +1,4 @@
-"""What a run comes back with: typed for programs, as `result.json` for everybody else.
+"""What a run comes back with: typed for Python, and as `result.json`.
 
 The digest covers what must be the same on every machine: figures, claims, what the job printed and left,
 the fidelity it was measured with, and when in virtual time it ended. Wall time and the names of

@@ -1,4 +1,4 @@
-"""Many datagrams in one system call, sendmmsg and recvmmsg, for traffic whose making should cost little.
+"""Many datagrams in one system call, sendmmsg and recvmmsg, for traffic at little CPU cost.
 
 Python's library sends and receives one at a time. In the lab, where an instruction takes time, that is most of what a
 datagram costs.

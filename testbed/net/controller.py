@@ -1,4 +1,4 @@
-"""The SR policy controller as a process beside a lab's network, and who asks it.
+"""The SR policy controller as a process beside a lab's network, and its client.
 
 with SrController() as controller, network(Srv6Wan(back="controlled", control=controller.session), run) as net:
     ...

@@ -1,4 +1,4 @@
-"""Where networks write what happened in them: the run of the experiment that is at work in this process."""
+"""Where networks write what happened in them: the run of the experiment in this process."""
 
 from __future__ import annotations
 

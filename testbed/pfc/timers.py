@@ -1,4 +1,4 @@
-"""What is due when at a PFC port, in numbers that can lie in memory which the agent's successor reads."""
+"""The timers of a PFC port, as numbers in memory that the agent's successor reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a policy whose every value can be read: names that lead nowhere, names given twice, and, as
+"""What can be wrong with a policy whose every value can be read: names of nothing, names given twice, and, as
 warnings, what is never used or never reached. What depends on the fabric is in `testbed.policy.setup`."""
 
 from __future__ import annotations

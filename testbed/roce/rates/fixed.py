@@ -1,4 +1,4 @@
-"""The rate control that controls nothing: one rate for ever."""
+"""A constant rate."""
 
 from __future__ import annotations
 

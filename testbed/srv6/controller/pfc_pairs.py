@@ -1,4 +1,4 @@
-"""Who presses back to whom along a path, and by which segments (the draft's section 3; decision 0140).
+"""The pairs of routers for back-pressure along a path, and the segments between (draft, section 3; decision 0140).
 
 Of the routers on a path, those are in question that advertise End.X.PFC SIDs. For each one after the first, the nearest
 upstream that can pause the very interface by which the path leaves it is its partner: "the device and interface closest

@@ -83,7 +83,7 @@ def main() -> int:
         openflow = Address.parse(options.openflow)
         if not openflow.port and not openflow.path.startswith("/"):
             hint = "write 127.0.0.1:6653, or unix: and an absolute path"
-            raise UsageError(f"{options.openflow!r} is no place for switches to connect to; {hint}")
+            raise UsageError(f"{options.openflow!r} is not a place for switches to connect to; {hint}")
         _run(options.library, openflow)
     except XoffError as error:
         print(f"controllers: {error}", file=sys.stderr)

@@ -83,7 +83,7 @@ class Dynamic:
     def power(cls, exponent: int) -> Dynamic:
         """An alpha of 2^n, as chips have it: n from -8 to 8."""
         if type(exponent) is not int or exponent not in ALPHA_POWERS:
-            raise BufferModelError(f"2^{exponent!r} is no alpha of a chip; the power is -8 to 8")
+            raise BufferModelError(f"2^{exponent!r} is not an alpha of a chip; the power is -8 to 8")
         return cls(Fraction(2) ** exponent)
 
     @property
@@ -189,7 +189,7 @@ class BufferSettings:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for pool in self.pools:
             if not isinstance(pool, Pool):
-                raise BufferModelError(f"{pool!r} is no ingress pool; write Pool(total, headroom_pool)")
+                raise BufferModelError(f"{pool!r} is not an ingress pool; write Pool(total, headroom_pool)")
         for size in self.egress_pools:
             _check_cells("egress pool", size)
         if type(self.cell_bytes) is not int or not 1 <= self.cell_bytes <= 65535:
@@ -299,8 +299,8 @@ class BufferSettings:
         if missing and not self.overbook_headroom:
             raise BufferModelError(
                 f"headroom of all groups{name} is {pool + missing} cells and the headroom pool has "
-                f"{pool}: {missing} cells are missing; enlarge the pool, or say "
-                "overbook_headroom and lose the promise of no loss"
+                f"{pool}: {missing} cells are missing; enlarge the pool, or set "
+                "overbook_headroom, without a guarantee of no loss"
             )
         if shared < 0:
             raise BufferModelError(

@@ -42,7 +42,7 @@ def qos(options: argparse.Namespace) -> int:
         return perform(client, options)
     except (LookupError, TypeError, AttributeError) as error:
         raise ControllerError(
-            f"what answers is no controller, or one of another version: {type(error).__name__}: {error}"
+            f"what answers is not a controller, or one of another version: {type(error).__name__}: {error}"
         ) from error
 
 

@@ -107,7 +107,7 @@ def _announce(access: object, topology: str | None, results: list[Path]) -> None
 
 def _port(text: str) -> int:
     if not text.isdecimal() or not 0 <= int(text) < 2**16:
-        raise argparse.ArgumentTypeError(f"{text} is no port; it is a whole number from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text} is not a port; it is a whole number from 0 to 65535")
     return int(text)
 
 
@@ -119,5 +119,5 @@ def _speed(text: str) -> float:
     except ValueError:
         speed = -1.0
     if not SLOWEST <= speed <= FASTEST:
-        raise argparse.ArgumentTypeError(f"{text} is no speed; it is {SLOWEST:g} to {FASTEST:g}")
+        raise argparse.ArgumentTypeError(f"{text} is not a speed; it is {SLOWEST:g} to {FASTEST:g}")
     return speed

@@ -74,7 +74,7 @@ def sr(options: argparse.Namespace) -> int:
         return _ask(options)
     except (LookupError, TypeError, AttributeError) as error:
         raise ControllerError(
-            f"what answers is no controller, or one of another version: {type(error).__name__}: {error}"
+            f"what answers is not a controller, or one of another version: {type(error).__name__}: {error}"
         ) from error
 
 

@@ -198,7 +198,7 @@ def _umask() -> int:
 
 def _opened(file: Path, handle: IO[bytes]) -> tuple[tarfile.TarFile, dict[str, Any]]:
     """The archive behind its manifest, and that."""
-    foreign = LabFileError(f"{file} is no lab file: `xoff image export FILE` writes one")
+    foreign = LabFileError(f"{file} is not a lab file: `xoff image export FILE` writes one")
     try:
         archive = tarfile.TarFile(fileobj=handle)
         first = archive.next()

@@ -27,7 +27,7 @@ def write_parquet(folder: Path) -> list[Path]:
         try:
             table = csv.read_csv(file)
         except ArrowException as error:
-            raise UsageError(f"{file} is no table, so there is no Parquet of it: {error}") from None
+            raise UsageError(f"{file} is not a table, so there is no Parquet of it: {error}") from None
         written.append(file.with_suffix(".parquet"))
         parquet.write_table(table, written[-1])
     return written

@@ -58,7 +58,7 @@ class Frame:
         try:
             return json.loads(self.payload)
         except ValueError as error:
-            raise WireError(f"the lab's stream is damaged: {self.payload[:40]!r} is no JSON") from error
+            raise WireError(f"the lab's stream is damaged: {self.payload[:40]!r} is not JSON") from error
 
     def encode(self) -> bytes:
         if len(self.payload) > LARGEST:
@@ -117,7 +117,7 @@ class Decoder:
         while len(self._rest) >= _HEADER.size:
             magic, kind, length, crc = _HEADER.unpack_from(self._rest)
             if magic != _MAGIC or length > LARGEST:
-                raise WireError(f"the lab's stream is damaged: {bytes(self._rest[:13])!r} is no frame")
+                raise WireError(f"the lab's stream is damaged: {bytes(self._rest[:13])!r} is not a frame")
             if len(self._rest) < _HEADER.size + length:
                 return
             payload = bytes(self._rest[_HEADER.size : _HEADER.size + length])

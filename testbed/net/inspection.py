@@ -128,7 +128,7 @@ class Inspection(NetworkPorts):
     def vswitch(self, leaf: str) -> Vswitch:
         """Open vSwitch of a leaf."""
         if leaf not in self.vswitches:
-            raise FabricError(f"{leaf} is no leaf of a running network, so it has no Open vSwitch")
+            raise FabricError(f"{leaf} is not a leaf of a running network, so it has no Open vSwitch")
         return self.vswitches[leaf]
 
     def wan(self, router: str) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class NetworkPorts:
         if not isinstance(node, str):
             if not hasattr(node, "pid"):
                 raise FabricError(
-                    f"{node!r} is no node; a name is expected, as in 'h1', or Mininet's object, net['h1']"
+                    f"{node!r} is not a node; a name is expected, as in 'h1', or Mininet's object, net['h1']"
                 )
             return node
         known = {port.node.name: port.node for port in self.ports.values()} | dict(self.known_nodes)

@@ -54,7 +54,7 @@ class Partitions:
         """A host in a partition; NotConnected if it is none of its members."""
         found = self._members.get((partition, host.name))
         if found is None:
-            raise NotConnected(f"{host.name} is no member of partition {partition}")
+            raise NotConnected(f"{host.name} is not a member of partition {partition}")
         return found
 
     def _set_up(self, fabric: Fabric, partition: Partition, vlan: int, number: int) -> None:

@@ -78,7 +78,7 @@ class _Parser:
         elif entry := _ENTRY.fullmatch(line):
             self._entry(entry, offset)
         else:
-            self._error(offset, f"{shown(line)} is no line of a policy", self._expected())
+            self._error(offset, f"{shown(line)} is not a line of a policy", self._expected())
 
     # Sections
 
@@ -103,7 +103,7 @@ class _Parser:
                     self._check_complete(self._stack.pop())
                 self._begin(name, offset)
                 return
-            self._error(offset, f"{name} is no section of {above.node.name}", self._expected(name))
+            self._error(offset, f"{name} is not a section of {above.node.name}", self._expected(name))
             self._stack.append(_Open(Node(name, offset), None))
             return
         occurs, element = member
@@ -147,7 +147,7 @@ class _Parser:
         if member is None or not BLOCK.has(above.node.name, name):
             where = f" of {above.node.name}" if len(self._stack) > 1 else ""
             self._error(
-                offset, f"{name} is no entry{where}{_of_other_syntax(above.element, name)}", self._expected(name)
+                offset, f"{name} is not an entry{where}{_of_other_syntax(above.element, name)}", self._expected(name)
             )
             return
         occurs, element = member
@@ -170,7 +170,7 @@ class _Parser:
     def _ulp(self, line: str, offset: int) -> None:
         match = _ULP.fullmatch(line)
         if match is None:
-            self._error(offset, f"{shown(line)} is no line of {_ULPS}",
+            self._error(offset, f"{shown(line)} is not a line of {_ULPS}",
                         "a protocol, what selects if anything, and an SL: sdp, port-num 5000 : 1")  # fmt: skip
             return
         rule = Node(_ULP_RULE, offset)

@@ -165,7 +165,7 @@ class _Builder:
         if word is None or sl is None:
             return None
         if word.text not in set(Ulp):
-            self._read.error(word, f"{shown(word.text)} is no protocol", f"one of {', '.join(Ulp)}")
+            self._read.error(word, f"{shown(word.text)} is not a protocol", f"one of {', '.join(Ulp)}")
             return None
         ulp, given = Ulp(word.text), [key for key in UlpKey if key in entries]
         key = given[0] if given else None

@@ -166,7 +166,7 @@ class Fabric:
 
     def partition(self, partition: Partition) -> None:
         if not 0 < partition.pkey <= DEFAULT_PKEY:
-            raise FabricError(f"partition {partition.name}: 0x{partition.pkey:x} is no P_Key without membership bit")
+            raise FabricError(f"partition {partition.name}: 0x{partition.pkey:x} is not a P_Key without membership bit")
         if any(other.pkey == partition.pkey or other.name == partition.name for other in self.partitions):
             raise FabricError(f"there are two partitions {partition.name} or with P_Key 0x{partition.pkey:04x}")
         for key in (*(partition.full or ()), *partition.limited):

@@ -97,7 +97,7 @@ def _add_partition(fabric: Fabric, section: _Section) -> None:
 def _key(text: object, section: _Section) -> PortKey:
     node, slash, number = str(text).rpartition("/")
     if not slash or not (number.isascii() and number.isdecimal()) or len(number) > 3:
-        raise FabricError(f"{section.name}: {text!r} is no port; a node and a number are expected, such as sw1/3")
+        raise FabricError(f"{section.name}: {text!r} is not a port; a node and a number are expected, such as sw1/3")
     return PortKey(node, int(number))
 
 

@@ -217,7 +217,7 @@ class _Parser:
             return _PREDEFINED[name]
         if self._problems.exhausted:
             return "?"
-        self._error(base + match.start(), f"{shown(match[0])} is no reference that is read here",
+        self._error(base + match.start(), f"{shown(match[0])} is not a reference that is read here",
                     "&lt; &gt; &amp; &quot; &apos; or the number of a character")  # fmt: skip
         return "?"
 
@@ -253,7 +253,7 @@ class _Parser:
             elif not self._begin(name, offset, bool(empty)):
                 return len(text)
             return loose.end()
-        self._error(offset, f"{shown(text[offset : offset + 12])} is no tag", "an element, or &lt; in text")
+        self._error(offset, f"{shown(text[offset : offset + 12])} is not a tag", "an element, or &lt; in text")
         return offset + 1
 
     def _beyond(self, end: str, offset: int) -> int:

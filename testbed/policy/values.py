@@ -61,7 +61,7 @@ class Reader:
                 continue
             pairs.append((low & ~_PKEY_MEMBERSHIP, high & ~_PKEY_MEMBERSHIP))
         if any(low == 0 for low, _ in pairs):
-            self.error(node, "0x0000 is no P_Key", "0x0001 to 0x7fff")
+            self.error(node, "0x0000 is not a P_Key", "0x0001 to 0x7fff")
         return Ranges.of(pairs)
 
     def ports(self, node: Node) -> Ranges | None:
@@ -83,7 +83,7 @@ class Reader:
         for item, offset in self._items(node):
             kind = _NODE_TYPES.get(item.upper())
             if kind is None:
-                self.error(node, f"{shown(item)} is no node type", f"one of {', '.join(_NODE_TYPES)}", offset)
+                self.error(node, f"{shown(item)} is not a node type", f"one of {', '.join(_NODE_TYPES)}", offset)
             else:
                 found.append(kind)
         return found
@@ -95,7 +95,7 @@ class Reader:
                 found.append(item)
             else:
                 self.error(
-                    node, f"{shown(item)} is no port name", "node description/P and a number: vs1/HCA-1/P1", offset
+                    node, f"{shown(item)} is not a port name", "node description/P and a number: vs1/HCA-1/P1", offset
                 )
         return found
 
@@ -113,7 +113,7 @@ class Reader:
         for item, offset in self._items(node):
             vl_text, colon, weight_text = item.partition(":")
             if not colon:
-                self.error(node, f"{shown(item)} is no entry", "VL:weight, such as 0:255", offset)
+                self.error(node, f"{shown(item)} is not an entry", "VL:weight, such as 0:255", offset)
                 wrong = True
                 continue
             vl = self._number(node, vl_text.strip(), offset, 15)
@@ -136,7 +136,7 @@ class Reader:
                 try:
                     size = Size(node.text).bytes
                 except UnitError:
-                    self.error(node, f"{shown(node.text)} is no MTU", expected)
+                    self.error(node, f"{shown(node.text)} is not an MTU", expected)
                     return None
                 if size < 256:
                     self.error(node, f"{shown(node.text)} is too small for a path", expected)
@@ -150,7 +150,7 @@ class Reader:
         if value >= 256 and not self._syntax.codes:
             return value
         self.error(node, f"{value} is neither an MTU code nor an MTU" if not self._syntax.codes else
-                   f"{value} is no MTU code", expected)  # fmt: skip
+                   f"{value} is not an MTU code", expected)  # fmt: skip
         return None
 
     def rate(self, node: Node) -> int | None:
@@ -158,7 +158,7 @@ class Reader:
         if self._syntax.codes:
             code = self._number(node, node.text, node.text_offset, 255)
             if code is not None and code not in RATE_CODES:
-                self.error(node, f"{code} is no rate code", "a code from 2 (2.5 Gb/s) to 24 (1200 Gb/s)")
+                self.error(node, f"{code} is not a rate code", "a code from 2 (2.5 Gb/s) to 24 (1200 Gb/s)")
             return RATE_CODES.get(code) if code is not None else None
         expected = "width x speed in units of 2.5 Gb/s, or a rate with its unit such as 25Gb/s"
         if _NUMBER.fullmatch(node.text):
@@ -169,7 +169,7 @@ class Reader:
         try:
             bps = Rate(node.text).bps
         except UnitError:
-            self.error(node, f"{shown(node.text)} is no rate", expected)
+            self.error(node, f"{shown(node.text)} is not a rate", expected)
             return None
         if bps == 0:
             self.error(node, "0 lets nothing through", expected)

@@ -16,7 +16,7 @@ from testbed.net.notebook import CAPTURES
 def captures_of(folder: Path) -> list[Path]:
     """The capture files of a result, those of its first network first."""
     if not (folder / RESULT).is_file():
-        raise UsageError(f"{folder} is no result folder: it has no {RESULT}")
+        raise UsageError(f"{folder} is not a result folder: it has no {RESULT}")
     found = sorted((folder / CAPTURES).rglob("*.pcapng"), key=lambda path: (len(path.parent.name), path))
     if not found:
         raise UsageError(f"{folder} has no captures; xoff run --capture makes them")

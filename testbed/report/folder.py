@@ -144,12 +144,12 @@ def read(path: Path) -> Folder:
     except FileNotFoundError:
         raise ReportError(f"{path} has no {RESULT}: it is no result folder, or its run did not end") from None
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"{file} is no JSON: {error}") from None
+        raise ReportError(f"{file} is not JSON: {error}") from None
     except OSError as error:
         raise ReportError(f"{file}: {error.strerror}") from None
     for key, kind in _KEYS.items():
         if not isinstance(content, dict) or not isinstance(content.get(key), kind):
-            raise ReportError(f"{file} is no result of xoff: {key} is missing, or no {kind.__name__}")
+            raise ReportError(f"{file} is not a result of xoff: {key} is missing, or no {kind.__name__}")
     folder = Folder(path, content)
     folder.networks = _networks(folder)
     folder.claims = _claims(folder)

@@ -80,7 +80,7 @@ def _rows(folder: Folder, path: Path) -> Iterator[dict[str, str]]:
                 else:
                     yield row
     except csv.Error as error:
-        raise ReportError(f"{path} is no table: {error}") from None
+        raise ReportError(f"{path} is not a table: {error}") from None
     except OSError as error:
         raise ReportError(f"{path}: {error.strerror}") from None
 

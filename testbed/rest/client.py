@@ -49,7 +49,7 @@ class Client:
         try:
             return json.loads(content) if content else None
         except (ValueError, RecursionError):
-            raise ControllerError(f"{self._url} answers with what is no JSON; is it the controller?") from None
+            raise ControllerError(f"{self._url} answers with what is not JSON; is it the controller?") from None
 
     def lines(self, path: str) -> Iterator[str]:
         """A stream of events, line by line."""

@@ -31,7 +31,7 @@ def listen(address: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(address).version == 6 else socket.AF_INET
     except ValueError:
-        raise UsageError(f"{address} is no IP address; 127.0.0.1 is this machine alone") from None
+        raise UsageError(f"{address} is not an IP address; 127.0.0.1 is this machine alone") from None
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

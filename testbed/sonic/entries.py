@@ -100,7 +100,7 @@ class EntryReader:
             return
         for key, row in content.items():
             if not isinstance(row, dict):
-                self._problems.error(path(table, key), f"{shown(row)} is no object; fields are expected")
+                self._problems.error(path(table, key), f"{shown(row)} is not an object; fields are expected")
                 continue
             yield Entry(table, key, self._strings(table, key, row))
 
@@ -117,7 +117,7 @@ class EntryReader:
             if isinstance(value, str):
                 found[name] = value
             else:
-                self._problems.error(path(table, key, name), f"{shown(value)} is no string, as all values are")
+                self._problems.error(path(table, key, name), f"{shown(value)} is not a string, as all values are")
         return found
 
     def _each(self, table: str, make: Callable[[Entry], Any]) -> Iterator[tuple[str, Any]]:
@@ -164,7 +164,7 @@ class EntryReader:
             elif port in self._keys("PORT"):
                 continue  # its own row is wrong, and an error
             elif port.startswith(("PortChannel", "CPU", "Vlan", "Ethernet-")) or not self._ports:
-                self._problems.ignored(entry.where(), f"{shown(port)} is no port of its own")
+                self._problems.ignored(entry.where(), f"{shown(port)} is not a port of its own")
             else:
                 self._problems.error(entry.where(), f"there is no port {shortened(port)}: {near(port, self._ports)}")
 
@@ -200,7 +200,7 @@ class EntryReader:
         text = text.strip()
         if _WHOLE.fullmatch(text) and least <= int(text) <= most:
             return int(text)
-        self._problems.error(where, f"{shown(text)} is no whole number from {least} to {most}")
+        self._problems.error(where, f"{shown(text)} is not a whole number from {least} to {most}")
         return None
 
     def _word(self, entry: Entry, name: str, kind: type[Word], default: Word | None) -> Word | None:

@@ -24,7 +24,7 @@ MARKS = {"*": [("engines", "vm", "um")]}
 
 PAYLOADS = {
     "END": Frame.of(FrameKind.END, {"virtual_ns": 1, "status": "ok", "reason": ""}).encode(),
-    "stray data": b"stray data that is no frame",
+    "stray data": b"stray data that is not a frame",
 }
 _MNT_DETACH = 2
 _CLONE_NEWPID = 0x2000_0000

@@ -462,7 +462,7 @@ def test_overbooked_headroom_guarantees_nothing_so_no_group_waits_for_it() -> No
         (
             lambda: BufferSettings((1, 2), 100, 30, {3: GroupSettings(True, headroom=20)}),
             "headroom of all groups is 40 cells and the headroom pool has 30: 10 cells are missing; "
-            "enlarge the pool, or say overbook_headroom and lose the promise of no loss",
+            "enlarge the pool, or set overbook_headroom, without a guarantee of no loss",
         ),
         (lambda: GroupSettings(guaranteed=-1), "guaranteed is -1; it is a whole number of cells, 0 to 2147483647"),
         (lambda: Static(-1), "static threshold is -1; it is a whole number of cells, 0 to 2147483647"),
@@ -665,7 +665,7 @@ def test_alpha_is_a_power_of_two_on_chips_and_a_threshold_in_bytes_rounds_down()
     assert [Dynamic.power(n).alpha for n in (-8, 0, 8)] == [Fraction(1, 256), 1, 256]
     assert (Dynamic("1/4").exponent, Dynamic("1/3").exponent) == (-2, None)
     assert Static.of_bytes(1000, 208) == Static(4) and Static.of_bytes(1000, 1) == Static(1000)
-    with pytest.raises(BufferModelError, match=r"2\^9 is no alpha of a chip; the power is -8 to 8"):
+    with pytest.raises(BufferModelError, match=r"2\^9 is not an alpha of a chip; the power is -8 to 8"):
         Dynamic.power(9)
 
 

@@ -125,7 +125,7 @@ def test_decode_takes_all_captures_of_a_result_and_filters(tmp_path: Path, capsy
 
 def test_decode_refuses_folders_without_captures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decode", str(tmp_path)]) == 2
-    assert "is no result folder" in capsys.readouterr().err
+    assert "is not a result folder" in capsys.readouterr().err
     (tmp_path / RESULT).write_text("{}")
     assert main(["decode", str(tmp_path)]) == 2
     assert "xoff run --capture" in capsys.readouterr().err

@@ -241,12 +241,12 @@ def test_a_router_that_is_removed_is_forgotten(world: World, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (b"HTTP/1.1 200 OK\r\n\r\n[]", "what answers is no controller, or one of another version: TypeError"),
+        (b"HTTP/1.1 200 OK\r\n\r\n[]", "what answers is not a controller, or one of another version: TypeError"),
         (
             b'HTTP/1.1 200 OK\r\n\r\n{"vpns": [{}]}',
-            "what answers is no controller, or one of another version: KeyError",
+            "what answers is not a controller, or one of another version: KeyError",
         ),
-        (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000, "answers with what is no JSON"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000, "answers with what is not JSON"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "no controller answers at http://127.0.0.1:"),
         (b"220 smtp.example.net ESMTP\r\n", "no controller answers at http://127.0.0.1:"),
     ],

@@ -159,7 +159,7 @@ def check_reference(path: str, name: str, root: Path, *, is_test: bool) -> str |
     if not name:
         return None
     if not file.is_file():
-        return f"{path!r} is no file, so it has no {name!r}"
+        return f"{path!r} is not a file, so it has no {name!r}"
     text = file.read_text(encoding="utf-8")
     for piece in re.split(r"::|\.", name):
         # A test is defined in the file it is said to be in; a symbol need only occur, since it may
@@ -430,7 +430,7 @@ def test_empty_cells_and_repeated_statements_are_found() -> None:
         ("`/testbed/codec.py` | not yet", "is not a path from the root of the repository"),
         ("`testbed/codec.py:Tl` | not yet", "'Tl' is not found in 'testbed/codec.py'"),
         ("`testbed/codec.py:Tlv.parse` | not yet", "'parse' is not found in 'testbed/codec.py'"),
-        ("`testbed:Tlv` | not yet", "'testbed' is no file, so it has no 'Tlv'"),
+        ("`testbed:Tlv` | not yet", "'testbed' is not a file, so it has no 'Tlv'"),
         ("not yet | `testbed/codec.py`", "'testbed/codec.py' is not under tests or experiments"),
         ("not yet | `tests/test_codec.py::test_none`", "'test_none' is not defined in"),
         ("not yet | `tests/test_codec.py::test_named_only`", "'test_named_only' is not defined in"),

@@ -212,13 +212,13 @@ def test_a_file_that_ends_too_early_is_damaged_wherever_it_ends(
 @pytest.mark.parametrize("content", [b"", b"x", b"\x1f\x8b rest", bytes(2000), b"x" * 100_000])
 def test_another_file_is_named_as_one(content: bytes, tmp_path: Path, xoff_cache: Path) -> None:
     (tmp_path / "other").write_bytes(content)
-    assert "other is no lab file: `xoff image export FILE` writes one" in _refused(tmp_path / "other", xoff_cache)
+    assert "other is not a lab file: `xoff image export FILE` writes one" in _refused(tmp_path / "other", xoff_cache)
 
 
 def test_a_foreign_tar_is_no_lab_file(tmp_path: Path, xoff_cache: Path) -> None:
     with tarfile.open(tmp_path / "other.tar", "w") as archive:
         archive.add(__file__, "xoff/test.py")
-    assert "is no lab file" in _refused(tmp_path / "other.tar", xoff_cache)
+    assert "is not a lab file" in _refused(tmp_path / "other.tar", xoff_cache)
 
 
 def test_a_directory_and_a_file_that_is_not_there_cannot_be_read(tmp_path: Path, xoff_cache: Path) -> None:

@@ -176,7 +176,7 @@ def test_the_lab_in_a_shared_folder_is_written_once_and_compared(tmp_path: Path)
         parts.share(lab, shared)
     with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
         parts.share(lab, tmp_path / "none" / "lab.tar")
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         parts.share(lab, tmp_path)
 
 

@@ -111,7 +111,7 @@ def test_what_came_before_the_damage_is_delivered() -> None:
 
 
 def test_what_is_no_frame_is_shown() -> None:
-    expected = "the lab's stream is damaged: b'Kernel panic ' is no frame"
+    expected = "the lab's stream is damaged: b'Kernel panic ' is not a frame"
     assert damage(b"Kernel panic - not syncing") == expected
 
 
@@ -128,7 +128,7 @@ def test_a_frame_of_unknown_kind_is_refused() -> None:
 def test_a_length_beyond_the_limit_is_refused_before_anything_is_waited_for() -> None:
     header = bytearray(Frame(FrameKind.OUT, b"").encode())
     header[5:9] = (wire.LARGEST + 1).to_bytes(4, "little")
-    assert damage(bytes(header)).endswith("is no frame")
+    assert damage(bytes(header)).endswith("is not a frame")
 
 
 def test_the_largest_frame_passes_and_one_octet_more_is_not_sent() -> None:

@@ -61,7 +61,7 @@ def test_hosts_may_be_named_and_unknown_ones_are_refused_with_the_nearest() -> N
         Flows([Flow("h1", fabric.known_nodes["h2"])])
         with pytest.raises(FabricError, match=r"there is no node hh1 in this network; did you mean h1\?"):
             Flows([Flow("hh1", "h2")])
-        with pytest.raises(FabricError, match="7 is no node; a name is expected"):
+        with pytest.raises(FabricError, match="7 is not a node; a name is expected"):
             Flows([Flow("h1", 7)])
     finally:
         fabric.stop()

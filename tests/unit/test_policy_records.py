@@ -223,7 +223,7 @@ def test_both_ports_have_to_share_the_partition() -> None:
     fabric = small_fabric()
     records = PathRecords(Policy(), fabric)
     assert found(records.query(asked(fabric, "h1", "h2", pkey=0x8001))).pkey == 0x8001
-    for ends in (("h1", "r1"), ("h2", "h3")):  # r1 is no member; h2 and h3 are both limited
+    for ends in (("h1", "r1"), ("h2", "h3")):  # r1 is not a member; h2 and h3 are both limited
         answer = missing(records.query(asked(fabric, *ends, pkey=0x8001)))
         assert answer == (PathReason.PKEY, "the ports do not share P_Key 0x8001")
 
@@ -431,7 +431,7 @@ def test_the_corrected_sample_works_on_its_fabric() -> None:
         ("[[node]]\nname = 'a'\nguid = 1\nlid = 3\nlmc = 1", "f: a port 1: LID 3 does not fit LMC 1"),
         ("[[link]]\nends = ['a/1']", "two ports are expected"),
         ("[[link]]\nends = ['a/1', 'b/1']", "f: there is no port 1 of a"),
-        ("[[link]]\nends = ['a', 'b/1']", "f: link 1: 'a' is no port; a node and a number are expected, such as sw1/3"),
+        ("[[link]]\nends = ['a', 'b/1']", "f: link 1: 'a' is not a port; a node and a number are expected"),
         ("[[partition]]\nname = 'p'", "f: partition p: pkey is missing"),
         ("[[partition]]\nname = 'p'\npkey = 3\nfull = ['x/1']", "f: partition p: x has no end port 1"),
         ("manager = 'x'", "f: manager = 'x': there is no such node"),

@@ -98,8 +98,8 @@ def test_a_network_that_did_not_end_ends_with_the_run(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (None, "has no result.json"),
-        ("{", "is no JSON"),
-        ("[]", "is no result of xoff: experiment is missing"),
+        ("{", "is not JSON"),
+        ("[]", "is not a result of xoff: experiment is missing"),
         ('{"experiment": 3}', "experiment is missing, or no str"),
     ],
 )

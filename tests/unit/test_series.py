@@ -85,7 +85,7 @@ def test_a_series_is_parquet_too_where_pyarrow_is_installed(tmp_path: Path) -> N
         {"t_ns": 1_000_000, "port": "s1-eth1", "priority": 3, "queued_bytes": 1514}
     ]
     (tmp_path / "series-torn.csv").write_text("t_ns,port\n1\n")
-    with pytest.raises(UsageError, match="is no table, so there is no Parquet of it"):
+    with pytest.raises(UsageError, match="is not a table, so there is no Parquet of it"):
         reading.write_parquet(tmp_path)
 
 

@@ -213,8 +213,8 @@ def test_the_command_reports_a_port_in_use_and_ends_at_ctrl_c(tmp_path: Path) ->
         (["results/none"], "there is no result folder"),
         (["incast", "chain"], "one lab runs at a time"),
         (["incast", "--speed", "0"], "it is 0.001 to 100"),
-        (["incast", "--port", "70000"], "70000 is no port"),
-        (["incast", "--listen", "example.org"], "is no IP address"),
+        (["incast", "--port", "70000"], "70000 is not a port"),
+        (["incast", "--listen", "example.org"], "is not an IP address"),
     ],
 )
 def test_a_mistake_gets_one_line(given: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

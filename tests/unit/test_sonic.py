@@ -80,8 +80,8 @@ def test_both_styles_of_references_and_keys_give_the_same_tables() -> None:
 
 
 BROKEN = [
-    ("PORT.Ethernet0.speed", "x", "$.PORT.Ethernet0.speed: error: 'x' is no whole number from 10 to 10000000"),
-    ("PORT.Ethernet0.speed", {}, "$.PORT.Ethernet0.speed: error: {} is no string, as all values are"),
+    ("PORT.Ethernet0.speed", "x", "$.PORT.Ethernet0.speed: error: 'x' is not a whole number from 10 to 10000000"),
+    ("PORT.Ethernet0.speed", {}, "$.PORT.Ethernet0.speed: error: {} is not a string, as all values are"),
     ("PORT", [], "$.PORT: error: [] is not an object; rows by key are expected"),
     ("BUFFER_PG.Ethernet0|9-1", {"profile": "NULL"}, "$.BUFFER_PG['Ethernet0|9-1']: error: '9-1' is not a number; 3, "
         "3-4 or "

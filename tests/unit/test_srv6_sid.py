@@ -173,7 +173,7 @@ def test_the_parts_of_a_sid_are_those_it_was_made_of(
         ),
         (
             lambda: Adjacency("wan0", address("fe80::1")),
-            "next hop fe80::1 by wan0 is no global address, and the kernel's End.X loses what it sends to another; "
+            "next hop fe80::1 by wan0 is not a global address, and the kernel's End.X loses what it sends to another; "
             "give the neighbour's global address",
         ),
         (

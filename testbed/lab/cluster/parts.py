@@ -69,7 +69,7 @@ def share(lab: Part, file: Path) -> Part:
         except OSError as error:
             raise UsageError(f"--lab {file} cannot be written: {error.strerror}") from None
     if not file.is_file():
-        raise UsageError(f"--lab {file} is no file; name one in a folder that all workers see, as in /shared/lab.tar")
+        raise UsageError(f"--lab {file} is not a file; name one in a folder that all workers see, as /shared/lab.tar")
     try:
         there = Part.of(file)
     except OSError as error:

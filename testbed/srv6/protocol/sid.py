@@ -136,7 +136,7 @@ class Adjacency:
     def __post_init__(self) -> None:
         if self.next_hop.is_link_local or self.next_hop.is_multicast or self.next_hop.is_unspecified:
             raise Srv6Error(
-                f"next hop {self.next_hop} by {self.interface} is no global address, and the kernel's End.X loses "
+                f"next hop {self.next_hop} by {self.interface} is not a global address, and the kernel's End.X loses "
                 "what it sends to another; give the neighbour's global address"
             )
 

@@ -254,7 +254,7 @@ def _seen(fabric: Any, name: str, link: Link, measured: Any, tries: int) -> Seen
 
 
 def _due(run: Run, link: Link) -> int:
-    """Frames that make the link's load in one step; where that is no whole number chance decides."""
+    """Frames that make the link's load in one step; where that is not a whole number chance decides."""
     return int(STEP.ns * link.load / (100 * link.frame_time.ns) + run.rng.random())
 
 

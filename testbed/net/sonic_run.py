@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from testbed.ecn.field import Ecn
 from testbed.errors import UsageError, nearest
+from testbed.linux.port_program import DROP_REASONS
 from testbed.net.sonic import Switch, SwitchError
 from testbed.units import Size
 from testbed.workload import transfers
 from testbed.workload.transfers import Transfer
 
 PATTERNS = ("incast", "permutation", "all-to-all")
-_NAMES = ("guaranteed", "shared", "headroom")
 
 
 class Run(Protocol):
@@ -103,28 +103,25 @@ def perform(run: Run, files: Sequence[Path], **options: Any) -> None:
 
 
 def _report(run: Run, fabric: Any, topo: Any, switches: Sequence[Switch]) -> None:
+    """A line for each group that was used: its pauses, what it held at most, and what it lost and why."""
     lost = 0
     for switch in switches:
         node, cell = topo.nodes_by_hostname[switch.name], switch.buffer.cell
-        pauses, most, drops = {}, {}, {}
         for port in switch.ports.values():
             name = f"{node}-eth{port.number}"
             if name not in fabric.names():
                 continue
             for number in range(8):
-                group = fabric.group(name, number)
-                dropped = sum(group.dropped_frames)
-                if dropped:
-                    drops[f"{port.name} {number}"] = dropped
-                if number in switch.tables.pfc_of(port.name):
-                    lost += dropped
-                    sent = fabric.pfc(name, number)["xoff_sent"]
-                    if sent:
-                        pauses[f"{port.name} {number}"] = sent
-                    if group.most_cells:
-                        marks = zip(_NAMES, group.high_water, strict=True)
-                        most[f"{port.name} {number}"] = {kind: cells * cell for kind, cells in marks}
-        run.figure(f"{switch.name}: XOFF sent", pauses)
-        run.figure(f"{switch.name}: most bytes of lossless groups", most)
-        run.figure(f"{switch.name}: frames dropped by groups", drops)
+                group, limits = fabric.group(name, number), fabric.limits(name, number)
+                dropped = {r: count for r, count in zip(DROP_REASONS, group.dropped_frames, strict=True) if count}
+                if not group.most_cells and not dropped:
+                    continue
+                shared, headroom = (cells * cell for cells in group.high_water[1:])
+                parts = [f"shared {shared} B"]
+                if limits.lossless:
+                    lost += sum(dropped.values())
+                    parts.insert(0, f"XOFF {fabric.pfc(name, number)['xoff_sent']}")
+                    parts.append(f"headroom {headroom} of {limits.headroom * cell} B")
+                parts += [f"{count} dropped by {reason}" for reason, count in dropped.items()]
+                run.figure(f"{switch.name} {port.name}, group {number}", ", ".join(parts))
     run.claim("frames of lossless groups dropped", lost, equals=0)

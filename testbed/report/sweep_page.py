@@ -76,7 +76,7 @@ def read(folder: Path) -> Study:
                 numbers = [float(row[name]) for name in ("mean", "half width of 95 %", "least", "most")]
                 point = tuple(row[name] for name in parameters)
                 if any(math.isinf(number) for number in numbers) or math.isnan(numbers[0]):
-                    raise ValueError("a mean that is no number")
+                    raise ValueError("a mean that is not a number")
                 figures.setdefault(row["figure"], []).append(Mean(point, int(row["runs"]), *numbers))
         failed = (folder / FAILED).read_text(encoding="utf-8", errors="replace").count("\n") - 1
     except FileNotFoundError:

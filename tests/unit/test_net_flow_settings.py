@@ -77,7 +77,7 @@ class Running:
 @pytest.mark.parametrize("priority", [9, -1, "3", True])
 def test_the_fabric_refuses_a_priority_that_does_not_exist(priority: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = Fabric()
-    monkeypatch.setattr(fabric, "_running", Running)
+    monkeypatch.setattr(fabric, "running_program", Running)
     monkeypatch.setattr(fabric, "port", lambda _: type("Port", (), {"slot": 0, "node": Node("s1")}))
     monkeypatch.setattr(fabric, "snapshot", lambda _: {"ports": {"s1-eth1": {"priorities": [{}] * 8}}})
     for ask in (fabric.group, fabric.limits, fabric.pfc):

@@ -42,7 +42,7 @@ def test_too_little_is_named(tmp_path: Path) -> None:
     assert short[6] == "0" and short[8].endswith("missing")
 
 
-def test_what_is_no_number_is_left_out(tmp_path: Path) -> None:
+def test_what_is_not_a_number_is_left_out(tmp_path: Path) -> None:
     changed = network(0, "")["ports"]
     changed["s1-eth1"]["groups"]["3"]["headroom_cells"] = HOSTILE
     changed["s1-eth2"]["groups"]["3"]["headroom_cells"] = 10**400

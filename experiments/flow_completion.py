@@ -22,7 +22,7 @@ def flow_completion(
     """Flows of published sizes arrive at random between eight hosts and share two spines.
 
     Of each flow the slowdown is shown: how many times the time that it would take with the network to itself. The
-    control case shows that this is what it says: a few of the flows one after the other have slowdowns of 1. With DCQCN
+    control case shows that this holds: a few of the flows one after the other have slowdowns of 1. With DCQCN
     and marks before PFC there are fewer pauses than with PFC alone. No packet is lost, and every flow is complete.
     """
     from testbed.workload import statistics, transfers

@@ -26,7 +26,7 @@ from testbed.net.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
 from testbed.net.port import Buffer, Port
 from testbed.units import Scale
 
-_OF_ALL = ("scale", "cable", *words.CABLE_WORDS, "port", "buffer", "mismatch")
+_OF_ALL = ("scale", "cable", *words.CABLE_WORDS, "port", "buffer", "mismatch", "dcbx")
 _ANYTHING = "**"
 _OF_MININET = ("hopts", "sopts", "lopts")
 
@@ -46,12 +46,14 @@ class LosslessTopo(Topo):
 
     Options of every topology, beside its own: `scale`, `cable` (or `rate` or `bw`, `length` or `delay`, `loss`) for
     links that name no cable, `port` and `buffer` for nodes that name none, and `mismatch`: what to do if ports of a
-    path map priorities differently ("refuse", "warn" or "ignore"). Mininet's `hopts`, `sopts` and `lopts` are further
+    path map priorities differently ("refuse", "warn" or "ignore"). With `dcbx` switches that name no port announce
+    theirs by DCBX, and hosts that name none are willing; LLDP's timers are on the lab's scale, so scale=1 is best for
+    looking on. Mininet's `hopts`, `sopts` and `lopts` are further
     defaults of hosts, switches and links. What is none of these and no argument of `build` is refused, and so is an
     unknown option of a node or a link.
     """
 
-    OPTIONS = ("scale", "cable", "rate", "length", "delay", "port", "buffer", "mismatch")
+    OPTIONS = ("scale", "cable", "rate", "length", "delay", "port", "buffer", "mismatch", "dcbx")
     """What every topology takes beside the arguments of its `build`."""
 
     scale = Scale(1000)
@@ -59,6 +61,7 @@ class LosslessTopo(Topo):
     port = Port()
     buffer = Buffer()
     mismatch = Mismatch.REFUSE
+    dcbx: bool | int = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.scale = Scale(options.pop("scale", self.scale))
@@ -67,6 +70,8 @@ class LosslessTopo(Topo):
         mismatch = options.pop("mismatch", self.mismatch)
         self.choose(list(Mismatch), mismatch=mismatch)
         self.mismatch = Mismatch(mismatch)
+        self.dcbx = options.pop("dcbx", self.dcbx)
+        self.choose((False, True), dcbx=self.dcbx)
         kind, own = type(self).__name__, self._arguments()
         described = {word: options.pop(word) for word in ("cable", *words.CABLE_WORDS) if word in options.keys() - own}
         self.cable = words.cable_of(kind, described, self.cable)
@@ -79,13 +84,15 @@ class LosslessTopo(Topo):
 
     def addHost(self, name: str, **options: Any) -> str:
         options = self._checked("addHost", name, self.hopts | options, words.HOST)
-        added: str = super().addHost(name, **{"port": self.port} | options)
+        port = self.port.with_pfc().with_dcbx(willing=True) if self.dcbx else self.port
+        added: str = super().addHost(name, **{"port": port} | options)
         return added
 
     def addSwitch(self, name: str, **options: Any) -> str:
         known = words.LEAF if options.get("cls") is LosslessLeaf else words.SWITCH
         options = self._checked("addSwitch", name, self.sopts | options, known)
-        defaults = {"cls": LosslessSwitch, "buffer": self.buffer, "port": self.port, "next_hop": self.next_hop}
+        port = self.port.with_dcbx() if self.dcbx else self.port
+        defaults = {"cls": LosslessSwitch, "buffer": self.buffer, "port": port, "next_hop": self.next_hop}
         added: str = super().addSwitch(name, **defaults | options)
         return added
 

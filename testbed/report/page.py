@@ -110,7 +110,7 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
         f"<p>{tables.outcome(folder)}</p>",
         f'<p class="bad">{text(folder.result.get("reason"))}</p>' if folder.result.get("reason") else "",
         *_claims(folder, alone),
-        *_drawings(number, folder, bool(rows)),
+        *_drawings(number, folder, bool(rows), any(track.panel == series.LOAD for track in found.tracks)),
         *(panel.markup() for panel in given),
         _envelope_note(envelopes),
         *_tables(folder, found),
@@ -120,13 +120,15 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _drawings(number: int, folder: Folder, has_states: bool) -> list[str]:
+def _drawings(number: int, folder: Folder, has_states: bool, has_loads: bool) -> list[str]:
     out: list[str] = [heading(3, "Network")] if folder.networks else []
     for network in folder.networks:
         hidden = "" if network is folder.networks[0] else " hidden"
         drawing = topology.drawing(network, f"topology-{number}-{network.number}")
         out.append(f'<div id="network-{number}-{network.number}"{hidden}><p>{text(network.title)}</p>{drawing}</div>')
     out.append(f'<p class="note">At this time: <span id="state-{number}"></span></p>')
+    if folder.networks and not has_loads:
+        out.append('<p class="note">Loads of links were not recorded; xoff run NAME --series 10ms records them.</p>')
     if has_states:
         head = '<th scope="col">DCBX and segment routing</th><th scope="col">at this time</th>'
         table = f'<table><thead><tr>{head}</tr></thead><tbody id="state-{number}-rows"></tbody></table>'

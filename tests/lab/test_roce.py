@@ -30,6 +30,7 @@ EXPERIMENTS = (
     "long_haul",
     "storm_dcqcn",
     "deadlock_dcqcn",
+    "tcp_beside_roce",
     "flow_completion",
 )
 

@@ -34,7 +34,7 @@ NO_READINGS = {
     *range(210, 230),
     *range(240, 250),
     *range(250, 255),
-    *range(260, 265),
+    *range(260, 270),
     *range(270, 275),
     *range(275, 280),
     *range(280, 285),

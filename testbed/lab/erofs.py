@@ -70,6 +70,13 @@ class Node:
             node.entries = place.entries[last].entries
         place.entries[last] = node
 
+    def find(self, path: str) -> Node | None:
+        """What is at `path` below this directory."""
+        place: Node | None = self
+        for name in path.split("/"):
+            place = place.entries.get(name) if place is not None else None
+        return place
+
 
 def write(root: Node, archive: IO[bytes], out: IO[bytes], time_s: int) -> None:
     """Write the file system with `root`, whose files are in `archive`, to `out`; everything in it is of `time_s`."""

@@ -6,12 +6,14 @@ import hashlib
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import IO
 
 from testbed.lab import cache, erofs, image, job, prerequisites, recipe
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
 from testbed.lab.packages import Packages
 from testbed.lab.recipe import ImageError
+from testbed.lab.um import system_calls
 from testbed.lab.um.kernel import Kernel
 from testbed.lab.um.machine import Machine
 
@@ -20,6 +22,8 @@ _KEPT = 20
 """Disks with code that stay in the cache."""
 _COMPILE_S = 600.0
 DISK, _SUM = "disk", "sha256"
+_REWRITTEN = 1
+"""Raised when system_calls.py makes something else of the same image."""
 
 
 def image_of_root(report: Report) -> Image:
@@ -58,8 +62,10 @@ def root(of: Image, report: Report) -> Path:
                     ).returncode:
                         raise ImageError(f"{program} could not unpack {of.initrd}; xoff image build makes it anew")
                     archive.seek(0)
+                    tree = erofs.read_cpio(archive)
+                    _rewrite_library(tree, archive)
                     with (work / DISK).open("wb") as out:
-                        erofs.write(erofs.read_cpio(archive), archive, out, recipe.EPOCH)
+                        erofs.write(tree, archive, out, recipe.EPOCH)
                     _publish(work, place)
                     cache.prune("um-root-*")
     return cache.used(place) / DISK
@@ -97,8 +103,19 @@ def _compile(kernel: Kernel, root_disk: Path, work: Path) -> None:
         raise ImageError(f"the lab could not compile Xoff{late}{machine.last_words()}")
 
 
+def _rewrite_library(tree: erofs.Node, archive: IO[bytes]) -> None:
+    """Change the C library of an unpacked image in place."""
+    library = tree.find(system_calls.LIBRARY)
+    if library is None or not isinstance(library.content, int):
+        raise ImageError(f"the lab image has no {system_calls.LIBRARY}")
+    archive.seek(library.content)
+    content = system_calls.rewrite(archive.read(library.size))
+    archive.seek(library.content)
+    archive.write(content)
+
+
 def _root(of: Image) -> Path:
-    return cache.root() / f"um-root-{of.digest[:16]}"
+    return cache.root() / f"um-root-{of.digest[:16]}-{_REWRITTEN}"
 
 
 def _publish(work: Path, place: Path) -> None:

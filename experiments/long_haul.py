@@ -11,7 +11,7 @@ LASTS, SETTLED, STEADY = Duration("8s"), Duration("5s"), Duration("2500ms")
 
 
 @experiment(timeout="60s")
-def long_haul(run: Run, length: Annotated[Length, Between("20km", "100km")] = Length("50km")) -> None:
+def long_haul(run: Run, length: Annotated[Length, Between("20km", "75km")] = Length("50km")) -> None:
     """A flow over a long cable and one from next door share a port that marks; PFC has the headroom for the cable.
 
     The far sender has the notification of a mark one way later, and what it sent until then is on the way: the queue

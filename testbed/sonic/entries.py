@@ -229,7 +229,7 @@ class EntryReader:
                 self._problems.error(where, f"{shown(text)} refers to the table {match[1]}; one of {to} is expected")
                 return None
             wanted = match[2]
-        if wanted in known or wanted == NULL or wanted in self._keys(to):
+        if wanted in known or wanted in self._keys(to) or (wanted == NULL and to != "BUFFER_POOL"):
             return wanted
         self._problems.error(where, f"there is no {to} {shown(wanted)}: {near(wanted, known)}")
         return None

@@ -34,12 +34,13 @@ class Seen:
 
 @experiment(timeout="120s")
 def deadlock_dcqcn(run: Run) -> None:
-    """Four hosts at a ring of switches each write to the one across, clockwise, so that buffers can wait in a circle.
+    """Four hosts at a ring of switches write clockwise to the one across: a deadlock of PFC, with and without DCQCN.
 
-    With PFC alone they do: after a moment no packet arrives any more. A watchdog at one switch throws away what it
-    holds and frees the circle, the senders go back and send everything again, and the circle closes again: a live-lock,
-    in which most of the work is done twice. With DCQCN and marks before PFC no buffer gets to its XOFF threshold, and
-    four flows have their share to the end. Control case: with XOFF before the marks DCQCN does not help.
+    With PFC alone buffers wait in a circle: after a moment no packet arrives any more. A watchdog at one switch
+    throws away what it holds and frees the circle, the senders go back and send everything again, and the circle
+    closes again: a live-lock, in which most of the work is done twice. With DCQCN and marks before PFC no buffer
+    gets to its XOFF threshold, and four flows have their share to the end. Control case: with XOFF before the marks
+    DCQCN does not help.
     """
     from testbed.ecn.curve import EcnCurve
 

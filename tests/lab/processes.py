@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,12 @@ class Dask:
         options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self._file))
         self.scheduler = start("distributed.cli.dask_scheduler", *options)
         self.scheduler.await_("Scheduler at:")
-        self.address = str(json.loads(self._file.read_text())["address"])
+        for _ in range(100):  # the line may come before the file is whole
+            with suppress(OSError, ValueError):
+                self.address = str(json.loads(self._file.read_text())["address"])
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"the scheduler has not written {self._file}")
 
     def worker(self) -> Process:
         options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ MEMORY_MB = 4096
 SYSCALL_NS = 500
 """What each system call of a process takes of the lab's time; all other work of the CPU takes none."""
 PANIC = "Kernel panic"
+_LOOKS, _LOOK_S = 20, 0.05
+_ASLEEP, _RUNNING = "S", "R"
 _START_NS = 1735689600 * 10**9
 """2025-01-01, as in the virtual machine."""
 
@@ -84,9 +87,8 @@ class Machine:
         """Send a command; the one that ends the job also interrupts a lab in which a process never waits."""
         with suppress(OSError):
             os.write(self._commands, frame.encode())
-        for pid in self._processes() if frame.kind is FrameKind.ABORT else ():
-            with suppress(OSError):
-                os.kill(pid, signal.SIGALRM)
+        if frame.kind is FrameKind.ABORT:
+            self._interrupt_endless_loop()
 
     def close(self) -> None:
         """End it now, with all its processes."""
@@ -94,6 +96,22 @@ class Machine:
         self.process.wait()
         with suppress(OSError):
             os.close(self._commands)
+
+    def _interrupt_endless_loop(self) -> None:
+        """Give the kernel its turn if a process has made no system call for a while.
+
+        In all other cases the kernel reads the command by itself. A process that waits for the kernel in stub_call(),
+        where no signal may reach it, is not running.
+        """
+        for _ in range(_LOOKS):
+            before = _state(self.process.pid)
+            time.sleep(_LOOK_S)
+            if before.startswith(_ASLEEP) and before == _state(self.process.pid):
+                for pid in self._processes():
+                    if _state(pid).startswith(_RUNNING):
+                        with suppress(OSError):
+                            os.kill(pid, signal.SIGALRM)
+                return
 
     def _processes(self) -> list[int]:
         """The processes in which those of the lab run, which are the kernel's children."""
@@ -112,3 +130,12 @@ class Machine:
         fatal = [number for number, line in enumerate(lines) if PANIC in line]
         lines = lines[fatal[0] :][:6] if fatal else lines[-12:]
         return "; its last output:\n  " + "\n  ".join(lines) if lines else ""
+
+
+def _state(pid: int) -> str:
+    """The state of a process, with how often it has gone to sleep; empty if it has ended."""
+    try:
+        lines = dict(line.partition(":")[::2] for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    except OSError:
+        return ""
+    return f"{lines['State'].strip()[:1]} {lines.get('voluntary_ctxt_switches', '').strip()}"

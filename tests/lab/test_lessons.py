@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -71,7 +70,7 @@ def test_the_commands_of_teacher_and_student(ready: Ready, tmp_path: Path, capsy
 @pytest.mark.parametrize("name", ["docs/start/tutorial.ipynb", "lessons/pfc_basics/notebook.ipynb"])
 def test_a_notebook_runs(name: str, ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    notebook = nbformat.from_dict(json.loads((ROOT / name).read_text()))
+    notebook = nbformat.reads((ROOT / name).read_text(), as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "a notebook is kept without output"
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))

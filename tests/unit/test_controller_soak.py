@@ -9,6 +9,8 @@ import pytest
 from tests import soak_controller
 from tests.soak_controller import TRICKS, Soak
 
+pytestmark = pytest.mark.slow
+
 here = pytest.mark.skipif(
     importlib.util.find_spec("os_ken") is None, reason="os-ken is not installed beside the tests; the lab has it"
 )

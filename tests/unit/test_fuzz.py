@@ -15,6 +15,8 @@ from testbed.errors import XoffError
 from tests import fuzz
 from tests.fuzz import Decoder, FuzzError, decoders, run
 
+pytestmark = pytest.mark.slow
+
 SHORT = 1000
 SLOW = {"policy", "run's stream", "fabric"}
 """These take about a millisecond for an input."""

@@ -19,6 +19,8 @@ from testbed.sonic.read import read
 from testbed.sonic.write import write
 from testbed.units import Duration, Length, Rate, Size
 
+pytestmark = pytest.mark.slow
+
 numbers = st.integers(0, 7)
 cells = st.integers(0, 5000)
 durations = st.integers(1, 10**12).map(Duration.from_ps)

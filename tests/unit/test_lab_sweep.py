@@ -21,7 +21,7 @@ from testbed.lab.sweep_tables import mean_of, student_t
 from testbed.lab.wire import WireError
 from tests.unit.scripted_lab import ScriptedReady
 
-pytestmark = pytest.mark.usefixtures("xoff_cache")
+pytestmark = [pytest.mark.usefixtures("xoff_cache"), pytest.mark.slow]
 GRID = {"load": ["1", "10"]}
 
 

@@ -76,15 +76,15 @@ def main() -> int:
         rows.append((name, f"{value:.2f} {unit}".strip(), wanted, ok))
 
     found = figures(run(ready, "reaction"))
-    for kind, said in (
+    for kind, label in (
         ("frame_sent", "threshold passed -> PFC frame sent"),
         ("queue_stopped", "PFC frame -> queue stopped"),
     ):
-        row(f"{said}: samples", found[f"{kind}: samples"], "", at_least=1000)
-        row(f"{said}: p50", found[f"{kind}: p50"], "us", at_most=60)
-        row(f"{said}: p90", found[f"{kind}: p90"], "us")
-        row(f"{said}: p99", found[f"{kind}: p99"], "us", at_most=150)
-        row(f"{said}: worst", found[f"{kind}: worst"], "us")
+        row(f"{label}: samples", found[f"{kind}: samples"], "", at_least=1000)
+        row(f"{label}: p50", found[f"{kind}: p50"], "us", at_most=60)
+        row(f"{label}: p90", found[f"{kind}: p90"], "us")
+        row(f"{label}: p99", found[f"{kind}: p99"], "us", at_most=150)
+        row(f"{label}: worst", found[f"{kind}: worst"], "us")
     row("frames lost meanwhile", found["lost"], "", at_most=0)
 
     found = figures(run(ready, "cost"))
@@ -122,7 +122,7 @@ def main() -> int:
     row(f"the same with everything on: {rate}", hops / ours.wall_s, "")
     row("   goodput", ours.long["goodput"], "Mb/s")
     row("   everything on : prototype", hops / ours.wall_s / reached, "", at_least=1)
-    for speed, said, least in zip(
+    for speed, label, least in zip(
         incasts,
         (
             "2:1, lines of 500 Mb/s, as fast as the lab's CPU can fill",
@@ -134,7 +134,7 @@ def main() -> int:
         strict=True,
     ):
         frames = speed.more["frames"]
-        row(f"saturated incast, {said}: {rate}", frames * HOPS / speed.wall_s, "")
+        row(f"saturated incast, {label}: {rate}", frames * HOPS / speed.wall_s, "")
         row("   incast : prototype", frames * HOPS / speed.wall_s / reached, "", at_least=least)
         row("   frames lost", speed.long["lost"], "", at_most=0)
         row("   pauses per thousand frames", speed.more["pauses"] / frames * 1000, "")

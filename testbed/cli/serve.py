@@ -83,14 +83,14 @@ def _network_of(lab: object) -> dict[str, object]:
     from testbed.serve.running import RunningLab
 
     assert isinstance(lab, RunningLab)
-    said: list[str] = []
+    printed: list[str] = []
     while True:
         for line in lab.lines(time.monotonic()):
             if line.get("live") == "network":
                 return line
-            said.append(str(line.get("text", "")))
+            printed.append(str(line.get("text", "")))
         if lab.ended is not None:
-            raise UsageError("\n  ".join([lab.ended.removeprefix("UsageError: "), *said[-4:]]))
+            raise UsageError("\n  ".join([lab.ended.removeprefix("UsageError: "), *printed[-4:]]))
         time.sleep(0.01)
 
 

@@ -40,7 +40,7 @@ def ready() -> Ready:
 
 
 class View:
-    """A page of `xoff serve`, and what its console said."""
+    """A page of `xoff serve`, and the messages of its console."""
 
     def __init__(self, page: Any) -> None:
         self.page = page

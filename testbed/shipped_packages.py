@@ -6,6 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 EXPERIMENTS = "experiments"
+CONFORMANCE = "experiments.conformance"
+"""Experiments, too: the cases of `xoff conformance`."""
 TOPOLOGIES = "topologies"
 
 

@@ -18,6 +18,7 @@ def list_(options: argparse.Namespace) -> int:
     from testbed.cli.console import print_error
 
     found = [*definition.shipped(), *definition.added(print_error)]
+    cases = {case.name for case in definition.conformance()}
     topologies = _topologies(print_error)
     controls = _rate_controls(print_error)
     if options.json:
@@ -29,6 +30,7 @@ def list_(options: argparse.Namespace) -> int:
                     "parameters": {p.name: str(p.default) for p in e.parameters},
                     "ranges": {p.name: str(p.limits) for p in e.parameters if p.limits},
                     "timeout": str(e.timeout),
+                    "conformance": e.name in cases,
                     **_package(plugins.EXPERIMENTS, e.name),
                 }
                 for e in found
@@ -45,8 +47,13 @@ def list_(options: argparse.Namespace) -> int:
 
     from testbed.cli.console import shown, stdout
 
+    experiments, conformance = (
+        [(e.name, e.summary, " ".join(map(str, e.parameters))) for e in found if (e.name in cases) is wanted]
+        for wanted in (False, True)
+    )
     for title, group, rows in (
-        ("experiments", plugins.EXPERIMENTS, [(e.name, e.summary, " ".join(map(str, e.parameters))) for e in found]),
+        ("experiments", plugins.EXPERIMENTS, experiments),
+        ("conformance cases", plugins.EXPERIMENTS, [(name, summary, "") for name, summary, _ in conformance]),
         ("topologies", plugins.TOPOLOGIES, [(name, summary, "") for name, summary in topologies.items()]),
         ("rate controls", plugins.RATE_CONTROLS, [(name, "", "") for name in controls]),
     ):

@@ -290,10 +290,19 @@ def _of_plugin(plugin: Plugin, loaded: Any) -> Experiment:
 
 
 def shipped() -> list[Experiment]:
-    """The experiments that come with Xoff, by name."""
+    """The experiments that come with Xoff, by name; conformance cases are among them."""
+    return sorted(_in_package(shipped_packages.EXPERIMENTS) + conformance(), key=lambda one: one.name)
+
+
+def conformance() -> list[Experiment]:
+    """The cases of `xoff conformance`, by name."""
+    return _in_package(shipped_packages.CONFORMANCE)
+
+
+def _in_package(package: str) -> list[Experiment]:
     found: dict[str, Experiment] = {}
-    for name, path in shipped_packages.files(shipped_packages.EXPERIMENTS).items():
-        found |= {e.name: e for e in experiments_in(_import(path, f"{shipped_packages.EXPERIMENTS}.{name}"))}
+    for name, path in shipped_packages.files(package).items():
+        found |= {e.name: e for e in experiments_in(_import(path, f"{package}.{name}"))}
     return [found[name] for name in sorted(found)]
 
 

@@ -78,13 +78,7 @@ class Run:
         bounds = {bound: value for bound, value in bounds.items() if value is not None}
         if not bounds or ("equals" in bounds and len(bounds) > 1):
             raise UsageError(f"claim {name}: give equals=, or at_least= and/or at_most=")
-        # What could not be measured, such as the round trip of a ping without an answer, is in no bounds.
-        passed = measured is not None and all(
-            (bound == "equals" and measured == value)
-            or (bound == "at_least" and measured >= value)
-            or (bound == "at_most" and measured <= value)
-            for bound, value in bounds.items()
-        )
+        passed = holds(measured, **bounds)
         (found, *values), unit = _as_numbers(measured, *bounds.values())
         expected = {bound: plain(value) for bound, value in zip(bounds, values, strict=True)}
         self._note("claim", name=str(name), expected=expected, measured=plain(found), passed=passed, unit=unit)
@@ -145,6 +139,17 @@ class Run:
             )
         self._notes.write(line)
         self._notes.flush()
+
+
+def holds(measured: Any, **bounds: Any) -> bool:
+    """Is what was measured within the bounds of a claim: `equals`, `at_least`, `at_most`?"""
+    # What could not be measured, such as the round trip of a ping without an answer, is in no bounds.
+    return measured is not None and all(
+        (bound == "equals" and measured == value)
+        or (bound == "at_least" and measured >= value)
+        or (bound == "at_most" and measured <= value)
+        for bound, value in bounds.items()
+    )
 
 
 def _as_numbers(*values: Any) -> tuple[list[Any], str]:

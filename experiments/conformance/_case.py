@@ -1,0 +1,213 @@
+"""What a conformance case is, and what its function gets. How to write one is in the package's docstring.
+
+Not an experiment. A case is an experiment whose parameters are speed and buffer model; its body makes the switch, runs
+the case on it, and again on the same switch with a mechanism off.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from experiments.conformance._tables import MODELS, SPEEDS, default_tables
+from testbed.ecn.field import Ecn
+from testbed.errors import UsageError
+from testbed.lab import Experiment, OneOf, Run, experiment
+from testbed.lab.experiment_run import holds
+from testbed.net.sonic import CELL, Switch, speed
+from testbed.sonic.tables import Tables
+from testbed.units import Duration, Rate, Size
+
+if TYPE_CHECKING:
+    from testbed.net.traffic import Flow
+
+Change = Callable[[Tables], Tables]
+FRAME = Size("1514B")
+FRAME_WIRE = 24
+"""Octets of the line beside a frame's own: FCS, preamble and gap."""
+MOST_PORTS = 4
+_NUMBERED = re.compile(r"([ly]\d\d)_", re.ASCII)
+
+
+class CaseError(UsageError):
+    """A case that does not fit the switch."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """The same case without what it tests. `fails` are the claims that must not hold then."""
+
+    name: str
+    change: Change | None = None
+    fails: tuple[str, ...] | list[str] = ()
+
+
+class Bench:
+    """The switch under test with its hosts, and where a case reports what it measured."""
+
+    def __init__(self, run: Run, tables: Tables, given: Tables, control: Control | None, options: dict[str, Any]):
+        self.run = run
+        self.tables = tables
+        self.is_control = control is not None
+        self._control = control
+        self._judged: dict[str, bool] = {}
+        self.switch = Switch.of(tables, **options)
+        """As the case has it; in the control with the mechanism off."""
+        self.given = Switch.of(given, **options)
+        """With all mechanisms."""
+        self.ports = [name for name, port in self.given.ports.items() if port.up]
+        """The ports under test, by their SONiC names; host h1 is at the first, and so on."""
+        self.line = self.given.ports[self.ports[0]].rate // self.switch.scale.k
+        """The rate of each port, in the lab."""
+        self.lossless = sorted(given.pfc_of(self.ports[0]))
+        self.lossy = [p for p in range(8) if p not in self.lossless and _reachable(self.given, p)]
+        """Priorities without PFC that a DSCP leads to."""
+
+    # Network and traffic
+
+    @contextmanager
+    def network(self, hosts: int = 2, topo: Any = None, **options: Any) -> Iterator[Any]:
+        """The switch with a host at each of its first ports; or any other topology."""
+        from testbed.net.network import network
+        from testbed.net.sonic_topo import SonicTopo
+
+        if topo is None:
+            if hosts > len(self.ports):
+                raise CaseError(
+                    f"this case takes {hosts} ports with the same speed and the same PFC; {self.given.name} has "
+                    f"{len(self.ports)}"
+                )
+            topo = SonicTopo(self.switch, hosts=hosts)
+        case = f"control: {self._control.name}" if self._control else "the switch as it is"
+        with network(topo, self.run, case=case, autoStaticArp=True, **options) as net:
+            yield net
+
+    def port(self, net: Any, host: str) -> str:
+        """The switch's port at which a host is, by its name in the lab: s1-eth2."""
+        name: str = net.fabric.far_end(net.fabric.port(f"{host}-eth0")).name
+        return name
+
+    def flow(
+        self, source: str, target: str, priority: int, frame: Size | str = FRAME, rate: Rate | None = None, **more: Any
+    ) -> Flow:
+        """A flow of ECN-capable frames of a priority, with a DSCP that the switch takes for it."""
+        from testbed.net.traffic import Flow
+
+        given = {"dscp": self.given.dscp(priority), "ecn": Ecn.ECT_0} | more
+        return Flow(source, target, priority, frame, rate, **given)
+
+    def frame_time(self, frame: Size | str = FRAME) -> Duration:
+        """Of a frame on the line, in the lab."""
+        return self.line.time_for(Size(frame) + Size.from_bytes(FRAME_WIRE))
+
+    # Times and rates
+
+    def lab(self, real: Duration | str) -> Duration:
+        """How long a time of the hardware is in the lab."""
+        return self.switch.scale.lab(Duration(real))
+
+    def real(self, lab: Duration | Rate | int) -> Any:
+        """What a time or a rate of the lab is of the hardware, rounded down; a whole number is of nanoseconds."""
+        k = self.switch.scale.k
+        if isinstance(lab, Rate):
+            return Rate.from_bps(lab.bps * k)
+        return Duration.from_ps((lab * 1000 if isinstance(lab, int) else lab.ps) // k)
+
+    # Results
+
+    def claim(self, name: str, measured: Any, **bounds: Any) -> None:
+        """What was measured beside what the plan expects: `equals`, or `at_least` and `at_most`."""
+        if self._control is None:
+            self.run.claim(name, measured, **bounds)
+        elif name in self._control.fails:
+            self._judged[name] = self._judged.get(name, True) and holds(measured, **bounds)
+            self.figure(name, measured)
+
+    def figure(self, name: str, value: Any) -> None:
+        """A number that no claim has."""
+        self.run.figure(f"{self._control.name}: {name}" if self._control else name, value)
+
+    def judge(self) -> None:
+        """The claims about the control, at its end."""
+        assert self._control is not None
+        for name in self._control.fails:
+            if name not in self._judged:
+                raise CaseError(f"the control {self._control.name} has no claim {name!r}; it has {list(self._judged)}")
+            self.run.claim(f"control, {self._control.name}: holds: {name}", self._judged[name], equals=False)
+
+
+def case(
+    *,
+    control: Control,
+    timeout: str = "120s",
+    tables: Change | None = None,
+    watchdog_scale: int | None = None,
+) -> Callable[[Callable[[Bench], None]], Experiment]:
+    """Make an experiment of a case's function; `timeout` is in the lab's time, for case and control together."""
+
+    def make(function: Callable[[Bench], None]) -> Experiment:
+        @functools.wraps(function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+        def body(
+            run: Run,
+            speed: Annotated[str, OneOf(*SPEEDS)] = SPEEDS[0],
+            buffer: Annotated[str, OneOf(*MODELS)] = MODELS[0],
+            switch: Path | None = None,
+        ) -> None:
+            found = default_tables(speed, buffer) if switch is None else Switch.from_config_db(switch).tables
+            given = under_test(found)
+            if tables is not None:
+                given = tables(given)
+            options: dict[str, Any] = {"watchdog_scale": watchdog_scale, "cell": CELL}
+            for off in (None, control):
+                changed = off.change(given) if off and off.change else given
+                bench = Bench(run, changed, given, off, options)
+                function(bench)
+            bench.judge()
+
+        parameters = list(inspect.signature(body, follow_wrapped=False).parameters.values())
+        # `switch` is a file of the lab, which cli/conformance.py writes; `--set` does not have it.
+        body.__signature__ = inspect.Signature(parameters[:-1])  # type: ignore[attr-defined]
+        return experiment(timeout=timeout)(body)
+
+    return make
+
+
+def number(name: str) -> str:
+    """What a plan calls a case: L01 of l01_storm, WATCHDOG-TIMER of watchdog_timer."""
+    match = _NUMBERED.match(name)
+    return (match[1] if match else name.replace("_", "-")).upper()
+
+
+def under_test(tables: Tables) -> Tables:
+    """The same switch with only its ports under test up: those of the most common kind, at most four."""
+    kinds: dict[Any, list[str]] = {}
+    for port, row in tables.ports.items():
+        if row.admin_up and tables.pfc_of(port):
+            kinds.setdefault((row.speed, tables.pfc_of(port), tables.cables.get(port)), []).append(port)
+    if not kinds:
+        raise CaseError("no port of the switch is up and has pfc_enable in PORT_QOS_MAP; there is nothing to test")
+    counts = Counter({kind: len(ports) for kind, ports in kinds.items()})
+    chosen = set(kinds[counts.most_common(1)[0][0]][:MOST_PORTS])
+    rows = {port: replace(row, admin_up=port in chosen) for port, row in tables.ports.items()}
+    return replace(tables, ports=rows, neighbours={})
+
+
+def line_rate(tables: Tables) -> Rate:
+    """Of the ports under test, of the hardware."""
+    tested = under_test(tables)
+    return speed(tested, next(port for port, row in tested.ports.items() if row.admin_up))
+
+
+def _reachable(switch: Switch, priority: int) -> bool:
+    try:
+        switch.dscp(priority)
+    except UsageError:
+        return False
+    return True

@@ -32,7 +32,8 @@ from testbed.net.port import Buffer, Port, PortNeeds
 from testbed.pfc.settings import Action, PfcSettings, WatchdogSettings
 from testbed.priority.settings import PriorityMap, Trust
 from testbed.sonic.check import check
-from testbed.sonic.division import ASSUMED_POOL, divisions, egress_pools, ingress_pools, reserved
+from testbed.sonic.classes import classes_of
+from testbed.sonic.division import divisions, egress_pools, ingress_pools, memory, reserved
 from testbed.sonic.entries import LARGEST
 from testbed.sonic.headroom import needed_at
 from testbed.sonic.problems import ConfigDbError, Problem, Severity
@@ -218,10 +219,8 @@ def _port(tables: Tables, name: str, watchdog_scale: int) -> Port:
 
 
 def _priorities(tables: Tables, name: str) -> PriorityMap:
-    dscp, dot1p = (tables.map_of(name, kind) for kind in (MapKind.DSCP_TO_TC, MapKind.DOT1P_TO_TC))
-    groups, queues, pauses = (
-        tables.map_of(name, kind) for kind in (MapKind.TC_TO_PG, MapKind.TC_TO_QUEUE, MapKind.PFC_TO_QUEUE)
-    )
+    classes, pauses = classes_of(tables, name), tables.map_of(name, MapKind.PFC_TO_QUEUE)
+    dscp, dot1p, groups, queues = classes.dscp, classes.dot1p, classes.groups, classes.queues
     trust = Trust.DOT1P if dscp is None and dot1p is not None else Trust.DSCP
     return PriorityMap(
         trust,
@@ -294,6 +293,7 @@ def _buffer(tables: Tables, numbers: Mapping[str, int], cell: int, ports: frozen
             raise SwitchError(f"there are {len(pools)} {name} pools; the lab's switch has at most {MOST_POOLS}")
     absent = [port for port in tables.ports if port not in ports]
     elsewhere = {one.name: one.reserved for one in divisions(tables, absent)}
+    sizes = memory(tables)
     groups = {
         (numbers[port], number): _group(tables, port, number, list(ingress), cell)
         for port in ports
@@ -301,7 +301,7 @@ def _buffer(tables: Tables, numbers: Mapping[str, int], cell: int, ports: frozen
     }
     chosen = []
     for number, (name, pool) in enumerate(ingress.items()):
-        size = ASSUMED_POOL if pool.size is None else pool.size
+        size = sizes[name]
         most = max((group.headroom for group in groups.values() if group.pool == number), default=0)
         shared = None if pool.xoff is None else max(most, pool.xoff // cell)
         if pool.xoff is None:
@@ -312,10 +312,7 @@ def _buffer(tables: Tables, numbers: Mapping[str, int], cell: int, ports: frozen
         for (port, queue), name in tables.queue_profiles.items()
         if port in ports and (profile := tables.profiles.get(name)) and profile.pool in egress
     }
-    sizes = tuple(
-        max(0, (ASSUMED_POOL if pool.size is None else pool.size) - elsewhere[name]) // cell
-        for name, pool in egress.items()
-    )
+    egress_sizes = tuple(max(0, sizes[name] - elsewhere[name]) // cell for name in egress)
     return Buffer(
         total=chosen[0].total,
         cell=cell,
@@ -324,7 +321,7 @@ def _buffer(tables: Tables, numbers: Mapping[str, int], cell: int, ports: frozen
         overbook_headroom=True,
         xon_offset=0,
         more_pools=tuple(chosen[1:]),
-        egress_pools=sizes if queues else (),
+        egress_pools=egress_sizes if queues else (),
         queues=queues,
     )
 

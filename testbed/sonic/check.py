@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from testbed.errors import listed
+from testbed.sonic.classes import classes_of
 from testbed.sonic.division import Division, divisions, egress_pools, ingress_pools
 from testbed.sonic.headroom import needed_at
 from testbed.sonic.problems import Problem, Problems, path
@@ -168,10 +169,17 @@ class _Checker:
         if not enabled:
             return
         where = path("PORT_QOS_MAP", port)
-        groups, queues, pauses = (
-            tables.map_of(port, kind) for kind in (MapKind.TC_TO_PG, MapKind.TC_TO_QUEUE, MapKind.PFC_TO_QUEUE)
-        )
-        to_class = tables.map_of(port, MapKind.DSCP_TO_TC) or tables.map_of(port, MapKind.DOT1P_TO_TC)
+        maps, pauses = classes_of(tables, port), tables.map_of(port, MapKind.PFC_TO_QUEUE)
+        groups, queues = maps.groups, maps.queues
+        to_class = maps.dscp or maps.dot1p
+        if maps.left_over:
+            self._at(
+                port,
+                path("PORT_QOS_MAP"),
+                f"traffic classes {listed(map(str, sorted(maps.left_over)))} have groups and queues of their own "
+                "beside 0 to 7; the lab's switch has eight classes, and their frames get class 0",
+                "too many classes",
+            )
         if to_class is None:
             self._at(port, path("PORT_QOS_MAP"), "PFC is on, and no map gives frames a traffic class", "no map")
         for priority in sorted(enabled):

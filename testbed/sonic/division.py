@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from testbed.sonic.tables import NULL, PoolRow, PoolType, ProfileRow, Tables
@@ -42,23 +42,45 @@ def reserved(profile: ProfileRow, pool: PoolRow) -> int:
 
 def divisions(tables: Tables, ports: Iterable[str] | None = None) -> list[Division]:
     """All pools; `ports` are those that count, all if it is not given."""
-    chosen = set(tables.ports if ports is None else ports)
-    found = []
-    for name, pool in ingress_pools(tables).items():
-        rows = [
-            profile
-            for (port, number) in tables.groups
-            if port in chosen and (profile := tables.profile(port, number)) is not None and profile.pool == name
-        ]
-        promised = sum(row.xoff or 0 for row in rows)
-        headroom = promised if pool.xoff is None else pool.xoff
-        held = sum(reserved(row, pool) for row in rows)
-        found.append(Division(name, ASSUMED_POOL if pool.size is None else pool.size, held, headroom, promised))
-    for name, pool in egress_pools(tables).items():
-        held = sum(
-            profile.size
-            for (port, _), used in tables.queue_profiles.items()
-            if port in chosen and used != NULL and (profile := tables.profiles.get(used)) and profile.pool == name
-        )
-        found.append(Division(name, ASSUMED_POOL if pool.size is None else pool.size, held, 0, 0))
+    sizes, chosen = memory(tables), set(tables.ports if ports is None else ports)
+    return [
+        Division(name, sizes[name], *parts)
+        for pools, part in _PARTS
+        for name, pool in pools(tables).items()
+        for parts in [part(tables, name, pool, chosen)]
+    ]
+
+
+def memory(tables: Tables) -> dict[str, int]:
+    """The bytes of each pool, with what is reserved and headroom, whichever of them its size includes."""
+    found: dict[str, int] = {}
+    for pools, part in _PARTS:
+        for name, pool in pools(tables).items():
+            found.setdefault(name, ASSUMED_POOL if pool.size is None else pool.size)
+            if pool.size is not None and tables.sizes_are_shared:
+                held, headroom, _ = part(tables, name, pool, set(tables.ports))
+                found[name] += held + headroom
     return found
+
+
+def _of_ingress(tables: Tables, name: str, pool: PoolRow, ports: Set[str]) -> tuple[int, int, int]:
+    """What is reserved, headroom, and the sum of what groups may use of it."""
+    rows = [
+        profile
+        for (port, number) in tables.groups
+        if port in ports and (profile := tables.profile(port, number)) is not None and profile.pool == name
+    ]
+    promised = sum(row.xoff or 0 for row in rows)
+    return sum(reserved(row, pool) for row in rows), promised if pool.xoff is None else pool.xoff, promised
+
+
+def _of_egress(tables: Tables, name: str, pool: PoolRow, ports: Set[str]) -> tuple[int, int, int]:
+    held = sum(
+        profile.size
+        for (port, _), used in tables.queue_profiles.items()
+        if port in ports and used != NULL and (profile := tables.profiles.get(used)) and profile.pool == name
+    )
+    return held, 0, 0
+
+
+_PARTS = ((ingress_pools, _of_ingress), (egress_pools, _of_egress))

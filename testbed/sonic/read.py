@@ -105,7 +105,8 @@ class _Reader(EntryReader):
         schedulers = dict(self._each("SCHEDULER", self._scheduler))
         watchdogs, poll = self._watchdogs()
         found = Tables(
-            hostname=self._hostname(),
+            hostname=self._metadata("hostname"),
+            platform=self._metadata("platform"),
             ports=self._ports,
             cables=self._cables(),
             neighbours=dict(self._of_ports("DEVICE_NEIGHBOR", self._neighbour)),
@@ -127,11 +128,11 @@ class _Reader(EntryReader):
 
     # Tables
 
-    def _hostname(self) -> str:
+    def _metadata(self, name: str) -> str:
         rows = self._content.get("DEVICE_METADATA")
         row = rows.get("localhost") if isinstance(rows, dict) else None
-        name = row.get("hostname") if isinstance(row, dict) else None
-        return name if isinstance(name, str) else ""
+        text = row.get(name) if isinstance(row, dict) else None
+        return text if isinstance(text, str) else ""
 
     def _port(self, entry: Entry) -> PortRow | None:
         if not _PORT.fullmatch(entry.key):
@@ -210,10 +211,8 @@ class _Reader(EntryReader):
                 target = self._number(entry.where(name), text, 0, 63)
                 if source is None or target is None:
                     continue
-                if target > 7:
-                    self._problems.error(
-                        entry.where(name), f"{target} is not modelled; 0 to 7 are, of classes, groups and queues"
-                    )
+                if target not in kind.targets:
+                    self._problems.error(entry.where(name), f"{target} is not modelled; 0 to {kind.targets[-1]} are")
                     continue
                 found[source] = target
             yield entry.key, found

@@ -62,6 +62,9 @@ class WatchdogAction(enum.StrEnum):
     ALERT = "alert"
 
 
+TRAFFIC_CLASSES = range(16)
+
+
 class MapKind(enum.StrEnum):
     """The tables of maps, by the field of PORT_QOS_MAP that names one."""
 
@@ -79,7 +82,14 @@ class MapKind(enum.StrEnum):
     @property
     def sources(self) -> range:
         """What is mapped."""
-        return range(64) if self is MapKind.DSCP_TO_TC else range(8)
+        if self is MapKind.DSCP_TO_TC:
+            return range(64)
+        return TRAFFIC_CLASSES if self in (MapKind.TC_TO_PG, MapKind.TC_TO_QUEUE) else range(8)
+
+    @property
+    def targets(self) -> range:
+        """What it is mapped to in the lab: the model has eight groups and eight queues."""
+        return TRAFFIC_CLASSES if self in (MapKind.DSCP_TO_TC, MapKind.DOT1P_TO_TC) else range(8)
 
 
 _MAP_TABLES = {
@@ -192,11 +202,16 @@ class WatchdogRow:
     restoration_time: int | None = None
 
 
+_SHARED_SIZES = ("mlnx", "nvidia")
+
+
 @dataclass(frozen=True)
 class Tables:
     """One switch."""
 
     hostname: str = ""
+    platform: str = ""
+    """As in "x86_64-mlnx_msn2700-r0"."""
     ports: Ports[PortRow] = field(default_factory=dict)
     cables: Ports[str] = field(default_factory=dict)
     """CABLE_LENGTH of each port, as in "300m"."""
@@ -223,6 +238,11 @@ class Tables:
         if name != NULL:
             return name
         return f"pg_lossless_{self.ports[port].speed}_{self.cables.get(port, '')}_profile"
+
+    @property
+    def sizes_are_shared(self) -> bool:
+        """Whether a pool's size is what its groups share, without what they reserve and `xoff` (decision 0285)."""
+        return any(vendor in self.platform for vendor in _SHARED_SIZES)
 
     def profile(self, port: str, group: int) -> ProfileRow | None:
         name = self.profile_name(port, group)

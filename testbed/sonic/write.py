@@ -19,8 +19,9 @@ def write(tables: Tables) -> str:
 
 def as_json(tables: Tables) -> dict[str, dict[str, Row]]:
     """The same as plain data; tables without rows are left out."""
+    device = _row({"hostname": tables.hostname or None, "platform": tables.platform or None})
     found: dict[str, dict[str, Row]] = {
-        "DEVICE_METADATA": {"localhost": {"hostname": tables.hostname}} if tables.hostname else {},
+        "DEVICE_METADATA": {"localhost": device} if device else {},
         "PORT": {
             name: _row({"speed": row.speed, "lanes": row.lanes or None, "alias": row.alias or None, "mtu": row.mtu})
             | {"admin_status": "up" if row.admin_up else "down"}

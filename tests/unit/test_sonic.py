@@ -20,6 +20,8 @@ from testbed.net.sonic_run import Workload, hosts_of_each
 from testbed.pfc.settings import Action
 from testbed.priority.settings import Trust
 from testbed.sonic.check import check, check_fabric
+from testbed.sonic.classes import classes_of
+from testbed.sonic.division import divisions
 from testbed.sonic.headroom import needed
 from testbed.sonic.problems import ConfigDbError, path
 from testbed.sonic.read import Reading, read
@@ -105,9 +107,8 @@ BROKEN = [
      "200 is expected"),
     ("WRED_PROFILE.AZURE_LOSSLESS.green_min_threshold", "9999999", "$.WRED_PROFILE.AZURE_LOSSLESS.green_min_threshold: "
      "error: 9999999 B is more than green_max_threshold, 1048576 B"),
-    ("DSCP_TO_TC_MAP.AZURE.3", "9", "$.DSCP_TO_TC_MAP.AZURE['3']: error: 9 is not modelled; 0 to 7 are, of "
-        "classes, groups "
-     "and queues"),
+    ("DSCP_TO_TC_MAP.AZURE.3", "16", "$.DSCP_TO_TC_MAP.AZURE['3']: error: 16 is not modelled; 0 to 15 are"),
+    ("TC_TO_QUEUE_MAP.AZURE.3", "8", "$.TC_TO_QUEUE_MAP.AZURE['3']: error: 8 is not modelled; 0 to 7 are"),
 ]  # fmt: skip
 
 
@@ -398,3 +399,52 @@ def test_what_cannot_run_is_refused_before_anything_starts(
 ) -> None:
     assert main(["switch", "run", str(FILES / "fabric_l1.json"), *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_class_above_seven_is_merged_into_one_with_its_group_and_queue() -> None:
+    content = config()
+    content["DSCP_TO_TC_MAP"]["AZURE"]["33"] = "8"
+    content["TC_TO_QUEUE_MAP"]["AZURE"] |= {"1": "1", "8": "1"}
+    content["TC_TO_PRIORITY_GROUP_MAP"]["AZURE"] |= {"1": "0", "8": "0"}
+    reading = checked(content)
+    assert reading.ok
+    port = next(iter(reading.tables.ports))
+    classes = classes_of(reading.tables, port)
+    assert classes.dscp is not None
+    assert classes.dscp[33] == 1
+    assert not classes.left_over
+
+
+def test_a_class_above_seven_with_a_way_of_its_own_takes_a_class_that_no_frame_has() -> None:
+    content = config()
+    content["DSCP_TO_TC_MAP"]["AZURE"] = {"0": "0", "33": "9"}
+    content["TC_TO_QUEUE_MAP"]["AZURE"] |= {"9": "6"}
+    content["TC_TO_PRIORITY_GROUP_MAP"]["AZURE"] |= {"9": "5"}
+    tables = checked(content).tables
+    classes = classes_of(tables, next(iter(tables.ports)))
+    assert classes.dscp is not None
+    assert classes.queues is not None
+    assert classes.groups is not None
+    chosen = classes.dscp[33]
+    assert chosen in range(1, 8)
+    assert (classes.groups[chosen], classes.queues[chosen]) == (5, 6)
+
+
+def test_more_ways_than_classes_are_a_warning() -> None:
+    content = config()
+    content["DSCP_TO_TC_MAP"]["AZURE"] = {str(tc): str(tc) for tc in range(9)}
+    content["TC_TO_QUEUE_MAP"]["AZURE"] = {str(tc): str(tc % 8) for tc in range(9)}
+    content["TC_TO_PRIORITY_GROUP_MAP"]["AZURE"] = {str(tc): str(min(tc, 7)) for tc in range(9)}
+    reading = checked(content)
+    assert "too many classes" in {problem.rule for problem in reading.problems.warnings}
+
+
+def test_on_mellanox_platforms_a_pool_has_its_size_and_what_is_reserved() -> None:
+    content = config()
+    without = {one.name: one for one in divisions(checked(content).tables)}
+    content.setdefault("DEVICE_METADATA", {}).setdefault("localhost", {})["platform"] = "x86_64-mlnx_msn2700-r0"
+    tables = checked(content).tables
+    for one in divisions(tables):
+        assert one.shared == without[one.name].size
+        assert one.reserved == without[one.name].reserved
+    assert read(write(tables).encode()).tables == tables

@@ -3,7 +3,8 @@
     ./xoff test --unit && python bench/repeats.py --count 100 hello
 
 Half of the runs have nothing beside them. The others go two at a time, beside more processes that never wait than there
-are cores. `--digest` is that of earlier runs, so that a hundred can be done in parts. Exit code 1 if one differs.
+are cores. With `--file` each digest is appended to a file when its run has ended, and a script that was interrupted
+goes on where it was. Exit code 1 if one differs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -32,30 +34,55 @@ def main() -> int:
     parser.add_argument("experiment", nargs="?", default="hello", help="as for `xoff run` (default hello)")
     parser.add_argument("--count", type=int, default=20, help="how many runs (default 20)")
     parser.add_argument("--engine", type=Kind, default=Kind.UM, help="um (default) or vm")
-    parser.add_argument("--digest", help="that of earlier runs")
+    parser.add_argument("--file", type=Path, help="keep the digests here, a line for each run, and go on from it")
     options = parser.parse_args()
     ready = engine.prepare(options.engine, print)
     experiment = definition.find(options.experiment)
+    done = Done(options.count, options.file)
 
     with tempfile.TemporaryDirectory() as out:
 
-        def one(_: int) -> str:
-            return lab.run(experiment, on=ready, out=out).check().digest
+        def one(load: str) -> None:
+            done.add(load, lab.run(experiment, on=ready, out=out).check().digest)
 
         begun = time.monotonic()
-        digests = Counter(map(one, range(options.count - options.count // 2)))
-        quiet = time.monotonic()
+        for _ in range(options.count - options.count // 2 - done.number("idle")):
+            one("idle")
+        idle = time.monotonic()
         with busy(), ThreadPoolExecutor(2) as pool:
-            digests.update(pool.map(one, range(options.count // 2)))
-    print(
-        f"{options.count} runs of {experiment.name}, {quiet - begun:.0f} s idle, {time.monotonic() - quiet:.0f} s busy"
-    )
+            list(pool.map(one, ["busy"] * (options.count // 2 - done.number("busy"))))
+    print(f"{options.count} runs of {experiment.name}, {idle - begun:.0f} s idle, {time.monotonic() - idle:.0f} s busy")
+    digests = Counter(digest for _, digest in done.runs)
     for digest, number in digests.most_common():
         print(f"{number:>5}  {digest}")
-    wanted = options.digest or digests.most_common(1)[0][0]
-    same = digests[wanted]
-    print(f"{'✓' if same == options.count else '✗'} {same} of {options.count} are {wanted[:16]}")
+    [(digest, same)] = digests.most_common(1)
+    print(f"{'✓' if same == options.count else '✗'} {same} of {options.count} are {digest[:16]}")
     return 0 if same == options.count else 1
+
+
+class Done:
+    """The load and the digest of each run so far, those of a file first."""
+
+    def __init__(self, wanted: int, file: Path | None) -> None:
+        self._wanted, self._file, self._lock = wanted, file, threading.Lock()
+        lines = file.read_text().splitlines() if file is not None and file.exists() else []
+        self.runs = [(load, digest) for load, digest in map(str.split, lines)]
+
+    def number(self, load: str) -> int:
+        return sum(of == load for of, _ in self.runs)
+
+    def add(self, load: str, digest: str) -> None:
+        with self._lock:
+            self.runs.append((load, digest))
+            if self._file is not None:
+                with self._file.open("a") as file:
+                    file.write(f"{load} {digest}\n")
+            different = len({digest for _, digest in self.runs})
+            print(
+                f"\r{len(self.runs)} of {self._wanted}, {different} digest(s)",
+                end="\n" * (len(self.runs) % 10 == 0),
+                flush=True,
+            )
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def default_json(speed: str, model: str) -> dict[str, Any]:
     lossy_queue = {"dynamic_th": "0"} if model == "dynamic" else {"static_th": "400000"}
     lossy, high = ",".join(map(str, sorted({*range(8)} - {*LOSSLESS}))), "3-4"
     return {
-        "DEVICE_METADATA": {"localhost": {"hostname": "dut"}},
+        "DEVICE_METADATA": {"localhost": {"hostname": "dut1"}},
         "PORT": {
             name: {"speed": str(rate(speed).bps // 10**6), "mtu": str(MTU), "admin_status": "up"} for name in PORTS
         },

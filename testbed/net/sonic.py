@@ -55,7 +55,7 @@ LAB_RATE = Rate("100Mb/s")
 SHORT_CABLE = "5m"
 """Where CABLE_LENGTH has no entry."""
 DEFAULT_POLL_MS = 200
-_NODE = re.compile(r"[a-z][a-z0-9]{0,8}", re.ASCII)
+_NODE = re.compile(r"(?=.*[0-9])[a-z][a-z0-9]{0,8}", re.ASCII)
 _ACTIONS = {"drop": Action.DROP, "forward": Action.FORWARD, "alert": Action.ALERT}
 
 
@@ -197,7 +197,7 @@ def speed(tables: Tables, port: str) -> Rate:
 
 
 def node_name(hostname: str, number: int) -> str:
-    """The switch's name in the lab: its own if interfaces can have it, else s1, s2, ..."""
+    """The switch's name in the lab: its own if interfaces and Mininet can have it, else s1, s2, ..."""
     return hostname if _NODE.fullmatch(hostname) else f"s{number}"
 
 

@@ -328,7 +328,7 @@ def test_a_port_that_trusts_tags_takes_the_priority_from_the_tag() -> None:
 
 
 def test_a_name_that_interfaces_cannot_have_becomes_a_number() -> None:
-    assert [node_name(name, 2) for name in ("leaf1", "str-a7050-acs-1", "", "Leaf")] == ["leaf1", "s2", "s2", "s2"]
+    assert [node_name(name, 2) for name in ("leaf1", "str-a7050-acs-1", "", "Leaf", "leaf")] == ["leaf1", *["s2"] * 4]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,8 +19,9 @@ from testbed.ecn.field import Ecn
 from testbed.errors import UsageError
 from testbed.lab import Experiment, OneOf, Run, experiment
 from testbed.lab.experiment_run import holds
-from testbed.net.sonic import CELL, Switch, speed
+from testbed.net.sonic import Switch, scale_for
 from testbed.sonic.tables import Tables
+from testbed.sonic.under_test import tested, under_test
 from testbed.units import Duration, Rate, Size
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ Change = Callable[[Tables], Tables]
 FRAME = Size("1514B")
 FRAME_WIRE = 24
 """Octets of the line beside a frame's own: FCS, preamble and gap."""
-MOST_PORTS = 4
-_NUMBERED = re.compile(r"([ly]\d\d)_", re.ASCII)
 
 
 class CaseError(UsageError):
@@ -62,7 +59,7 @@ class Bench:
         """As the case has it; in the control with the mechanism off."""
         self.given = Switch.of(given, **options)
         """With all mechanisms."""
-        self.ports = [name for name, port in self.given.ports.items() if port.up]
+        self.ports = list(tested(given))
         """The ports under test, by their SONiC names; host h1 is at the first, and so on."""
         self.line = self.given.ports[self.ports[0]].rate // self.switch.scale.k
         """The rate of each port, in the lab."""
@@ -164,7 +161,8 @@ def case(
             given = under_test(found)
             if tables is not None:
                 given = tables(given)
-            options: dict[str, Any] = {"watchdog_scale": watchdog_scale, "cell": CELL}
+            scale = scale_for(replace(given, ports=tested(given)))
+            options: dict[str, Any] = {"scale": scale, "watchdog_scale": watchdog_scale}
             for off in (None, control):
                 changed = off.change(given) if off and off.change else given
                 bench = Bench(run, changed, given, off, options)
@@ -177,32 +175,6 @@ def case(
         return experiment(timeout=timeout)(body)
 
     return make
-
-
-def number(name: str) -> str:
-    """What a plan calls a case: L01 of l01_storm, WATCHDOG-TIMER of watchdog_timer."""
-    match = _NUMBERED.match(name)
-    return (match[1] if match else name.replace("_", "-")).upper()
-
-
-def under_test(tables: Tables) -> Tables:
-    """The same switch with only its ports under test up: those of the most common kind, at most four."""
-    kinds: dict[Any, list[str]] = {}
-    for port, row in tables.ports.items():
-        if row.admin_up and tables.pfc_of(port):
-            kinds.setdefault((row.speed, tables.pfc_of(port), tables.cables.get(port)), []).append(port)
-    if not kinds:
-        raise CaseError("no port of the switch is up and has pfc_enable in PORT_QOS_MAP; there is nothing to test")
-    counts = Counter({kind: len(ports) for kind, ports in kinds.items()})
-    chosen = set(kinds[counts.most_common(1)[0][0]][:MOST_PORTS])
-    rows = {port: replace(row, admin_up=port in chosen) for port, row in tables.ports.items()}
-    return replace(tables, ports=rows, neighbours={})
-
-
-def line_rate(tables: Tables) -> Rate:
-    """Of the ports under test, of the hardware."""
-    tested = under_test(tables)
-    return speed(tested, next(port for port, row in tested.ports.items() if row.admin_up))
 
 
 def _reachable(switch: Switch, priority: int) -> bool:

@@ -56,6 +56,7 @@ COMMANDS = {
     "switch": Command(
         "SONiC's config_db.json: check it, and run traffic over such switches", "switch", "switch", "options"
     ),
+    "conformance": Command("SONiC's PFC test plans on a switch", "conformance", "conformance", "options", True, True),
     "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
     "report": Command("one HTML file from result folders", "report", "make", "options"),
     "serve": Command(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.report import columns, ladders, panels, series, states, sweep_page, tables, topology
+from testbed.report import columns, conformance_page, ladders, panels, series, states, sweep_page, tables, topology
 from testbed.report.document import asset, digest, script_json
 from testbed.report.folder import Folder, read
 from testbed.report.headroom_budget import budget
@@ -41,10 +41,12 @@ and the wheel move. All panels have one window of lab time.</p>
 
 
 def report(paths: list[Path], budget: int = columns.BUDGET) -> str:
-    """The report of one or more result folders, or of a sweep."""
+    """The report of one or more result folders, of a sweep, or of a conformance run."""
     if len(paths) == 1 and sweep_page.is_sweep(paths[0]):
         name = paths[0].resolve().name
         return _document(name, sweep_page.body(paths[0]), with_script=False)
+    if len(paths) == 1 and conformance_page.is_conformance(paths[0]):
+        return _document("Conformance", conformance_page.body(paths[0]), with_script=False)
     folders = [read(path) for path in paths]
     title = ", ".join(dict.fromkeys(folder.result["experiment"] for folder in folders))
     articles = [

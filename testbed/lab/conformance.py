@@ -1,0 +1,118 @@
+"""What a run of conformance cases found: one result for each case and column, and as `conformance.json`.
+
+A column is a switch: the default one at a speed and with a buffer model, or the user's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.lab.result import Claim, Figure, Result, Status
+
+FILE = "conformance.json"
+"""In the folder of the run, beside the result folders."""
+SCHEMA = 1
+_NUMBERED = re.compile(r"([ly]\d\d)_", re.ASCII)
+
+
+class ConformanceError(UsageError):
+    """A run of conformance cases that cannot be made, or read."""
+
+
+def case_name(experiment: str) -> str:
+    """What a plan calls the case of an experiment: L01 of l01_storm, WATCHDOG-TIMER of watchdog_timer."""
+    match = _NUMBERED.match(experiment)
+    return (match[1] if match else experiment.replace("_", "-")).upper()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One case on one switch."""
+
+    case: str
+    column: str
+    passed: bool
+    reason: str
+    """Why the run ended early; empty if it came to its end."""
+    claims: tuple[Claim, ...]
+    figures: tuple[Figure, ...]
+    folder: str
+    """The result folder's name."""
+    digest: str
+
+    @classmethod
+    def of(cls, column: str, result: Result) -> Cell:
+        ended = result.status is Status.OK
+        return cls(
+            case_name(result.experiment), column, result.passed, "" if ended else result.reason or str(result.status),
+            result.claims, result.figures, result.folder.name if result.folder else "", result.digest,
+        )  # fmt: skip
+
+    @property
+    def main(self) -> Claim | None:
+        """The claim that the matrix shows, which is the case's first."""
+        return self.claims[0] if self.claims else None
+
+    @property
+    def failed_claims(self) -> list[Claim]:
+        return [claim for claim in self.claims if not claim.passed]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """All cells of a run; columns and cases are in the order in which they were run."""
+
+    switch: str
+    """The user's file; empty for the default switch."""
+    columns: tuple[str, ...]
+    summaries: dict[str, str]
+    """Of each case."""
+    cells: tuple[Cell, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(cell.passed for cell in self.cells)
+
+    def cell(self, case: str, column: str) -> Cell | None:
+        """None: that run did not come about."""
+        return next((one for one in self.cells if (one.case, one.column) == (case, column)), None)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "switch": self.switch,
+            "passed": self.passed,
+            "columns": list(self.columns),
+            "cases": [{"case": case, "summary": summary} for case, summary in self.summaries.items()],
+            "cells": [asdict(cell) for cell in self.cells],
+        }
+
+    @classmethod
+    def read(cls, folder: Path) -> Matrix:
+        """The matrix in a folder."""
+        path = folder / FILE
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            return cls(
+                str(content["switch"]),
+                tuple(map(str, content["columns"])),
+                {str(one["case"]): str(one["summary"]) for one in content["cases"]},
+                tuple(map(_cell, content["cells"])),
+            )
+        except OSError as error:
+            raise ConformanceError(f"{path}: {error.strerror}") from None
+        except (ValueError, TypeError, KeyError) as error:
+            raise ConformanceError(f"{path} is no result of `xoff conformance`: {error}") from None
+
+
+def _cell(content: dict[str, Any]) -> Cell:
+    claims: Sequence[dict[str, Any]] = content["claims"]
+    figures: Sequence[dict[str, Any]] = content["figures"]
+    lists = {"claims": tuple(Claim(**one) for one in claims), "figures": tuple(Figure(**one) for one in figures)}
+    return Cell(**content | lists)

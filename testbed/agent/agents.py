@@ -27,7 +27,9 @@ from testbed.agent.plan import AgentError, AgentPlan
 from testbed.dcbx.settings import DcbxSettings
 from testbed.linux import bpf, kernel
 from testbed.linux.port_program import SLOTS, PortProgram
+from testbed.pfc import mask_of
 from testbed.pfc.timers import TIMERS
+from testbed.units import NEVER
 
 _TRIES = 5
 _WAN = 80
@@ -111,6 +113,20 @@ class Agents:
     def pid(self, node: str, speaker: bool = False) -> int:
         """The process of a node's agent, or of its speaker; 0 if it has none at this moment."""
         return self._pids[self._index(node) + speaker * len(self._plans)]
+
+    def paused(self, slot: int) -> int:
+        """The priorities that a port has paused at this moment, as a mask; its agent is not interrupted for it."""
+        ends = self._timers[slot * TIMERS : slot * TIMERS + 8]
+        return mask_of(priority for priority, end in enumerate(ends) if end not in (0, NEVER))
+
+    def stopped_by(self, slot: int, priority: int) -> int:
+        """The queues that a pause of this priority stops, as a mask."""
+        return self._shared[slot * SHARED + priority]
+
+    def new_log(self) -> int:
+        """A further event log, for a process that logs beside the agents."""
+        self._logs.append(event_log.new())
+        return self._logs[-1]
 
     def snapshot(self, node: str) -> dict[str, Any]:
         """State and counters of a node's ports; under "dcbx", of those that run it."""

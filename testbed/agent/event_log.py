@@ -75,17 +75,17 @@ def lines(records: Iterable[Record], ports: dict[int, str], since_ns: int) -> It
         key = (kind, slot, mask, 0 if EVENTS[kind].is_plain else value)
         pattern = patterns.get(key)
         if pattern is None:
-            pattern = patterns[key] = _pattern(decoded(record, ports), value)
+            pattern = patterns[key] = _pattern(decoded(record, ports), value if EVENTS[kind].is_plain else None)
         yield pattern % (time_ns - since_ns, value)
 
 
-def _pattern(event: LoggedEvent, value: int) -> str:
-    """A line with places for time and value, in this order."""
+def _pattern(event: LoggedEvent, value: int | None) -> str:
+    """A line with places for time and value, in this order; None: the line is for this event's value alone."""
     parts = [f"{_quoted('event')}: {_quoted(event.kind)}", f"{_quoted('port')}: {_quoted(event.port)}"]
     parts.append(f"{_quoted('priorities')}: {_quoted(event.priorities)}")
     place = "%.0s"  # consumes the value and prints nothing
     for name, content in event.detail.items():
-        if content == value:
+        if value is not None:
             parts.append(f"{_quoted(name)}: %d")
             place = ""
         else:

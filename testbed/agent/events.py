@@ -55,6 +55,7 @@ def _ignored(value: int) -> Any:
 
 
 _REACTION = Field("reaction_ns", "nanoseconds from the cause to this event")
+_DEADLOCK = Field("deadlock", "its number in this network, from 1 on", lambda value: value >> 48)
 _ITEM = Field("what", "policy, tunnel or vpn", _item)
 
 
@@ -116,6 +117,23 @@ class AgentEvent(enum.IntEnum):
     TUNNEL_LEARNED = 119, "reverse tunnel learned from data packets"
     SR_INSTALLED = 120, "{what} of the SR policy controller installed", _ITEM
     SR_REMOVED = 121, "{what} of the SR policy controller removed", _ITEM
+    DEADLOCK_DETECTED = (
+        122,
+        "deadlock {deadlock}: number {place} in a circle of {queues} queues that wait for each other",
+        _DEADLOCK,
+        Field(
+            "place",
+            "which of them this is, in the order in which they wait, from 0 on",
+            lambda value: value >> 16 & 0xFFFF,
+        ),
+        Field("queues", "queues of the circle; each has an event", lambda value: value & 0xFFFF),
+    )
+    DEADLOCK_BROKEN = (
+        123,
+        "deadlock {deadlock} broken after {lasted_ns} ns",
+        _DEADLOCK,
+        Field("lasted_ns", "nanoseconds since it was detected", lambda value: value & (1 << 48) - 1),
+    )
 
 
 _QUANTA = Field("quanta", "pause time, in units of 512 bit times")

@@ -15,13 +15,15 @@ from testbed.agent.plan import AgentError
 from testbed.dcbx.settings import DcbxSettings
 from testbed.frames import Mac
 from testbed.linux.port_program import PortProgram
-from testbed.net import bring_up
+from testbed.net import bring_up, deadlocks
 from testbed.net.agent_plans import agent_plan
+from testbed.net.beside import Beside
 from testbed.net.bring_up import Mismatch, NodeSetup
 from testbed.net.inspection import Inspection
 from testbed.net.ports import FabricError, PortState, is_leaf
 from testbed.net.routes import Graph
 from testbed.priority.path import Disagreement
+from testbed.units import Duration
 
 __all__ = ["Fabric", "FabricError", "Mismatch", "PortState"]
 
@@ -50,6 +52,9 @@ class Fabric(Inspection):
         self.queues_only = False
         """Leave out port program and agents, to measure what they cost."""
         self.mismatch = Mismatch.REFUSE
+        self.deadlock_poll: Duration | None = None
+        """How often to look for deadlocks; None: never."""
+        self._watching: Beside | None = None
         self.disagreements: list[Disagreement] = []
         """Where priorities are mapped differently along a path, so that PFC cannot work."""
 
@@ -58,7 +63,7 @@ class Fabric(Inspection):
         if self.program is not None or not self.ports:
             return
         try:
-            self.program = program = PortProgram()
+            self.program = program = PortProgram(waits=self.deadlock_poll is not None)
             by_node = self.by_node()
             bring_up.choose_queues(by_node)
             self.disagreements = bring_up.check_priorities(by_node, self.mismatch)
@@ -82,6 +87,9 @@ class Fabric(Inspection):
                     plans.append(agent_plan(self, self.nodes[name], ports, buffer))
                 self.agents = Agents(plans, program)
                 self.agents.start()
+                if self.deadlock_poll:
+                    numbers = {name: self.nodes[name] for name in self.buffers}
+                    self._watching = deadlocks.watching(self, numbers, program, self.agents, self.deadlock_poll)
             for vswitch in self.vswitches.values():
                 vswitch.watch()
         except BaseException:
@@ -112,6 +120,9 @@ class Fabric(Inspection):
 
     def stop(self) -> None:
         """End the agents and take the program off all ports; a second call does nothing."""
+        if self._watching:
+            watching, self._watching = self._watching, None
+            watching.stop()
         if self.agents:
             with suppress(AgentError):
                 self.lateness_ns = max(self.snapshot(node)["worst_lateness_ns"] for node in self.nodes)

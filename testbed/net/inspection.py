@@ -26,6 +26,7 @@ from testbed.linux.port_program import (
 from testbed.linux.vswitch import Vswitch
 from testbed.net import sr_filters
 from testbed.net.cabling import Cabling
+from testbed.net.deadlocks import FoundDeadlock, found_deadlocks
 from testbed.net.ports import FabricError, NetworkPorts
 
 
@@ -106,6 +107,11 @@ class Inspection(NetworkPorts):
     def events(self) -> list[LoggedEvent]:
         """What agents logged so far: pauses sent and obeyed, thresholds, drops, storms."""
         return self.decoded(self._logged())
+
+    def deadlocks(self) -> list[FoundDeadlock]:
+        """The deadlocks that were found so far; only a topology with `deadlock_poll` looks for them."""
+        kinds = (AgentEvent.DEADLOCK_DETECTED, AgentEvent.DEADLOCK_BROKEN)
+        return found_deadlocks(self.decoded(record for record in self._logged() if record[1] in kinds))
 
     def decoded(self, records: Iterable[event_log.Record]) -> list[LoggedEvent]:
         """Records of agents' logs with the names of ports."""

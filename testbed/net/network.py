@@ -81,6 +81,7 @@ def network(
         ovs.ensure()
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
     fabric = Fabric.current()
+    fabric.deadlock_poll = getattr(topo, "deadlock_poll", None)
     net, is_described, since_ns = None, False, time.monotonic_ns()
     captured: Beside | None = None
     followed: Beside | None = None

@@ -140,6 +140,30 @@ def wan(fabric: Fabric, wanted: str = "") -> Reading:
     return found
 
 
+def deadlocks(fabric: Fabric, wanted: str = "") -> Reading:
+    """How many deadlocks were found and broken, and each of them, those that `wanted` is part of."""
+    by_node(fabric, wanted)
+    if fabric.deadlock_poll is None:
+        raise FabricError('this network does not look for deadlocks; a topology does with deadlock_poll="10ms"')
+    found = [
+        one
+        for one in fabric.deadlocks()
+        if any(wanted in ("", port, fabric.port(port).node.name) for port, _ in one.queues.values())
+    ]
+    return {
+        "deadlock_detected": len(found),
+        "deadlock_broken": sum(one.lasted_ns is not None for one in found),
+        "deadlocks": {
+            str(one.number): {
+                "since_ns": one.since_ns,
+                "lasted_ns": one.lasted_ns,
+                "queues": [[port, list(of)] for _, (port, of) in sorted(one.queues.items())],
+            }
+            for one in found
+        },
+    }
+
+
 READINGS: dict[str, Callable[[Fabric, str], Reading]] = {
     "pfc": pfc,
     "buffers": buffers,
@@ -147,6 +171,7 @@ READINGS: dict[str, Callable[[Fabric, str], Reading]] = {
     "dcbx": dcbx,
     "headroom": headroom,
     "wan": wan,
+    "deadlocks": deadlocks,
 }
 COUNTED = ("pfc", "buffers", "ecn", "wan")
 """Those of them that have counts."""

@@ -24,9 +24,9 @@ from testbed.net.fabric import Mismatch
 from testbed.net.link import LosslessLink
 from testbed.net.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
 from testbed.net.port import Buffer, Port
-from testbed.units import Scale
+from testbed.units import Duration, Scale
 
-_OF_ALL = ("scale", "cable", *words.CABLE_WORDS, "port", "buffer", "mismatch", "dcbx")
+_OF_ALL = ("scale", "cable", *words.CABLE_WORDS, "port", "buffer", "mismatch", "dcbx", "deadlock_poll")
 _ANYTHING = "**"
 _OF_MININET = ("hopts", "sopts", "lopts")
 
@@ -48,12 +48,12 @@ class LosslessTopo(Topo):
     links that name no cable, `port` and `buffer` for nodes that name none, and `mismatch`: what to do if ports of a
     path map priorities differently ("refuse", "warn" or "ignore"). With `dcbx` switches that name no port announce
     theirs by DCBX, and hosts that name none are willing; LLDP's timers are on the lab's scale, so scale=1 is best for
-    looking on. Mininet's `hopts`, `sopts` and `lopts` are further
-    defaults of hosts, switches and links. What is none of these and no argument of `build` is refused, and so is an
-    unknown option of a node or a link.
+    looking on. `deadlock_poll` is how often to look for deadlocks, in the lab's time, as in "10ms". Mininet's `hopts`,
+    `sopts` and `lopts` are further defaults of hosts, switches and links. What is none of these and no argument of
+    `build` is refused, and so is an unknown option of a node or a link.
     """
 
-    OPTIONS = ("scale", "cable", "rate", "length", "delay", "port", "buffer", "mismatch", "dcbx")
+    OPTIONS = ("scale", "cable", "rate", "length", "delay", "port", "buffer", "mismatch", "dcbx", "deadlock_poll")
     """What every topology takes beside the arguments of its `build`."""
 
     scale = Scale(1000)
@@ -62,6 +62,7 @@ class LosslessTopo(Topo):
     buffer = Buffer()
     mismatch = Mismatch.REFUSE
     dcbx: bool | int = False
+    deadlock_poll: Duration | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.scale = Scale(options.pop("scale", self.scale))
@@ -72,6 +73,10 @@ class LosslessTopo(Topo):
         self.mismatch = Mismatch(mismatch)
         self.dcbx = options.pop("dcbx", self.dcbx)
         self.choose((False, True), dcbx=self.dcbx)
+        poll = options.pop("deadlock_poll", self.deadlock_poll)
+        self.deadlock_poll = None if poll is None else Duration(poll)
+        if self.deadlock_poll is not None and not self.deadlock_poll.ns:
+            raise TopoError(f"{type(self).__name__}: deadlock_poll is {poll}; write a time above zero such as '10ms'")
         kind, own = type(self).__name__, self._arguments()
         described = {word: options.pop(word) for word in ("cable", *words.CABLE_WORDS) if word in options.keys() - own}
         self.cable = words.cable_of(kind, described, self.cable)

@@ -209,6 +209,24 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
     return table(heads, rows) + "".join(f"{line}\n" for line in notes)
 
 
+def deadlocks(fabric: Fabric, wanted: str = "") -> str:
+    """Deadlocks of PFC: circles of paused queues, each of which waits for the next one."""
+    seen = readings.deadlocks(fabric, wanted)
+    rows = [
+        (
+            number,
+            _ms(one["since_ns"]),
+            "lasts" if one["lasted_ns"] is None else _ms(one["lasted_ns"]),
+            " -> ".join(f"{port} {_listed(of)}" for port, of in one["queues"]),
+        )
+        for number, one in seen["deadlocks"].items()
+    ]
+    head = f"{seen['deadlock_detected']} deadlocks detected, {seen['deadlock_broken']} broken\n"
+    return head + (
+        table(("deadlock", "since ms", "lasted ms", "port and priority, each waits for the next"), rows) if rows else ""
+    )
+
+
 VIEWS: dict[str, Callable[..., str]] = {
     "pfc": pfc,
     "buffers": buffers,
@@ -216,6 +234,7 @@ VIEWS: dict[str, Callable[..., str]] = {
     "dcbx": dcbx,
     "headroom": headroom,
     "wan": wan,
+    "deadlocks": deadlocks,
 }
 
 

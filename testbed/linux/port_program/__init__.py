@@ -82,16 +82,18 @@ __all__ = [
 ]
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
+_WITH_WAITS = Path(__file__).with_name("port_waits.bpf.o")
 
 
 @dataclass
 class PortProgram(BufferTables):
-    """The loaded program; `close` unloads it."""
+    """The loaded program; `close` unloads it. With `waits` it also keeps in which queues the frames of a group lie."""
 
+    waits: bool = False
     attached: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._object = bpf.Object(_OBJECT.read_bytes())
+        self._object = bpf.Object((_WITH_WAITS if self.waits else _OBJECT).read_bytes())
         self._ports, self._groups = self._object.map("ports"), self._object.map("groups")
         self._buffers, self._rings = self._object.map("buffers"), self._object.map("rings")
         self._stations, self._applications = self._object.map("stations"), self._object.map("applications")
@@ -122,6 +124,15 @@ class PortProgram(BufferTables):
     def watch_queues(self) -> None:
         """Have frames that leave a queue, or die in it, give their cells back."""
         self._links = [self._object.attach(name) for name in ("left", "freed")]
+
+    def waiting(self, group: tuple[int, int], queue: tuple[int, int]) -> int:
+        """The cells of a group, (slot, priority), that lie in a queue, (slot, number). Only with `waits`."""
+        (slot, priority), (out, number) = group, queue
+        key = (slot * PRIORITIES + priority) << 16 | out * PRIORITIES + number
+        try:
+            return int.from_bytes(self._object.map("waits")[key], "little")
+        except bpf.BpfError:  # none has come this way so far
+            return 0
 
     def add_ring(self, node: int) -> bpf.Ring:
         """The channel to the agent of a node."""

@@ -17,6 +17,7 @@ from testbed.errors import XoffError
 _HERE = Path(__file__).parent
 SOURCE = _HERE / "port.bpf.c"
 OBJECT = _HERE / "port.bpf.o"
+WITH_WAITS = _HERE / "port_waits.bpf.o"
 COMPILER, STRIPPER = "clang-14", "llvm-strip-14"
 
 
@@ -24,16 +25,17 @@ class BuildError(XoffError):
     """The object could not be built."""
 
 
-def build(target: Path) -> None:
-    """Compile SOURCE to `target`."""
+def build(target: Path, *definitions: str) -> None:
+    """Compile SOURCE to `target`, with these macros defined."""
     for program in (COMPILER, STRIPPER):
         if not shutil.which(program):
             raise BuildError(f"{program} is missing; Debian 12 has it in clang-14 and llvm-14")
     with tempfile.TemporaryDirectory() as place:
         made = Path(place) / OBJECT.name
         # The directory would be in the object, and every checkout would make another one.
+        macros = [f"-D{name}" for name in definitions]
         _run([COMPILER, "-O2", "-g", "-ffile-compilation-dir=.", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3",
-              "-I/usr/include/x86_64-linux-gnu", "-c", SOURCE.name, "-o", str(made)])  # fmt: skip
+              *macros, "-I/usr/include/x86_64-linux-gnu", "-c", SOURCE.name, "-o", str(made)])  # fmt: skip
         _run([STRIPPER, "-g", str(made)])
         shutil.copyfile(made, target)
 
@@ -47,5 +49,6 @@ def _run(command: list[str]) -> None:
 if __name__ == "__main__":
     try:
         build(OBJECT)
+        build(WITH_WAITS, "WAITS")
     except XoffError as error:
         sys.exit(str(error))

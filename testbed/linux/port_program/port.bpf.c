@@ -9,6 +9,9 @@
  *                          by, and admits or drops it.
  * left, freed              give the cells back when the frame leaves its queue, or dies in it.
  *
+ * With WAITS defined the program also keeps, for those who look for deadlocks, how many cells of each group lie in each
+ * queue. That is an object of its own, so that it costs other networks nothing.
+ *
  * The buffer rules A1-A4, D1-D2 and Q1-Q3 are those of testbed/buffer/model.py, and a test drives both with the same frames.
  * How a priority is found is decision 0136; testbed/priority is its reference, and of the VLs of a QoS policy too
  * (lanes.py). The structures are mirrored by
@@ -927,6 +930,34 @@ __noinline int queue_shrinks(__u32 interface, __u32 queue, __u32 length)
 	return 0;
 }
 
+#ifdef WAITS
+/* The cells of a group that lie in a queue: the group's place (slot and priority) in the upper half of the key, then the
+ * queue's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, __u64);
+} waits SEC(".maps");
+
+/* A frame with this mark goes into a queue, or leaves it. */
+__noinline int note_wait(__u32 mark, __u32 interface, __u32 queue, int leaves)
+{
+	__u32 way = (mark >> MARK_PRIORITY & WAITS_PLACE) << 16 |
+		    (((interface - FIRST_INTERFACE) * PRIORITIES + (queue & (PRIORITIES - 1))) & WAITS_PLACE);
+	__u64 cells = mark & MARK_CELLS, *held = bpf_map_lookup_elem(&waits, &way);
+
+	if (held)
+		__sync_fetch_and_add(held, leaves ? -cells : cells);
+	else if (!leaves)
+		bpf_map_update_elem(&waits, &way, &cells, BPF_ANY);
+	return 0;
+}
+#else
+#define note_wait(mark, interface, queue, leaves)
+#endif
+
 /* The queue in this place, a port's slot and then its number, if it has settings. */
 static __always_inline struct queue *limited(__u32 place)
 {
@@ -1035,8 +1066,10 @@ int port_out(struct __sk_buff *skb)
 	out->sent_bytes[local & 7] += length;
 	if (steered)
 		out->steered_frames[local & 7]++;
-	if (in && in->charged)
+	if (in && in->charged) {
 		queue_grows(out, skb->priority, skb->len);
+		note_wait(skb->mark, skb->ifindex, skb->priority, 0);
+	}
 	return NEXT;
 }
 
@@ -1089,6 +1122,7 @@ int BPF_PROG(left, struct sk_buff *skb)
 	if ((mark & MARK_MAGIC_BITS) != MARK_MAGIC)
 		return 0;
 	queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
+	note_wait(mark, skb->dev->ifindex, skb->priority, 1);
 	return give_back(mark, skb->tc_index);
 }
 
@@ -1105,6 +1139,7 @@ int BPF_PROG(freed, struct sk_buff *skb, void *location, int reason)
 	    (__u64)location - reset_location < RESET_FUNCTION_BYTES ||
 	    (__u64)location - overflow_location < OVERFLOW_FUNCTION_BYTES) {
 		queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
+		note_wait(mark, skb->dev->ifindex, skb->priority, 1);
 		give_back(mark, skb->tc_index);
 	}
 	return 0;

@@ -1,0 +1,167 @@
+"""Looks for deadlocks of PFC in a running network: circles of paused queues (`testbed/pfc/deadlock.py`).
+
+A process of the lab's own, beside the nodes, reads what agents and port program keep in shared memory: which
+priorities are paused, which groups are congested, and where the frames of a group lie. It sees all nodes at one moment
+of the lab's time, which no switch does, and sends nothing (decision 0295). Off unless a topology has `deadlock_poll`.
+
+A look is at each whole multiple of the interval on the lab's clock. What it finds goes into the event log, one
+`deadlock_detected` for each queue of the circle, and `deadlock_broken` when one of them can resume.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.agent.agents import Agents
+from testbed.agent.event_log import RECORD, LoggedEvent
+from testbed.agent.events import AgentEvent
+from testbed.linux import kernel
+from testbed.linux.port_program import GroupLimits, PortProgram
+from testbed.net.beside import Beside, Commands
+from testbed.net.ports import NetworkPorts, PortState
+from testbed.pfc import PRIORITIES_IN, mask_of
+from testbed.pfc.deadlock import Deadlock, DeadlockWatch, Place, Waits
+from testbed.units import Duration
+
+_ALL = PRIORITIES_IN[0xFF]
+
+
+def watching(
+    ports: NetworkPorts, nodes: Mapping[str, int], program: PortProgram, agents: Agents, poll: Duration
+) -> Beside:
+    """Look for deadlocks until this is stopped. `nodes` has the number of the buffer of each switch and router."""
+    look = Look(ports, nodes, program, agents)
+    log = agents.new_log()
+    return Beside("xoff-deadlocks", "looking for deadlocks", lambda commands: _watch(look, log, poll.ns, commands))
+
+
+def _watch(look: Look, log: int, poll_ns: int, commands: Commands) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    watch, timer = DeadlockWatch(), kernel.Timer()
+    commands.ready()
+    while True:
+        timer.set((time.monotonic_ns() // poll_ns + 1) * poll_ns)
+        if commands.fileno() in select.select([timer.fd, commands.fileno()], [], [])[0]:
+            return
+        timer.clear()
+        now_ns = time.monotonic_ns()
+        new, broken = watch.look(look.waits(), now_ns)
+        if records := [*_records(look, new, broken, now_ns)]:
+            os.write(log, b"".join(records))
+
+
+def _records(look: Look, new: Iterable[Deadlock], broken: Iterable[Deadlock], now_ns: int) -> Iterator[bytes]:
+    for kind, deadlocks in ((AgentEvent.DEADLOCK_DETECTED, new), (AgentEvent.DEADLOCK_BROKEN, broken)):
+        for one in deadlocks:
+            for place, (slot, queue) in enumerate(one.circle):
+                is_new = kind is AgentEvent.DEADLOCK_DETECTED
+                value = place << 16 | len(one.circle) if is_new else now_ns - one.since_ns
+                yield RECORD.pack(now_ns, kind, slot, look.priorities_of(slot, queue), one.number << 48 | value)
+
+
+class Look:
+    """Reads who waits for whom, as it is at the moment of the call."""
+
+    def __init__(self, ports: NetworkPorts, nodes: Mapping[str, int], program: PortProgram, agents: Agents) -> None:
+        self._program, self._agents = program, agents
+        self._buffer_of: dict[int, int] = {}
+        self._at_node: dict[int, list[PortState]] = {}
+        for name, found in ports.by_node().items():
+            if name in nodes:
+                for port in found:
+                    self._buffer_of[port.slot] = nodes[name]
+                    self._at_node[port.slot] = found
+        self._slots = [slot for slot in self._buffer_of if slot ^ 1 in self._buffer_of]
+        """Ports of switches and routers that lead to others; only a queue there can be in a circle."""
+
+    def priorities_of(self, slot: int, queue: int) -> int:
+        """The priorities whose pause stops a queue, as a mask."""
+        return mask_of(p for p in _ALL if self._agents.stopped_by(slot, p) >> queue & 1)
+
+    def waits(self) -> Waits:
+        paused: dict[Place, set[Place]] = {}
+        for slot in self._slots:
+            for priority in PRIORITIES_IN[self._agents.paused(slot)]:
+                group = slot ^ 1, priority
+                if self._program.is_congested(*group):
+                    for queue in PRIORITIES_IN[self._agents.stopped_by(slot, priority)]:
+                        paused.setdefault((slot, queue), set()).add(group)
+        held = {group: self._queues_of(group) for groups in paused.values() for group in groups}
+        return Waits(paused, held, self._stays_congested)
+
+    def _queues_of(self, group: Place) -> dict[Place, int]:
+        """The cells that a group has in each queue of its node."""
+        found = {}
+        for port in self._at_node[group[0]]:
+            for queue, octets in enumerate(self._program.queued(port.slot)):
+                if octets and (cells := self._program.waiting(group, (port.slot, queue))):
+                    found[port.slot, queue] = cells
+        return found
+
+    def _stays_congested(self, group: Place, left: Mapping[Place, int]) -> bool:
+        """By rules D1 and D2 of `testbed/buffer/model.py`; in its pool all that is not in `left` is free."""
+        limits = self._program.limits(*group)
+        buffer = self._buffer_of[group[0]]
+        others = sum(
+            remaining(self._program.group(*other).used, cells)[1]
+            for other, cells in left.items()
+            if other[0] in self._buffer_of
+            and self._buffer_of[other[0]] == buffer
+            and self._program.limits(*other).pool == limits.pool
+        )
+        free = self._program.pools(buffer)[limits.pool].size[1] - others
+        return stays_congested(limits, remaining(self._program.group(*group).used, left[group]), max(0, free))
+
+
+def remaining(used: tuple[int, int, int], left: int) -> tuple[int, int, int]:
+    """What a group uses, guaranteed, shared and headroom, when it has given back all but `left` cells."""
+    leaves = max(0, sum(used) - left)
+    headroom = min(leaves, used[2])
+    shared = min(leaves - headroom, used[1])
+    return used[0] - (leaves - headroom - shared), used[1] - shared, used[2] - headroom
+
+
+def stays_congested(limits: GroupLimits, used: tuple[int, int, int], free: int) -> bool:
+    """Does a congested group send no XON, with these cells in use and so many free in the shared pool?"""
+    guaranteed, shared, headroom = used
+    if not limits.lossless:
+        return False
+    limit = (limits.static if free else 0) if limits.alpha is None else int(limits.alpha * free)
+    low = guaranteed + shared <= limits.xon
+    return headroom > 0 or (shared > 0 and not low and shared + limits.xon_offset > limit)
+
+
+@dataclass
+class FoundDeadlock:
+    """A deadlock as the event log has it."""
+
+    number: int
+    since_ns: int
+    queues: dict[int, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    """Ports of the circle by their place in it, with the priorities whose pause stops the queue. Each waits for the
+    next, and the last for the first."""
+    lasted_ns: int | None = None
+    """None: it is not broken."""
+
+    def __str__(self) -> str:
+        names = [f"{port} priority {','.join(map(str, of))}" for _, (port, of) in sorted(self.queues.items())]
+        return " -> ".join([*names, names[0]])
+
+
+def found_deadlocks(events: Iterable[LoggedEvent]) -> list[FoundDeadlock]:
+    """The deadlocks among the events of one network."""
+    by_number: dict[Any, FoundDeadlock] = {}
+    for event in events:
+        number = event.detail.get("deadlock")
+        if event.kind == "deadlock_detected":
+            one = by_number.setdefault(number, FoundDeadlock(int(number or 0), event.t_ns))
+            one.queues[event.detail["place"]] = event.port, event.priorities
+        elif event.kind == "deadlock_broken":
+            by_number[number].lasted_ns = event.detail["lasted_ns"]
+    return list(by_number.values())

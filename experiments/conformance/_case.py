@@ -70,8 +70,8 @@ class Bench:
     # Network and traffic
 
     @contextmanager
-    def network(self, hosts: int = 2, topo: Any = None, **options: Any) -> Iterator[Any]:
-        """The switch with a host at each of its first ports; or any other topology."""
+    def network(self, hosts: int = 2, topo: Any = None, mtu: int = 1500, **options: Any) -> Iterator[Any]:
+        """The switch with a host at each of its first ports, and links with an MTU; or any other topology."""
         from testbed.net.network import network
         from testbed.net.sonic_topo import SonicTopo
 
@@ -81,7 +81,7 @@ class Bench:
                     f"this case takes {hosts} ports with the same speed and the same PFC; {self.given.name} has "
                     f"{len(self.ports)}"
                 )
-            topo = SonicTopo(self.switch, hosts=hosts)
+            topo = SonicTopo(self.switch, hosts=hosts, mtu=mtu)
         case = f"control: {self._control.name}" if self._control else "the switch as it is"
         with network(topo, self.run, case=case, autoStaticArp=True, **options) as net:
             yield net

@@ -42,7 +42,8 @@ def choose_queues(by_node: Mapping[str, list[PortState]]) -> None:
         for port in ports:
             port.settings = port.intf.settings or Port()
             is_host = not forwards(port.node)
-            port.queues = Queues(port.interface, port.cable.rate, port.settings, is_host, frees and not is_host)
+            frees_here = frees and not is_host
+            port.queues = Queues(port.interface, port.cable.rate, port.settings, is_host, frees_here, port.cable.mtu)
 
 
 def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch) -> list[Disagreement]:

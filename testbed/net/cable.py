@@ -8,6 +8,10 @@ from fractions import Fraction
 from testbed.errors import UsageError
 from testbed.units import Duration, Length, Rate, Scale
 
+MTU = 1500
+MTUS = range(1280, 9216 + 1)
+"""From what IPv6 needs to the jumbo frames that switches take."""
+
 
 class CableError(UsageError):
     """A cable that cannot be."""
@@ -17,13 +21,15 @@ class CableError(UsageError):
 class Cable:
     """A full-duplex cable: `Cable("100Gb/s", "50km")`, or with a delay instead of a length.
 
-    `loss` is the part of frames that the cable damages, in each direction; lossless Ethernet needs 0.
+    `loss` is the part of frames that the cable damages, in each direction; lossless Ethernet needs 0. `mtu` is that of
+    both its ports, in octets: 9216 for jumbo frames.
     """
 
     rate: Rate
     delay: Duration
     length: Length | None
     loss: Fraction
+    mtu: int
 
     def __init__(
         self,
@@ -32,6 +38,7 @@ class Cable:
         *,
         delay: Duration | str | None = None,
         loss: Fraction | str | int = 0,
+        mtu: int = MTU,
     ) -> None:
         if length is not None and delay is not None:
             raise CableError(f"a cable has a length ({length}) or a delay ({delay}), not both")
@@ -40,20 +47,24 @@ class Cable:
         object.__setattr__(self, "length", run)
         object.__setattr__(self, "delay", run.propagation() if run else Duration(delay or "0s"))
         object.__setattr__(self, "loss", _part(loss))
+        object.__setattr__(self, "mtu", mtu)
         if not self.rate.bps:
             raise CableError("a cable of 0b/s carries nothing; give a rate above zero")
+        if type(mtu) is not int or mtu not in MTUS:
+            raise CableError(f"mtu is {mtu!r}; a whole number of octets is expected, {MTUS[0]} to {MTUS[-1]}")
 
     def with_delay(self, delay: Duration) -> Cable:
         """A cable that differs in its delay."""
-        return Cable(self.rate, delay=delay, loss=self.loss)
+        return Cable(self.rate, delay=delay, loss=self.loss, mtu=self.mtu)
 
     def in_lab(self, scale: Scale) -> Cable:
         """The same cable on the lab's scale: rate divided, delay multiplied."""
-        return Cable(scale.lab(self.rate), delay=scale.lab(self.delay), loss=self.loss)
+        return Cable(scale.lab(self.rate), delay=scale.lab(self.delay), loss=self.loss, mtu=self.mtu)
 
     def __str__(self) -> str:
         lost = f", losing {self.loss} of the frames" if self.loss else ""
-        return f"{self.rate} over {self.length or self.delay}{lost}"
+        jumbo = f", MTU {self.mtu}" if self.mtu != MTU else ""
+        return f"{self.rate} over {self.length or self.delay}{lost}{jumbo}"
 
 
 def _part(loss: Fraction | str | int) -> Fraction:

@@ -69,7 +69,7 @@ class Cabling:
         for slot, (node, name, mac) in zip(slots, (one, other), strict=True):
             address = Mac.parse(mac) if mac else Mac((_LOCAL_MACS + slot).to_bytes(6, "big"))
             queues = 1 if forwards(node) else _HOST_QUEUES
-            ends.append(links.End(name, FIRST_INTERFACE + slot, _namespace_of(node), address, queues))
+            ends.append(links.End(name, FIRST_INTERFACE + slot, _namespace_of(node), address, queues, cable.mtu))
             self._pending[slot] = address, cable
         try:
             if _has_middle(cable):
@@ -89,7 +89,7 @@ class Cabling:
             with kernel.in_network(self._namespace):
                 self.socket = Socket()
         middle = [
-            links.End(f"{end.name}~", _MIDDLES + slot + number, self._namespace)
+            links.End(f"{end.name}~", _MIDDLES + slot + number, self._namespace, mtu=cable.mtu)
             for number, end in enumerate((one, other))
         ]
         requests = [links.pair(middle[0], one), links.pair(middle[1], other)]

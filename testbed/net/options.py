@@ -21,7 +21,7 @@ class OptionError(UsageError):
     """An option that does not exist, or contradicts another one."""
 
 
-CABLE_WORDS = ("bw", "rate", "delay", "length", "loss")
+CABLE_WORDS = ("bw", "rate", "delay", "length", "loss", "mtu")
 """What describes a cable beside `cable` itself. `bw`, in Mb/s, and a `loss` in percent are Mininet's words."""
 LINK = ("cable", *CABLE_WORDS, "scale", "mismatch", "settings1", "settings2", "params1", "params2")
 LINK_OF_MININET = ("addr1", "addr2", "intfName1", "intfName2", "port1", "port2", "cls", "key")
@@ -84,7 +84,8 @@ def cable_of(where: str, options: Mapping[str, Any], default: Cable) -> Cable:
         if length is None and delay is None:
             length, delay = default.length, None if default.length else default.delay
         loss = _percent(options["loss"]) if "loss" in words else default.loss
-        return Cable(rate, length, delay=delay, loss=loss)
+        mtu = default.mtu if options.get("mtu") is None else options["mtu"]
+        return Cable(rate, length, delay=delay, loss=loss, mtu=mtu)
     except UsageError as error:
         raise CableError(f"{where}: {error}") from None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from testbed.net.cable import Cable
+from testbed.net.cable import MTU, Cable
 from testbed.net.port import Port
 from testbed.net.sonic import Switch, SwitchError, SwitchPort, node_name
 from testbed.net.topo import LosslessTopo
@@ -17,12 +17,14 @@ from testbed.units import Length
 class SonicTopo(LosslessTopo):
     """Switches with the cables that their DEVICE_NEIGHBOR tables name, and a host h1, h2, ... on each other port.
 
-    `hosts` limits the hosts of each switch; ports beyond are left out. `names` has the SONiC name of each port by that
+    `hosts` limits the hosts of each switch; ports beyond are left out. `mtu` is that of all links.
+
+    `names` has the SONiC name of each port by that
     of the lab, as {"s1-eth1": "Ethernet0"}, and `nodes` the lab's name of each switch by its hostname. `at` has the
     port of the switch at which a host is: {"h1": ("s1", "Ethernet0")}.
     """
 
-    def __init__(self, *switches: Switch, hosts: int | None = None, **options: Any) -> None:
+    def __init__(self, *switches: Switch, hosts: int | None = None, mtu: int = MTU, **options: Any) -> None:
         if not switches:
             raise SwitchError("no switch; SonicTopo(Switch.from_config_db(...)) has one")
         names = [switch.name for switch in switches]
@@ -35,9 +37,9 @@ class SonicTopo(LosslessTopo):
         self.at: dict[str, tuple[str, str]] = {}
         self.pools: dict[str, list[str]] = {}
         scale = max((switch.scale for switch in switches), key=lambda one: one.k)
-        super().__init__(switches=switches, hosts=hosts, **{"scale": scale, "mismatch": "warn"} | options)
+        super().__init__(switches=switches, hosts=hosts, mtu=mtu, **{"scale": scale, "mismatch": "warn"} | options)
 
-    def build(self, switches: Sequence[Switch], hosts: int | None = None) -> None:
+    def build(self, switches: Sequence[Switch], hosts: int | None = None, mtu: int = MTU) -> None:
         nodes = {switch.name: node_name(switch.name, number) for number, switch in enumerate(switches, 1)}
         self.nodes_by_hostname = nodes
         cables = self._cables(switches)
@@ -59,11 +61,11 @@ class SonicTopo(LosslessTopo):
         for (one, port), (other, far) in cables:
             self.addLink(
                 nodes[one], nodes[other], port.number, far.number,
-                cable=_cable(port, far), settings1=port.settings, settings2=far.settings,
+                cable=_cable(port, far, mtu), settings1=port.settings, settings2=far.settings,
             )  # fmt: skip
         hosts_of = [(nodes[switch.name], port) for switch in switches for port in free[switch.name]]
         for number, (node, port) in enumerate(hosts_of, 1):
-            self._host(f"h{number}", node, port)
+            self._host(f"h{number}", node, port, mtu)
 
     @staticmethod
     def _cables(switches: Sequence[Switch]) -> list[tuple[tuple[str, SwitchPort], tuple[str, SwitchPort]]]:
@@ -91,11 +93,11 @@ class SonicTopo(LosslessTopo):
                 found.append(((switch.name, port), (other.name, far)))
         return found
 
-    def _host(self, name: str, node: str, port: SwitchPort) -> None:
+    def _host(self, name: str, node: str, port: SwitchPort, mtu: int) -> None:
         self.at[name] = node, port.name
         self.addLink(
             self.addHost(name, port=host_port(port.settings)), node, None, port.number,
-            cable=_cable(port, port), settings2=port.settings,
+            cable=_cable(port, port, mtu), settings2=port.settings,
         )  # fmt: skip
 
 
@@ -104,7 +106,7 @@ def host_port(settings: Port) -> Port:
     return Port(replace(settings.pfc, watchdog=None), settings.priorities)
 
 
-def _cable(one: SwitchPort, other: SwitchPort) -> Cable:
+def _cable(one: SwitchPort, other: SwitchPort, mtu: int) -> Cable:
     rate = min(one.rate, other.rate)
     length: Length = max(one.length, other.length)
-    return Cable(rate, length)
+    return Cable(rate, length, mtu=mtu)

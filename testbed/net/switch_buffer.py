@@ -26,6 +26,7 @@ class BufferedPort:
     lossless: frozenset[int]
     negotiated: bool
     """Does DCBX decide what is lossless?"""
+    mtu: int
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,11 @@ class SwitchBuffer:
         for port in ports:
             assert port.settings is not None
             negotiated = port.settings.dcbx is not None
-            found.append(BufferedPort(port.slot, port.number, port.cable.rate, port.settings.pfc.enabled, negotiated))
+            found.append(
+                BufferedPort(
+                    port.slot, port.number, port.cable.rate, port.settings.pfc.enabled, negotiated, port.cable.mtu
+                )
+            )
         return cls(buffer, tuple(found), delays)
 
     def settings(
@@ -59,7 +64,7 @@ class SwitchBuffer:
                 enabled = frozenset(priority for priority in range(8) if lossless[port.slot] >> priority & 1)
             delay = Duration.from_ps(self.delays[port.slot])
             needs[port.number] = PortNeeds(
-                enabled, port.rate, delay, negotiated=port.negotiated, measured=measured.get(port.slot)
+                enabled, port.rate, delay, port.mtu, negotiated=port.negotiated, measured=measured.get(port.slot)
             )
         return self.buffer.settings(needs)
 

@@ -24,6 +24,7 @@ _SO_PRIORITY = 12
 _SOL_PACKET, _PACKET_AUXDATA, _PACKET_QDISC_BYPASS = 263, 8, 20
 _ETH_P_ALL, _LONGEST_FRAME = 3, 2048
 _AUXDATA = struct.Struct("=IIIHHHH")  # status, len, snaplen, mac, net, vlan_tci, vlan_tpid
+_TIMESPEC = struct.Struct("=qq")
 _TCI_VALID, _TPID_VALID = 0x10, 0x40
 _SO_RCVBUFFORCE = 33
 _STARTED = b"listening on"
@@ -92,22 +93,36 @@ class Tap:
             self._socket.bind((interface, _ETH_P_ALL))
         self._socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 8 << 20)
+        self._socket.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
         self._socket.setblocking(False)
 
     def frames(self) -> Iterator[bytes]:
         """What passed since the last call."""
+        return (frame for _, frame in self.arrivals())
+
+    def arrivals(self) -> Iterator[tuple[int, bytes]]:
+        """The same, each with its moment by the monotonic clock."""
+        offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps with the time of day
         while True:
             try:
-                data, messages, _, address = self._socket.recvmsg(_LONGEST_FRAME, 128)
+                data, messages, _, address = self._socket.recvmsg(_LONGEST_FRAME, 256)
             except BlockingIOError:
                 return
             if (address[2] == socket.PACKET_OUTGOING) != self._outgoing:
                 continue
-            status, *_, tci, tpid = _AUXDATA.unpack(messages[0][2])
+            found = {kind: content for _, kind, content in messages}
+            status, *_, tci, tpid = _AUXDATA.unpack(found[_PACKET_AUXDATA])
             if status & _TCI_VALID:  # the kernel has taken the outermost tag out of the frame
                 kind = tpid if status & _TPID_VALID else 0x8100
                 data = data[:12] + struct.pack("!HH", kind, tci) + data[12:]
-            yield data
+            seconds, nanoseconds = _TIMESPEC.unpack(found[mmsg.SO_TIMESTAMPNS])
+            yield seconds * 10**9 + nanoseconds - offset_ns, data
+
+    def __enter__(self) -> Tap:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self._socket.close()

@@ -18,6 +18,8 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.linux import mmsg
+from testbed.net.cable import MTU, MTUS
+from testbed.net.fabric import Fabric
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
 from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
@@ -25,9 +27,9 @@ from testbed.units import Size
 
 _NUMBER, _SENT_NS = 0, 1
 """Words of a datagram: its number, and when it was sent."""
-_HEADERS = 42
+_ETHERNET, _HEADERS = 14, 42
 """Octets of Ethernet, IPv4 and UDP headers in a frame."""
-_SHORTEST, _LONGEST = Size("60B"), Size("1514B")
+_SHORTEST, _LONGEST = Size("60B"), Size.from_bytes(MTUS[-1] + 14)
 _FIRST_PORT = 20_000
 _SO_PRIORITY, _SO_SNDTIMEO, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 12, 21, 32, 33
 _SEND_BUFFER = Size("256kB")
@@ -46,7 +48,7 @@ class Udp(Transport):
         if not _SHORTEST <= flow.frame <= _LONGEST:
             raise UsageError(
                 f"its frames are {flow.frame} long; without FCS {_SHORTEST} to {_LONGEST} are possible: the shortest "
-                "that has a number and a time, and the longest without fragments"
+                "that has a number and a time, and the longest of any link"
             )
         if flow.rate_control not in (None, "fixed"):
             raise UsageError(f"rate_control is {flow.rate_control!r}; transport udp has 'fixed' only")
@@ -54,6 +56,8 @@ class Udp(Transport):
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
         """One that receives for each target, and one for each sender."""
+        for flow in flows.values():
+            _require_mtu(flow)
         targets: dict[str, list[int]] = {}
         for index, flow in flows.items():
             targets.setdefault(flow.target.name, []).append(index)
@@ -85,6 +89,18 @@ def datagrams(flow: Flow) -> int:
     if flow.size is not None:
         most = min(most, -(-flow.size.bytes // _payload(flow)))
     return most
+
+
+def _require_mtu(flow: Flow) -> None:
+    """A frame that is too long for its host's port would go out as fragments."""
+    ports = [port for port in Fabric.current().ports.values() if port.node is flow.source]
+    mtu = min((port.cable.mtu for port in ports), default=MTU)
+    if flow.frame.bytes > mtu + _ETHERNET:
+        raise UsageError(
+            f"flow from {flow.source}: its frames are {flow.frame} long, and with the MTU of its link, {mtu}, "
+            f"{mtu + _ETHERNET}B is the longest without fragments; Cable(..., mtu={flow.frame.bytes - _ETHERNET}) "
+            "takes such frames"
+        )
 
 
 def _payload(flow: Flow) -> int:

@@ -1,0 +1,65 @@
+"""More than a port's line for one port, until the switch has paused or dropped: for L06 to L08 and Y04.
+
+Not an experiment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.conformance._case import Bench, CaseError
+from testbed.units import Duration
+
+_AFTER = Duration("100ms")
+"""How long the flows go on in the lab once there was a first pause or drop."""
+_WITHIN = Duration("5s")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What became of the flows."""
+
+    sent: int
+    lost: int
+    dropped: int
+    """By the switch's counters."""
+    xoffs: int
+    """PFC frames with XOFF that the switch sent, of any priority."""
+    dropped_before_xoff: int
+    most_headroom: int
+    """Bytes, of the group that used most."""
+
+
+def congest(bench: Bench, net: Any, flows: Sequence[Any]) -> Seen:
+    """Run flows until the switch sends XOFF or drops, and a little longer."""
+    from testbed.net.traffic import Flows
+
+    fabric = net.fabric
+    ports = [bench.port(net, host.name) for host in net.hosts]
+    before = fabric.dropped(), _xoffs(fabric, ports)
+    with Flows(flows) as running, bench.run.measuring():
+        begin_ns = time.monotonic_ns()
+        while (fabric.dropped(), sum(fabric.group(at, p).xoffs for at in ports for p in range(8))) == (before[0], 0):
+            if time.monotonic_ns() - begin_ns > _WITHIN.ns:
+                raise CaseError("twice the line's rate neither paused nor dropped anything")
+            time.sleep(0.005)
+        time.sleep(_AFTER.ns / 1e9)
+    drops = [event.t_ns for event in fabric.events() if event.kind == "drop" and event.t_ns >= begin_ns]
+    pauses = [event.t_ns for event in fabric.events() if event.kind == "xoff_sent" and event.port in ports]
+    first_ns = min((t_ns for t_ns in pauses if t_ns >= begin_ns), default=2**62)
+    groups = [fabric.group(port, p) for port in ports for p in range(8)]
+    return Seen(
+        sum(report.sent for report in running.reports),
+        sum(report.lost for report in running.reports),
+        fabric.dropped() - before[0],
+        _xoffs(fabric, ports) - before[1],
+        sum(t_ns < first_ns for t_ns in drops),
+        max(group.high_water[2] for group in groups) * bench.switch.buffer.cell,
+    )
+
+
+def _xoffs(fabric: Any, ports: Sequence[str]) -> int:
+    return sum(fabric.pfc(port, priority)["xoff_sent"] for port in ports for priority in range(8))

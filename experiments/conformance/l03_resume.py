@@ -1,0 +1,43 @@
+"""L03: a pause that XON ends before its quanta do."""
+
+import time
+
+from experiments.conformance._case import Bench, Control, case
+from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
+from testbed.units import Duration
+
+_PAUSED = Duration("20ms")
+"""In the lab, of the 335 ms that 65535 quanta are at 100 Mb/s."""
+_IPV4 = b"\x08\x00"
+
+
+@case(control=Control("no XON", fails=["resume latency, part of what was left of the pause"]))
+def l03_resume(bench: Bench) -> None:
+    """A pause that quanta of 0 end: how long after them the next frame arrives; in the control they are not sent."""
+    from testbed.net.traffic import Flows
+    from testbed.net.wire import RawPort, Tap
+
+    priority = bench.lossless[0]
+    with (
+        bench.network(hosts=2) as net,
+        RawPort(net["h2"], "h2-eth0") as wire,
+        Tap(net["h2"], "h2-eth0") as tap,
+        Flows([bench.flow("h1", "h2", priority)]),
+    ):
+        mac = net.fabric.port("h2-eth0").mac
+        with bench.run.measuring():
+            time.sleep(0.1)
+            off_ns = time.monotonic_ns()
+            wire.send(PfcFrame.xoff(mac, [priority]).encode())
+            on_ns = off_ns + _PAUSED.ns
+            if not bench.is_control:
+                wire.send_at(PfcFrame.xon(mac, [priority]).encode(), on_ns)
+            time.sleep(0.5)
+        arrived = [t_ns for t_ns, frame in tap.arrivals() if frame[12:14] == _IPV4]
+    left = bench.line.time_for_quanta(LONGEST_PAUSE) - _PAUSED
+    resumed_ns = next(t_ns for t_ns in arrived if t_ns >= on_ns)
+    latency = Duration.from_ns(resumed_ns - on_ns)
+    bench.claim("resume latency", bench.real(latency), at_most=Duration("1ms"))
+    bench.claim("resume latency, part of what was left of the pause", float(latency / left), at_most=0.5)
+    before = [t_ns for t_ns in arrived if off_ns + _PAUSED.ns // 2 <= t_ns < on_ns]
+    bench.claim("frames that arrived in the second half of the pause", len(before), equals=0)

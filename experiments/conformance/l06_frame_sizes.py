@@ -1,0 +1,26 @@
+"""L06: frames of 64, 512, 1518 and 9216 octets."""
+
+from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._congestion import congest
+from experiments.conformance._tables import without_headroom
+from testbed.units import Size
+
+_FCS = 4
+_SIZES = (64, 512, 1518, 9216)
+
+
+def _lost(octets: int) -> str:
+    return f"frames of {octets} octets lost"
+
+
+@case(control=Control("no headroom", without_headroom, fails=list(map(_lost, _SIZES))), timeout="300s")
+def l06_frame_sizes(bench: Bench) -> None:
+    """Two senders at line rate for one port, with frames of each size: PFC keeps all of them."""
+    priority = bench.lossless[0]
+    for octets in _SIZES:
+        frame = Size.from_bytes(octets - _FCS)
+        with bench.network(hosts=3, mtu=max(1500, frame.bytes - 14)) as net:
+            seen = congest(bench, net, [bench.flow(host, "h3", priority, frame) for host in ("h1", "h2")])
+        bench.claim(_lost(octets), seen.lost, equals=0)
+        bench.claim(f"XOFF sent for frames of {octets} octets", seen.xoffs, at_least=2)
+        bench.figure(f"headroom used by frames of {octets} octets", Size.from_bytes(seen.most_headroom))

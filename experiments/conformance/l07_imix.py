@@ -1,0 +1,29 @@
+"""L07: a mix of frame sizes as on the Internet."""
+
+from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._congestion import congest
+from experiments.conformance._tables import without_headroom
+from testbed.units import Size
+
+_MIX = {64: 7, 594: 4, 1518: 1}
+"""Frames of each size in twelve."""
+_FCS, _OVERHEAD = 4, 20
+
+
+@case(control=Control("no headroom", without_headroom, fails=["frames lost"]))
+def l07_imix(bench: Bench) -> None:
+    """7 : 4 : 1 frames of 64, 594 and 1518 octets from two senders at line rate for one port: none is lost."""
+    priority = bench.lossless[0]
+    octets = sum((size + _OVERHEAD) * many for size, many in _MIX.items())
+    with bench.network(hosts=3) as net:
+        flows = [
+            bench.flow(
+                host, "h3", priority, Size.from_bytes(size - _FCS), bench.line * (size + _OVERHEAD) * many // octets
+            )
+            for host in ("h1", "h2")
+            for size, many in _MIX.items()
+        ]
+        seen = congest(bench, net, flows)
+    bench.claim("frames lost", seen.lost, equals=0)
+    bench.claim("XOFF sent", seen.xoffs, at_least=2)
+    bench.figure("headroom used", Size.from_bytes(seen.most_headroom))

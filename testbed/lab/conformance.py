@@ -14,6 +14,7 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.lab.result import Claim, Figure, Result, Status
+from testbed.net.losses import NOT_COUNTED
 
 FILE = "conformance.json"
 """In the folder of the run, beside the result folders."""
@@ -56,8 +57,8 @@ class Cell:
 
     @property
     def main(self) -> Claim | None:
-        """The claim that the matrix shows, which is the case's first."""
-        return self.claims[0] if self.claims else None
+        """The claim that the matrix shows, which is the case's first; networks add a claim of their own."""
+        return next((claim for claim in self.claims if claim.name != NOT_COUNTED), None)
 
     @property
     def failed_claims(self) -> list[Claim]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+NOT_COUNTED = "lost, and in no counter"
+
 
 class Notebook(Protocol):
     """A `Run`."""
@@ -30,4 +32,4 @@ def account(run: Notebook, fabric: Network) -> None:
         return
     run.figure("lost by flows", fabric.lost)
     run.figure("dropped or still queued, by reason", counted)
-    run.claim("lost, and in no counter", max(0, fabric.lost - sum(counted.values())), equals=0)
+    run.claim(NOT_COUNTED, max(0, fabric.lost - sum(counted.values())), equals=0)

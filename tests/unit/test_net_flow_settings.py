@@ -33,7 +33,7 @@ def test_a_flow_reads_what_people_write() -> None:
         ({"dscp": 64}, "dscp is 64; 0 to 63"),
         ({"count": "1000"}, "count is '1000'; a whole number of datagrams"),
         ({"count": -1}, "count is -1; a whole number of datagrams"),
-        ({"frame": "9000B"}, "its frames are 9kB long"),
+        ({"frame": "10kB"}, "its frames are 10kB long"),
         ({"frame": "59B"}, "its frames are 59B long"),
         ({"ecn": 7}, "7 is not a valid Ecn"),
     ],

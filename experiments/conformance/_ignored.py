@@ -1,0 +1,54 @@
+"""MAC control frames that a port must neither obey nor forward: for Y02 and Y03.
+
+Not an experiment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from experiments.conformance._case import Bench
+from testbed.frames import Mac
+from testbed.frames.mac_control import PfcFrame
+from testbed.units import Duration
+
+_REPEAT, _TIMES = Duration("10ms"), 40
+_EDGE = Duration("50ms")
+SLOWEST = "goodput of the slowest flow"
+
+
+def ignores(bench: Bench, make: Callable[[Mac], Mapping[str, bytes]]) -> None:
+    """A receiver sends all of these frames again and again, and flows of all priorities to it go on.
+
+    `make` gets the address of the receiver, and gives frames by the counter of ignored frames that has them; "" where a
+    frame has none. In the control the frames are valid PFC frames for the lossless priorities.
+    """
+    from testbed.net.traffic import Flows
+    from testbed.net.wire import RawPort, Tap
+
+    share, all_of = bench.line // 8, sorted(bench.lossless + bench.lossy)
+    with bench.network(hosts=3) as net, RawPort(net["h2"], "h2-eth0") as wire, Tap(net["h1"], "h1-eth0") as one, Tap(
+        net["h3"], "h3-eth0"
+    ) as other:  # fmt: skip
+        mac, port = net.fabric.port("h2-eth0").mac, bench.port(net, "h2")
+        frames = make(mac)
+        if bench.is_control:
+            frames = {"": PfcFrame.xoff(mac, bench.lossless).encode()}
+        with Flows([bench.flow("h1", "h2", p, rate=share) for p in all_of]) as running, bench.run.measuring():
+            time.sleep(0.05)
+            begin_ns = time.monotonic_ns()
+            for beat in range(_TIMES):
+                for frame in frames.values():
+                    wire.send_at(frame, begin_ns + beat * _REPEAT.ns)
+            time.sleep(_REPEAT.ns / 1e9)
+        ignored = net.fabric.snapshot(net.fabric.port(port).node.name)["ports"][port]["ignored_frames"]
+        forwarded = sum(frame[6:12] == mac.octets for tap in (one, other) for frame in tap.frames())
+        received = sum(net.fabric.pfc(port, priority)["xoff_received"] for priority in range(8))
+    slowest = min(one.goodput_over(begin_ns + _EDGE.ns, _REPEAT * _TIMES - _EDGE * 2) for one in running.reports)
+    bench.claim(SLOWEST, bench.real(slowest), at_least=bench.real(share * 98 // 100))
+    bench.claim("frames lost", sum(report.lost for report in running.reports), equals=0)
+    bench.claim("frames taken for PFC", received, equals=0)
+    bench.claim("frames forwarded", forwarded, equals=0)
+    for reason in filter(None, frames):
+        bench.claim(f"frames ignored, {reason.replace('_', ' ')}", ignored[reason], equals=_TIMES)

@@ -1,0 +1,42 @@
+"""Y01: a storm on the lossless priorities, and lossy traffic at the full rate of the line."""
+
+import time
+
+from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._tables import without_pfc
+from testbed.frames.mac_control import PfcFrame
+from testbed.units import Duration
+
+_STORM, _SPREAD, _REPEAT = Duration("400ms"), Duration("50ms"), Duration("100ms")
+_LOST = "lossy frames lost"
+
+
+@case(control=Control("no PFC", without_pfc, fails=["goodput of the lossless priorities", _LOST]))
+def y01_storm_beside_lossy(bench: Bench) -> None:
+    """All lossless priorities are stormed: lossy traffic has the whole line, and loses nothing."""
+    from testbed.net.traffic import Flows
+    from testbed.net.wire import RawPort
+
+    share = bench.line // len(bench.lossy)
+    flows = [bench.flow("h1", "h2", p, rate=share) for p in bench.lossy]
+    flows += [bench.flow("h3", "h2", p, rate=bench.line // 4) for p in bench.lossless]
+    with bench.network(hosts=3) as net, RawPort(net["h2"], "h2-eth0") as wire:
+        mac = net.fabric.port("h2-eth0").mac
+        wire.send(PfcFrame.xoff(mac, bench.lossless).encode())
+        with Flows(flows) as running, bench.run.measuring():
+            begin_ns = time.monotonic_ns()
+            wire.repeat(PfcFrame.xoff(mac, bench.lossless).encode(), _REPEAT.ns, _STORM // _REPEAT)
+            running.stop_sending()
+            time.sleep(_REPEAT.ns / 1e9)
+            wire.send(PfcFrame.xon(mac, bench.lossless).encode())
+    during = [one.goodput_over(begin_ns + _SPREAD.ns, _STORM - _REPEAT - _SPREAD) for one in running.reports]
+    lossy, lossless = len(bench.lossy), running.reports[len(bench.lossy) :]
+    bench.claim(
+        "goodput of all lossy priorities", bench.real(sum(during[1:lossy], during[0])),
+        at_least=bench.real(bench.line * 98 // 100),
+    )  # fmt: skip
+    bench.claim("goodput of the slowest lossy priority", bench.real(min(during[:lossy])),
+                at_least=bench.real(share * 98 // 100))  # fmt: skip
+    bench.claim(_LOST, sum(report.lost for report in running.reports[:lossy]), equals=0)
+    bench.claim("goodput of the lossless priorities", bench.real(max(during[lossy:])), equals=bench.real(share * 0))
+    bench.claim("lossless frames lost", sum(report.lost for report in lossless), equals=0)

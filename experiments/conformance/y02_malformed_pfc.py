@@ -1,0 +1,29 @@
+"""Y02: PFC frames with a wrong opcode, with reserved bits, and cut short."""
+
+from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._ignored import SLOWEST, ignores
+from testbed.frames import Mac
+from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
+
+_OPCODE, _RESERVED, _CUT = slice(14, 16), slice(16, 17), 30
+
+
+@case(control=Control("valid frames", fails=[SLOWEST]))
+def y02_malformed_pfc(bench: Bench) -> None:
+    """Malformed PFC frames: no priority pauses, and none of them is forwarded."""
+
+    def frames(source: Mac) -> dict[str, bytes]:
+        whole = PfcFrame.xoff(source, range(8)).encode()
+        return {
+            "unknown_opcode": whole[: _OPCODE.start] + b"\x01\x02" + whole[_OPCODE.stop :],
+            "": _with_reserved_bits(source),
+            "too_short": whole[:_CUT],
+        }
+
+    ignores(bench, frames)
+
+
+def _with_reserved_bits(source: Mac) -> bytes:
+    """Times for all priorities, but the only enable bits are those of the upper octet, which no priority has."""
+    plain = PfcFrame(source, 0, (LONGEST_PAUSE,) * 8).encode()
+    return plain[: _RESERVED.start] + b"\xff" + plain[_RESERVED.stop :]

@@ -21,7 +21,7 @@ from testbed.lab import Experiment, OneOf, Run, experiment
 from testbed.lab.experiment_run import holds
 from testbed.net.sonic import Switch, scale_for
 from testbed.sonic.tables import Tables
-from testbed.sonic.under_test import tested, under_test
+from testbed.sonic.under_test import ports_under_test, under_test
 from testbed.units import Duration, Rate, Size
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Bench:
         """As the case has it; in the control with the mechanism off."""
         self.given = Switch.of(given, **options)
         """With all mechanisms."""
-        self.ports = list(tested(given))
+        self.ports = list(ports_under_test(given))
         """The ports under test, by their SONiC names; host h1 is at the first, and so on."""
         self.line = self.given.ports[self.ports[0]].rate // self.switch.scale.k
         """The rate of each port, in the lab."""
@@ -161,7 +161,7 @@ def case(
             given = under_test(found)
             if tables is not None:
                 given = tables(given)
-            scale = scale_for(replace(given, ports=tested(given)))
+            scale = scale_for(replace(given, ports=ports_under_test(given)))
             options: dict[str, Any] = {"scale": scale, "watchdog_scale": watchdog_scale}
             for off in (None, control):
                 changed = off.change(given) if off and off.change else given

@@ -25,7 +25,7 @@ from testbed.lab.engine import Kind
 from testbed.lab.job import Limits
 from testbed.lab.result import Exit, expectation
 from testbed.net.sonic import Switch, speed
-from testbed.sonic.under_test import tested, under_test
+from testbed.sonic.under_test import ports_under_test, under_test
 from testbed.units import written
 
 _CASE = '''"""The case {case} on a switch of the user's; written by `xoff conformance`."""
@@ -76,6 +76,7 @@ def conformance(options: argparse.Namespace) -> int:
     cases = _chosen("case", options.case, _cases())
     with tempfile.TemporaryDirectory(prefix="xoff-conformance-") as place:
         planned = _on_file(cases, options, Path(place)) if options.switch else _on_own(cases, options)
+        _make(options.output)
         return _run(options, cases, planned)
 
 
@@ -151,7 +152,7 @@ def _values(cases: dict[str, Experiment], parameter: str, text: str | None) -> l
     found = list(dict.fromkeys(filter(None, (one.strip() for one in text.split(",")))))
     for word in found:
         if word not in known:
-            scale = ", because no scale makes a lab's rate of it" if parameter == "speed" else ""
+            scale = ", because the lab has no scale for it" if parameter == "speed" else ""
             raise UsageError(f"--{parameter} {word[:40]}: not possible{scale}; {hint(word, known)}")
     if not found:
         raise UsageError(f"--{parameter} {text!r} names none; there are {', '.join(known)}")
@@ -176,7 +177,7 @@ def _on_file(
     switch = Switch.from_config_db(options.switch)
     switch.require()
     chosen = under_test(switch.tables)
-    column = f"{switch.name} {speed(chosen, next(iter(tested(chosen))))}"
+    column = f"{switch.name} {speed(chosen, next(iter(ports_under_test(chosen))))}"
     for warning in switch.warnings:
         console.say(f"{options.switch}: {warning}")
     try:
@@ -201,6 +202,14 @@ def _written(case: Experiment, place: Path) -> Experiment:
 
 
 # What came of it
+
+
+def _make(folder: Path) -> None:
+    """Before anything runs: a folder that cannot be is no reason to run for minutes."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}; -o names another place") from None
 
 
 def _write(matrix: Matrix, folder: Path) -> None:

@@ -35,6 +35,6 @@ def under_test(tables: Tables, most: int = MOST_PORTS) -> Tables:
     return replace(tables, ports=rows, neighbours={})
 
 
-def tested(tables: Tables) -> Mapping[str, PortRow]:
+def ports_under_test(tables: Tables) -> Mapping[str, PortRow]:
     """The ports that are up, which of such tables are those under test."""
     return {port: row for port, row in tables.ports.items() if row.admin_up}

@@ -26,6 +26,7 @@ def refusal(call: Any, *arguments: Any) -> str:
     [
         ({"bw": 1, "delay": "5ms", "loss": 10}, Cable("1Mb/s", delay="5ms", loss="1/10")),
         ({"bw": 0.5}, Cable("500kb/s", "500m", loss="1/1000")),
+        ({"mtu": 9000}, Cable("10Gb/s", "500m", loss="1/1000", mtu=9000)),
         ({"rate": "25Gb/s"}, Cable("25Gb/s", "500m", loss="1/1000")),
         ({"delay": Duration("1us")}, Cable("10Gb/s", delay="1us", loss="1/1000")),
         ({"length": "5m", "loss": 0}, Cable("10Gb/s", "5m")),

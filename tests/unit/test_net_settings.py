@@ -24,6 +24,12 @@ def test_a_cable_in_the_lab_is_slower_and_longer() -> None:
 def test_a_cable_is_printed_with_rate_and_length() -> None:
     assert str(Cable("10Gb/s", "5m")) == "10Gb/s over 5m"
     assert str(Cable("10Gb/s", delay="2us", loss="1/1000")) == "10Gb/s over 2us, losing 1/1000 of the frames"
+    assert str(Cable("10Gb/s", "5m", mtu=9216)) == "10Gb/s over 5m, MTU 9216"
+
+
+def test_a_cable_keeps_its_mtu() -> None:
+    cable = Cable("10Gb/s", "5m", mtu=9216)
+    assert (cable.in_lab(Scale(10)).mtu, cable.with_delay(Duration("1us")).mtu, Cable().mtu) == (9216, 9216, 1500)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +38,8 @@ def test_a_cable_is_printed_with_rate_and_length() -> None:
         ({"length": "5m", "delay": "1us"}, "a cable has a length (5m) or a delay (1us), not both"),
         ({"rate": "0b/s"}, "a cable of 0b/s carries nothing; give a rate above zero"),
         ({"loss": "2"}, "loss is '2'; it is a part of the frames, from 0 to 1, such as '1/1000'"),
+        ({"mtu": 9217}, "mtu is 9217; a whole number of octets is expected, 1280 to 9216"),
+        ({"mtu": "9000B"}, "mtu is '9000B'; a whole number of octets is expected, 1280 to 9216"),
         ({"loss": "none"}, "loss is 'none'; it is a part of the frames, from 0 to 1, such as '1/1000'"),
     ],
 )

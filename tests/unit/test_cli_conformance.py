@@ -1,0 +1,184 @@
+"""`xoff conformance` without a lab: what is run for which options, mistakes, and what is printed of results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.conformance._tables import default_json
+from testbed.cli import conformance, main
+from testbed.lab import batch, definition
+from testbed.lab.batch import Batch, Task, TaskOutcome
+from testbed.lab.conformance import FILE, case_name
+from testbed.lab.result import Claim, Exit, Result, Status
+from tests.unit.test_lab_references import GOOD
+
+CASES = [case_name(one.name) for one in definition.conformance()]
+
+
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Task]:
+    """The tasks of a run. Claims of each result hold, but for L08; L09 runs out of time."""
+    found: list[Task] = []
+
+    def run(given: Sequence[Task], **_: Any) -> Batch:
+        found.extend(given)
+        return Batch(tuple(TaskOutcome(task, _result(task.experiment.name)) for task in given))
+
+    monkeypatch.setattr(batch, "run", run)
+    monkeypatch.setattr(conformance, "ready", lambda kind: kind)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    return found
+
+
+def _result(name: str) -> Result:
+    lost = 7 if name.startswith("l08") else 0
+    done = replace(
+        GOOD, experiment=name, claims=(Claim("frames lost", {"equals": 0}, lost, not lost),), folder=Path(f"{name}-001")
+    )
+    if name.startswith("l09"):
+        done = replace(done, status=Status.TIMEOUT, reason="its limit of 120 s of virtual time is over", claims=())
+    return done
+
+
+def config_db(folder: Path, **changes: Any) -> Path:
+    path = folder / "leaf.json"
+    path.write_text(json.dumps(default_json("400G", "static") | changes))
+    return path
+
+
+def planned(tasks: list[Task]) -> list[tuple[str, dict[str, Any]]]:
+    return [(case_name(task.experiment.name), dict(task.parameters)) for task in tasks]
+
+
+def test_without_options_every_case_runs_at_100g_with_both_buffer_models(
+    tasks: list[Task], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["conformance"])
+    columns = [{"speed": "100G", "buffer": model} for model in ("dynamic", "static")]
+    assert planned(tasks) == [(case, column) for case in CASES for column in columns]
+
+
+def test_lists_choose_cases_and_columns(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "--speed", "400G,800G", "--buffer", "static", "--case", "y03, l01_storm"]) == Exit.OK
+    columns = [{"speed": speed, "buffer": "static"} for speed in ("400G", "800G")]
+    assert planned(tasks) == [(case, column) for case in ("Y03", "L01") for column in columns]
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["case", "measured", "400G", "static", "800G", "static"]
+    assert table[1].split() == ["Y03", "frames", "lost", "✓", "0", "✓", "0"]
+    assert table[3] == "4 of 4 runs passed"
+
+
+def test_a_failed_claim_is_a_line_and_an_exit_code(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "--case", "L08,L01", "--buffer", "static", "-o", "here"]) == Exit.FAILED
+    out = capsys.readouterr().out
+    assert "L08 100G static: frames lost: measured 7, expected 0\n1 of 2 runs passed\n" in out
+    assert "✗ 7" in Path("here/report.html").read_text()
+    assert [cell["passed"] for cell in json.loads(Path("here", FILE).read_text())["cells"]] == [False, True]
+
+
+def test_a_case_that_runs_out_of_time_is_a_line_and_an_exit_code(
+    tasks: list[Task], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["conformance", "--case", "L09", "--buffer", "static"]) == Exit.LIMIT
+    assert "L09 100G static: its limit of 120 s of virtual time is over; what it had" in capsys.readouterr().out
+
+
+def test_json_is_the_whole_matrix(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "--case", "L01", "--json"]) == Exit.OK
+    found = json.loads(capsys.readouterr().out)
+    assert (found["passed"], found["columns"]) == (True, ["100G dynamic", "100G static"])
+    assert found["cells"][1]["claims"][0]["name"] == "frames lost"
+
+
+# A switch of the user's
+
+
+def test_a_file_is_one_column_and_travels_with_each_case(
+    tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[bytes] = []
+    run = batch.run
+
+    def looking(given: Sequence[Task], **options: Any) -> Batch:
+        seen.extend((task.experiment.source.parent / task.experiment.files[0]).read_bytes() for task in given)
+        return run(given, **options)
+
+    path = config_db(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "run", looking)
+        assert main(["conformance", "--switch", str(path), "--case", "L01,L02", "--json"]) == Exit.OK
+    found = json.loads(capsys.readouterr().out)
+    assert (found["switch"], found["columns"]) == ("leaf.json", ["dut1 400Gb/s"])
+    assert seen == [path.read_bytes()] * 2
+    assert [(task.experiment.name, task.experiment.parameters) for task in tasks] == [
+        ("l01_storm", ()), ("l02_storm_of_two", ())
+    ]  # fmt: skip
+
+
+def test_a_file_with_errors_is_refused_with_their_paths(
+    tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = config_db(tmp_path, BUFFER_PROFILE={"ingress_lossless": {"pool": "none", "size": "x"}})
+    assert main(["conformance", "--switch", str(path)]) == Exit.USAGE
+    err = capsys.readouterr().err
+    assert "$.BUFFER_PROFILE.ingress_lossless.size" in err and "Traceback" not in err
+    assert tasks == []
+
+
+def test_a_file_without_pfc_is_refused(tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "--switch", str(config_db(tmp_path, PORT_QOS_MAP={}, PFC_WD={}))]) == Exit.USAGE
+    assert "no port is up and has pfc_enable in PORT_QOS_MAP" in capsys.readouterr().err
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--case", "Y004"], "there is no case 'Y004'; did you mean Y04?"),
+        (["--case", ","], "--case ',' names none; there are L01"),
+        (["--speed", "250G"], "--speed 250G: not possible, because the lab has no scale for it; there are 100G"),
+        (
+            ["--speed", "800"],
+            "--speed 800: not possible, because the lab has no scale for it; did you mean 800G?",
+        ),
+        (["--buffer", "statc"], "--buffer statc: not possible; did you mean static?"),
+        (["--switch", "nowhere.json"], "nowhere.json cannot be read: No such file or directory"),
+        (
+            ["--switch", "a.json", "--speed", "100G"],
+            "--speed is for Xoff's own switch; with --switch it is",
+        ),
+        (["--switch", "a.json", "--buffer", "static"], "--buffer is for Xoff's own switch; with --switch it is what"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    tasks: list[Task], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["conformance", *words]) == Exit.USAGE
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+    assert tasks == []
+
+
+def test_a_folder_that_cannot_be_is_refused_before_anything_runs(
+    tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["conformance", "-o", "file/below"]) == Exit.USAGE
+    assert "file/below cannot be made: Not a directory; -o names another place" in capsys.readouterr().err
+    assert tasks == []
+
+
+def test_the_help_has_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["conformance", "--help"])
+    out = capsys.readouterr().out
+    assert "xoff conformance --switch config_db.json" in out and "Exit code: 0 if every case passed" in out

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -106,19 +107,22 @@ def _set_up(engines: Sequence[str], packages: Sequence[prerequisites.Package]) -
 
 def _run(command: Sequence[str], root: Path) -> int:
     """Run pytest to its end; after Ctrl-C or SIGTERM it prints what there is, and after another one it is killed."""
-    # In a group of its own, so that it is we who choose what it gets: its workers are for it to end.
-    child = subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, process_group=0)
-    interruption: KeyboardInterrupt | None = None
-    while True:
-        try:
-            code = child.wait()
-            break
-        except KeyboardInterrupt as error:
-            if interruption is None:
-                interruption = error
-                child.send_signal(signal.SIGINT)
-            else:
-                os.killpg(child.pid, signal.SIGKILL)
+    with tempfile.TemporaryDirectory(prefix="xoff-bytecode-") as bytecode:
+        # Each test file is compiled once and not by each worker, whatever the environment has; a checkout stays clean.
+        environment = os.environ | {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
+        # In a group of its own, so that it is we who choose what it gets: its workers are for it to end.
+        child = subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, process_group=0, env=environment)
+        interruption: KeyboardInterrupt | None = None
+        while True:
+            try:
+                code = child.wait()
+                break
+            except KeyboardInterrupt as error:
+                if interruption is None:
+                    interruption = error
+                    child.send_signal(signal.SIGINT)
+                else:
+                    os.killpg(child.pid, signal.SIGKILL)
     if interruption is not None:
         raise interruption
     return code

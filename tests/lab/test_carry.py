@@ -136,7 +136,7 @@ def _here(engine: str, out: Path, *arguments: str) -> dict[str, Any]:
     return content
 
 
-@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+@pytest.mark.parametrize("suite", [pytest.param("bookworm", marks=pytest.mark.long), "trixie"])
 def test_a_user_with_nothing_but_python_imports_the_lab_and_gets_the_same(
     suite: str, elsewhere: Maker, tmp_path: Path
 ) -> None:

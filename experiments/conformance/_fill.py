@@ -1,0 +1,169 @@
+"""Frames sent one at a time into a buffer whose way out is held, beside the reference that counts the same frames.
+
+Not an experiment. The receiver h2 holds the switch's queue with PFC frames, again and again. Senders have no PFC: a
+test set that ignores PAUSE, as the plans want it for headroom. What a group holds is read from the port program after
+each frame; what it should hold is `testbed.buffer.model`, with the switch's own settings.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.conformance._case import FRAME, Bench
+from testbed.buffer.model import BufferModel
+from testbed.frames.mac_control import PfcFrame
+from testbed.linux.port_program import GroupCounters
+
+_PORT = 9999
+_HEADERS = 42
+_SO_PRIORITY = 12
+_SPARE_NS = 100_000
+_HOLD_NS = 100_000_000
+"""XOFF of 65535 quanta lasts 335 ms at 100 Mb/s."""
+
+
+@dataclass
+class Filled:
+    """One priority of one sender: its group in the switch, and what became of its frames."""
+
+    sender: str
+    priority: int
+    port: str
+    number: int
+    """Of the port, at the switch."""
+    group: int
+    sent: int = 0
+    xoff_frame: int | None = None
+    """The frame with which the group became congested, the first being 1; None: it did not."""
+    dropped_frame: int | None = None
+    """The first frame that found no room."""
+
+
+@dataclass
+class Reference:
+    """The same of the model."""
+
+    xoff_frame: int | None = None
+    dropped_frame: int | None = None
+    headroom_cells: int = 0
+    inside: int = field(default=0)
+    """Frames that it holds."""
+
+
+class Fill:
+    """`with fill(bench, ["h1"]) as held`: senders, priorities of each, and a receiver that holds."""
+
+    def __init__(self, bench: Bench, net: Any, senders: list[str], stack: ExitStack) -> None:
+        from testbed.linux import kernel
+        from testbed.net.wire import RawPort
+
+        self._bench, self._net = bench, net
+        self.fabric = fabric = net.fabric
+        self._wire = stack.enter_context(RawPort(net["h2"], "h2-eth0"))
+        self._mac = fabric.port("h2-eth0").mac
+        self._held_ns = 0
+        self.node = fabric.port(bench.port(net, "h2")).node.name
+        self.settings = fabric.buffers[self.node]
+        self.model = BufferModel(self.settings)
+        self.out = bench.port(net, "h2")
+        maps = bench.switch.ports[bench.ports[0]].settings.priorities
+        self._queues = {priority: maps.dot1p_to_local[priority] for priority in range(8)}
+        self.groups: list[Filled] = []
+        self.references: list[Reference] = []
+        self._sockets: list[socket.socket] = []
+        target = net["h2"]
+        with kernel.in_network_of(target.pid):
+            receiver = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        receiver.bind(("", _PORT))  # else the host would answer that there is none
+        for sender in senders:
+            name = bench.port(net, sender)
+            for priority in bench.lossless:
+                with kernel.in_network_of(net[sender].pid):
+                    udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                dscp = bench.given.dscp(priority)
+                udp.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, max(0, dscp) << 2 | 2)  # ECT(0): ECN marks, not drops
+                udp.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, priority)
+                udp.connect((target.IP(), _PORT))
+                self._sockets.append(udp)
+                group = maps.dot1p_to_group[priority]
+                self.groups.append(Filled(sender, priority, name, fabric.port(name).number, group))
+                self.references.append(Reference())
+        self._path_ns = bench.frame_time().ns + fabric.port(self.out).cable.delay.ns + _SPARE_NS
+
+    def counters(self, place: int) -> GroupCounters:
+        """Of a group, as they are now."""
+        one = self.groups[place]
+        found: GroupCounters = self.fabric.group(one.port, one.group)
+        return found
+
+    def send(self, place: int = 0) -> None:
+        """One frame of a group, and wait until the switch has it."""
+        self.hold()
+        one, reference = self.groups[place], self.references[place]
+        self._sockets[place].send(bytes(FRAME.bytes - _HEADERS))
+        one.sent += 1
+        time.sleep(self._path_ns / 1e9)
+        found = self.counters(place)
+        if found.xoff and one.xoff_frame is None:
+            one.xoff_frame = one.sent
+        if sum(found.dropped_frames) and one.dropped_frame is None:
+            one.dropped_frame = one.sent
+        queue = self.fabric.port(self.out).number, self._queues[one.priority]
+        admitted = self.model.admit(one.number, one.group, FRAME.bytes, queue)
+        if self.model.is_xoff(one.number, one.group) and reference.xoff_frame is None:
+            reference.xoff_frame = one.sent
+        if admitted.dropped is None:
+            reference.inside += 1
+        elif reference.dropped_frame is None:
+            reference.dropped_frame = one.sent
+        reference.headroom_cells = max(reference.headroom_cells, self.model.used(one.number, one.group).headroom)
+
+    def hold(self) -> None:
+        """Stop the switch's queues to h2, or keep them stopped."""
+        now_ns = time.monotonic_ns()
+        if now_ns - self._held_ns >= _HOLD_NS:
+            self._held_ns = now_ns
+            self._wire.send(PfcFrame.xoff(self._mac, self._bench.lossless).encode())
+            time.sleep(self._path_ns / 1e9)
+
+    def drain(self) -> None:
+        """Let the queues go, and wait until they are empty."""
+        self._wire.send(PfcFrame.xon(self._mac, self._bench.lossless).encode())
+        while any(self.counters(place).used != (0, 0, 0) for place in range(len(self.groups))):
+            time.sleep(0.01)
+
+    def model_drains_to_xon(self, place: int = 0) -> int | None:
+        """Release the model's frames of a group, first in, first out; the shared cells in use when it sends XON."""
+        one, reference = self.groups[place], self.references[place]
+        queue = self.fabric.port(self.out).number, self._queues[one.priority]
+        level = None
+        for _ in range(reference.inside):
+            released = self.model.release(one.number, one.group, FRAME.bytes, queue)
+            if released.signal is not None and level is None:
+                level = self.model.used(one.number, one.group).shared
+        reference.inside = 0
+        return level
+
+
+@contextmanager
+def fill(bench: Bench, senders: list[str], hosts: int = 2) -> Iterator[Fill]:
+    """A network of the switch whose `senders` have no PFC."""
+    from testbed.net.sonic_topo import SonicTopo
+
+    class Deaf(SonicTopo):
+        """Senders that ignore PAUSE."""
+
+        def addHost(self, name: str, **options: Any) -> str:
+            if name in senders:
+                options["port"] = options["port"].with_pfc()
+            added: str = super().addHost(name, **options)
+            return added
+
+    topo = Deaf(bench.switch, hosts=hosts, mismatch="ignore")
+    with bench.network(topo=topo) as net, ExitStack() as stack, bench.run.measuring():
+        yield Fill(bench, net, senders, stack)

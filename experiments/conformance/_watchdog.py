@@ -1,0 +1,93 @@
+"""Pauses of a known length at a port with a PFC watchdog, whose times in the lab are those of the file.
+
+Not an experiment. The host h2 pauses the switch's port to it; what the watchdog did is in the event log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from experiments.conformance._case import Bench
+from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
+from testbed.pfc.settings import WatchdogSettings
+from testbed.sonic.tables import Tables, WatchdogAction, WatchdogRow
+from testbed.units import Duration
+
+LATE = Duration("1ms")
+"""For the agent's own work, in the lab."""
+SETTLED = Duration("50ms")
+"""For what is on its way, and for the windows in which goodput is counted."""
+_DEFAULT = WatchdogRow(WatchdogAction.DROP, 200, 200)
+
+
+def watched(tables: Tables) -> Tables:
+    """The switch with a watchdog: its own, and 200 ms for both times where it has none."""
+    rows = {port: tables.watchdogs.get(port, _DEFAULT) for port in tables.ports}
+    rows = {
+        port: replace(row, restoration_time=row.restoration_time or row.detection_time) for port, row in rows.items()
+    }
+    qos = {port: replace(row, pfcwd_sw_enable=None) for port, row in tables.qos.items()}
+    return replace(tables, watchdogs=rows, qos=qos, watchdog_poll=tables.watchdog_poll or 100)
+
+
+def with_action(tables: Tables, action: WatchdogAction) -> Tables:
+    """The same watchdogs, which do this."""
+    return replace(tables, watchdogs={port: replace(row, action=action) for port, row in tables.watchdogs.items()})
+
+
+def dropping(tables: Tables) -> Tables:
+    return with_action(watched(tables), WatchdogAction.DROP)
+
+
+def settings(bench: Bench) -> WatchdogSettings:
+    """Of the ports under test, as the case has them; in the control, too."""
+    found = bench.given.ports[bench.ports[0]].settings.pfc.watchdog
+    assert found is not None  # `watched` has seen to it
+    return found
+
+
+@dataclass(frozen=True)
+class Pause:
+    """One pause, as the port that is paused had it."""
+
+    begin_ns: int
+    last_xoff_ns: int
+    end_ns: int
+
+
+class Stormer:
+    """Pauses the switch's port to h2, for one priority."""
+
+    def __init__(self, wire: Any, mac: Any, bench: Bench, priority: int) -> None:
+        self._wire, self._line = wire, bench.line
+        self._mac, self._priority = mac, priority
+
+    def pause(self, length: Duration) -> Pause:
+        """XOFF again and again, before the last one's time is over; XON at the end."""
+        xoff = PfcFrame.xoff(self._mac, [self._priority]).encode()
+        period_ns = self._line.time_for_quanta(LONGEST_PAUSE).ns // 3
+        begin_ns = time.monotonic_ns()
+        last_ns = begin_ns
+        for moment_ns in range(begin_ns, begin_ns + length.ns, period_ns):
+            self._wire.send_at(xoff, moment_ns)
+            last_ns = moment_ns
+        end_ns = begin_ns + length.ns
+        self._wire.send_at(PfcFrame.xon(self._mac, [self._priority]).encode(), end_ns)
+        return Pause(begin_ns, last_ns, end_ns)
+
+
+@contextmanager
+def stormer(bench: Bench, net: Any, priority: int) -> Iterator[Stormer]:
+    from testbed.net.wire import RawPort
+
+    with RawPort(net["h2"], "h2-eth0") as wire:
+        yield Stormer(wire, net.fabric.port("h2-eth0").mac, bench, priority)
+
+
+def events(net: Any, port: str, kind: str) -> list[Any]:
+    """The events of a kind at a port."""
+    return [event for event in net.fabric.events() if event.port == port and event.kind == kind]

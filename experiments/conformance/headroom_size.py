@@ -1,0 +1,34 @@
+"""Headroom of priority groups, and of the pool that they share."""
+
+from experiments.conformance._case import FRAME, Bench, Control, case
+from experiments.conformance._fill import fill
+from experiments.conformance._tables import without_headroom
+from testbed.units import Size
+
+HEADROOM = "bytes taken after XOFF until a frame is dropped, least of all groups"
+_MOST = 50_000
+
+
+@case(control=Control("no headroom", without_headroom, fails=[HEADROOM]), timeout="400s")
+def headroom_size(bench: Bench) -> None:
+    """Senders ignore PAUSE until frames are dropped: each group takes its headroom, and all together the pool's."""
+    senders = ["h1", "h3"] if len(bench.ports) > 2 else ["h1"]
+    with fill(bench, senders, hosts=max(2, len(senders) + 1)) as held:
+        cell = held.settings.cell_bytes
+        for place, (group, reference) in enumerate(zip(held.groups, held.references, strict=True)):
+            while group.sent < _MOST and not (group.dropped_frame and reference.dropped_frame):
+                held.send(place)
+        most = [held.counters(place).high_water[2] for place in range(len(held.groups))]
+        pool = held.settings.pool_cells(0)[2]
+        limits = [held.settings.group(one.number, one.group).headroom for one in held.groups]
+        held.drain()
+    expected = [one.headroom_cells for one in held.references]
+    frame = -(-FRAME.bytes // cell)
+    profile = bench.given.tables.profile(bench.ports[0], bench.lossless[0])
+    wanted = profile.xoff if profile and profile.xoff else limits[0] * cell
+    bench.claim(HEADROOM, Size.from_bytes(min(most) * cell), at_least=Size.from_bytes(max(1, wanted - frame * cell)),
+                at_most=Size.from_bytes(max(wanted, 1)))  # fmt: skip
+    bench.claim("headroom of each group, in cells", most, equals=expected)
+    bench.claim("first frame dropped, of each group", [one.dropped_frame for one in held.groups],
+                equals=[one.dropped_frame for one in held.references])  # fmt: skip
+    bench.claim("headroom of all groups, in cells", sum(most), at_most=pool)

@@ -1,0 +1,44 @@
+"""L12: pauses below the PFC watchdog's detection time."""
+
+import time
+from dataclasses import replace
+
+from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._watchdog import SETTLED, dropping, events, settings, stormer
+from testbed.sonic.tables import Tables
+
+PAUSES = 3
+
+
+def twice_as_eager(tables: Tables) -> Tables:
+    rows = {port: replace(row, detection_time=row.detection_time // 2) for port, row in tables.watchdogs.items()}
+    return replace(tables, watchdogs=rows, watchdog_poll=max(1, (tables.watchdog_poll or 0) // 4))
+
+
+@case(
+    control=Control("half the detection time", twice_as_eager, fails=["storms found", "frames lost"]),
+    tables=dropping,
+    watchdog_scale=1,
+)
+def l12_pause_below_detection(bench: Bench) -> None:
+    """Pauses of nine tenths of the detection time, one after the other: no action of the watchdog, and no loss."""
+    from testbed.net.traffic import Flows
+
+    priority, length = bench.lossless[0], settings(bench).detection * 9 // 10
+    rate = bench.line // 8
+    with bench.network(hosts=2) as net, stormer(bench, net, priority) as storm:
+        port = bench.port(net, "h2")
+        with Flows([bench.flow("h1", "h2", priority, rate=rate)]) as flows, bench.run.measuring():
+            time.sleep(SETTLED.ns / 1e9)
+            for _ in range(PAUSES):
+                end_ns = storm.pause(length).end_ns
+                time.sleep(SETTLED.ns / 1e9)
+            time.sleep(SETTLED.ns * 4 / 1e9)
+        report = flows.reports[0]
+        found = len(events(net, port, "storm_detected"))
+        paused = net.fabric.pfc(port, priority)["paused_ns"]
+    bench.claim("storms found", found, equals=0)
+    bench.claim("frames lost", report.lost, equals=0)
+    bench.claim("paused, in ms", paused // 10**6, at_least=length.ns * PAUSES // 10**6 - 1)
+    bench.claim("goodput after the pauses", bench.real(report.goodput_over(end_ns + SETTLED.ns, SETTLED * 3)),
+                at_least=bench.real(rate * 99 // 100))  # fmt: skip

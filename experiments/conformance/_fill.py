@@ -58,7 +58,7 @@ class Reference:
 class Fill:
     """`with fill(bench, ["h1"]) as held`: senders, priorities of each, and a receiver that holds."""
 
-    def __init__(self, bench: Bench, net: Any, senders: list[str], stack: ExitStack) -> None:
+    def __init__(self, bench: Bench, net: Any, senders: list[str], holds: bool, stack: ExitStack) -> None:
         from testbed.linux import kernel
         from testbed.net.wire import RawPort
 
@@ -66,7 +66,7 @@ class Fill:
         self.fabric = fabric = net.fabric
         self._wire = stack.enter_context(RawPort(net["h2"], "h2-eth0"))
         self._mac = fabric.port("h2-eth0").mac
-        self._held_ns = 0
+        self._holds, self._held_ns = holds, 0
         self.node = fabric.port(bench.port(net, "h2")).node.name
         self.settings = fabric.buffers[self.node]
         self.model = BufferModel(self.settings)
@@ -94,6 +94,9 @@ class Fill:
                 self.groups.append(Filled(sender, priority, name, fabric.port(name).number, group))
                 self.references.append(Reference())
         self._path_ns = bench.frame_time().ns + fabric.port(self.out).cable.delay.ns + _SPARE_NS
+
+    def queue_of(self, priority: int) -> int:
+        return self._queues[priority]
 
     def counters(self, place: int) -> GroupCounters:
         """Of a group, as they are now."""
@@ -126,7 +129,7 @@ class Fill:
     def hold(self) -> None:
         """Stop the switch's queues to h2, or keep them stopped."""
         now_ns = time.monotonic_ns()
-        if now_ns - self._held_ns >= _HOLD_NS:
+        if self._holds and now_ns - self._held_ns >= _HOLD_NS:
             self._held_ns = now_ns
             self._wire.send(PfcFrame.xoff(self._mac, self._bench.lossless).encode())
             time.sleep(self._path_ns / 1e9)
@@ -151,8 +154,8 @@ class Fill:
 
 
 @contextmanager
-def fill(bench: Bench, senders: list[str], hosts: int = 2) -> Iterator[Fill]:
-    """A network of the switch whose `senders` have no PFC."""
+def fill(bench: Bench, senders: list[str], hosts: int = 2, holds: bool = True) -> Iterator[Fill]:
+    """A network of the switch whose `senders` have no PFC; without `holds` frames go through."""
     from testbed.net.sonic_topo import SonicTopo
 
     class Deaf(SonicTopo):
@@ -166,4 +169,4 @@ def fill(bench: Bench, senders: list[str], hosts: int = 2) -> Iterator[Fill]:
 
     topo = Deaf(bench.switch, hosts=hosts, mismatch="ignore")
     with bench.network(topo=topo) as net, ExitStack() as stack, bench.run.measuring():
-        yield Fill(bench, net, senders, stack)
+        yield Fill(bench, net, senders, holds, stack)

@@ -1,0 +1,85 @@
+"""L10: a circular dependency of three switches."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from experiments.conformance._case import Bench, CaseError, Control, case
+from experiments.conformance._tables import CELL, without_watchdog
+from experiments.conformance._watchdog import LATE, dropping, settings
+from testbed.sonic.tables import NeighbourRow, Tables
+from testbed.units import Duration, Size
+
+SWITCHES = 3
+LOAD = Duration("3s")
+POLL = Duration("5ms")
+"""Of the look for deadlocks, in the lab."""
+BROKEN = "deadlock until it was broken, longest"
+
+
+@case(
+    control=Control("no watchdog", without_watchdog, fails=[BROKEN, "deadlocks that last at the end"]),
+    tables=dropping,
+    watchdog_scale=1,
+    timeout="120s",
+)
+def l10_deadlock(bench: Bench) -> None:
+    """Three such switches in a circle wait for each other: the deadlock is found, and broken by the watchdog."""
+    from testbed.net.traffic import Flows
+
+    watchdog, priority = settings(bench), bench.lossless[0]
+    with bench.network(topo=_circle(bench)) as net:
+        # Each to the host at the switch before it, so that every cable of the circle has two flows.
+        names = [f"h{number}" for number in range(1, SWITCHES + 1)]
+        flows = [bench.flow(name, names[place - 1], priority, buffer=Size("64kB")) for place, name in enumerate(names)]
+        with Flows(flows, settle=Duration("4s")) as running, bench.run.measuring():
+            time.sleep(LOAD.ns / 2e9)
+            halfway = sum(running.received(place) for place in range(SWITCHES))
+            time.sleep(LOAD.ns / 2e9)
+            at_the_end = sum(running.received(place) for place in range(SWITCHES))
+            running.stop_sending()
+            time.sleep((watchdog.detection + watchdog.poll).ns / 1e9 + 1)
+        found = net.fabric.deadlocks()
+        storms = sum(event.kind == "storm_detected" for event in net.fabric.events())
+    lasted = [Duration.from_ns(one.lasted_ns) if one.lasted_ns is not None else None for one in found]
+    broken = [one for one in lasted if one is not None]
+    longest = max(broken) if broken and len(broken) == len(lasted) else None
+    bench.claim(BROKEN, longest, at_most=watchdog.detection + watchdog.poll + POLL + LATE)
+    bench.claim("deadlocks found", len(found), at_least=1)
+    bench.claim("queues in each circle", sorted({len(one.queues) for one in found}), equals=[SWITCHES])
+    bench.claim("deadlocks that last at the end", len(lasted) - len(broken), equals=0)
+    bench.claim("storms found", storms, at_least=1)
+    bench.claim("frames received in the second half of the load", at_the_end - halfway, at_least=1000)
+
+
+def _circle(bench: Bench) -> Any:
+    """The switch three times, each with a host and cables to the next one and the one before."""
+    from testbed.net.sonic import Switch
+    from testbed.net.sonic_topo import SonicTopo
+
+    if len(bench.ports) < SWITCHES:
+        raise CaseError(f"this case takes {SWITCHES} ports; {bench.given.name} has {len(bench.ports)}")
+    names = [f"dut{number}" for number in range(1, SWITCHES + 1)]
+    tables = [_cabled(bench.tables, names, place, bench.ports) for place in range(SWITCHES)]
+    switches = [Switch.of(one, watchdog_scale=1, cell=CELL) for one in tables]
+
+    class Circle(SonicTopo):
+        """Everything goes one way round."""
+
+        deadlock_poll = POLL
+
+        def next_hop(self, switch: str, host: str) -> str:
+            if self.at[host][0] == switch:
+                return host
+            nodes = [self.nodes_by_hostname[name] for name in names]
+            return nodes[(nodes.index(switch) + 1) % SWITCHES]
+
+    return Circle(*switches, hosts=1)
+
+
+def _cabled(tables: Tables, names: Sequence[str], place: int, ports: Sequence[str]) -> Tables:
+    """The second port leads to the next switch's third port."""
+    following, before = names[(place + 1) % SWITCHES], names[place - 1]
+    near = {ports[1]: NeighbourRow(following, ports[2]), ports[2]: NeighbourRow(before, ports[1])}
+    return replace(tables, hostname=names[place], neighbours=near)

@@ -1,0 +1,77 @@
+"""PFC pause response time against headroom: a sender that obeys late."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from experiments.conformance._case import FRAME, Bench, Control, case
+from experiments.conformance._tables import without_headroom
+from testbed.frames.mac_control import PfcFrame
+from testbed.net.port import AGENT_REACTION
+from testbed.units import Duration
+
+LONGEST = "longest response without a loss"
+_HOLD, _MOST = Duration("100ms"), Duration("5s")
+"""XOFF of 65535 quanta lasts 335 ms at 100 Mb/s; the most is for the largest buffer."""
+_SHORT, _BEYOND = 3, 6
+"""Frame times: how far below the computed limit a response has to be without loss, and how far above with loss."""
+
+
+@case(control=Control("no headroom", without_headroom, fails=[LONGEST]), timeout="120s")
+def pause_response(bench: Bench) -> None:
+    """A sender obeys XOFF as late as headroom allows, and nothing is lost; a few frames later there is loss."""
+    below, beyond = _limit(bench) - bench.frame_time() * _SHORT, _limit(bench) + bench.frame_time() * _BEYOND
+    lost = {response: _lost(bench, response) for response in (below // 2, below, beyond)}
+    without = [response for response, frames in lost.items() if not frames]
+    bench.claim(LONGEST, bench.real(max(without)) if without else None, at_least=bench.real(below),
+                at_most=bench.real(beyond))  # fmt: skip
+    for response, frames in lost.items():
+        if response == beyond:
+            bench.claim(f"response of {bench.real(response)}: frames lost", frames, at_least=1)
+        else:
+            bench.claim(f"response of {bench.real(response)}: frames lost", frames, equals=0)
+
+
+def _limit(bench: Bench) -> Duration:
+    """The response for which headroom is just enough, in the lab: what it holds, less what comes at least after XOFF.
+
+    That is the round trip in the cable, the agents' own time, the frame that triggers XOFF and those that have begun.
+    """
+    port = bench.given.ports[bench.ports[0]]
+    profile = bench.given.tables.profile(port.name, bench.lossless[0])
+    cell = bench.given.buffer.cell
+    cells = (profile.xoff or 0) // cell if profile else 0
+    frames = cells // -(-FRAME.bytes // cell)
+    reaction = AGENT_REACTION.sends + AGENT_REACTION.stops
+    base = bench.lab(port.length.propagation()) * 2 + reaction + bench.frame_time() * 3
+    whole = bench.frame_time() * frames
+    return whole - base if whole > base + bench.frame_time() * 2 * _SHORT else bench.frame_time() * 2 * _SHORT
+
+
+def _lost(bench: Bench, response: Duration) -> int:
+    """Frames of a sender with this response that were lost; the way out is held, so that all of them have to wait."""
+    from testbed.net.sonic_topo import SonicTopo
+    from testbed.net.traffic import Flows
+    from testbed.net.wire import RawPort
+
+    class Late(SonicTopo):
+        def addHost(self, name: str, **options: Any) -> str:
+            if name == "h1":
+                options["port"] = replace(options["port"], obeys_after=response)
+            added: str = super().addHost(name, **options)
+            return added
+
+    priority = bench.lossless[0]
+    with bench.network(topo=Late(bench.switch, hosts=2)) as net, RawPort(net["h2"], "h2-eth0") as wire:
+        mac, port = net.fabric.port("h2-eth0").mac, bench.port(net, "h1")
+        group = bench.switch.ports[bench.ports[0]].settings.priorities.dot1p_to_group[priority]
+        with Flows([bench.flow("h1", "h2", priority)], settle=Duration("2s")) as running, bench.run.measuring():
+            for _ in range(_MOST // _HOLD):
+                wire.send(PfcFrame.xoff(mac, [priority]).encode())
+                time.sleep(_HOLD.ns / 1e9)
+                if net.fabric.group(port, group).xoffs:
+                    break
+            time.sleep((response + _HOLD).ns / 1e9)
+            running.stop_sending()
+            wire.send(PfcFrame.xon(mac, [priority]).encode())
+    return int(running.reports[0].lost)

@@ -19,7 +19,7 @@ from testbed.cli.report import write as write_report
 from testbed.errors import UsageError
 from testbed.lab import batch, definition
 from testbed.lab.batch import Task, TaskOutcome
-from testbed.lab.conformance import FILE, Cell, ConformanceError, Matrix, case_name
+from testbed.lab.conformance import FILE, Cell, ConformanceError, Matrix, case_name, in_order
 from testbed.lab.definition import Experiment, OneOf
 from testbed.lab.engine import Kind
 from testbed.lab.job import Limits
@@ -124,7 +124,7 @@ def _run(
 
 
 def _cases() -> dict[str, Experiment]:
-    return {case_name(experiment.name): experiment for experiment in definition.conformance()}
+    return in_order(definition.conformance())
 
 
 def _chosen(noun: str, text: str | None, known: dict[str, Experiment]) -> dict[str, Experiment]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.lab.definition import Experiment
 from testbed.lab.result import Claim, Figure, Result, Status
 from testbed.net.losses import NOT_COUNTED
 
@@ -30,6 +31,12 @@ def case_name(experiment: str) -> str:
     """What a plan calls the case of an experiment: L01 of l01_storm, WATCHDOG-TIMER of watchdog_timer."""
     match = _NUMBERED.match(experiment)
     return (match[1] if match else experiment.replace("_", "-")).upper()
+
+
+def in_order(experiments: Iterable[Experiment]) -> dict[str, Experiment]:
+    """Cases by their names: those that a plan numbers, then the others."""
+    by_name = {case_name(one.name): one for one in experiments}
+    return dict(sorted(by_name.items(), key=lambda item: (not _NUMBERED.match(item[1].name), item[0])))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from testbed.cli import console, streams, ui
 from testbed.cli.arguments import hint, whole
-from testbed.cli.engine_setup import engine_option, ready
+from testbed.cli.engine_setup import ready
 from testbed.cli.output_file import whole as whole_file
 from testbed.cli.report import FILE as REPORT
 from testbed.cli.report import write as write_report
@@ -67,7 +67,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-j", type=whole(1, 2), default=1, metavar="N", help="run up to N side by side, a core each")
     parser.add_argument("-o", "--output", type=Path, default=Path("results/conformance"), metavar="FOLDER",
                         help=f"where {FILE}, {REPORT} and result folders go (default results/conformance)")  # fmt: skip
-    engine_option(parser, Kind.UM, Kind.UM, Kind.VM)
 
 
 def conformance(options: argparse.Namespace) -> int:
@@ -83,7 +82,7 @@ def conformance(options: argparse.Namespace) -> int:
 def _run(
     options: argparse.Namespace, cases: dict[str, Experiment], planned: list[tuple[str, Experiment, dict[str, str]]]
 ) -> int:
-    engine = ready(options.engine)
+    engine = ready(Kind.UM)  # decision 0290
     tasks = [
         Task(experiment, engine, given, limits=Limits(virtual_s=experiment.timeout.ps / 1e12))
         for _, experiment, given in planned

@@ -15,6 +15,7 @@ from testbed.cli.arguments import whole
 from testbed.cli.engine_setup import engine_option, ready
 from testbed.lab import batch, definition, published_figures, references
 from testbed.lab.batch import Task, TaskOutcome
+from testbed.lab.definition import Experiment
 from testbed.lab.engine import Kind
 from testbed.lab.references import Comparison, Outcome, Reference
 from testbed.lab.result import Exit, Result
@@ -40,8 +41,7 @@ def verify_options(parser: argparse.ArgumentParser) -> None:
 def verify(options: argparse.Namespace) -> int:
     """Run the experiments and compare their digests with those in the repository."""
     streams.outlast()
-    shipped = {experiment.name: experiment for experiment in definition.shipped()}
-    chosen = [definition.find(name) for name in options.experiment] or list(shipped.values())
+    chosen = [definition.find(name) for name in options.experiment] or _all_on(options.engine)
     engine = ready(options.engine)
     root = Path(testbed.__file__).parents[1]
     known = references.read(root)
@@ -76,6 +76,12 @@ def verify(options: argparse.Namespace) -> int:
         failed = any(comparison.outcome is Outcome.FAILED for comparison in comparisons)
         return Exit.FAILED if failed else Exit.OK
     return Exit.OK if same == len(comparisons) else Exit.FAILED
+
+
+def _all_on(kind: Kind) -> list[Experiment]:
+    """The shipped experiments; conformance cases are for `um` alone (decision 0290)."""
+    cases = {case.name for case in definition.conformance()} if kind is not Kind.UM else set()
+    return [experiment for experiment in definition.shipped() if experiment.name not in cases]
 
 
 def _engine_of(result: Result) -> str:

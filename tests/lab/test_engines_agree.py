@@ -13,6 +13,10 @@ from testbed.lab.engine import Ready
 QUICK = ("incast", "duty_cycle")
 """Of these each whole run of the tests has both engines; the others are compared by `xoff test --all`."""
 
+CASES = {case.name for case in definition.conformance()}
+"""Of `xoff conformance`; they are for um alone."""
+NAMES = [experiment.name for experiment in definition.shipped() if experiment.name not in CASES]
+
 
 @pytest.fixture(scope="module")
 def um() -> Ready:
@@ -22,7 +26,7 @@ def um() -> Ready:
 @pytest.mark.engines("um", "vm")
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(e.name, marks=() if e.name in QUICK else pytest.mark.long) for e in definition.shipped()],
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in NAMES],
 )
 def test_an_experiment_makes_the_same_claims_on_both_engines(um: Ready, vm: Ready, name: str, tmp_path: Path) -> None:
     experiment = definition.find(name)

@@ -17,6 +17,9 @@ QUICK = {
     ("ai_training_step", "kilobytes=150"),
 }  # fmt: skip
 """Ends that the suite always runs: each takes some seconds, and at most of them a claim failed once."""
+CASES = {case.name for case in definition.conformance()}
+EXPERIMENTS = [one for one in definition.shipped() if one.name not in CASES]
+"""`test_conformance.py` runs the cases at all speeds."""
 ENDS = [
     pytest.param(
         one.name,
@@ -24,7 +27,7 @@ ENDS = [
         marks=() if (one.name, f"{parameter.name}={end}") in QUICK else pytest.mark.long,
         id=f"{one.name}-{parameter.name}={end}",
     )
-    for one in definition.shipped()
+    for one in EXPERIMENTS
     for parameter in one.parameters
     if parameter.limits
     for end in parameter.limits.ends
@@ -36,7 +39,7 @@ CORNERS = [
         marks=pytest.mark.long,
         id=f"{one.name}-{name}",
     )
-    for one in definition.shipped()
+    for one in EXPERIMENTS
     if len(one.parameters) > 1
     for place, name in ((0, "low"), (-1, "high"))
 ]

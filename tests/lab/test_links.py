@@ -178,3 +178,32 @@ def test_a_loss_that_no_counter_explains_fails_a_run(run: Runner) -> None:
     result = run(vanish)
     (claim,) = (claim for claim in result.claims if not claim.passed)
     assert (claim.name, claim.measured) == ("lost, and in no counter", 20)
+
+
+@experiment(timeout="60s", files=("jobs/looking.py",))
+def test_a_frame_of_the_links_mtu_arrives_whole_and_a_longer_one_is_refused(run: Run) -> None:
+    """9216 octets with FCS are one frame on a link with an MTU of 9198, charged by its cells, and none on others."""
+    from testbed.errors import UsageError
+    from testbed.net.cable import Cable
+    from testbed.net.network import network
+    from testbed.net.topo import LosslessTopo
+    from testbed.net.traffic import Flow, Flows
+
+    class Links(LosslessTopo):
+        def build(self) -> None:
+            self.addSwitch("s1")
+            for host in ("h1", "h2"):
+                self.addLink(self.addHost(host), "s1", cable=Cable("10Gb/s", "1m", mtu=9198))
+
+    with network(Links(), run, autoStaticArp=True) as net:
+        with Flows([Flow("h1", "h2", 3, "9212B", count=50)]) as flows, run.measuring():
+            flows.wait()
+        group = net.fabric.group("s1-eth1", 3)
+        run.claim("received", flows.reports[0].received, equals=50)
+        run.claim("frames and cells", [group.admitted_frames, group.admitted_cells], equals=[50, 50 * 45])
+        try:
+            Flows([Flow("h1", "h2", 3, "9213B", count=1)])
+        except UsageError as error:
+            way_out = "9212B is the longest without fragments; Cable(..., mtu=9199) takes such frames"
+            run.claim("way out for a longer frame", str(error).rpartition("9198, ")[2], equals=way_out)
+        run.claim("wire time of 50 frames", flows.reports[0].goodput.bps, at_least=9_900_000, at_most=10_010_000)

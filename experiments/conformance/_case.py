@@ -66,6 +66,10 @@ class Bench:
         self.lossless = sorted(given.pfc_of(self.ports[0]))
         self.lossy = [p for p in range(8) if p not in self.lossless and _reachable(self.given, p)]
         """Priorities without PFC that a DSCP leads to."""
+        if not self.lossy:
+            raise CaseError(
+                f"{self.given.name}: no DSCP leads to a traffic class without PFC, and cases take one for lossy traffic"
+            )
 
     # Network and traffic
 

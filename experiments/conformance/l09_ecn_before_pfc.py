@@ -1,39 +1,54 @@
 """L09: ECN marks appear at a lower load than PFC frames."""
 
+import time
+from typing import Any
+
 from experiments.conformance._case import Bench, Control, case
 from experiments.conformance._tables import without_ecn
 from testbed.units import Duration
 
-_LOADS = (80, 110, 140, 200)
+_MOST, *_LESS = 200, 140, 110, 80
 """Percent of the line that two senders share."""
-_STEP = Duration("400ms")
-"""In the lab, of each load."""
-_MARKED = "lowest load with ECN marks, %"
+_WITHIN = Duration("5s")
+"""In the lab, for the first PFC frame at the highest load."""
+_MARKED, _PAUSED = "lowest load with ECN marks, %", "lowest load with PFC frames, %"
 
 
 @case(control=Control("no ECN", without_ecn, fails=[_MARKED]))
 def l09_ecn_before_pfc(bench: Bench) -> None:
-    """Two senders with more and more load for one port: ECN marks come at a lower one than the first PFC frame."""
-    from testbed.net.traffic import Flows
+    """Two senders with several loads for one port: ECN marks come at a lower one than the first PFC frame."""
+    from testbed.net.traffic import Flow, Flows
 
     priority = bench.lossless[0]
     marked, paused, lost = {}, {}, 0
     with bench.network(hosts=3) as net:
         ports = [bench.port(net, host) for host in ("h1", "h2")]
-        for load in _LOADS:
-            before = sum(net.fabric.group(port, priority).xoffs for port in ports)
-            rate = bench.line * load // 200
-            flows = [bench.flow(host, "h3", priority, rate=rate, duration=_STEP) for host in ("h1", "h2")]
-            with Flows(flows) as running, bench.run.measuring():
+
+        def xoffs() -> int:
+            return sum(net.fabric.group(port, priority).xoffs for port in ports)
+
+        def flows(load: int, **more: Any) -> list[Flow]:
+            return [bench.flow(host, "h3", priority, rate=bench.line * load // 200, **more) for host in ("h1", "h2")]
+
+        with Flows(flows(_MOST)) as running, bench.run.measuring():
+            begin_ns = time.monotonic_ns()
+            while not xoffs() and time.monotonic_ns() - begin_ns < _WITHIN.ns:
+                time.sleep(0.01)
+            # With less load the queue has a fifth more time than it took to reach the threshold of PFC here.
+            lasts = Duration.from_ns((time.monotonic_ns() - begin_ns) * 6 // 5)
+        reports = {_MOST: running.reports}
+        paused[_MOST] = xoffs()
+        for load in _LESS:
+            before = xoffs()
+            with Flows(flows(load, duration=lasts)) as running, bench.run.measuring():
                 running.wait()
-            marked[load] = sum(report.marked for report in running.reports)
-            lost += sum(report.lost for report in running.reports)
-            paused[load] = sum(net.fabric.group(port, priority).xoffs for port in ports) - before
-    first_pause = next((load for load in _LOADS if paused[load]), None)
-    bench.claim(
-        _MARKED, next((load for load in _LOADS if marked[load]), None),
-        at_least=_LOADS[1], at_most=(first_pause or _LOADS[-1] + 1) - 1,
-    )  # fmt: skip
-    bench.claim("lowest load with PFC frames, %", first_pause, at_least=_LOADS[2])
+            reports[load] = running.reports
+            paused[load] = xoffs() - before
+    for load, found in reports.items():
+        marked[load] = sum(report.marked for report in found)
+        lost += sum(report.lost for report in found)
+    first_mark, first_pause = (min((load for load in one if one[load]), default=None) for one in (marked, paused))
+    bench.claim(_MARKED, first_mark, at_least=_LESS[-1] + 1, at_most=(first_pause or _MOST + 1) - 1)
+    bench.claim(_PAUSED, first_pause, at_least=_LESS[-1] + 1)
     bench.claim("frames lost", lost, equals=0)
     bench.figure("marked frames by load", marked)

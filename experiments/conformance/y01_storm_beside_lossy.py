@@ -8,10 +8,10 @@ from testbed.frames.mac_control import PfcFrame
 from testbed.units import Duration
 
 _STORM, _SPREAD, _REPEAT = Duration("400ms"), Duration("50ms"), Duration("100ms")
-_LOST = "lossy frames lost"
+_LOSSY, _LOSSLESS = "goodput of all lossy priorities", "goodput of the lossless priorities"
 
 
-@case(control=Control("no PFC", without_pfc, fails=["goodput of the lossless priorities", _LOST]))
+@case(control=Control("no PFC", without_pfc, fails=[_LOSSY, _LOSSLESS]))
 def y01_storm_beside_lossy(bench: Bench) -> None:
     """All lossless priorities are stormed: lossy traffic has the whole line, and loses nothing."""
     from testbed.net.traffic import Flows
@@ -32,11 +32,11 @@ def y01_storm_beside_lossy(bench: Bench) -> None:
     during = [one.goodput_over(begin_ns + _SPREAD.ns, _STORM - _REPEAT - _SPREAD) for one in running.reports]
     lossy, lossless = len(bench.lossy), running.reports[len(bench.lossy) :]
     bench.claim(
-        "goodput of all lossy priorities", bench.real(sum(during[1:lossy], during[0])),
+        _LOSSY, bench.real(sum(during[1:lossy], during[0])),
         at_least=bench.real(bench.line * 98 // 100),
     )  # fmt: skip
     bench.claim("goodput of the slowest lossy priority", bench.real(min(during[:lossy])),
                 at_least=bench.real(share * 98 // 100))  # fmt: skip
-    bench.claim(_LOST, sum(report.lost for report in running.reports[:lossy]), equals=0)
-    bench.claim("goodput of the lossless priorities", bench.real(max(during[lossy:])), equals=bench.real(share * 0))
+    bench.claim("lossy frames lost", sum(report.lost for report in running.reports[:lossy]), equals=0)
+    bench.claim(_LOSSLESS, bench.real(max(during[lossy:])), equals=bench.real(share * 0))
     bench.claim("lossless frames lost", sum(report.lost for report in lossless), equals=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from testbed.lab.result import Claim, Exit, Result, Status
 from tests.unit.test_lab_references import GOOD
 
 CASES = [case_name(one.name) for one in definition.conformance()]
+CASES.sort(key=lambda name: (re.fullmatch(r"[LY]\d\d", name) is None, name))
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from testbed.sonic.tables import Tables
 from testbed.sonic.under_test import NothingToTestError, ports_under_test, under_test
 
 COLUMNS = [(speed, model) for speed in _tables.SPEEDS for model in _tables.MODELS]
+ROOT = Path(__file__).parents[2]
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -88,6 +90,11 @@ def test_each_case_is_one_file_with_a_function_of_its_name() -> None:
     assert [case.source.stem for case in cases] == [case.name for case in cases]
     assert {"L01", "L09", "L15", "Y04"} <= {case_name(case.name) for case in cases}
     assert len({case_name(case.name) for case in cases}) == len(cases)
+
+
+def test_each_case_has_a_section_on_the_page() -> None:
+    sections = re.findall(r"^### (.+)$", (ROOT / "docs" / "conformance.md").read_text(), re.MULTILINE)
+    assert sorted(sections) == sorted(case_name(case.name) for case in definition.conformance())
 
 
 def test_a_case_has_the_name_that_the_plan_gives_it() -> None:

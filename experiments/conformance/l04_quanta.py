@@ -25,13 +25,13 @@ def l04_quanta(bench: Bench) -> None:
         Tap(net["h2"], "h2-eth0") as tap,
         Flows([bench.flow("h1", "h2", priority)]),
     ):
-        mac = net.fabric.port("h2-eth0").mac
+        mac, trip = net.fabric.port("h2-eth0").mac, bench.round_trip(net)
         for quanta in _QUANTA:
             expected = bench.line.time_for_quanta(quanta)
             with bench.run.measuring():
                 time.sleep(0.05)
                 wire.send(PfcFrame.xoff(mac, [priority], quanta).encode())
-                time.sleep(expected.ns / 1e9 + 0.05)
+                time.sleep((expected + trip).ns / 1e9 + 0.05)
             arrived = [t_ns for t_ns, frame in tap.arrivals() if frame[12:14] == _IPV4]
             paused = Duration.from_ns(max(later - earlier for earlier, later in pairwise(arrived)))
             bench.claim(

@@ -6,9 +6,8 @@ from experiments.conformance._case import Bench, Control, case
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.units import Duration
 
-_DOWN, _UP, _AGAIN, _OVER, _END = (Duration(text) for text in ("50ms", "100ms", "200ms", "300ms", "500ms"))
-"""In the lab, from the first XOFF on."""
-_EDGE = Duration("30ms")
+_STEP, _EDGE = Duration("50ms"), Duration("30ms")
+"""In the lab, beside a round trip."""
 _RESUMED = "first frame after the link came up"
 _IPV4 = b"\x08\x00"
 
@@ -29,32 +28,34 @@ def l11_link_flap(bench: Bench) -> None:
             settle=Duration("2s"),
         ) as running,
     ):
-        port = bench.port(net, "h2")
+        port, trip = bench.port(net, "h2"), bench.round_trip(net)
+        down, up, again, over, end = ((_STEP + trip) * times for times in (1, 2, 4, 6, 10))
+        edge = _EDGE + trip
         mac = net.fabric.port("h2-eth0").mac
         xoff, xon = PfcFrame.xoff(mac, [priority]).encode(), PfcFrame.xon(mac, [priority]).encode()
         with bench.run.measuring():
             time.sleep(0.05)
             begin_ns = time.monotonic_ns()
             wire.send(xoff)
-            _sleep_until(begin_ns + _DOWN.ns)
+            _sleep_until(begin_ns + down.ns)
             if not bench.is_control:
                 net.fabric.cabling.pull(port)
-            _sleep_until(begin_ns + _UP.ns)
+            _sleep_until(begin_ns + up.ns)
             if not bench.is_control:
                 net.fabric.cabling.plug(port)
-            wire.send_at(xoff, begin_ns + _AGAIN.ns)
-            wire.send_at(xon, begin_ns + _OVER.ns)
-            _sleep_until(begin_ns + _END.ns)
+            wire.send_at(xoff, begin_ns + again.ns)
+            wire.send_at(xon, begin_ns + over.ns)
+            _sleep_until(begin_ns + end.ns)
         arrived = [t_ns - begin_ns for t_ns, frame in tap.arrivals() if frame[12:14] == _IPV4]
-    left = bench.line.time_for_quanta(LONGEST_PAUSE) - _UP
-    resumed_ns = next((t_ns for t_ns in arrived if t_ns >= _UP.ns), _END.ns) - _UP.ns
-    bench.claim(_RESUMED, bench.real(Duration.from_ns(resumed_ns)), at_most=bench.real(left // 10))
-    for name, begin, end in (("before the flap", _EDGE, _DOWN), ("after it, paused again", _AGAIN + _EDGE, _OVER)):
-        bench.claim(f"frames in the pause {name}", sum(begin.ns <= t_ns < end.ns for t_ns in arrived), equals=0)
+    left = bench.line.time_for_quanta(LONGEST_PAUSE) - up
+    resumed_ns = next((t_ns for t_ns in arrived if t_ns >= up.ns), end.ns) - up.ns
+    bench.claim(_RESUMED, bench.real(Duration.from_ns(resumed_ns)), at_most=bench.real(left // 2))
+    for name, begin, stop in (("before the flap", edge, down), ("after it, paused again", again + edge, over)):
+        bench.claim(f"frames in the pause {name}", sum(begin.ns <= t_ns < stop.ns for t_ns in arrived), equals=0)
     stormed, other = running.reports
-    afterwards = stormed.goodput_over(begin_ns + (_OVER + _EDGE).ns, _END - _OVER - _EDGE * 2)
+    afterwards = stormed.goodput_over(begin_ns + (over + edge).ns, end - over - edge * 2)
     bench.claim("goodput after the storm", bench.real(afterwards), at_least=bench.real(rate * 98 // 100))
-    throughout = other.goodput_over(begin_ns, _END - _EDGE)
+    throughout = other.goodput_over(begin_ns, end - edge)
     bench.claim("goodput at the other port", bench.real(throughout), at_least=bench.real(rate * 98 // 100))
     bench.claim("frames lost at the other port", other.lost, equals=0)
 

@@ -34,6 +34,7 @@ def l15_counters(bench: Bench) -> None:
                         wire.send(frame.encode())
                         time.sleep(0.001)
                     expected[host, priority] = many
+            time.sleep(0.01 + bench.round_trip(net).ns / 1e9)
         states = {(host, p): fabric.pfc(ports[host], p) for host in hosts for p in range(8)}
         obeyed = {key: one["xoff_received"] + one["xon_received"] for key, one in states.items()}
         _equal(bench, _OBEYED, obeyed, expected, bench.lossless)

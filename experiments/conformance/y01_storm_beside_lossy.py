@@ -21,15 +21,16 @@ def y01_storm_beside_lossy(bench: Bench) -> None:
     flows = [bench.flow("h1", "h2", p, rate=share) for p in bench.lossy]
     flows += [bench.flow("h3", "h2", p, rate=bench.line // 4) for p in bench.lossless]
     with bench.network(hosts=3) as net, RawPort(net["h2"], "h2-eth0") as wire:
-        mac = net.fabric.port("h2-eth0").mac
+        mac, spread = net.fabric.port("h2-eth0").mac, _SPREAD + bench.round_trip(net)
+        storm = _REPEAT * ((_STORM + spread) // _REPEAT)
         wire.send(PfcFrame.xoff(mac, bench.lossless).encode())
         with Flows(flows) as running, bench.run.measuring():
             begin_ns = time.monotonic_ns()
-            wire.repeat(PfcFrame.xoff(mac, bench.lossless).encode(), _REPEAT.ns, _STORM // _REPEAT)
+            wire.repeat(PfcFrame.xoff(mac, bench.lossless).encode(), _REPEAT.ns, storm // _REPEAT)
             running.stop_sending()
             time.sleep(_REPEAT.ns / 1e9)
             wire.send(PfcFrame.xon(mac, bench.lossless).encode())
-    during = [one.goodput_over(begin_ns + _SPREAD.ns, _STORM - _REPEAT - _SPREAD) for one in running.reports]
+    during = [one.goodput_over(begin_ns + spread.ns, storm - _REPEAT - spread) for one in running.reports]
     lossy, lossless = len(bench.lossy), running.reports[len(bench.lossy) :]
     bench.claim(
         _LOSSY, bench.real(sum(during[1:lossy], during[0])),

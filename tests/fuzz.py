@@ -282,7 +282,7 @@ def _icmpv6(octets: bytes) -> str:
     """With the checksum that it should have: else nearly nothing gets beyond it."""
     message = octets[:2] + bytes(2) + octets[4:]
     if len(message) >= 4:
-        message = icmpv6._with_checksum(A, B, message)
+        message = icmpv6.with_checksum(A, B, message)
     found = icmpv6.parse(A, B, message)
     if isinstance(found, icmpv6.Echo):
         _same(found, icmpv6.parse(A, B, found.encode(A, B)))

@@ -1,4 +1,4 @@
-"""Capture files: pcap and pcapng are read, pcapng is written.
+"""Capture files: pcap and pcapng are read and written.
 
 pcap as in draft-ietf-opsawg-pcap, pcapng as in draft-ietf-opsawg-pcapng; both octet orders, times in any resolution. A
 file is read block by block, so that its size does not matter. What is damaged ends the reading with an error that names
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
@@ -20,7 +20,8 @@ ETHERNET = 1
 """The link type of Ethernet frames."""
 LONGEST_BLOCK = 16 << 20
 _PCAPNG = 0x0A0D0D0A
-_PCAP = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
+_PCAP_NS = 0xA1B23C4D
+_PCAP = {0xA1B2C3D4: 1000, _PCAP_NS: 1}
 """Magic numbers, and nanoseconds of a unit of the fraction."""
 _ORDER = 0x1A2B3C4D
 _INTERFACE, _SIMPLE, _ENHANCED = 1, 3, 6
@@ -29,6 +30,7 @@ _END, _COMMENT, _NAME, _DESCRIPTION, _SPEED, _RESOLUTION, _OFFSET = 0, 1, 2, 3, 
 _PROGRAM = 4
 _RECEIVED, _MISSED = 4, 5
 _LONGEST_OPTION = 0xFFFC
+_LONGEST_SNAP = 1 << 18
 
 
 class CaptureError(UsageError):
@@ -238,6 +240,13 @@ class Writer:
         body += written + bytes(4) if given else b""  # an end of options, where there are any
         length = struct.pack("<I", len(body) + 12)
         self._file.write(struct.pack("<I", kind) + length + body + length)
+
+
+def write_pcap(file: BinaryIO, found: Iterable[tuple[int, int, bytes]]) -> None:
+    """Write a pcap file of Ethernet frames: of each its time in ns, its length on the wire, and the octets kept."""
+    file.write(struct.pack("<IHHiIII", _PCAP_NS, 2, 4, 0, 0, _LONGEST_SNAP, ETHERNET))
+    for t_ns, length, octets in found:
+        file.write(struct.pack("<IIII", *divmod(t_ns, 10**9), len(octets), length) + octets)
 
 
 def merged(files: Sequence[BinaryIO]) -> Iterator[Captured]:

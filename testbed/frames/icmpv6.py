@@ -70,7 +70,7 @@ class Error:
         check_bits("ICMPv6 pointer", self.value, 32)
         room = MINIMUM_MTU - HEADER_OCTETS - _HEADER.size
         message = _HEADER.pack(self.type, self.code, 0, self.value) + self.invoking[:room]
-        return _with_checksum(source, destination, message)
+        return with_checksum(source, destination, message)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Echo:
         check_bits("echo identifier", self.identifier, 16)
         check_bits("echo sequence number", self.sequence, 16)
         head = _HEADER.pack(self.type, 0, 0, self.identifier << 16 | self.sequence)
-        return _with_checksum(source, destination, head + self.data)
+        return with_checksum(source, destination, head + self.data)
 
     def reply(self) -> Echo:
         return Echo(EchoType.REPLY, self.identifier, self.sequence, self.data)
@@ -138,7 +138,8 @@ def _upper(packet: bytes) -> Header:
     return last
 
 
-def _with_checksum(source: IPv6Address, destination: IPv6Address, message: bytes) -> bytes:
+def with_checksum(source: IPv6Address, destination: IPv6Address, message: bytes) -> bytes:
+    """The message with its checksum filled in."""
     checksum = ~_sum(source, destination, message) & 0xFFFF
     return message[:_CHECKSUM_AT] + checksum.to_bytes(2) + message[_CHECKSUM_AT + 2 :]
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, overload
 import testbed
 from testbed import plugins, shipped_packages
 from testbed.errors import UsageError
+from testbed.lab import snappi_script
 from testbed.net import notebook
 from testbed.plugins import Plugin
 from testbed.units import Duration, Quantity, Scale
@@ -220,9 +221,11 @@ def _parameters(body: Callable[..., None]) -> tuple[Parameter, ...]:
 
 
 def load_file(path: Path, name: str | None = None) -> Experiment:
-    """The experiment in a Python file; `name` chooses when there are several."""
+    """The experiment in a Python file, or the script of snappi that it is; `name` chooses when there are several."""
     if not path.is_file():
         raise ExperimentError(f"there is no experiment file {path}")
+    if snappi_script.is_script(path):
+        return _of_script(path.resolve())
     found = experiments_in(_import(path))
     if not found:
         raise ExperimentError(f"{path} holds no function marked with @experiment")
@@ -234,6 +237,15 @@ def load_file(path: Path, name: str | None = None) -> Experiment:
         if candidate.name == name:
             return candidate
     raise ExperimentError(f"{path} has no experiment {name}; it has {', '.join(e.name for e in found)}")
+
+
+def _of_script(path: Path) -> Experiment:
+    """A script of snappi, which is run as it is."""
+    body = snappi_script.body(path)
+    return Experiment(
+        path.stem, body, _parameters(body), Duration(snappi_script.TIMEOUT), snappi_script.files(path),
+        (snappi_script.PACKAGE,), path,
+    )  # fmt: skip
 
 
 def experiments_in(module: ModuleType) -> list[Experiment]:

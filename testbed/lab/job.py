@@ -21,7 +21,7 @@ DIGESTS = "experiments/digests.json"
 """The digests of all experiments (`references.py`). No job has this file, or a new digest would change the next one."""
 PACKAGES = "packages"
 """Where in the code's folder further Python packages are."""
-HELD = ("testbed", "topologies", "controllers")
+HELD = ("testbed", "topologies", "controllers", "snappi_xoff")
 """Packages that users do not change from run to run."""
 OURS = (*HELD, "experiments")
 _OURS = Path(testbed.__path__[0]).parent

@@ -1,6 +1,7 @@
 """Filters in the kernel for packet sockets, so that they take nothing but what is wanted of them.
 
-`of_type_to` is for sockets that see frames from the destination on, the others for those that see IPv6 packets.
+`of_type_to`, `of_type` and `resolving_addresses` are for sockets that see frames from the destination on, the others
+for those that see IPv6 packets.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ _SO_ATTACH_FILTER = 26
 _INSTRUCTION = struct.Struct("=HBBI")
 _LOAD_WORD, _LOAD_HALF, _LOAD_OCTET, _AND, _IF_EQUAL, _RETURN = 0x20, 0x28, 0x30, 0x54, 0x15, 0x06
 _LOAD_LENGTH, _ADD, _HALVE, _KEEP, _IF_MORE, _IF_MORE_THAN_KEPT = 0x80, 0x04, 0x74, 0x07, 0x25, 0x2D
-_TYPE_AT = 12
+_TYPE_AT, _ETHERNET_OCTETS = 12, 14
+_ARP, _IPV6, _ICMPV6 = 0x0806, 0x86DD, 58
 _NEXT_HEADER_AT, _HOP_LIMIT_AT, _DESTINATION_AT = 6, 7, 24
 _ROUTING, _SEGMENT_ROUTING = 43, 4
 _LENGTH_AT, _ROUTING_TYPE_AT, _SEGMENTS_LEFT_AT, _LAST_ENTRY_AT = 41, 42, 43, 44
@@ -29,6 +31,21 @@ Instruction = tuple[int, int, int, int]
 def nothing() -> bytes:
     """Takes no packet."""
     return _code([(_RETURN, 0, 0, _NONE)])
+
+
+def of_type(ethertype: int) -> bytes:
+    """Takes frames of one EtherType."""
+    return _code([(_LOAD_HALF, 0, 0, _TYPE_AT), (_IF_EQUAL, 0, 1, ethertype), (_RETURN, 0, 0, _ALL),
+                  (_RETURN, 0, 0, _NONE)])  # fmt: skip
+
+
+def resolving_addresses() -> bytes:
+    """Takes frames with ARP or ICMPv6."""
+    return _code([
+        (_LOAD_HALF, 0, 0, _TYPE_AT), (_IF_EQUAL, 3, 0, _ARP), (_IF_EQUAL, 0, 3, _IPV6),
+        (_LOAD_OCTET, 0, 0, _ETHERNET_OCTETS + _NEXT_HEADER_AT), (_IF_EQUAL, 0, 1, _ICMPV6),
+        (_RETURN, 0, 0, _ALL), (_RETURN, 0, 0, _NONE),
+    ])  # fmt: skip
 
 
 def of_type_to(ethertype: int, addresses: Iterable[bytes]) -> bytes:

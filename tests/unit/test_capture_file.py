@@ -12,7 +12,17 @@ import pytest
 
 from testbed.cli import main
 from testbed.frames import Mac, mac_control
-from testbed.frames.capture_file import Captured, CaptureError, Interface, Writer, frames, items, merge, merged
+from testbed.frames.capture_file import (
+    Captured,
+    CaptureError,
+    Interface,
+    Writer,
+    frames,
+    items,
+    merge,
+    merged,
+    write_pcap,
+)
 from testbed.lab.result import RESULT
 
 XOFF = mac_control.PfcFrame.xoff(Mac.parse("02:00:00:00:00:01"), [3], 65535).encode()
@@ -29,6 +39,13 @@ def written(name: str, *times: int, comment: str = "") -> io.BytesIO:
     writer.statistics(number, 2**40, len(times) + 1, 1)
     file.seek(0)
     return file
+
+
+def test_a_pcap_file_that_is_written_is_read_again() -> None:
+    file = io.BytesIO()
+    write_pcap(file, [(5, 64, XOFF), (2**33 + 1, 64, XOFF[:20])])
+    file.seek(0)
+    assert list(frames(file)) == [Captured(5, "", 1, 64, XOFF), Captured(2**33 + 1, "", 1, 64, XOFF[:20])]
 
 
 def test_what_is_written_is_read_again() -> None:

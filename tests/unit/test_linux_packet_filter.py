@@ -34,6 +34,14 @@ def taken(code: bytes, packets: list[bytes]) -> list[bytes]:
                 return found
 
 
+def test_frames_are_taken_by_their_type() -> None:
+    arp, pause, ping = (bytes(12) + kind + bytes(40) for kind in (b"\x08\x06", b"\x88\x08", b"\x86\xdd"))
+    resolving = ping[:20] + bytes([58]) + ping[21:]
+    found = [arp, pause, ping, resolving, b"short"]
+    assert taken(packet_filter.of_type(0x8808), found) == [pause]
+    assert taken(packet_filter.resolving_addresses(), found) == [arp, resolving]
+
+
 def test_only_the_addresses_that_are_named_are_taken() -> None:
     right = [packet(ONE), packet(OTHER, 143)]
     wrong = [packet("fd00:5:1:10::1"), packet("fd00:5:2:10::"), packet("fd00:5:1:1::"), packet("::"), b"short"]

@@ -1,0 +1,51 @@
+"""Calls of snappi before 0.12, which scripts and the documentation still have: a state for each kind, set by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class OlderState:
+    """What was `transmit_state()`, `capture_state()` or `link_state()`."""
+
+    START, STOP, PAUSE, RESUME, UP, DOWN = "start", "stop", "pause", "resume", "up", "down"
+
+    def __init__(self, state: str | None = None, **names: Any) -> None:
+        self.state = state
+        self.flow_names: list[str] | None = names.get("flow_names")
+        self.port_names: list[str] | None = names.get("port_names")
+
+
+def older_calls(api: Any) -> None:
+    """Give an API the older calls, which make a control state."""
+
+    def setter(fill: Callable[[Any, OlderState], None]) -> Callable[[OlderState], Any]:
+        def set_state(older: OlderState) -> Any:
+            control = api.control_state()
+            fill(control, older)
+            return api.set_control_state(control)
+
+        return set_state
+
+    def traffic(control: Any, older: OlderState) -> None:
+        control.traffic.flow_transmit.state = older.state
+        if older.flow_names:
+            control.traffic.flow_transmit.flow_names = older.flow_names
+
+    def capture(control: Any, older: OlderState) -> None:
+        control.port.capture.state = older.state
+        if older.port_names:
+            control.port.capture.port_names = older.port_names
+
+    def link(control: Any, older: OlderState) -> None:
+        control.port.link.state = older.state
+        if older.port_names:
+            control.port.link.port_names = older.port_names
+
+    def protocol(control: Any, older: OlderState) -> None:
+        control.protocol.all.state = older.state
+
+    for name, fill in (("transmit", traffic), ("capture", capture), ("link", link), ("protocol", protocol)):
+        setattr(api, f"{name}_state", OlderState)
+        setattr(api, f"set_{name}_state", setter(fill))

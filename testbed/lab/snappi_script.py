@@ -1,0 +1,79 @@
+"""Scripts of snappi as experiments: `xoff run script.py` takes one as it is.
+
+Such a script imports snappi, and nothing in it is marked with @experiment. It is not imported on this machine: its
+text shows what it is, and which files beside it it takes. What it does is in `net/test_ports/script.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.units import Scale
+
+if TYPE_CHECKING:
+    from testbed.lab.experiment_run import Run
+
+PACKAGE = "snappi"
+TIMEOUT = "600s"
+_CONFTEST = "conftest"
+
+
+def is_script(path: Path) -> bool:
+    """Does this file import snappi, and define no experiment?"""
+    tree = _tree(path)
+    names = set(_imports(tree)) if tree else set()
+    return PACKAGE in names and "testbed" not in names
+
+
+def body(path: Path) -> Callable[..., None]:
+    """What runs the script in the lab, with the parameters that `--set` can change."""
+
+    def script(run: Run, topology: str = "", scale: Scale = Scale(1000)) -> None:
+        """A script of snappi; topology: a network to test in place of one switch; scale: of that switch."""
+        from testbed.net.test_ports.script import run_script
+
+        run_script(run, path, topology, scale)
+
+    script.__name__ = path.stem
+    return script
+
+
+def files(path: Path) -> tuple[str, ...]:
+    """The modules beside a script that it imports, and those that they import, with conftest.py for pytest."""
+    found: dict[Path, None] = {}
+    waiting = [path]
+    while waiting:
+        tree = _tree(waiting.pop())
+        names = [*_imports(tree), _CONFTEST] if tree else []
+        for name in names:
+            for one in _modules(path.parent, name):
+                if one != path and one not in found:
+                    found[one] = None
+                    waiting.append(one)
+    return tuple(str(one.relative_to(path.parent)) for one in sorted(found))
+
+
+def _modules(folder: Path, name: str) -> Iterator[Path]:
+    if (module := folder / f"{name}.py").is_file():
+        yield module
+    elif (folder / name / "__init__.py").is_file():
+        yield from (folder / name).rglob("*.py")
+
+
+def _tree(path: Path) -> ast.Module | None:
+    try:
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None  # whoever imports it reports it
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """The first part of the name of every module that is imported anywhere in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]

@@ -1,0 +1,65 @@
+"""Runs a script of snappi in the lab, unchanged: whatever `snappi.api` is called with, it is the lab's test ports."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from testbed.net import shell
+from testbed.net.network import network
+from testbed.net.notebook import Notebook
+from testbed.net.test_ports.session import Session
+from testbed.units import Scale
+
+_KEPT = ("logger", "loglevel", "version_check")
+"""Arguments of `snappi.api` that mean something here: not the address of a server."""
+
+
+def run_script(run: Notebook, source: Path, topology: str, scale: Scale) -> None:
+    """Run the script as a program, or by pytest if it has tests and no part of its own for being run."""
+    Session.scale = scale
+    with network(shell.build(topology), run) if topology else nullcontext(), _our_api():
+        if _is_for_pytest(source):
+            import pytest
+
+            if code := pytest.main(["-p", "no:cacheprovider", "-s", "-q", str(source)]):
+                raise SystemExit(int(code))
+        else:
+            arguments, sys.argv = sys.argv, [str(source)]
+            try:
+                runpy.run_path(str(source), run_name="__main__")
+            except SystemExit as end:
+                if end.code:
+                    raise
+            finally:
+                sys.argv = arguments
+                Session.close_all()
+
+
+@contextmanager
+def _our_api() -> Iterator[None]:
+    import snappi
+
+    original = snappi.api
+
+    def api(*_: Any, **options: Any) -> Any:
+        return original(ext="xoff", **{name: value for name, value in options.items() if name in _KEPT})
+
+    snappi.api = api
+    try:
+        yield
+    finally:
+        Session.close_all()
+        snappi.api = original
+
+
+def _is_for_pytest(source: Path) -> bool:
+    tree = ast.parse(source.read_bytes())
+    has_tests = any(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in tree.body)
+    has_main = any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body)
+    return has_tests and not has_main

@@ -1,0 +1,141 @@
+"""What a test requests while it runs: states of traffic, captures, links and protocols; metrics; captures."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.otg.config import TestPlan, known
+from testbed.otg.reading import Item, Reader
+
+
+@dataclass(frozen=True)
+class Control:
+    """A change of state. `names` are flows or ports; empty: all of them."""
+
+    what: str
+    """`flows`, `capture`, `link` or `protocols`."""
+    state: str
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Metrics or states that are requested."""
+
+    what: str
+    """`port` or `flow`; `ipv4_neighbors` or `ipv6_neighbors`."""
+    names: tuple[str, ...]
+    """Empty: all."""
+    fields: frozenset[str] = frozenset()
+    """Empty: all."""
+
+    def has(self, name: str) -> bool:
+        return not self.names or name in self.names
+
+
+@dataclass(frozen=True)
+class WantedCapture:
+    """A capture that is requested: frames `first` and on, counted from 0."""
+
+    port: str
+    first: int = 0
+    most: int | None = None
+
+
+@contextmanager
+def _reading(request: Mapping[str, Any]) -> Iterator[Item]:
+    reader = Reader()
+    with reader.item(request) as item:
+        yield item
+    reader.finish()
+
+
+def read_control(request: Mapping[str, Any], plan: TestPlan) -> Control:
+    with _reading(request) as item:
+        chosen = item.choice("", "port", "traffic", "protocol")
+        control = Control("", "")
+        if chosen:
+            with item.item(chosen) as inner:
+                control = _control(inner, chosen, plan)
+    return control
+
+
+def _control(item: Item, chosen: str, plan: TestPlan) -> Control:
+    flows = {flow.name: flow for flow in plan.flows}
+    kinds: dict[str, tuple[str, str, Collection[str], Mapping[str, Any]]] = {
+        "flow_transmit": ("flows", "flow_names", ("start", "stop", "pause", "resume"), flows),
+        "capture": ("capture", "port_names", ("start", "stop"), plan.ports),
+        "link": ("link", "port_names", ("up", "down"), plan.ports),
+        "all": ("protocols", "", ("start", "stop"), {}),
+    }
+    names = {"traffic": ("flow_transmit",), "port": ("capture", "link"), "protocol": ("all",)}[chosen]
+    kind = item.choice("", *names)
+    if not kind:
+        return Control("", "")
+    what, targets, states, existing = kinds[kind]
+    with item.item(kind) as inner:
+        state = inner.one_of("state", tuple(states), "start")
+        found = tuple(known(inner, targets, existing)) if targets else ()
+        if what == "capture":
+            found = _capturing(inner, found, plan)
+    return Control(what, state, found)
+
+
+def _capturing(item: Item, names: tuple[str, ...], plan: TestPlan) -> tuple[str, ...]:
+    for name in names:
+        if name not in plan.captures:
+            item.error("port_names", f"{name} is in no capture of the configuration")
+    return names or tuple(plan.captures)
+
+
+def read_metrics(request: Mapping[str, Any], plan: TestPlan) -> Wanted:
+    counted = {flow.name: flow for flow in plan.flows if flow.counting is not None}
+    with _reading(request) as item:
+        chosen = item.choice("port", "port", "flow")
+        wanted = Wanted(chosen, ())
+        if chosen:
+            with item.item(chosen) as inner:
+                if chosen == "port":
+                    names, fields = known(inner, "port_names", plan.ports), inner.texts("column_names")
+                else:
+                    inner.ignore("tagged_metrics")
+                    names, fields = _counted(inner, plan, counted), inner.texts("metric_names")
+                wanted = Wanted(chosen, tuple(names), frozenset(fields))
+    return wanted
+
+
+def _counted(item: Item, plan: TestPlan, counted: Mapping[str, Any]) -> list[str]:
+    flows = {flow.name: flow for flow in plan.flows}
+    names = known(item, "flow_names", flows)
+    for name in names:
+        if name not in counted:
+            item.error("flow_names", f"{name} is not counted: its metrics.enable is not set")
+    return names
+
+
+def read_states(request: Mapping[str, Any], plan: TestPlan) -> Wanted:
+    devices = {device.name: device for device in plan.devices}
+    with _reading(request) as item:
+        chosen = item.choice("ipv4_neighbors", "ipv4_neighbors", "ipv6_neighbors")
+        wanted = Wanted(chosen, ())
+        if chosen:
+            with item.item(chosen) as inner:
+                wanted = Wanted(chosen, tuple(known(inner, "ethernet_names", devices)))
+    return wanted
+
+
+def read_capture(request: Mapping[str, Any], plan: TestPlan) -> WantedCapture:
+    with _reading(request) as item:
+        names = known(item, "port_name", plan.captures)
+        first, most = 0, None
+        with item.item("packets") as packets:
+            if packets.choice("all", "all", "slice") == "slice":
+                with packets.item("slice") as part:
+                    if part.choice("initial", "initial"):
+                        with part.item("initial") as initial:
+                            first = initial.integer("start", 1, 1) - 1
+                            most = initial.integer("count", 100, 1)
+    return WantedCapture(names[0] if names else "", first, most)

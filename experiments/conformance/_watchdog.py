@@ -91,3 +91,8 @@ def stormer(bench: Bench, net: Any, priority: int) -> Iterator[Stormer]:
 def events(net: Any, port: str, kind: str) -> list[Any]:
     """The events of a kind at a port."""
     return [event for event in net.fabric.events() if event.port == port and event.kind == kind]
+
+
+def in_us(measured_ns: int) -> Duration:
+    """A time that was measured, in whole microseconds, rounded down."""
+    return Duration.from_ns(measured_ns // 1000 * 1000)

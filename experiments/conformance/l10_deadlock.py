@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.conformance._case import Bench, CaseError, Control, case
 from experiments.conformance._tables import CELL, without_watchdog
-from experiments.conformance._watchdog import LATE, dropping, settings
+from experiments.conformance._watchdog import LATE, dropping, in_us, settings
 from testbed.sonic.tables import NeighbourRow, Tables
 from testbed.units import Duration, Size
 
@@ -42,7 +42,7 @@ def l10_deadlock(bench: Bench) -> None:
             time.sleep((watchdog.detection + watchdog.poll).ns / 1e9 + 1)
         found = net.fabric.deadlocks()
         storms = sum(event.kind == "storm_detected" for event in net.fabric.events())
-    lasted = [Duration.from_ns(one.lasted_ns) if one.lasted_ns is not None else None for one in found]
+    lasted = [in_us(one.lasted_ns) if one.lasted_ns is not None else None for one in found]
     broken = [one for one in lasted if one is not None]
     longest = max(broken) if broken and len(broken) == len(lasted) else None
     bench.claim(BROKEN, longest, at_most=watchdog.detection + watchdog.poll + POLL + LATE)

@@ -4,7 +4,7 @@ import time
 
 from experiments.conformance._case import Bench, Control, case
 from experiments.conformance._tables import without_watchdog
-from experiments.conformance._watchdog import LATE, SETTLED, dropping, events, settings, stormer
+from experiments.conformance._watchdog import LATE, SETTLED, dropping, events, in_us, settings, stormer
 from testbed.units import Duration
 
 
@@ -31,8 +31,8 @@ def l13_storm_beyond_detection(bench: Bench) -> None:
         found = [event.detail["paused_ns"] for event in events(net, port, "storm_detected")]
         over = [event.t_ns - pause.last_xoff_ns for event in events(net, port, "storm_ended")]
         kept_out = sum(net.fabric.sent(port).blocked_frames)
-    found_after = Duration.from_ns(found[0]) if found else None
-    over_after = Duration.from_ns(over[0]) if over else None
+    found_after = in_us(found[0]) if found else None
+    over_after = in_us(over[0]) if over else None
     back_ns = pause.last_xoff_ns + (watchdog.restoration + watchdog.poll + SETTLED).ns
     bench.claim("pause until the storm is found", found_after,
                 at_least=watchdog.detection, at_most=watchdog.detection + watchdog.poll + LATE)  # fmt: skip

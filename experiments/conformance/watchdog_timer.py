@@ -4,9 +4,8 @@ import time
 from dataclasses import replace
 
 from experiments.conformance._case import Bench, Control, case
-from experiments.conformance._watchdog import LATE, SETTLED, dropping, events, settings, stormer
+from experiments.conformance._watchdog import LATE, SETTLED, dropping, events, in_us, settings, stormer
 from testbed.sonic.tables import Tables
-from testbed.units import Duration
 
 STORMS = 6
 """Each begins a sixth of the polling interval later than the one before, as the watchdog's clock has it."""
@@ -43,6 +42,6 @@ def watchdog_timer(bench: Bench) -> None:
         ("detection", watchdog.detection, found),
         ("restoration", watchdog.restoration, over),
     ):
-        bench.claim(f"{name}, longest", Duration.from_ns(max(measured)), at_most=wanted + watchdog.poll + LATE)
-        bench.claim(f"{name}, shortest", Duration.from_ns(min(measured)), at_least=wanted)
+        bench.claim(f"{name}, longest", in_us(max(measured)), at_most=wanted + watchdog.poll + LATE)
+        bench.claim(f"{name}, shortest", in_us(min(measured)), at_least=wanted)
     bench.claim("storms found and over", list(times), equals=[STORMS, STORMS])

@@ -21,7 +21,7 @@ from testbed.errors import XoffError
 from testbed.linux import kernel, mmsg
 
 _SO_PRIORITY = 12
-_SOL_PACKET, _PACKET_AUXDATA, _PACKET_QDISC_BYPASS = 263, 8, 20
+_SOL_PACKET, _PACKET_AUXDATA, _PACKET_QDISC_BYPASS, _PACKET_IGNORE_OUTGOING = 263, 8, 20, 23
 _ETH_P_ALL, _LONGEST_FRAME = 3, 2048
 _AUXDATA = struct.Struct("=IIIHHHH")  # status, len, snaplen, mac, net, vlan_tci, vlan_tpid
 _TIMESPEC = struct.Struct("=qq")
@@ -92,6 +92,7 @@ class Tap:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
             self._socket.bind((interface, _ETH_P_ALL))
         self._socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 0 if outgoing else 1)
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 8 << 20)
         self._socket.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
         self._socket.setblocking(False)

@@ -16,8 +16,10 @@ _ALWAYS = {"name", "port_tx", "port_rx", "loss", "timestamps", "latency"}
 _VERSIONS = {"ipv4_neighbors": 4, "ipv6_neighbors": 6}
 
 
-def metrics(generator: Generator, wanted: Wanted) -> dict[str, Any]:
-    """Of ports or of flows, at this moment."""
+def metrics(generator: Generator | None, wanted: Wanted) -> dict[str, Any]:
+    """Of ports or of flows, at this moment; there are none without a generator."""
+    if generator is None:
+        return {"choice": f"{wanted.what}_metrics", f"{wanted.what}_metrics": []}
     generator.count()
     if wanted.what == "port":
         rows = [_port(generator, name) for name in generator.plan.ports if wanted.has(name)]
@@ -63,7 +65,7 @@ def _port(generator: Generator, name: str) -> dict[str, Any]:
 
 def _flow(generator: Generator, flow: FlowPlan, counting: Counting) -> dict[str, Any]:
     now_ns = time.monotonic_ns()
-    sent, received = generator.tallies.sent[flow.name], generator.tallies.received[flow.name]
+    sent, received = generator.flow_tallies(flow.name)
     row: dict[str, Any] = {
         "name": flow.name,
         "port_tx": flow.tx_port,
@@ -104,8 +106,10 @@ def _rates(end: str, frames: int, octets: int) -> Mapping[str, float]:
     }
 
 
-def states(generator: Generator, wanted: Wanted) -> dict[str, Any]:
+def states(generator: Generator | None, wanted: Wanted) -> dict[str, Any]:
     """Gateways of devices, and the MAC addresses of those that are resolved."""
+    if generator is None:
+        return {"choice": wanted.what, wanted.what: []}
     found, version = generator.neighbours(), _VERSIONS[wanted.what]
     rows = []
     for device in generator.plan.devices:

@@ -60,13 +60,13 @@ class Api(snappi.Api):
     def get_metrics(self, payload: Any) -> Any:
         def read(request: Mapping[str, Any]) -> Any:
             wanted = requests.read_metrics(request, self._session.plan)
-            return results.metrics(self._session.generator, wanted)
+            return results.metrics(self._session.running, wanted)
 
         return self.metrics_response().deserialize(json.dumps(self._done(read, payload)))
 
     def get_states(self, payload: Any) -> Any:
         def read(request: Mapping[str, Any]) -> Any:
-            return results.states(self._session.generator, requests.read_states(request, self._session.plan))
+            return results.states(self._session.running, requests.read_states(request, self._session.plan))
 
         return self.states_response().deserialize(json.dumps(self._done(read, payload)))
 

@@ -1,7 +1,7 @@
 """Scripts of snappi as experiments: `xoff run script.py` takes one as it is.
 
 Such a script imports snappi, and nothing in it is marked with @experiment. It is not imported on this machine: its
-text shows what it is, and which files beside it it takes. What it does is in `net/test_ports/script.py`.
+text shows what it is, and which of the files beside it go along. What it does is in `net/test_ports/script.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.units import Scale
+from testbed.units import Rate
 
 if TYPE_CHECKING:
     from testbed.lab.experiment_run import Run
@@ -19,30 +19,33 @@ if TYPE_CHECKING:
 PACKAGE = "snappi"
 TIMEOUT = "600s"
 _CONFTEST = "conftest"
+_DATA = (".json", ".yaml", ".yml")
 
 
 def is_script(path: Path) -> bool:
-    """Does this file import snappi, and define no experiment?"""
-    tree = _tree(path)
-    names = set(_imports(tree)) if tree else set()
+    """Does this file import snappi, or a test's conftest.py beside it, and does it define no experiment?"""
+    names = _imported(path)
+    if path.stem.startswith("test_"):
+        names |= _imported(path.with_name(f"{_CONFTEST}.py"))
     return PACKAGE in names and "testbed" not in names
 
 
 def body(path: Path) -> Callable[..., None]:
     """What runs the script in the lab, with the parameters that `--set` can change."""
 
-    def script(run: Run, topology: str = "", scale: Scale = Scale(1000)) -> None:
-        """A script of snappi; topology: a network to test in place of one switch; scale: of that switch."""
+    def script(run: Run, topology: str = "", line: Rate = Rate("100Mb/s")) -> None:
+        """A script of snappi; topology: a network to test, in place of one switch whose fastest port has `line`."""
         from testbed.net.test_ports.script import run_script
 
-        run_script(run, path, topology, scale)
+        run_script(run, path, topology, line)
 
     script.__name__ = path.stem
     return script
 
 
 def files(path: Path) -> tuple[str, ...]:
-    """The modules beside a script that it imports, and those that they import, with conftest.py for pytest."""
+    """What a script takes with it, of what is beside it: modules that it imports, and those that they import,
+    conftest.py for pytest, and data whose file is named in one of them."""
     found: dict[Path, None] = {}
     waiting = [path]
     while waiting:
@@ -53,7 +56,18 @@ def files(path: Path) -> tuple[str, ...]:
                 if one != path and one not in found:
                     found[one] = None
                     waiting.append(one)
-    return tuple(str(one.relative_to(path.parent)) for one in sorted(found))
+    texts = [one.read_text(errors="replace") for one in (path, *found)]
+    data = [
+        one
+        for one in path.parent.iterdir()
+        if one.suffix in _DATA and one.is_file() and any(one.name in text for text in texts)
+    ]
+    return tuple(str(one.relative_to(path.parent)) for one in sorted([*found, *data]))
+
+
+def _imported(path: Path) -> set[str]:
+    tree = _tree(path)
+    return set(_imports(tree)) if tree else set()
 
 
 def _modules(folder: Path, name: str) -> Iterator[Path]:

@@ -40,7 +40,7 @@ _RNDRESEEDCRNG = 0x5207
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 1
-_TFD_TIMER_ABSTIME = 1
+_TIMER_ABSTIME = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -118,6 +118,12 @@ def cpu_is_free() -> bool:
     return Path("/sys/class/misc/xoff").exists()
 
 
+def sleep_until(moment_ns: int) -> None:
+    """Sleep until a moment of the monotonic clock, to the nanosecond; a signal may end it before."""
+    moment = struct.pack("=qq", *divmod(moment_ns, 10**9))
+    _libc.clock_nanosleep(time.CLOCK_MONOTONIC, _TIMER_ABSTIME, moment, None)
+
+
 class Timer:
     """A file descriptor that becomes readable at a moment of the monotonic clock, to the nanosecond."""
 
@@ -130,7 +136,7 @@ class Timer:
     def set(self, moment_ns: int) -> None:
         """At this moment, or at once if it has passed."""
         struct.pack_into("=qq", self._value, 16, *divmod(max(1, moment_ns), 10**9))
-        _checked(_libc.timerfd_settime(self.fd, _TFD_TIMER_ABSTIME, self._pointer, None), "timerfd_settime")
+        _checked(_libc.timerfd_settime(self.fd, _TIMER_ABSTIME, self._pointer, None), "timerfd_settime")
 
     def clear(self) -> None:
         """It came: be unreadable until it is set again."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.errors import nearest
 from testbed.otg.devices import Device, FlowEnds, read_devices
-from testbed.otg.pacing import LARGEST, Line, Pace, Sizes, Span, read_pace, read_sizes, read_span
+from testbed.otg.pacing import SMALLEST, Line, Pace, Sizes, Span, read_pace, read_sizes, read_span
 from testbed.otg.packet import Packet, read_parts, read_payload
 from testbed.otg.reading import Item, Reader
 from testbed.units import Rate
@@ -109,6 +109,11 @@ class TestPlan:
     """By port."""
     devices: tuple[Device, ...] = ()
     flows: tuple[FlowPlan, ...] = ()
+
+    @property
+    def largest(self) -> int:
+        """Octets of the largest frame that is sent."""
+        return max((max(flow.sizes.sizes) for flow in self.flows), default=0)
 
     def flow(self, name: str) -> FlowPlan | None:
         return next((flow for flow in self.flows if flow.name == name), None)
@@ -243,7 +248,7 @@ def _flow(
     tag = _FIRST_TAG + number if counting else 0
     packet = Packet(parts, payload, ends, tag, bool(counting and counting.latency))
     tags = sum(part.header is not None and part.header.name == "vlan" for part in parts[:2])
-    sizes = read_sizes(item, LARGEST + 4 * tags)
+    sizes = read_sizes(item, line.largest(tags)) if item.has("size") else Sizes((max(SMALLEST, packet.least),))
     if min(sizes.sizes) < packet.least:
         counted = packet.signature_octets
         why = f" and the {counted} octets by which its frames are counted" if counted else ""
@@ -259,7 +264,7 @@ def read_change(flow: Mapping[str, Any], path: str, plan: FlowPlan, names: list[
     reader = Reader()
     item = Item(reader, {name: flow.get(name) for name in ("rate", "size")}, path)
     tags = sum(part.header is not None and part.header.name == "vlan" for part in plan.packet.parts[:2])
-    sizes = read_sizes(item, LARGEST + 4 * tags) if "size" in names else plan.sizes
+    sizes = read_sizes(item, line.largest(tags)) if "size" in names else plan.sizes
     pace = read_pace(item, line) if "rate" in names else plan.pace
     if min(sizes.sizes) < plan.packet.least:
         item.error("size", f"frames of {min(sizes.sizes)} octets cannot hold the headers: {plan.packet.least} can")

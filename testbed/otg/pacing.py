@@ -17,8 +17,10 @@ from testbed.otg.reading import Item
 PS = 10**12
 PREAMBLE, GAP = 8, 12
 """Octets on the line before and after a frame."""
-SMALLEST, LARGEST = 64, 1518
-"""Octets of a frame with its FCS; with a VLAN tag four more."""
+SMALLEST = 64
+"""Octets of a frame with its FCS."""
+_AROUND = 18
+"""Octets of a frame beside what the MTU bounds; each VLAN tag adds four."""
 PREDEFINED = {
     "imix": ((64, 7), (570, 4), (1518, 1)),
     "ipsec_imix": ((90, 58.67), (92, 2), (594, 23.66), (1418, 15.67)),
@@ -86,6 +88,11 @@ class Line:
     """In the lab's time."""
     scale: int = 1
     """What the rates of the configuration are divided by."""
+    mtu: int = 9216
+
+    def largest(self, tags: int) -> int:
+        """Octets of the largest frame with so many VLAN tags."""
+        return self.mtu + _AROUND + 4 * tags
 
     def octets_ps(self, octets: int) -> int:
         return octets * 8 * PS // self.bps

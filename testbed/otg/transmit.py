@@ -8,7 +8,7 @@ later frames are due as much later. Times are picoseconds of the monotonic clock
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from testbed.frames.mac_control import MacControlError, PauseFrame, parse
@@ -68,6 +68,14 @@ class Stream:
         """Everything that is still to come is later."""
         self._origin_ps += by_ps
         self.due_ps += by_ps
+
+    def change(self, plan: FlowPlan) -> None:
+        """Go on with the rate and the sizes of another plan, from the next frame."""
+        self.plan = replace(self.plan, sizes=plan.sizes, pace=plan.pace)
+        self._sizes = plan.sizes.each(seed=plan.number + 1)
+        self._origin_ps, self._units = self.due_ps, 0
+        if self.state is not State.STOPPED:
+            self.size = next(self._sizes)
 
     def stop(self) -> None:
         self.state, self.due_ps = State.STOPPED, NEVER

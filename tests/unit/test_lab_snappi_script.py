@@ -21,7 +21,7 @@ def script(tmp_path: Path) -> Path:
 def test_a_script_becomes_an_experiment_and_is_not_executed_here(script: Path) -> None:
     experiment = definition.load_file(script)
     assert (experiment.name, experiment.packages, experiment.source) == ("otg-flows", ("snappi",), script)
-    assert {one.name for one in experiment.parameters} == {"topology", "scale"}
+    assert {one.name for one in experiment.parameters} == {"topology", "line"}
     assert definition.load_file(script, "otg-flows").name == "otg-flows"
 
 
@@ -46,13 +46,23 @@ def test_an_import_in_a_function_counts(tmp_path: Path) -> None:
     assert snappi_script.is_script(path)
 
 
-def test_modules_beside_it_go_along(script: Path) -> None:
+def test_a_test_whose_fixtures_import_it_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "test_it.py"
+    path.write_text("def test_it(api):\n    api.config()\n")
+    assert not snappi_script.is_script(path)
+    (tmp_path / "conftest.py").write_text("import snappi\n")
+    assert snappi_script.is_script(path)
+
+
+def test_modules_and_data_beside_it_go_along(script: Path) -> None:
     folder = script.parent
     script.write_text(SCRIPT + "from helpers import common\nimport settings\nimport os\n")
     (folder / "helpers").mkdir()
     for name in ("helpers/__init__.py", "helpers/common.py", "unused.py", "deep.py", "conftest.py"):
         (folder / name).write_text("")
-    (folder / "settings.py").write_text("import deep\nimport settings\n")
+    (folder / "settings.py").write_text("import deep\nimport settings\nFILE = 'ports.json'\n")
+    (folder / "ports.json").write_text("{}")
+    (folder / "other.json").write_text("{}")
     assert snappi_script.files(script) == (
-        "conftest.py", "deep.py", "helpers/__init__.py", "helpers/common.py", "settings.py",
+        "conftest.py", "deep.py", "helpers/__init__.py", "helpers/common.py", "ports.json", "settings.py",
     )  # fmt: skip

@@ -21,7 +21,7 @@ from testbed.otg.pacing import PREDEFINED, PS, Line
 from testbed.otg.reading import OtgError
 from testbed.units import Rate
 
-LINES = {"p1": Line(100_000_000, 1000), "p2": Line(100_000_000, 1000)}
+LINES = {"p1": Line(100_000_000, 1000, 1500), "p2": Line(100_000_000, 1000)}
 MAC, OTHER = "00:11:22:33:44:55", "00:11:22:33:44:66"
 UDP = [
     {"choice": "ethernet", "ethernet": {"src": {"choice": "value", "value": MAC}, "dst": {"value": OTHER}}},
@@ -164,6 +164,12 @@ def test_a_tunnel_has_two_checksums_that_fit() -> None:
     assert inner[12:14] == b"\x08\0"
     for one in (frame, inner):
         assert checksum(one[26:34] + struct.pack("!HH", 17, len(one) - 34) + one[34:]) == 0xFFFF
+
+
+def test_without_a_size_a_frame_holds_its_headers() -> None:
+    headers = [*UDP, {"choice": "custom", "custom": {"bytes": "ab" * 40}}]
+    assert read().flows[0].sizes.sizes == (64,)
+    assert read(packet=headers, metrics={"enable": True}).flows[0].sizes.sizes == (42 + 40 + 6 + 4,)
 
 
 def test_sizes_go_in_turn_or_by_chance() -> None:

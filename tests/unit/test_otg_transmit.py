@@ -163,3 +163,12 @@ def test_frames_that_are_no_pauses_change_nothing() -> None:
     for frame in (b"", PfcFrame.xoff(PEER, [0]).encode()[:20], bytes(60)):
         transmitter.receive(frame, 0)
     assert (times(transmitter, 1), transmitter.received_pauses) == ([0], 0)
+
+
+def test_another_rate_holds_from_the_next_frame_on() -> None:
+    transmitter = started(at(10))
+    assert times(transmitter, 2) == [0, 10 * FULL_PS]
+    (stream,) = transmitter.streams
+    (faster,) = flows(at(50, size={"fixed": 148}))
+    stream.change(faster)
+    assert times(transmitter, 3) == [20 * FULL_PS, 24 * FULL_PS, 28 * FULL_PS]

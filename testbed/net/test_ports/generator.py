@@ -72,7 +72,7 @@ class Generator:
 
     def __init__(self, fabric: Fabric, plan: TestPlan, places: Mapping[str, Place]) -> None:
         self.plan, self.places, self._fabric = plan, places, fabric
-        names = [flow.name for flow in plan.flows]
+        names = [f"flow {flow.name}" for flow in plan.flows]
         ports = [f"{word} {name}" for name in plan.ports for word in ("port", "resolver")]
         self.tallies = Tallies([*names, *ports])
         self.capturing: set[str] = set()
@@ -130,7 +130,11 @@ class Generator:
                 process.expect("done")
 
     def state(self, flow: str) -> State:
-        return STATES[self.tallies.sent[flow].words[STATE]]
+        return STATES[self.flow_tallies(flow)[0].words[STATE]]
+
+    def flow_tallies(self, name: str) -> tuple[Tally, Tally]:
+        """What of a flow was sent and was received."""
+        return self.tallies.sent[f"flow {name}"], self.tallies.received[f"flow {name}"]
 
     def count(self) -> None:
         """Bring what is counted as received up to this moment."""

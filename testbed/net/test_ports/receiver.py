@@ -20,7 +20,8 @@ from testbed.otg.devices import Neighbours, Resolver
 from testbed.otg.packet import FCS
 
 _LOOK_S = 0.1
-_LONGEST = 2048
+_LONGEST = 9344
+"""Octets of a frame that are looked at, and captured: more than any MTU here."""
 _MOST_CAPTURED = 1 << 20
 """Frames that are kept of a capture; later ones take the place of the first."""
 
@@ -43,7 +44,7 @@ class Receiver:
     def __init__(self, plan: TestPlan, places: Mapping[str, Place], tallies: Tallies, pipe: Connection) -> None:
         self._plan, self._tallies, self._pipe = plan, tallies, pipe
         octet_ps = {name: place.line.octets_ps(1) for name, place in places.items()}
-        counted = {flow.name: tallies.received[flow.name] for flow in plan.flows}
+        counted = {flow.name: tallies.received[f"flow {flow.name}"] for flow in plan.flows}
         self._receipts = Receipts(plan.flows, counted, octet_ps)
         self._ports = {name: self._open(name, place) for name, place in places.items()}
 

@@ -14,15 +14,15 @@ from testbed.net import shell
 from testbed.net.network import network
 from testbed.net.notebook import Notebook
 from testbed.net.test_ports.session import Session
-from testbed.units import Scale
+from testbed.units import Rate
 
 _KEPT = ("logger", "loglevel", "version_check")
 """Arguments of `snappi.api` that mean something here: not the address of a server."""
 
 
-def run_script(run: Notebook, source: Path, topology: str, scale: Scale) -> None:
+def run_script(run: Notebook, source: Path, topology: str, line: Rate) -> None:
     """Run the script as a program, or by pytest if it has tests and no part of its own for being run."""
-    Session.scale = scale
+    Session.line = line
     with network(shell.build(topology), run) if topology else nullcontext(), _our_api():
         if _is_for_pytest(source):
             import pytest

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from testbed.linux import packet_filter
+from testbed.linux import kernel, packet_filter
 from testbed.linux.raw_socket import RawSocket
 from testbed.net.test_ports.place import Place
 from testbed.net.test_ports.shared import Tallies
@@ -64,8 +64,8 @@ class Sender:
                 if not self._attend(None if wait_ns is None else (wait_ns - _LONG_NS // 2) / 1e9):
                     return
                 continue
-            if wait_ns > 0:
-                time.sleep(wait_ns / 1e9)
+            if start is not None and wait_ns > 0:
+                kernel.sleep_until(-(-start.at_ps // _NS))
             if not self._attend(0):
                 return
             self._send()
@@ -90,7 +90,7 @@ class Sender:
     def _perform(self, command: Command) -> None:
         if command.do == "plan":
             for plan in command.plans:
-                self._streams[plan.name].plan = plan
+                self._streams[plan.name].change(plan)
             return
         now_ps = command.at_ns * _NS
         for name in command.flows & self._streams.keys():
@@ -128,7 +128,7 @@ class Sender:
         went = self._socket.send(frames)
         for stream, size, at_ns in taken:
             if went:
-                self._tallies.sent[stream.plan.name].count(at_ns, size)
+                self._tallies.sent[f"flow {stream.plan.name}"].count(at_ns, size)
                 self._port_tally.count(at_ns, size)
             if stream.state is State.STOPPED:
                 self._show(stream)
@@ -141,4 +141,4 @@ class Sender:
         return stream, size, at_ns
 
     def _show(self, stream: Stream) -> None:
-        self._tallies.sent[stream.plan.name].words[STATE] = STATES.index(stream.state)
+        self._tallies.sent[f"flow {stream.plan.name}"].words[STATE] = STATES.index(stream.state)

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from testbed.frames.capture_file import Interface, Writer, write_pcap
 from testbed.linux.packet_tap import Tapped
-from testbed.net.cable import Cable
+from testbed.net.cable import MTU, Cable
 from testbed.net.fabric import Fabric
 from testbed.net.network import network
 from testbed.net.test_ports.generator import Generator
@@ -25,51 +25,56 @@ from testbed.otg.config import DEFAULT_SPEED, TestPlan, TestPort, read_change, r
 from testbed.otg.packet import FCS
 from testbed.otg.reading import OtgError
 from testbed.otg.requests import Control, WantedCapture
-from testbed.units import Rate, Scale
+from testbed.units import Rate
 
 Config = dict[str, Any]
+DEFAULT_LINE = Rate("100Mb/s")
+_AROUND = 18
+"""Octets of a frame that its MTU does not count."""
 
 
 class OneSwitch(LosslessTopo):
     """Hosts p1, p2, ... on the switch s1, each by a cable of its own rate."""
 
-    def build(self, rates: Sequence[Rate] = ()) -> None:
+    def build(self, rates: Sequence[Rate] = (), mtu: int = MTU) -> None:
         self.addSwitch("s1")
         for number, rate in enumerate(rates, 1):
-            self.addLink(self.addHost(f"p{number}"), "s1", cable=Cable(rate))
+            self.addLink(self.addHost(f"p{number}"), "s1", cable=Cable(rate, mtu=mtu))
 
 
 class Session:
     """One client's test."""
 
-    scale = Scale(1000)
-    """Of networks that are made for a configuration."""
+    line = DEFAULT_LINE
+    """What the fastest port of a network has in the lab that is made for a configuration."""
     _open: ClassVar[list[Session]] = []
 
     def __init__(self) -> None:
         self.config: Config = {}
         self.plan = TestPlan()
-        self._generator: Generator | None = None
+        self.running: Generator | None = None
+        """None: no port is configured."""
         self._own = ExitStack()
-        self._own_rates: list[Rate] | None = None
+        self._made_for: tuple[list[Rate], int] | None = None
+        """The speeds of ports, and the MTU, of a network that was made here."""
         Session._open.append(self)
 
     @property
     def generator(self) -> Generator:
-        if self._generator is None:
-            raise OtgError(["config: there is none; call set_config first"])
-        return self._generator
+        if self.running is None:
+            raise OtgError(["ports: there are none; call set_config first, with a port at least"])
+        return self.running
 
     def set_config(self, config: Mapping[str, Any]) -> None:
         """Check a configuration, and carry it out from now on; nothing is changed if something in it is wrong."""
         ports = read_ports(config)
-        read_config(config, {})  # before a network is made for it
-        fabric = self._network(ports)
+        largest = read_config(config, {}).largest  # before a network is made for it
+        fabric = self._network(ports, max(MTU, largest - _AROUND))
         placed = places(fabric, ports) if ports else {}
         plan = read_config(config, {name: place.line for name, place in placed.items()})
         self._end()
         self.config, self.plan = dict(config), plan
-        self._generator = Generator(fabric, plan, placed) if ports else None
+        self.running = Generator(fabric, plan, placed) if ports else None
 
     def append_flows(self, flows: Sequence[Mapping[str, Any]]) -> None:
         self._set_flows([*self.config.get("flows", ()), *flows])
@@ -122,23 +127,24 @@ class Session:
             write_pcap(out, ((one.t_ns, one.length, one.octets) for one in frames[wanted.first : end]))
         return out.getvalue()
 
-    def _network(self, ports: Mapping[str, TestPort]) -> Fabric:
+    def _network(self, ports: Mapping[str, TestPort], mtu: int) -> Fabric:
         """The network that runs, or one for these ports."""
         running = Fabric.running()
-        if running is not None and self._own_rates is None:
+        if running is not None and self._made_for is None:
             return running
         rates = [port.speed or DEFAULT_SPEED for port in ports.values()]
-        if running is None or rates != self._own_rates:
+        if running is None or (rates, mtu) != self._made_for:
             self.close()
-            topo = OneSwitch(rates, scale=self.scale)
+            scale = max(1, max(rates).bps // self.line.bps) if rates else 1
+            topo = OneSwitch(rates, mtu, scale=scale)
             running = self._own.enter_context(network(topo)).fabric
-            self._own_rates = rates
+            self._made_for = rates, mtu
         return running
 
     def _end(self) -> None:
-        if self._generator is not None:
-            self._generator.close()
-            self._generator = None
+        if self.running is not None:
+            self.running.close()
+            self.running = None
 
     @classmethod
     def close_all(cls) -> None:
@@ -150,7 +156,7 @@ class Session:
         """End the generator, and the network if it was made here."""
         self._end()
         self._own.close()
-        self._own_rates = None
+        self._made_for = None
 
 
 def _with_fcs(frame: Tapped, most: int | None) -> Tapped:

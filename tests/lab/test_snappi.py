@@ -1,0 +1,152 @@
+"""Scripts of snappi in the lab: exact counts beside those of the switch, PFC, captures, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from scapy.utils import PcapReader
+
+from testbed.frames.capture_file import frames
+from testbed.lab import definition
+from testbed.lab.result import Result, Status
+from tests.unit.tshark import TSHARK
+
+from .conftest import ROOT, Output, Runner
+
+pytestmark = pytest.mark.engines("um")
+SCRIPT = """
+import sys
+import time
+import snappi
+
+api = snappi.api(location="https://nowhere", verify=False, ext="ixnetwork")
+config = api.config()
+config.ports.port(name="a", location="10.0.0.1;1;1").port(name="b")
+flow = config.flows.flow(name="f")[-1]
+flow.tx_rx.port.tx_name = "a"
+flow.duration.fixed_packets.packets = 20
+api.set_config(config)
+state = api.transmit_state()
+state.state = state.START
+api.set_transmit_state(state)
+begin = time.time()
+time.sleep(30)
+request = api.metrics_request()
+request.port.port_names = ["b"]
+request.port.column_names = ["frames_rx"]
+(metric,) = api.get_metrics(request).port_metrics
+print("frames", metric.frames_rx, "seconds", round(time.time() - begin), "arguments", len(sys.argv))
+"""
+
+
+def passed(result: Result) -> Result:
+    assert result.status is Status.OK, result.reason
+    assert result.passed, [claim for claim in result.claims if not claim.passed]
+    return result
+
+
+def test_metrics_agree_with_the_counters_of_the_switch_frame_by_frame(run: Runner) -> None:
+    first, again = passed(run("generator:counts")), passed(run("generator:counts"))
+    assert first.digest == again.digest
+
+
+def test_ports_that_obey_pfc_lose_nothing(run: Runner) -> None:
+    found = passed(run("generator:pauses"))
+    assert found.figure("pauses") > 0
+    assert (found.figure("sent"), found.figure("lost"), found.figure("dropped by the switch")) == (6000, 0, 0)
+
+
+@pytest.mark.parametrize("changed", [{"obeys": False}, {"delay": 65535}, {"paused": False}], ids=str)
+def test_ports_that_do_not_obey_or_too_late_lose_what_the_switch_drops(run: Runner, changed: dict[str, object]) -> None:
+    found = passed(run("generator:pauses", **changed))
+    assert found.figure("lost") == found.figure("dropped by the switch") > 0
+    assert (found.figure("pauses") > 0) == changed.get("paused", True)
+
+
+@pytest.mark.parametrize("quanta", [2_000, 10_000])
+def test_a_pause_that_a_test_port_sends_lasts_as_long_as_its_quanta(run: Runner, quanta: int) -> None:
+    found = passed(run("generator:one_pause", quanta=quanta))
+    assert quanta * 5120 <= found.figure("longest gap") <= quanta * 5120 + 200_000
+
+
+def test_captures_are_read_by_others_and_have_the_fcs(run: Runner) -> None:
+    result = passed(run("generator:one_pause"))
+    assert result.folder is not None
+    path = result.folder / "p2.pcap"
+    with path.open("rb") as file:
+        sizes = {(frame.length, len(frame.octets)) for frame in frames(file)}
+    assert sizes == {(1000, 1000)}
+    with PcapReader(str(path)) as reader:
+        assert sum(packet.haslayer("UDP") for packet in reader) == 1000
+    if TSHARK:
+        fields = ["-T", "fields", "-e", "udp.dstport", "-e", "eth.fcs.status", "-o", "eth.check_fcs:TRUE"]
+        done = subprocess.run([TSHARK, "-r", path, *fields], capture_output=True, text=True, check=True)
+        assert len(done.stdout.splitlines()) == 1000
+
+
+def test_states_changes_and_refusals(run: Runner) -> None:
+    passed(run("generator:states"))
+
+
+def test_devices_resolve_addresses_and_send_to_each_other(run: Runner) -> None:
+    passed(run("generator:devices"))
+
+
+@pytest.mark.parametrize("size", [64, 9216])
+def test_a_line_is_full_with_the_smallest_and_the_largest_frames(run: Runner, size: int) -> None:
+    found = passed(run("generator:line_rate", size=size))
+    assert abs(found.figure("more than the line takes")) < 100_000
+
+
+def test_a_script_runs_unchanged_and_its_sleep_is_virtual(run: Runner, output: Output, tmp_path: Path) -> None:
+    path = tmp_path / "my-script.py"
+    path.write_text(SCRIPT)
+    result = passed(run(definition.load_file(path)))
+    assert b"frames 20 seconds 30 arguments 1" in output.out
+    assert result.times.wall_s < 30 < result.times.virtual_ns / 1e9
+
+
+def test_the_example_of_the_documentation_holds(run: Runner, output: Output) -> None:
+    passed(run(definition.load_file(ROOT / "docs" / "examples" / "snappi_pfc.py")))
+    assert b"paused: 0 frames/s" in output.out
+
+
+def test_a_script_on_a_topology_uses_its_hosts_by_name(run: Runner, output: Output, tmp_path: Path) -> None:
+    path = tmp_path / "named.py"
+    path.write_text(SCRIPT.replace("10.0.0.1;1;1", "r").replace('name="b"', 'name="b", location="h1"'))
+    passed(run(definition.load_file(path), topology="incast,2"))
+    assert b"frames 20" in output.out
+
+
+@pytest.mark.parametrize(
+    ("replaced", "reason"),
+    [
+        (('location="10.0.0.1;1;1"', 'location="s1-eth1"'), "no port of a host"),
+        (("api.set_transmit_state(state)", "raise SystemExit(3)"), "exit code 3"),
+        (("print(", "assert metric.frames_rx == 21; print("), "AssertionError"),
+    ],
+)
+def test_a_script_that_fails_is_a_run_that_fails(
+    run: Runner, tmp_path: Path, replaced: tuple[str, str], reason: str, output: Output
+) -> None:
+    path = tmp_path / "failing.py"
+    path.write_text(SCRIPT.replace(*replaced))
+    result = run(definition.load_file(path), topology="incast,2")
+    assert result.status is Status.ERROR
+    assert reason in result.reason + output.err.decode()
+
+
+def test_pytest_runs_a_file_of_tests_with_its_fixtures(run: Runner, output: Output, tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\nimport snappi\n\n\n@pytest.fixture\ndef api():\n    return snappi.api(location='x')\n"
+    )
+    path = tmp_path / "test_two.py"
+    path.write_text(
+        "def test_ports(api):\n    config = api.config()\n    config.ports.port(name='p')\n    api.set_config(config)\n"
+        "    assert [one.name for one in api.get_config().ports] == ['p']\n\n\ndef test_fails():\n    assert 1 == 2\n"
+    )
+    result = run(definition.load_file(path))
+    assert result.status is Status.ERROR and "exit code 1" in result.reason
+    assert b"1 failed, 1 passed" in output.out

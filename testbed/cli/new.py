@@ -24,6 +24,7 @@ _TEMPLATES = {
     },
 }
 """Of each kind the templates, and the files that they become."""
+_TAKEN = ("testbed", "experiments", "topologies", "controllers", "mininet", "snappi", "snappi_xoff")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PROJECT = """\
 [build-system]
@@ -90,7 +91,7 @@ def _checked(given: str, kind: str) -> str:
             "possible, a letter first, 40 in all"
         )
     name = given.replace("-", "_")
-    if keyword.iskeyword(name) or name in ("testbed", "experiments", "topologies", "controllers", "mininet"):
+    if keyword.iskeyword(name) or name in _TAKEN:
         raise UsageError(f"{given} cannot be imported as a module of its own; choose another name")
     if kind in ("experiment", "package") and name in {experiment.name for experiment in definition.shipped()}:
         raise UsageError(f"Xoff has an experiment {name} itself; choose another name")

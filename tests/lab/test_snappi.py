@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from scapy.layers import l2
+from scapy.layers.inet import UDP
 from scapy.utils import PcapReader
 
 from testbed.frames.capture_file import frames
@@ -26,6 +28,7 @@ config = api.config()
 config.ports.port(name="a", location="10.0.0.1;1;1").port(name="b")
 flow = config.flows.flow(name="f")[-1]
 flow.tx_rx.port.tx_name = "a"
+flow.packet.ethernet()[-1].src.value = "02:00:00:00:00:11"
 flow.duration.fixed_packets.packets = 20
 api.set_config(config)
 state = api.transmit_state()
@@ -79,7 +82,7 @@ def test_captures_are_read_by_others_and_have_the_fcs(run: Runner) -> None:
         sizes = {(frame.length, len(frame.octets)) for frame in frames(file)}
     assert sizes == {(1000, 1000)}
     with PcapReader(str(path)) as reader:
-        assert sum(packet.haslayer("UDP") for packet in reader) == 1000
+        assert sum(isinstance(packet, l2.Ether) and packet.haslayer(UDP) for packet in reader) == 1000
     if TSHARK:
         fields = ["-T", "fields", "-e", "udp.dstport", "-e", "eth.fcs.status", "-o", "eth.check_fcs:TRUE"]
         done = subprocess.run([TSHARK, "-r", path, *fields], capture_output=True, text=True, check=True)

@@ -146,7 +146,7 @@ def test_another_user_gets_the_same(ready: Ready, run: Runner, tmp_path: Path) -
     assert ready.uml is not None
     place = Path("/var/tmp") / f"xoff-test-{os.getpid()}"
     copy = "cp -r --reflink=auto"
-    packages = "testbed topologies controllers experiments"
+    packages = "testbed snappi_xoff topologies controllers experiments"
     files = [ready.uml.image.path, ready.uml.kernel.path, *(disk.parent for disk in ready.uml.disks.values())]
     script = f"""
     set -e

@@ -13,7 +13,7 @@ from importlinter.cli import lint_imports
 from tests.unit import plain_words
 
 ROOT = Path(__file__).parents[2]
-CODE = ("testbed", "experiments", "controllers", "topologies", "lessons", "tests", "bench", "docs")
+CODE = ("testbed", "snappi_xoff", "experiments", "controllers", "topologies", "lessons", "tests", "bench", "docs")
 PROSE = (*(f"{folder}/**/*.py" for folder in CODE), "*.md", "docs/**/*.md", "lessons/**/*.md")
 
 

@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -15,7 +16,7 @@ from testbed.linux import kernel
 from testbed.linux.packet_tap import Tapped
 from testbed.net.fabric import Fabric
 from testbed.net.test_ports.place import Place, silence
-from testbed.net.test_ports.receiver import Receiver, answers
+from testbed.net.test_ports.receiver import Receiver
 from testbed.net.test_ports.sender import STATES, Command, Sender
 from testbed.net.test_ports.shared import Tallies
 from testbed.otg.config import FlowPlan, TestPlan
@@ -41,7 +42,7 @@ class _Process:
         self._process = context.Process(target=self._body, args=(pid, make, other), daemon=True)
         self._process.start()
         other.close()
-        self.expect("ready")
+        self.answer()
 
     def _body(self, pid: int | None, make: Callable[[Connection], Any], pipe: Connection) -> None:
         self.pipe.close()
@@ -55,11 +56,21 @@ class _Process:
             pipe.send(GeneratorError(f"the traffic generator: {error}"))
         signal.pause()  # to end a process takes milliseconds of the lab's only CPU
 
-    def expect(self, word: str) -> None:
-        answer = self.pipe.recv()
+    def answer(self) -> Any:
+        """What it answers; its failure is an error here."""
+        try:
+            answer = self.pipe.recv()
+        except (EOFError, OSError):
+            raise GeneratorError("a process of the traffic generator was ended, with what it had counted") from None
         if isinstance(answer, Exception):
             raise answer
-        assert answer == word, answer
+        return answer
+
+    def ask(self, do: str, *arguments: Any) -> Any:
+        """Have the receiver do something."""
+        with suppress(BrokenPipeError):
+            self.pipe.send((do, arguments))
+        return self.answer()
 
     def end(self) -> None:
         self._process.kill()
@@ -105,9 +116,10 @@ class Generator:
                 self.tallies.clear()
         at_ns = time.monotonic_ns() + (LEAD_NS if do in ("start", "resume") else 0)
         for process in self._senders.values():
-            process.pipe.send(Command(do, chosen, at_ns, neighbours))
+            with suppress(BrokenPipeError):
+                process.pipe.send(Command(do, chosen, at_ns, neighbours))
         for process in self._senders.values():
-            process.expect("done")
+            process.answer()
 
     def _require_resolved(self, chosen: frozenset[str], neighbours: Neighbours) -> None:
         missing = []
@@ -127,7 +139,7 @@ class Generator:
             here = tuple(flow for flow in flows if flow.tx_port == name)
             if here:
                 process.pipe.send(Command("plan", plans=here))
-                process.expect("done")
+                process.answer()
 
     def state(self, flow: str) -> State:
         return STATES[self.flow_tallies(flow)[0].words[STATE]]
@@ -138,29 +150,29 @@ class Generator:
 
     def count(self) -> None:
         """Bring what is counted as received up to this moment."""
-        answers(self._receiver.pipe, "count")
+        self._receiver.ask("count")
 
     def sent_by_port(self, name: str) -> tuple[Tally, Tally]:
         """What its flows have sent, and its devices for address resolution."""
         return self.tallies.sent[f"port {name}"], self.tallies.sent[f"resolver {name}"]
 
     def capture(self, names: Sequence[str], is_on: bool) -> None:
-        answers(self._receiver.pipe, "capture", names, is_on)
+        self._receiver.ask("capture", names, is_on)
         self.capturing = self.capturing | set(names) if is_on else self.capturing - set(names)
 
     def captured(self, name: str) -> list[Tapped]:
         """What a port has captured; the capture ends."""
-        frames, _ = answers(self._receiver.pipe, "captured", name)
+        frames, _ = self._receiver.ask("captured", name)
         self.capture([name], False)
         found: list[Tapped] = frames
         return found
 
     def neighbours(self) -> Neighbours:
-        found: Neighbours = answers(self._receiver.pipe, "neighbours")
+        found: Neighbours = self._receiver.ask("neighbours")
         return found
 
     def protocols(self, is_on: bool) -> None:
-        answers(self._receiver.pipe, "protocols", is_on)
+        self._receiver.ask("protocols", is_on)
 
     def set_link(self, names: Sequence[str], is_up: bool) -> None:
         for name in names:

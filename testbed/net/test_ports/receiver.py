@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
 
 from testbed.linux import kernel, packet_filter
 from testbed.linux.packet_tap import PacketTap, Tapped
@@ -132,14 +131,3 @@ class Receiver:
                 return
             del port.captured[: _MOST_CAPTURED // 16]
         port.captured.append(tapped)
-
-    def close(self) -> None:
-        for port in self._ports.values():
-            port.tap.close()
-            port.socket.close()
-
-
-def answers(pipe: Connection, do: str, *arguments: Any) -> Any:
-    """Have the receiver do something; what it answers."""
-    pipe.send((do, arguments))
-    return pipe.recv()

@@ -15,9 +15,11 @@ from zlib import crc32
 
 from testbed.frames.capture_file import Interface, Writer, write_pcap
 from testbed.linux.packet_tap import Tapped
+from testbed.net import notebook
 from testbed.net.cable import MTU, Cable
 from testbed.net.fabric import Fabric
 from testbed.net.network import network
+from testbed.net.notebook import Notebook
 from testbed.net.test_ports.generator import Generator
 from testbed.net.test_ports.place import places
 from testbed.net.topo import LosslessTopo
@@ -141,6 +143,17 @@ class Session:
             self._made_for = rates, mtu
         return running
 
+    def _report(self, generator: Generator, run: Notebook) -> None:
+        generator.count()
+        for name in self.plan.ports:
+            run.figure(f"{name}: frames sent", sum(tally.frames for tally in generator.sent_by_port(name)))
+            run.figure(f"{name}: frames received", generator.tallies.received[f"port {name}"].frames)
+        for flow in self.plan.flows:
+            if flow.counting is not None:
+                sent, received = generator.flow_tallies(flow.name)
+                run.figure(f"{flow.name}: frames sent", sent.frames)
+                run.figure(f"{flow.name}: frames received", received.frames)
+
     def _end(self) -> None:
         if self.running is not None:
             self.running.close()
@@ -153,7 +166,12 @@ class Session:
             cls._open.pop().close()
 
     def close(self) -> None:
-        """End the generator, and the network if it was made here."""
+        """End the generator, and the network if it was made here; the run's figures have what was counted last."""
+        if self.running is not None and (run := notebook.current()) is not None:
+            self._report(self.running, run)
+        self._leave()
+
+    def _leave(self) -> None:
         self._end()
         self._own.close()
         self._made_for = None

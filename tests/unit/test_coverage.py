@@ -39,6 +39,7 @@ NO_READINGS = {
     *range(275, 280),
     *range(280, 285),
     *range(285, 295),
+    *range(300, 305),
 }
 
 

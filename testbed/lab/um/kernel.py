@@ -22,7 +22,8 @@ from testbed.lab.recipe import ImageError
 KERNEL, MANIFEST = "linux", "manifest.json"
 SOURCES = resources.files("testbed.lab.um") / "linux"
 _PATCH, _CONFIG = "uml.patch", "uml.config"
-_DRIVER = {"xoff_kern.c": "arch/um/drivers", "xoff_user.c": "arch/um/drivers", "xoff.h": "arch/um/drivers"}
+_DRIVER = {"xoff_kern.c": "arch/um/drivers", "xoff_user.c": "arch/um/drivers", "xoff.h": "arch/um/drivers",
+           "bpf_jit.c": "arch/x86/um"}  # fmt: skip
 """Files that are added to the source, and where."""
 _ROOM = 4 << 30
 

@@ -1,0 +1,51 @@
+"""An incast whose BPF programs are looked at: the kernel compiles them, or interprets them."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+
+from testbed.lab import Run, experiment
+
+_BPF = 321
+_NEXT_ID, _BY_ID, _INFO = 11, 13, 15
+_COMPILED_AT = 16
+"""Where struct bpf_prog_info has the length of the compiled code."""
+
+
+@experiment(timeout="60s")
+def incast(run: Run, frames: int = 600) -> None:
+    """Three senders into one port of 100 Mb/s."""
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+    from topologies.incast import Incast
+
+    with network(Incast(3, scale=100), run) as net:
+        *senders, target = net.hosts
+        with Flows([Flow(sender, target, count=frames) for sender in senders]) as flows:
+            flows.wait()
+        lengths = compiled_lengths()
+        run.figure("programs", len(lengths))
+        run.figure("compiled", sum(length > 0 for length in lengths))
+        run.figure("received", [report.received for report in flows.reports])
+        run.figure("last", [report.last_ns - report.first_ns for report in flows.reports])
+        run.figure("worst delay", [report.worst_delay_ns for report in flows.reports])
+        run.figure("pauses", [net.fabric.pfc(f"s1-eth{port}", 3)["xoff_sent"] for port in (1, 2, 3)])
+
+
+def compiled_lengths() -> list[int]:
+    """Of each program in the kernel the octets of its compiled code, 0 if it is interpreted."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    found: list[int] = []
+    number = 0
+    while True:
+        following = ctypes.create_string_buffer(struct.pack("=III", number, 0, 0), 64)
+        if libc.syscall(_BPF, _NEXT_ID, following, 12):
+            return found
+        (number,) = struct.unpack_from("=I", following, 4)
+        file = libc.syscall(_BPF, _BY_ID, ctypes.create_string_buffer(struct.pack("=III", number, 0, 0), 64), 12)
+        info = ctypes.create_string_buffer(256)
+        request = ctypes.create_string_buffer(struct.pack("=IIQ", file, len(info), ctypes.addressof(info)), 64)
+        if libc.syscall(_BPF, _INFO, request, 16):
+            raise OSError(ctypes.get_errno(), f"program {number} cannot be looked at")
+        found.append(struct.unpack_from("=I", info, _COMPILED_AT)[0])

@@ -1,0 +1,28 @@
+"""BPF programs in the engine `um`: compiled by linux/bpf_jit.c, they do what the kernel's interpreter does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from testbed.lab.um import machine
+
+from .conftest import Runner
+
+pytestmark = pytest.mark.engines("um")
+
+
+def test_compiled_programs_do_what_interpreted_ones_do(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def figures(compiled: int) -> dict[str, Any]:
+        result = run("bpf_programs:incast").check()
+        found = {figure.name: figure.value for figure in result.figures}
+        assert found.pop("compiled") == (found["programs"] if compiled else 0)
+        return found | {"virtual": result.times.virtual_ns}
+
+    by_cpu = figures(compiled=1)
+    usual = machine.command_line()
+    monkeypatch.setattr(machine, "command_line", lambda: [*usual, "sysctl.net.core.bpf_jit_enable=0"])
+    assert figures(compiled=0) == by_cpu
+    assert by_cpu["programs"] > 3
+    assert min(by_cpu["pauses"]) > 0

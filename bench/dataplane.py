@@ -194,7 +194,8 @@ def _beyond(short: tuple[Result, float], long: tuple[Result, float]) -> Speed:
 
 
 def figures(result: Result) -> dict[str, float]:
-    return {figure.name: float(figure.value) for figure in result.figures}
+    """Figures that are numbers. A run that lost frames also has their reasons, which are not."""
+    return {figure.name: float(figure.value) for figure in result.figures if not isinstance(figure.value, dict)}
 
 
 if __name__ == "__main__":

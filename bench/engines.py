@@ -4,6 +4,11 @@
 
 A row is packet-hops per wall second of `um` over those of `vm`. Start-up does not count: of each load there is a short
 and a long run, and what the long one has beyond the short one is measured. The last rows are start-up itself.
+
+Only the same work is compared. In `vm` the CPU's work takes the lab's time, and a lab that is short of CPU sends fewer
+frames than its lines carry: its senders take turns, nothing queues and nothing pauses, and a frame without timers and
+pauses costs the emulator little. So each load is compared at the fastest of some rates that `vm` carries within
+fidelity, and the rates that it does not carry are shown with what was different.
 """
 
 from __future__ import annotations
@@ -13,43 +18,64 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.dataplane import HOPS, Load, run, speeds
+from bench.dataplane import HOPS, Load, figures, run, speeds
 from testbed.lab import engine
 from testbed.lab.engine import Kind, Ready
+from testbed.lab.fidelity import Verdict
 
-LOADS: dict[str, tuple[int, int]] = {
-    "incast 2:1, lines of 100 Mb/s": (2, 100),
-    "incast 2:1, lines of 500 Mb/s": (2, 20),
-    "incast 8:1, lines of 1 Gb/s": (8, 10),
+LOADS: dict[str, tuple[int, tuple[int, ...]]] = {
+    "incast 2:1 at 100 Mb/s": (2, (100,)),
+    "incast 2:1 at most 500 Mb/s": (2, (20, 25, 40, 50)),
+    "incast 8:1": (8, (10, 50, 100, 200, 400)),
 }
-"""Hosts and scale."""
+"""Hosts, and scales of lines of 10 Gb/s to try, the fastest first."""
 LEAST = 10
+SHORT, LONG = 8000, 40000
 
 
 def main() -> int:
     engines = [engine.prepare(kind, print) for kind in (Kind.VM, Kind.UM)]
     reached = True
-    for name, (hosts, scale) in LOADS.items():
+    for name, (hosts, scales) in LOADS.items():
+        scale = next((scale for scale in scales if _same_work(engines, name, hosts, scale)), None)
+        if scale is None:
+            print(f"{name}: vm carries none of these rates within fidelity")
+            reached = False
+            continue
         slow, fast = speeds(*(_incast(ready, hosts, scale) for ready in engines))
         hops = [speed.more["frames"] * HOPS / speed.wall_s for speed in (slow, fast)]
         ratio = hops[1] / hops[0]
         reached = reached and ratio >= LEAST
-        print(f"{name}: vm {hops[0]:.0f}, um {hops[1]:.0f} packet-hops per wall second; um : vm {ratio:.1f}")
+        print(f"{name}, scale {scale}: vm {hops[0]:.0f}, um {hops[1]:.0f} packet-hops per wall second; {ratio:.1f}")
         print(f"   frames lost: vm {slow.long['lost']:.0f}, um {fast.long['lost']:.0f}")
     slow, fast = speeds(*(_tcp(ready) for ready in engines))
     hops = [speed.more["frames on lines"] / speed.wall_s for speed in (slow, fast)]
-    print(f"TCP: vm {hops[0]:.0f}, um {hops[1]:.0f} packet-hops per wall second; um : vm {hops[1] / hops[0]:.1f}")
+    reached = reached and hops[1] / hops[0] >= LEAST
+    print(f"TCP: vm {hops[0]:.0f}, um {hops[1]:.0f} packet-hops per wall second; {hops[1] / hops[0]:.1f}")
     for ready in engines:
         walls = sorted(run(ready, "incast", frames=20, hosts=2, scale=100).times.wall_s for _ in range(3))
         print(
             f"{ready.kind}: an incast of 40 frames takes {walls[0]:.2f} s from the start of the machine to the result"
         )
-    print(f"um : vm is to be at least {LEAST} for each incast: {'✓' if reached else '✗'}")
+    print(f"um : vm is to be at least {LEAST} for each load: {'✓' if reached else '✗'}")
     return 0 if reached else 1
 
 
+def _same_work(engines: list[Ready], name: str, hosts: int, scale: int) -> bool:
+    """Whether both engines carry the short load within fidelity, with nothing lost; else what they did."""
+    same, words = True, []
+    for ready in engines:
+        result = run(ready, "incast", frames=SHORT // hosts, hosts=hosts, scale=scale, queues_only=False)
+        found, verdict = figures(result), result.fidelity.verdict
+        same = same and verdict is Verdict.KEPT and not found["lost"]
+        words.append(f"{ready.kind} {verdict}, {found['pauses']:.0f} pauses, {found['lost']:.0f} lost")
+    if not same:
+        print(f"{name}, scale {scale}: not compared: {'; '.join(words)}")
+    return same
+
+
 def _incast(ready: Ready, hosts: int, scale: int) -> Load:
-    short, long = ({"frames": frames // hosts} for frames in (8000, 40000))
+    short, long = ({"frames": frames // hosts} for frames in (SHORT, LONG))
     return Load(ready, "incast", short, long, {"hosts": hosts, "scale": scale, "queues_only": False})
 
 

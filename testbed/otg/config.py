@@ -8,6 +8,7 @@ from typing import Any
 
 from testbed.errors import nearest
 from testbed.otg.devices import Device, FlowEnds, read_devices
+from testbed.otg.headers import ETHERNET_PAUSE, PFC_PAUSE
 from testbed.otg.pacing import SMALLEST, Line, Pace, Sizes, Span, read_pace, read_sizes, read_span
 from testbed.otg.packet import Packet, read_parts, read_payload
 from testbed.otg.reading import Item, Reader
@@ -35,7 +36,7 @@ _ALL_STATIONS_OF_THE_LINK = "01:80:C2:00:00:01"
 class FlowControl:
     """What pauses a port: PFC, by class to queue, or PAUSE."""
 
-    queues: tuple[int | None, ...]
+    queues: tuple[int, ...]
     """Of each priority in a PFC frame the queue that it stops; empty: PAUSE stops all queues."""
     delay_quanta: int = 0
     """How long the port goes on sending after a frame that pauses it."""
@@ -88,8 +89,8 @@ class FlowPlan:
     sizes: Sizes
     pace: Pace
     span: Span
-    queue: int
-    """Which of the port's queues it is in, for flow control."""
+    queue: int | None
+    """Which of the port's queues it is in, for flow control; None: pauses, which nothing stops."""
     counting: Counting | None
     """None: its frames are not counted as this flow's."""
     ends: FlowEnds | None = field(default=None, compare=False)
@@ -171,10 +172,7 @@ def _layer1(item: Item) -> tuple[Rate | None, FlowControl | None]:
             return speed, FlowControl(())
         with control.item("ieee_802_1qbb") as pfc:
             delay = pfc.integer("pfc_delay", 0, 0, 65535)
-            queues = tuple(
-                pfc.integer(f"pfc_class_{number}", number, 0, 7) if pfc.has(f"pfc_class_{number}") else None
-                for number in range(8)
-            )
+            queues = tuple(pfc.integer(f"pfc_class_{number}", number, 0, 7) for number in range(8))
     return speed, FlowControl(queues, delay)
 
 
@@ -241,8 +239,10 @@ def _flow(
             with between.item("port") as one:
                 tx_port, rx_ports = _between_ports(one, ports)
     line = lines.get(tx_port, Line(10**9))
-    queue = _queue(item)
+    queue: int | None = _queue(item)
     parts = read_parts(item)
+    if parts[0].header in (PFC_PAUSE, ETHERNET_PAUSE):
+        queue = None
     payload = read_payload(item)
     counting = _counting(item)
     tag = _FIRST_TAG + number if counting else 0

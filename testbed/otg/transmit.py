@@ -112,6 +112,9 @@ class _Pause:
         return self.from_ps <= moment_ps < self.until_ps
 
 
+_NO_PAUSE = _Pause()
+
+
 @dataclass(frozen=True)
 class Start:
     """The next frame of a port: when it starts, and whose it is."""
@@ -151,7 +154,7 @@ class Transmitter:
         """It is sent at its time: its flow, its number and its size."""
         stream, at_ps = start.stream, start.at_ps
         number, size = stream.number, stream.size
-        pause = self._pauses[stream.plan.queue]
+        pause = self._pause_of(stream.plan.queue)
         if stream.due_ps < at_ps == pause.until_ps:  # it was paused: no frame makes up for that
             stream.delay(at_ps - max(stream.due_ps, pause.from_ps))
         end_ps = at_ps + self._line.octets_ps(PREAMBLE + size)
@@ -177,8 +180,7 @@ class Transmitter:
         if self._control.queues:
             self.received_pauses += 1
             for priority, quanta in found.changes():
-                if (stopped := self._control.queues[priority]) is not None:
-                    self._pause(stopped, quanta, now_ps)
+                self._pause(self._control.queues[priority], quanta, now_ps)
 
     def _pause(self, queue: int, quanta: int, now_ps: int) -> None:
         assert self._control is not None
@@ -193,6 +195,9 @@ class Transmitter:
     def _quanta_ps(self, quanta: int) -> int:
         return quanta * PFC_QUANTUM_BITS * PS // self._line.bps
 
-    def _released(self, queue: int, moment_ps: int) -> int:
-        pause = self._pauses[queue]
+    def _pause_of(self, queue: int | None) -> _Pause:
+        return _NO_PAUSE if queue is None else self._pauses[queue]
+
+    def _released(self, queue: int | None, moment_ps: int) -> int:
+        pause = self._pause_of(queue)
         return pause.until_ps if pause.stops(moment_ps) else moment_ps

@@ -227,7 +227,7 @@ def test_durations() -> None:
 
 
 def test_layer_1_gives_speed_and_flow_control() -> None:
-    pfc = {"pfc_delay": 3, "pfc_class_3": 3, "pfc_class_4": 3}
+    pfc = {"pfc_delay": 3, "pfc_class_3": 5, "pfc_class_4": 5}
     layer1 = [
         {"name": "l", "port_names": ["p1"], "speed": "speed_400_gbps", "mtu": 9000,
          "flow_control": {"directed_address": "01:80:C2:00:00:01", "ieee_802_1qbb": pfc}},
@@ -237,7 +237,7 @@ def test_layer_1_gives_speed_and_flow_control() -> None:
     assert ports["p1"].speed == Rate("400Gb/s") and ports["p2"].speed is None
     one, other = (ports[name].flow_control for name in ("p1", "p2"))
     assert one is not None and one.delay_quanta == 3
-    assert one.queues == (None, None, None, 3, 3, None, None, None)
+    assert one.queues == (0, 1, 2, 5, 5, 5, 6, 7)
     assert other is not None and other.queues == ()
 
 

@@ -142,7 +142,7 @@ def test_pfc_delay_is_how_long_the_port_goes_on(delay: int) -> None:
 
 
 def test_classes_map_to_queues() -> None:
-    control = FlowControl((None,) * 5 + (2, None, None))
+    control = FlowControl((0, 0, 0, 0, 0, 2, 0, 0))
     transmitter = started(at(100, queue=2), control=control)
     transmitter.receive(PfcFrame.xoff(PEER, [2, 3, 4], 100).encode(), 0)
     assert times(transmitter, 1) == [0]
@@ -156,6 +156,14 @@ def test_pause_stops_all_queues_where_802_3x_is_configured_and_none_elsewhere() 
         transmitter = started(at(100, queue=6), control=control)
         transmitter.receive(pause, 0)
         assert times(transmitter, 1) == [first]
+
+
+@pytest.mark.parametrize("control", [FlowControl(EVERY), FlowControl(())])
+def test_pauses_that_a_port_sends_are_stopped_by_none(control: FlowControl) -> None:
+    transmitter = started({"packet": [{"choice": "pfcpause", "pfcpause": {}}], "rate": {"pps": 10}}, control=control)
+    transmitter.receive(PfcFrame.xoff(PEER, range(8)).encode(), 0)
+    transmitter.receive(PauseFrame(PEER, 65535).encode(), 0)
+    assert times(transmitter, 2) == [0, 10**11]
 
 
 def test_frames_that_are_no_pauses_change_nothing() -> None:

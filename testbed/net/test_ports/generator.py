@@ -115,9 +115,14 @@ class Generator:
             if all(self.state(flow.name) is State.STOPPED for flow in self.plan.flows):
                 self.tallies.clear()
         at_ns = time.monotonic_ns() + (LEAD_NS if do in ("start", "resume") else 0)
+        self._command(Command(do, chosen, at_ns, neighbours))
+
+    def _command(self, command: Command) -> None:
+        """Have all senders do something; it is done when this returns."""
+        self.tallies.count_command()
         for process in self._senders.values():
             with suppress(BrokenPipeError):
-                process.pipe.send(Command(do, chosen, at_ns, neighbours))
+                process.pipe.send(command)
         for process in self._senders.values():
             process.answer()
 
@@ -135,11 +140,7 @@ class Generator:
     def change(self, plan: TestPlan, flows: Sequence[FlowPlan]) -> None:
         """Other rates or sizes for flows that may run."""
         self.plan = plan
-        for name, process in self._senders.items():
-            here = tuple(flow for flow in flows if flow.tx_port == name)
-            if here:
-                process.pipe.send(Command("plan", plans=here))
-                process.answer()
+        self._command(Command("plan", plans=tuple(flows)))
 
     def state(self, flow: str) -> State:
         return STATES[self.flow_tallies(flow)[0].words[STATE]]

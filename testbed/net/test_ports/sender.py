@@ -51,6 +51,8 @@ class Sender:
         self._transmitter = Transmitter(flows, place.line, control)
         self._streams = {stream.plan.name: stream for stream in self._transmitter.streams}
         self._obeys = control is not None
+        self._taken = tallies.commands
+        """The number of commands when the last one was taken."""
         self._socket = RawSocket(place.interface, packet_filter.of_type(MAC_CONTROL) if self._obeys else None)
         self._port_tally = tallies.sent[f"port {port.name}"]
 
@@ -66,7 +68,7 @@ class Sender:
                 continue
             if start is not None and wait_ns > 0:
                 kernel.sleep_until(-(-start.at_ps // _NS))
-            if not self._attend(0):
+            if (self._obeys or self._taken != self._tallies.commands) and not self._attend(0):
                 return
             self._send()
 
@@ -79,6 +81,7 @@ class Sender:
                     command = self._pipe.recv()
                 except EOFError:
                     return False
+                self._taken = self._tallies.commands
                 self._perform(command)
                 self._pipe.send("done")
             else:
@@ -90,7 +93,8 @@ class Sender:
     def _perform(self, command: Command) -> None:
         if command.do == "plan":
             for plan in command.plans:
-                self._streams[plan.name].change(plan)
+                if plan.name in self._streams:
+                    self._streams[plan.name].change(plan)
             return
         now_ps = command.at_ns * _NS
         for name in command.flows & self._streams.keys():

@@ -12,11 +12,21 @@ class Tallies:
     """Tallies by name, each for what is sent and what is received."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._memory = mmap.mmap(-1, 8 * WORDS * 2 * max(1, len(names)))
-        words = memoryview(self._memory).cast("q")
+        size = WORDS * 2 * len(names)
+        self._memory = mmap.mmap(-1, 8 * (size + 1))
+        every = memoryview(self._memory).cast("q")
+        words, self._commands = every[:size], every[size:]
         parts = [Tally(words[place : place + WORDS]) for place in range(0, len(words), WORDS)]
         self.sent = dict(zip(names, parts[::2], strict=False))
         self.received = dict(zip(names, parts[1::2], strict=False))
+
+    @property
+    def commands(self) -> int:
+        """How many commands senders have been given; to look costs them no system call."""
+        return self._commands[0]
+
+    def count_command(self) -> None:
+        self._commands[0] += 1
 
     def clear(self) -> None:
         for tally in (*self.sent.values(), *self.received.values()):

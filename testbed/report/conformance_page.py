@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.lab.conformance import FILE, Cell, Matrix
-from testbed.lab.result import expectation
-from testbed.report.markup import Html, heading, table, text
+from testbed.lab.result import Claim, expectation
+from testbed.report.markup import Html, heading, table, text, verdict
 from testbed.units import written
 
 
@@ -22,18 +22,18 @@ def body(folder: Path) -> str:
     matrix = Matrix.read(folder)
     failed = [cell for cell in matrix.cells if not cell.passed]
     switch = f"The switch is that of {matrix.switch}." if matrix.switch else "The switch is Xoff's own, by speed."
-    verdict = (
+    summary = (
         f"{len(failed)} of {len(matrix.cells)} runs failed." if failed else f"All {len(matrix.cells)} runs passed."
     )
     parts: list[str] = [
         f"<header>{heading(1, 'Conformance')}",
         f'<p class="note">Cases of SONiC&#39;s public PFC test plans. {text(switch)} Times and rates are those of the '
-        f"hardware. {text(verdict)}</p></header><main>",
+        f"hardware. {text(summary)}</p></header><main>",
         heading(2, "Matrix"),
         table("Matrix", ("case", "measured", *matrix.columns), (_row(matrix, case) for case in matrix.summaries)),
     ]
-    for case, summary in matrix.summaries.items():
-        parts += [heading(2, f"{case}: {summary}"), _measured(matrix, case)]
+    for case, about in matrix.summaries.items():
+        parts += [heading(2, f"{case}: {about}"), _measured(matrix, case)]
     return "\n".join([*parts, "</main>"])
 
 
@@ -47,9 +47,14 @@ def _verdict(cell: Cell | None) -> Html:
     if cell is None:
         return Html("-")
     if cell.reason or cell.main is None:
-        return Html(f'<span class="bad">✗ {text(cell.reason or "no claim", 80)}</span>')
-    measured = text(written(cell.main.measured, cell.main.unit), 60)
-    return Html(f"✓ {measured}") if cell.passed else Html(f'<span class="bad">✗ {measured}</span>')
+        return verdict(False, "", text(cell.reason or "no claim", 80))
+    return _value(cell.main, cell.passed)
+
+
+def _value(claim: Claim, passed: bool) -> Html:
+    """What was measured, with its mark."""
+    measured = text(written(claim.measured, claim.unit), 60)
+    return verdict(passed, measured, measured)
 
 
 def _measured(matrix: Matrix, case: str) -> Html:
@@ -61,10 +66,7 @@ def _measured(matrix: Matrix, case: str) -> Html:
         found = {column: claim for column, cell in cells for claim in cell.claims if claim.name == name}
         expected = list(dict.fromkeys(map(expectation, found.values())))
         shown = [
-            Html(f"{'✓' if claim.passed else '✗'} {text(written(claim.measured, claim.unit), 60)}")
-            if (claim := found.get(column))
-            else Html("-")
-            for column in matrix.columns
+            _value(claim, claim.passed) if (claim := found.get(column)) else Html("-") for column in matrix.columns
         ]
         rows.append([name, " or ".join(expected), *shown])
     figures = dict.fromkeys(figure.name for _, cell in cells for figure in cell.figures)

@@ -31,26 +31,24 @@ def whole(run: Run, flows: int = 1, milliseconds: int = 500) -> None:
             for host in net.hosts[:-1]
         ]
         with Flows(wanted) as running, run.measuring():
-            before = _jiffies()
+            began_ns, idle = time.monotonic_ns(), _idle_ns()
             running.wait()
-            after = _jiffies()
+            lasted_ns, idle = time.monotonic_ns() - began_ns, _idle_ns() - idle
     packets = sum(report.received for report in running.reports)
     first_ns = min(report.first_ns for report in running.reports)
     last_ns = max(report.last_ns for report in running.reports)
     run.figure("packets", packets)
     run.figure("lost", sum(report.lost for report in running.reports))
     run.figure("filled", packets * 1106 * 8e9 / (last_ns - first_ns) / 1e8)
-    busy, idle = (later - sooner for sooner, later in zip(before, after, strict=True))
-    run.figure("busy", busy / max(1, busy + idle))
+    run.figure("busy", 1 - idle / lasted_ns)
     for name, place in (("source", 0), ("target", 1)):
         run.figure(f"{name}: us of CPU per packet", sum(spent[place::2]) / packets * 1e6)
 
 
-def _jiffies() -> tuple[int, int]:
-    """Of all CPUs: busy, and idle."""
+def _idle_ns() -> int:
+    """How long the CPU has been idle; the kernel measures that, and counts it in hundredths of a second."""
     with open("/proc/stat") as file:
-        user, nice, system, idle, wait, *interrupts = map(int, file.readline().split()[1:9])
-    return user + nice + system + sum(interrupts), idle + wait
+        return int(file.readline().split()[4]) * 10**7
 
 
 class _Watched:
@@ -83,9 +81,9 @@ def calls(run: Run, packets: int = 640, batch: int = 32) -> None:
     import socket
     import struct
 
-    from testbed.frames import roce
+    from testbed.frames import roce, roce_run
     from testbed.linux import mmsg
-    from testbed.roce.memory import Content
+    from testbed.roce.memory import Content, Sink
 
     def pair() -> tuple[socket.socket, socket.socket]:
         sender, receiver = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
@@ -110,15 +108,17 @@ def calls(run: Run, packets: int = 640, batch: int = 32) -> None:
         receiver.recvmsg(1100, 64)
     measure("receive: recvmsg", begin_ns, packets)
 
-    burst = mmsg.Burst(sender, to[0], to[1], len(octets), batch)
+    burst = mmsg.Burst(sender, to[0], to[1], (12, 1024, 4), batch)
+    parts = bytes(12 * batch), bytes(1024 * batch), bytes(4 * batch)
     begin_ns = time.perf_counter_ns()
     for _ in range(packets // batch):
-        burst.send(octets * batch)
+        burst.send(batch, *parts)
     measure(f"send: sendmmsg of {batch}", begin_ns, packets)
-    taker = mmsg.Receiver(receiver, batch, 1100)
+    taker = mmsg.Receiver(receiver, batch, 12, 1024, 64)
     begin_ns = time.perf_counter_ns()
     while many := taker.receive():
-        taker.datagrams(many)
+        for number in range(3):
+            taker.part(number, 0, many)
         taker.ds_fields(many)
         taker.arrivals(many)
     measure(f"receive: recvmmsg of {batch}", begin_ns, packets)
@@ -139,16 +139,19 @@ def calls(run: Run, packets: int = 640, batch: int = 32) -> None:
     _drain(receiver)
 
     path, content = roce.Path("10.0.0.1", "10.0.0.2", 0xC100), Content(1)
-    head = roce.head_of(roce.Opcode.WRITE_MIDDLE, 0x100)
-    words = roce.words_of(range(batch), ())
+    heads = roce_run.Heads(roce.head_of(roce.Opcode.WRITE_MIDDLE, 0x100), 1, batch, ())
     payload = content.read(0, 1024 * batch)
-    sealed = path.seal_run(head, words, payload)
-    run_of = [sealed[place * 1040 : place * 1040 + 1040] for place in range(batch)]
-    for name, work in (
-        ("make: headers and ICRC together", lambda: path.seal_run(head, words, payload)),
-        ("check: ICRC together", lambda: path.intact_run(head, run_of, 1040)),
-    ):
-        work()
+
+    def make() -> roce_run.PacketRun:
+        return roce_run.seal(path, heads, payload, content.crcs(0, payload, 1024))
+
+    def check() -> bool:
+        crcs = Sink(content=content).crcs(0, made.payload, 1024)
+        return made.in_order(1, batch) == (batch, []) and roce_run.icrcs(path, heads, 1024, crcs) == made.icrcs
+
+    made = make()
+    assert check()
+    for name, work in (("make: headers and ICRC together", make), ("check: content and ICRC together", check)):
         begin_ns = time.perf_counter_ns()
         for _ in range(packets // batch):
             work()
@@ -158,10 +161,11 @@ def calls(run: Run, packets: int = 640, batch: int = 32) -> None:
     for _ in range(packets):
         path.seal(roce.encode(one))
     measure("make: one by one", begin_ns, packets)
+    (datagram, *_) = made.datagrams()
     begin_ns = time.perf_counter_ns()
     for _ in range(packets):
-        roce.parse(run_of[0])
-        path.intact(run_of[0])
+        roce.parse(datagram)
+        path.intact(datagram)
     measure("check: one by one", begin_ns, packets)
 
 

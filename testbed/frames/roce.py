@@ -17,6 +17,8 @@ identification 0 and Don't Fragment on an unconnected UDP socket with path MTU d
 for granted in both directions, because a UDP socket does not show what came. A packet of a sender that counts
 identifications fails the check here.
 
+Many packets of one message together are `testbed.frames.roce_run`.
+
 Not here: Ethernet and IP headers, which the kernel makes; atomic operations; other transports than RC and these two
 datagrams; what a packet means for a connection (`testbed.roce`).
 """
@@ -25,7 +27,6 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 from zlib import crc32
@@ -51,8 +52,7 @@ _UDP = struct.Struct("!HHHH")
 _UDP_OCTETS = 8
 _MASK_24 = 0xFFFFFF
 _FECN, _BECN = 1 << 31, 1 << 30
-_ACK_REQUEST = 1 << 31
-_RESIDUE = 0x2144DF1C
+ACK_REQUEST = 1 << 31
 _VARIANT_MASK = b"\xff"  # the octet with FECN and BECN
 _MOST_LENGTHS = 512
 """Different packet lengths of which a path caches the CRC prefix."""
@@ -198,14 +198,6 @@ def head_of(opcode: Opcode, destination_qp: int) -> bytes:
     return _BTH_HEAD.pack(opcode, 1 << 6, DEFAULT_P_KEY, destination_qp)
 
 
-def words_of(psns: Sequence[int], asking: Iterable[int]) -> bytes:
-    """The last four octets of the BTH of each packet; those at the places `asking` ask for an acknowledgement."""
-    words = list(psns)
-    for place in asking:
-        words[place] |= _ACK_REQUEST
-    return struct.pack(f"!{len(words)}I", *words)
-
-
 def _extended(packet: Packet) -> bytes:
     octets = b""
     for needed, header, name in (
@@ -272,7 +264,7 @@ def parse(data: bytes) -> Packet:
         aeth,
         deth,
         immediate,
-        bool(acknowledged & _ACK_REQUEST),
+        bool(acknowledged & ACK_REQUEST),
         bool(flags & 0x80),
         bool(word & _BECN),
         bool(word & _FECN),
@@ -307,6 +299,7 @@ class Path:
             raise FieldError(f"a path from {source} to {destination}: {error}") from None
         self._source_port = source_port
         self._prefixes: dict[int, int] = {}
+        self._zeros: dict[tuple[bytes, int], int] = {}
 
     def seal(self, transport: bytes) -> bytes:
         """A packet with its ICRC, as UDP carries it."""
@@ -316,31 +309,16 @@ class Path:
         """Does the ICRC of a datagram match its octets and this path?"""
         return datagram[-ICRC_OCTETS:] == _ICRC.pack(self._icrc(datagram[:-ICRC_OCTETS]))
 
-    def seal_run(self, head: bytes, words: bytes, payload: bytes) -> bytes:
-        """Packets one after the other whose BTHs begin with the same eight octets. Each has four octets of `words` for
-        the rest of its BTH, and a part of the payload of a size that is a multiple of four.
-        """
-        many = len(words) // 4
-        size = len(payload) // many
-        parts: list[bytes] = []
-        crc = self._head_crc(head, BTH_OCTETS + size)
-        for place in range(many):
-            rest = words[place * 4 : place * 4 + 4] + payload[place * size : place * size + size]
-            parts += (head, rest, crc32(rest, crc).to_bytes(ICRC_OCTETS, "little"))
-        return b"".join(parts)
-
-    def intact_run(self, head: bytes, datagrams: Iterable[bytes], length: int) -> int:
-        """How many datagrams, from the first on, have this length, begin with these eight octets and are intact."""
-        crc, intact, start = self._head_crc(head, length - ICRC_OCTETS), 0, len(head)
-        for datagram in datagrams:
-            # A CRC over octets and their own CRC is the same for all octets.
-            if crc32(datagram[start:], crc) != _RESIDUE or len(datagram) != length or datagram[:start] != head:
-                break
-            intact += 1
-        return intact
-
-    def _head_crc(self, head: bytes, length: int) -> int:
-        return crc32(head[5:], crc32(_VARIANT_MASK, crc32(head[:4], self._prefix(length))))
+    def crc_of_zeros(self, head: bytes, length: int) -> int:
+        """What the first eight octets of a packet of some length, and what the ICRC covers before them, add to it."""
+        found = self._zeros.get((head, length))
+        if found is None:
+            before = crc32(head[5:], crc32(_VARIANT_MASK, crc32(head[:4], self._prefix(length))))
+            rest = bytes(length - len(head))
+            if len(self._zeros) >= _MOST_LENGTHS:
+                self._zeros.clear()
+            found = self._zeros[head, length] = crc32(rest, before) ^ crc32(rest)
+        return found
 
     def _prefix(self, length: int) -> int:
         prefix = self._prefixes.get(length)

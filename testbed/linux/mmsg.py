@@ -13,8 +13,8 @@ import socket
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import repeat
-from operator import add, mul
+from itertools import accumulate, repeat
+from operator import add
 
 SO_TIMESTAMPNS = 35
 _DONTWAIT = 0x40
@@ -35,26 +35,52 @@ _INET = struct.Struct("=H2s4s8x")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _Vector(ctypes.Structure):
-    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+_VECTOR_WORDS = 2
+"""struct iovec: address, length"""
+_MESSAGE_WORDS = 8
+"""struct mmsghdr, which has these words, and room that is not used:"""
+_NAME, _NAME_LENGTH, _VECTORS, _VECTOR_COUNT, _CONTROL, _CONTROL_LENGTH, _LENGTH = 0, 1, 2, 3, 4, 5, 7
 
 
-class _Message(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_void_p),
-        ("name_length", ctypes.c_uint32),
-        ("vectors", ctypes.c_void_p),
-        ("vector_count", ctypes.c_size_t),
-        ("control", ctypes.c_void_p),
-        ("control_length", ctypes.c_size_t),
-        ("flags", ctypes.c_int),
-        ("padding", ctypes.c_uint),
-        ("length", ctypes.c_uint),  # of struct mmsghdr, which holds the rest
-    )
+class _Messages:
+    """Messages for sendmmsg and recvmmsg, each with as many parts. A part is where it lies, and its length, in each."""
+
+    def __init__(self, *parts: tuple[array[int], array[int]]) -> None:
+        many, step = len(parts[0][0]), _VECTOR_WORDS * len(parts)
+        self._vectors = array("Q", bytes(_WORD * step * many))
+        for number, part in enumerate(parts):
+            for word, values in enumerate(part):
+                self._vectors[number * _VECTOR_WORDS + word :: step] = values
+        self.words = array("Q", bytes(_WORD * _MESSAGE_WORDS * many))
+        self.set(_VECTORS, _places(self._vectors, _WORD * step, many))
+        self.set(_VECTOR_COUNT, array("Q", [len(parts)]) * many)
+        self._address = _address(self.words)
+
+    def set(self, word: int, values: array[int]) -> None:
+        """Put a value into this word of each message."""
+        self.words[word::_MESSAGE_WORDS] = values
+
+    def of(self, place: int = 0) -> ctypes.c_void_p:
+        """Where the messages from this place on are."""
+        return ctypes.c_void_p(self._address + place * _MESSAGE_WORDS * _WORD)
 
 
-_MESSAGE_WORDS = ctypes.sizeof(_Message) // 4
-_LENGTH = _Message.length.offset // 4
+def _address(octets: bytearray | array[int]) -> int:
+    """Where they are: they keep their length."""
+    return ctypes.addressof((ctypes.c_char * 0).from_buffer(octets))
+
+
+def _places(octets: bytearray | array[int], size: int, many: int) -> array[int]:
+    """The addresses of parts that lie one after the other."""
+    first = _address(octets)
+    return array("Q", range(first, first + size * many, size))
+
+
+def _in_parts(sizes: Sequence[int], most: int) -> tuple[list[bytearray], _Messages]:
+    """Memory for datagrams, one string for each part of all of them, and the messages."""
+    strings = [bytearray(size * most) for size in sizes]
+    parts = [(_places(one, size, most), array("Q", [size]) * most) for one, size in zip(strings, sizes, strict=True)]
+    return strings, _Messages(*parts)
 
 
 class Sender:
@@ -63,12 +89,10 @@ class Sender:
     def __init__(self, udp: socket.socket, size: int, most: int) -> None:
         self.most = most
         self._stride = -(-size // _WORD)
-        self._words = memoryview(bytearray(self._stride * _WORD * most)).cast("Q")
         self._file = udp.fileno()
-        base = ctypes.addressof(ctypes.c_char.from_buffer(self._words))
-        places = range(base, base + self._words.nbytes, self._stride * _WORD)
-        self._vectors = (_Vector * most)(*[_Vector(place, size) for place in places])
-        self._messages = _messages(self._vectors)
+        octets = bytearray(self._stride * _WORD * most)
+        self._messages = _Messages((_places(octets, self._stride * _WORD, most), array("Q", [size]) * most))
+        self._words = memoryview(octets).cast("Q")
 
     def write(self, word: int, values: Iterable[int], many: int) -> None:
         """Put a value into this word of each of the first `many`: word 0 is their octets 0 to 7."""
@@ -76,7 +100,7 @@ class Sender:
 
     def send(self, many: int) -> int:
         """Send the first `many`; how many went before the socket's time was up, 0 if none."""
-        done: int = _libc.sendmmsg(self._file, self._messages, many, 0)
+        done: int = _libc.sendmmsg(self._file, self._messages.of(), many, 0)
         return _count(done, (errno.EAGAIN, errno.ENOBUFS, errno.ECONNREFUSED, errno.EINTR))
 
 
@@ -85,89 +109,92 @@ def send_all(to: socket.socket, datagrams: Sequence[bytes]) -> None:
     for start in range(0, len(datagrams), _MOST):
         batch = datagrams[start : start + _MOST]
         octets = bytearray(b"".join(batch))
-        base = ctypes.addressof(ctypes.c_char.from_buffer(octets)) if octets else 0
-        vectors = (_Vector * len(batch))()
-        for vector, datagram in zip(vectors, batch, strict=True):
-            vector.base, vector.length = base, len(datagram)
-            base += len(datagram)
-        messages, sent = _messages(vectors), 0
+        lengths = array("Q", map(len, batch))
+        starts = accumulate(lengths[:-1], initial=_address(octets))
+        messages, sent = _Messages((array("Q", starts), lengths)), 0
         while sent < len(batch):
-            rest = ctypes.byref(messages, sent * ctypes.sizeof(_Message))
-            sent += _count(_libc.sendmmsg(to.fileno(), rest, len(batch) - sent, 0), (errno.EINTR,))
+            sent += _count(_libc.sendmmsg(to.fileno(), messages.of(sent), len(batch) - sent, 0), (errno.EINTR,))
 
 
 class Burst:
-    """Sends datagrams of one size, up to `most` at a time, on a socket that is not connected, to one address."""
+    """Sends up to `most` datagrams at a time, on a socket that is not connected, to one address. Each has as many parts
+    as there are `sizes`, one of each."""
 
-    def __init__(self, udp: socket.socket, address: str, port: int, size: int, most: int) -> None:
-        self.size = size
-        self._octets = bytearray(size * most)
+    def __init__(self, udp: socket.socket, address: str, port: int, sizes: Sequence[int], most: int) -> None:
+        self._parts, self._messages = _in_parts(sizes, most)
         self._file = udp.fileno()
         self._name = ctypes.create_string_buffer(
             _INET.pack(socket.AF_INET, port.to_bytes(2, "big"), socket.inet_aton(address))
         )
-        base = ctypes.addressof(ctypes.c_char.from_buffer(self._octets))
-        self._vectors = (_Vector * most)(*[_Vector(base + size * place, size) for place in range(most)])
-        self._messages = _messages(self._vectors)
-        for message in self._messages:
-            message.name, message.name_length = ctypes.addressof(self._name), _INET.size
+        self._messages.set(_NAME, array("Q", [ctypes.addressof(self._name)]) * most)
+        self._messages.set(_NAME_LENGTH, array("Q", [_INET.size]) * most)
 
-    def send(self, octets: bytes) -> int:
-        """Send datagrams that lie one after the other; how many of them the socket took without waiting."""
-        self._octets[: len(octets)] = octets
-        done: int = _libc.sendmmsg(self._file, self._messages, len(octets) // self.size, _DONTWAIT)
+    def send(self, many: int, *parts: bytes) -> int:
+        """Send datagrams; how many of them the socket took without waiting. The first part of all of them lies in one
+        string, the second in another, and so on."""
+        for place, octets in zip(self._parts, parts, strict=True):
+            place[: len(octets)] = octets
+        done: int = _libc.sendmmsg(self._file, self._messages.of(), many, _DONTWAIT)
         return _count(done, (errno.EAGAIN, errno.ENOBUFS, errno.ECONNREFUSED, errno.EINTR))
 
 
 class Receiver:
-    """Receives up to `most` datagrams, the first 64 octets of each or more, with the kernel's time stamp."""
+    """Receives up to `most` datagrams, the first 64 octets of each or more, with the kernel's time stamp.
 
-    def __init__(
-        self, udp: socket.socket, most: int, octets: int = _HEAD_OCTETS, control: int = _CONTROL_OCTETS
-    ) -> None:
+    `sizes` are those of the parts into which each is divided: the first parts of all lie together, and so on.
+    """
+
+    def __init__(self, udp: socket.socket, most: int, *sizes: int, control: int = _CONTROL_OCTETS) -> None:
         self._most = most
         self._control = control
-        self._stride = -(-octets // _WORD) * _WORD
+        # A single part is divided into words.
+        self._sizes = sizes if len(sizes) > 1 else (-(-(sizes or (_HEAD_OCTETS,))[0] // _WORD) * _WORD,)
         self._file = udp.fileno()
-        self._buffer = bytearray(self._stride * most)
-        self._heads = memoryview(self._buffer).cast("Q")
+        self._parts, self._messages = _in_parts(self._sizes, most)
         self._octets = bytearray(control * most)
         self._controls = memoryview(self._octets).cast("q")
-        heads = ctypes.addressof(ctypes.c_char.from_buffer(self._heads))
-        controls = ctypes.addressof(ctypes.c_char.from_buffer(self._controls))
-        vectors = [_Vector(heads + place * self._stride, self._stride) for place in range(most)]
-        self._vectors = (_Vector * most)(*vectors)
-        self._messages = _messages(self._vectors)
-        for place, message in enumerate(self._messages):
-            message.control = controls + place * control
-            message.control_length = control
-        self._fresh = bytes(self._messages)  # a call writes lengths into its messages
-        self._counted = memoryview(self._messages).cast("B").cast("I")
+        self._messages.set(_CONTROL, _places(self._octets, control, most))
+        self._messages.set(_CONTROL_LENGTH, array("Q", [control]) * most)
+        self._fresh = self._messages.words[:]  # a call writes lengths into its messages
 
     def receive(self) -> int:
         """How many came; 0 if none waits."""
-        ctypes.memmove(self._messages, self._fresh, len(self._fresh))
-        done: int = _libc.recvmmsg(self._file, self._messages, self._most, _DONTWAIT, None)
+        self._messages.words[:] = self._fresh
+        done: int = _libc.recvmmsg(self._file, self._messages.of(), self._most, _DONTWAIT, None)
         return _count(done, (errno.EAGAIN, errno.EINTR))
 
     def words(self, word: int, many: int) -> list[int]:
         """This word of each, word 0 being their octets 0 to 7, out of those that are received."""
-        return self._heads[word : many * self._stride // _WORD : self._stride // _WORD].tolist()
+        step = self._sizes[0] // _WORD
+        return memoryview(self._parts[0]).cast("Q")[word : many * step : step].tolist()
 
     def datagrams(self, many: int) -> list[bytes]:
         """The octets of each that were received."""
-        stride, octets = self._stride, bytes(self._buffer[: many * self._stride])
-        starts = range(0, many * stride, stride)
-        return [octets[start : start + length] for start, length in zip(starts, self._lengths(many), strict=True)]
+        return [self.datagram(place, length) for place, length in enumerate(self.lengths(many))]
 
-    def _lengths(self, many: int) -> list[int]:
-        return self._counted[_LENGTH : many * _MESSAGE_WORDS : _MESSAGE_WORDS].tolist()
+    def datagram(self, place: int, length: int) -> bytes:
+        """The octets of one of them."""
+        found = b""
+        for octets, size in zip(self._parts, self._sizes, strict=True):
+            found += octets[place * size : place * size + min(size, length - len(found))]
+        return found
 
-    def arrivals(self, many: int) -> list[int]:
-        """When each came, in nanoseconds of the time of day."""
+    def part(self, number: int, first: int, end: int) -> bytes:
+        """This part of those from place `first` on, before `end`."""
+        size = self._sizes[number]
+        return bytes(memoryview(self._parts[number])[first * size : end * size])
+
+    def lengths(self, many: int) -> list[int]:
+        """How long each is."""
+        return self._messages.words[_LENGTH : many * _MESSAGE_WORDS : _MESSAGE_WORDS].tolist()
+
+    def arrivals(self, many: int, since_ns: int = 0) -> list[int]:
+        """When each came, in nanoseconds of the time of day, less `since_ns`."""
         end, step = many * self._control // _WORD, self._control // _WORD
         seconds, nanoseconds = (self._controls[word:end:step].tolist() for word in (_SECONDS, _NANOSECONDS))
-        return list(map(add, nanoseconds, map(mul, seconds, repeat(10**9))))
+        if seconds[0] == seconds[-1]:
+            return list(map(add, nanoseconds, repeat(seconds[0] * 10**9 - since_ns)))
+        return [second * 10**9 + rest - since_ns for second, rest in zip(seconds, nanoseconds, strict=True)]
 
     def ds_fields(self, many: int) -> bytes:
         """The DS field of each, where the socket asked for it."""
@@ -176,14 +203,6 @@ class Receiver:
     def control(self, place: int) -> bytes:
         """The control messages that came with one of them."""
         return bytes(self._octets[place * self._control : (place + 1) * self._control])
-
-
-def _messages(vectors: ctypes.Array[_Vector]) -> ctypes.Array[_Message]:
-    messages = (_Message * len(vectors))()
-    for place, message in enumerate(messages):
-        message.vectors = ctypes.addressof(vectors) + place * ctypes.sizeof(_Vector)
-        message.vector_count = 1
-    return messages
 
 
 def _count(done: int, nothing: tuple[int, ...]) -> int:

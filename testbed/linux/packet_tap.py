@@ -53,7 +53,7 @@ class PacketTap:
 
     def fetch(self, most: int = LONGEST) -> Iterator[Tapped]:
         """What came since the last call, the first `most` octets of each."""
-        receiver = mmsg.Receiver(self._socket, _BATCH, most, _CONTROL)
+        receiver = mmsg.Receiver(self._socket, _BATCH, most, control=_CONTROL)
         while count := self._receive(receiver):
             arrivals, datagrams = receiver.arrivals(count), receiver.datagrams(count)
             for place, (t_ns, octets) in enumerate(zip(arrivals, datagrams, strict=True)):

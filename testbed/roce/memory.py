@@ -1,15 +1,19 @@
-"""What queue pairs read from and write to. A user's own memory is anything with these two methods and a size."""
+"""What queue pairs read from and write to. A user's own memory is a subclass of `Region`."""
 
 from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Protocol
+from zlib import crc32
 
 from testbed.errors import XoffError
 
-_BLOCK_OCTETS = 65_521
-"""A prime, so that no two packets of a usual size have the same octets until a gigabyte has passed."""
+_STEP_OCTETS = 8
+_BLOCK_OCTETS = 8193 * _STEP_OCTETS
+"""Content repeats after so many octets, but packets of a usual size only after 8193 of them, twice a usual window."""
 UNLIMITED = 1 << 62
 
 
@@ -28,8 +32,13 @@ class Region(Protocol):
     def write(self, address: int, octets: bytes) -> None:
         """Put octets into the region; MemoryFault if it cannot take them."""
 
+    def crcs(self, address: int, octets: bytes, size: int) -> bytes:
+        """The CRC-32 of each `size` octets of what was read at an address, or is to be written there; each in four
+        octets, the last one first."""
+        return _crcs(octets, range(0, len(octets), size), size)
 
-class Buffer:
+
+class Buffer(Region):
     """Memory that is there."""
 
     def __init__(self, content: bytes | int) -> None:
@@ -43,20 +52,35 @@ class Buffer:
         self.octets[address : address + len(octets)] = octets
 
 
-class Content:
-    """Octets that follow from a seed, as many as wanted; nothing is kept of them."""
+class Content(Region):
+    """Octets that follow from a seed, as many as wanted; nothing is kept of them. Seeds begin at different places of
+    the same block of random octets.
+    """
 
     def __init__(self, seed: int, size: int = UNLIMITED) -> None:
         self.size = size
-        block = random.Random(seed).randbytes(_BLOCK_OCTETS)
-        self._twice = block + block
+        self._start = seed * 997 * _STEP_OCTETS
 
     def read(self, address: int, length: int) -> bytes:
-        start = address % _BLOCK_OCTETS
+        start = (self._start + address) % _BLOCK_OCTETS
         if length > _BLOCK_OCTETS:
             return b"".join(self.read(place, min(_BLOCK_OCTETS, address + length - place))
                             for place in range(address, address + length, _BLOCK_OCTETS))  # fmt: skip
-        return self._twice[start : start + length]
+        return _twice_the_block()[start : start + length]
+
+    def crcs(self, address: int, octets: bytes, size: int) -> bytes:
+        """They are known, where the parts begin at places that a table has: a CRC takes longer than all else."""
+        if address % _STEP_OCTETS or size % _STEP_OCTETS or len(octets) % size:
+            return super().crcs(address, octets, size)
+        known, found, left, step = known_crcs(size), b"", len(octets) // size, size // _STEP_OCTETS
+        place = (self._start + address) // _STEP_OCTETS
+        while left:
+            place %= len(known)
+            taken = known[place : place + left * step : step]
+            found += taken.tobytes()
+            left -= len(taken)
+            place += len(taken) * step
+        return found
 
     def write(self, address: int, octets: bytes) -> None:
         raise MemoryFault(f"{len(octets)} octets for address {address} of memory that is only read")
@@ -69,7 +93,24 @@ class Content:
         return found.hexdigest()
 
 
-class Sink:
+@lru_cache(maxsize=1)
+def _twice_the_block() -> bytes:
+    return random.Random(0).randbytes(_BLOCK_OCTETS) * 2
+
+
+@lru_cache(maxsize=8)
+def known_crcs(size: int) -> memoryview:
+    """The CRC-32 of `size` octets of content from each place on at which the table has one. Processes that are forked
+    after the first call have the table."""
+    octets = Content(0).read(0, _BLOCK_OCTETS) + Content(0).read(0, size)
+    return memoryview(_crcs(octets, range(0, _BLOCK_OCTETS, _STEP_OCTETS), size)).cast("I")
+
+
+def _crcs(octets: bytes, starts: Iterable[int], size: int) -> bytes:
+    return b"".join([crc32(octets[start : start + size]).to_bytes(4, "little") for start in starts])
+
+
+class Sink(Region):
     """Takes octets in the order of addresses, and has their SHA-256. Anything else is a fault.
 
     Where the content that is to come is known, each octet is compared with it: a hash over them takes seven times as
@@ -81,6 +122,8 @@ class Sink:
         self.received = 0
         self.is_as_expected = True
         self._content = content
+        self._expected = b""
+        """What was compared already, for the address that is next."""
         self._hash = hashlib.sha256()
 
     def read(self, address: int, length: int) -> bytes:
@@ -90,10 +133,21 @@ class Sink:
         if address != self.received:
             raise MemoryFault(f"{len(octets)} octets for address {address}; {self.received} is next")
         self.received += len(octets)
+        expected, self._expected = self._expected, b""
         if self._content is None:
             self._hash.update(octets)
-        elif octets != self._content.read(address, len(octets)):
+        elif octets is not expected and octets != self._content.read(address, len(octets)):
             self.is_as_expected = False
+
+    def crcs(self, address: int, octets: bytes, size: int) -> bytes:
+        if (
+            self._content is not None
+            and address == self.received
+            and octets == self._content.read(address, len(octets))
+        ):
+            self._expected = octets
+            return self._content.crcs(address, octets, size)
+        return super().crcs(address, octets, size)
 
     @property
     def digest(self) -> str:

@@ -11,10 +11,11 @@ Notification point: data that arrive with CE are answered by a CNP, at most one 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from testbed.frames import roce
+from testbed.frames import roce, roce_run
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, READ_RESPONSES, REQUESTS, Opcode, Packet
+from testbed.frames.roce_run import PacketRun
 from testbed.roce.memory import Region
 from testbed.roce.rates.base import Line, RateControl
 from testbed.roce.requester import Requester, Work
@@ -116,12 +117,12 @@ class QueuePair:
 
     # What comes in
 
-    def receive_run(self, datagrams: Sequence[bytes]) -> int:
-        """Take full packets in the middle of a message, without marks, from the first datagram on; how many. The others
-        are for `receive`."""
+    def receive_run(self, run: PacketRun) -> int:
+        """Take packets in the middle of a message, without marks, from the first one on; how many. The others are for
+        `receive`."""
         if self.far_path is None or self.state is not State.READY:
             return 0
-        many = self.responder.take_run(self.far_path, datagrams)
+        many = self.responder.take_run(self.far_path, run)
         self.received_packets += many
         self.received_octets += many * self.settings.mtu
         return many
@@ -204,29 +205,26 @@ class QueuePair:
             self.fail(responder.failure)
         return made
 
-    def transmit_run(self, now_ns: int) -> tuple[bytes, int]:
-        """Full packets of one message that may go to the port now, one after the other in one string, and how many.
-        None may; then `transmit` has what else is due.
-        """
+    def transmit_run(self, now_ns: int) -> PacketRun | None:
+        """Full packets of one message that may go to the port now. None: none may, and `transmit` has what is due."""
         ahead, responder = self._ahead(), self.responder
         until_ns = now_ns + ahead
         if not ahead or self._next_ns > until_ns or responder.has_response or responder.has_answer:
-            return b"", 0
+            return None
         if self.state is not State.READY or self.requester.timer_ns <= now_ns or self.rate.deadline_ns <= now_ns:
-            return b"", 0
+            return None
         octets = self.settings.mtu + BTH_OCTETS + ICRC_OCTETS
         gap_ns = self._gap_ns(octets, self.rate.rate_bps)
         begins_ns = max(self._next_ns, self._earliest_ns(now_ns, gap_ns))
         run = self.requester.run(now_ns, (until_ns - begins_ns) // gap_ns + 1)
         if run is None:
-            return b"", 0
-        many = run.packets
+            return None
+        many = run.heads.many
         self._pace(now_ns, gap_ns, many)
         self.sent_packets += many
         self.sent_octets += len(run.payload)
-        for _ in range(many):
-            self.rate.on_sent(now_ns, octets + self._wire_octets)
-        return self.path.seal_run(run.head, run.words, run.payload), many
+        self.rate.on_sent_run(now_ns, octets + self._wire_octets, many)
+        return roce_run.seal(self.path, run.heads, run.payload, run.crcs)
 
     def _ahead(self) -> int:
         """A rate control that slows down has each packet sent at its time."""

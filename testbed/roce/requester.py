@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.frames.roce import MAXIMUM_MESSAGE, Nak, Opcode, Packet, Reth, head_of, words_of
+from testbed.frames.roce import MAXIMUM_MESSAGE, Nak, Opcode, Packet, Reth, head_of
+from testbed.frames.roce_run import Heads
 from testbed.roce.memory import MemoryFault, Region
-from testbed.roce.sequence import SPAN, psn, sequence
+from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import RoceError, Settings, Timing
 from testbed.units import NEVER
 
@@ -84,15 +85,12 @@ class Completed:
 
 @dataclass(frozen=True)
 class Run:
-    """Packets that differ in PSN, AckReq and payload alone; `Path.seal_run` makes them."""
+    """Full packets in the middle of a message; `testbed.frames.roce_run.seal` makes them."""
 
-    head: bytes
-    words: bytes
+    heads: Heads
     payload: bytes
-
-    @property
-    def packets(self) -> int:
-        return len(self.words) // 4
+    crcs: bytes
+    """Of the payload of each, as `Region.crcs` has them."""
 
 
 class Requester:
@@ -188,9 +186,7 @@ class Requester:
         if many < 1 or number <= posted.first or posted.work.operation is Operation.READ or is_slow:
             return None
         every, since = self._settings.ack_every, self._since_ack
-        first = psn(number)
-        many = min(many, SPAN - first)
-        words = words_of(range(first, first + many), range(every - 1 - since, many, every))
+        asking = range(every - 1 - since, many, every)
         self._since_ack = (since + many) % every
         if since + many >= every:
             self._asked_ns = now_ns
@@ -201,8 +197,9 @@ class Requester:
             self.timer_ns = now_ns + self._timing.retransmit_ns
         work, mtu = posted.work, self._settings.mtu
         start = work.local_address + (number - posted.first) * mtu
-        opcode = Opcode(_FIRST[work.operation] + _MIDDLE)
-        return Run(head_of(opcode, self.far_qp), words, work.local.read(start, many * mtu))
+        head = head_of(Opcode(_FIRST[work.operation] + _MIDDLE), self.far_qp)
+        payload = work.local.read(start, many * mtu)
+        return Run(Heads(head, psn(number), many, asking), payload, work.local.crcs(start, payload, mtu))
 
     def _data(self, posted: _Posted, now_ns: int) -> Packet:
         work, place, mtu = posted.work, self._next - posted.first, self._settings.mtu

@@ -9,13 +9,12 @@ since the last call of `answer`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from testbed.frames import roce_run
 from testbed.frames.roce import (
-    BTH_OCTETS,
     FIRSTS,
-    ICRC_OCTETS,
     LASTS,
     MAXIMUM_MESSAGE,
     SENDS,
@@ -26,6 +25,7 @@ from testbed.frames.roce import (
     Path,
     head_of,
 )
+from testbed.frames.roce_run import Heads, PacketRun
 from testbed.roce.memory import MemoryFault, Region
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import Settings
@@ -181,23 +181,27 @@ class Responder:
         self._ack_is_due |= packet.ack_request
         return None
 
-    def take_run(self, path: Path, datagrams: Sequence[bytes]) -> int:
-        """Take full packets in the middle of the message that is coming in, from the first datagram on; how many. What
-        is not the next one, is not intact or means anything else is for `on_request`, after `parse`.
+    def take_run(self, path: Path, run: PacketRun) -> int:
+        """Take packets in the middle of the message that is coming in, from the first one on; how many. What is not the
+        next one, is not intact or means anything else is for `on_request`, after `parse`.
         """
-        message, head = self._message, datagrams[0][:8]
+        message, mtu, head = self._message, self._settings.mtu, run.head()
         if message is None or self.failure or head[:2] != (_SEND_MIDDLE if message.is_send else _WRITE_MIDDLE):
             return 0
-        mtu = self._settings.mtu
-        many = path.intact_run(head, datagrams, BTH_OCTETS + mtu + ICRC_OCTETS)
-        if message.left is not None:
-            many = min(many, (message.left - 1) // mtu)
-        words = [int.from_bytes(datagram[8:BTH_OCTETS], "big") for datagram in datagrams[:many]]
-        expected = range(self._expected, self._expected + many)
-        many = next((place for place, number in enumerate(expected) if words[place] & _PSN != number & _PSN), many)
+        if run.size != mtu:
+            return 0
+        first = psn(self._expected)
+        many, asking = run.in_order(
+            first, len(run) if message.left is None else min(len(run), (message.left - 1) // mtu)
+        )
+        octets = run.payload[: many * mtu]
+        crcs = message.region.crcs(message.address, octets, mtu)
+        right = roce_run.icrcs(path, Heads(head, first, many, asking), mtu, crcs)
+        if not run.icrcs.startswith(right):
+            many = next(at for at in range(0, many) if not run.icrcs.startswith(right[at * 4 : at * 4 + 4], at * 4))
+            asking, octets = [place for place in asking if place < many], octets[: many * mtu]
         if not many:
             return 0
-        octets = b"".join([datagram[BTH_OCTETS:-ICRC_OCTETS] for datagram in datagrams[:many]])
         try:
             message.region.write(message.address, octets)
         except MemoryFault:
@@ -208,7 +212,7 @@ class Responder:
         message.octets += len(octets)
         if message.left is not None:
             message.left -= len(octets)
-        self._ack_is_due |= max(words[:many]) > _PSN
+        self._ack_is_due |= bool(asking)
         return many
 
     def _begin(self, packet: Packet) -> bool:

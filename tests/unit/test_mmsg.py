@@ -54,11 +54,24 @@ def test_a_receiver_of_longer_datagrams_has_each_whole(pair: Pair) -> None:
     assert receiver.datagrams(3) == sent
 
 
+def test_a_receiver_in_parts_has_each_part_of_all_together_and_each_datagram_whole(pair: Pair) -> None:
+    receiver = mmsg.Receiver(pair[1], 4, 12, 100, 64)
+    sent = [bytes([number]) * length for number, length in enumerate((3, 12, 60, 116), 1)]
+    mmsg.send_all(pair[0], sent)
+    assert receiver.receive() == 4
+    assert receiver.lengths(4) == [3, 12, 60, 116]
+    assert receiver.datagrams(4) == sent
+    assert receiver.datagram(2, 60) == sent[2]
+    assert receiver.part(0, 1, 4) == b"\2" * 12 + b"\3" * 12 + b"\4" * 12
+    assert receiver.part(1, 3, 4) == b"\4" * 100
+    assert receiver.part(2, 3, 4)[:4] == b"\4" * 4
+
+
 def test_a_burst_goes_to_one_address_without_a_connection() -> None:
     datagrams = socket.AF_INET, socket.SOCK_DGRAM
     with socket.socket(*datagrams) as sender, socket.socket(*datagrams) as receiver:
         receiver.bind(("127.0.0.1", 0))
-        burst = mmsg.Burst(sender, "127.0.0.1", receiver.getsockname()[1], 5, 8)
-        assert burst.send(b"first" + b"again") == 2
-        assert burst.send(b"third") == 1
+        burst = mmsg.Burst(sender, "127.0.0.1", receiver.getsockname()[1], (2, 3), 8)
+        assert burst.send(2, b"fiag", b"rstain") == 2
+        assert burst.send(1, b"th", b"ird") == 1
         assert [receiver.recv(10) for _ in range(3)] == [b"first", b"again", b"third"]

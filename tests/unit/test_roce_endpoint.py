@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.frames import roce
 from testbed.frames.roce import Opcode
+from testbed.frames.roce_run import PacketRun
 from testbed.roce.endpoint import DatagramKind, Outgoing
 from testbed.roce.memory import Buffer, Content, MemoryFault, Sink
 from testbed.roce.queue_pair import State
@@ -143,11 +144,6 @@ def test_at_line_rate_the_port_is_given_packets_ahead_and_never_more_than_it_sen
     assert max(ahead) * gap_ns <= 6_000_000
 
 
-def split(octets: bytes, many: int) -> list[bytes]:
-    size = len(octets) // many
-    return [octets[start : start + size] for start in range(0, len(octets), size)]
-
-
 @pytest.mark.parametrize("operation", [Operation.WRITE, Operation.SEND])
 def test_packets_that_are_made_and_taken_together_are_those_made_and_taken_one_by_one(operation: Operation) -> None:
     together, single = Link(settings=Settings(mtu=256)), Link(settings=Settings(mtu=256))
@@ -160,17 +156,18 @@ def test_packets_that_are_made_and_taken_together_are_those_made_and_taken_one_b
         link.near.post(Work(operation, Content(7), 256 * 40 + 9, r_key=link.memory(sinks[-1])))
     now_ns = together.now_ns + 10**9
     (first,) = together.near.transmit(now_ns, 1)
-    octets, many = together.near.transmit_run(now_ns)
-    assert many == 39
-    assert together.near.transmit_run(now_ns) == (b"", 0), "the last packet is another one"
-    made = [first, *split(octets, many), *together.near.transmit(now_ns, 9)]
+    run = together.near.transmit_run(now_ns)
+    assert run is not None
+    assert len(run) == 39
+    assert together.near.transmit_run(now_ns) is None, "the last packet is another one"
+    made = [first, *run.datagrams(), *together.near.transmit(now_ns, 9)]
     assert made == single.near.transmit(now_ns, 64)
     for name in ("sent_packets", "sent_octets", "deadline_ns"):
         assert getattr(together.near, name) == getattr(single.near, name)
     assert together.far is not None
     assert single.far is not None
     together.b.receive(made[0], ECT_0, now_ns)
-    assert together.far.receive_run(made[1:]) == 39
+    assert together.far.receive_run(run) == 39
     together.b.receive(made[-1], ECT_0, now_ns)
     for datagram in made:
         single.b.receive(datagram, ECT_0, now_ns)
@@ -179,29 +176,47 @@ def test_packets_that_are_made_and_taken_together_are_those_made_and_taken_one_b
     assert (together.far.received_packets, together.far.received_octets) == (41, 256 * 40 + 9)
 
 
-def test_a_run_ends_where_a_packet_is_missing_damaged_or_another_one() -> None:
-    damages: list[tuple[int, Callable[[list[bytes]], None]]] = [
-        (0, lambda run: run.pop(0)),  # type: ignore[list-item]
-        (5, lambda run: run.pop(5)),  # type: ignore[list-item]
+def run_of(datagrams: list[bytes]) -> PacketRun:
+    heads, payload, icrcs = ([one[part] for one in datagrams] for part in (slice(12), slice(12, -4), slice(-4, None)))
+    return PacketRun(256, b"".join(heads), b"".join(payload), b"".join(icrcs))
+
+
+def changed(octets: bytes, place: int) -> bytes:
+    return octets[:place] + bytes([octets[place] ^ 1]) + octets[place + 1 :]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_run_ends_where_a_packet_is_missing_damaged_or_another_one(is_known: bool) -> None:
+    damages: list[tuple[int, Callable[[list[bytes]], object]]] = [
+        (39, lambda run: None),
+        (0, lambda run: run.pop(0)),
+        (5, lambda run: run.pop(5)),
         (5, lambda run: run.insert(5, run[4])),
-        (5, lambda run: run.__setitem__(5, run[5][:-1] + bytes([run[5][-1] ^ 1]))),
-        (5, lambda run: run.__setitem__(5, run[5][:50] + run[5][54:])),
-        (5, lambda run: run.__setitem__(5, b"")),
-        (5, lambda run: run.__setitem__(5, run[5][:7] + b"\x01" + run[5][8:])),
+        (5, lambda run: run.insert(5, run[30])),
+        *[
+            (5, lambda run, at=at: run.__setitem__(5, changed(run[5], at)))
+            for at in (0, 2, 7, 8, 9, 11, 12, 267, 268, 271)
+        ],
+        (0, lambda run: run.__setitem__(0, changed(run[0], 100))),
     ]
     for taken, damage in damages:
         link = Link(settings=Settings(mtu=256))
-        link.near.post(written(link, 256 * 40))
+        sink = Sink(content=Content(1) if is_known else None)
+        link.near.post(Work(Operation.WRITE, Content(1), 256 * 40 + 9, r_key=link.memory(sink)))
         link.until(lambda link=link: link.near.state is State.READY)  # type: ignore[misc]
         now_ns = link.now_ns + 10**9
         (first,) = link.near.transmit(now_ns, 1)
-        run = split(*link.near.transmit_run(now_ns))
+        made = link.near.transmit_run(now_ns)
+        assert made is not None
         assert link.far is not None
-        assert link.far.receive_run(run) == 0, "the first packet is missing"
+        assert link.far.receive_run(made) == 0, "the first packet is missing"
         link.b.receive(first, ECT_0, now_ns)
-        damage(run)
-        assert link.far.receive_run(run) == taken
+        datagrams = made.datagrams()
+        damage(datagrams)
+        assert link.far.receive_run(run_of(datagrams)) == taken
         assert link.far.received_packets == 1 + taken
+        assert sink.received == 256 * (1 + taken)
+        assert sink.digest == Content(1).digest(sink.received)
 
 
 def test_one_lost_packet_costs_one_nak_and_what_was_sent_after_it() -> None:

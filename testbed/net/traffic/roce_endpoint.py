@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import select
 import socket
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from testbed.frames.roce import PORT, READ_RESPONSES, REQUESTS
+from testbed.frames import roce_run
+from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, PORT
+from testbed.frames.roce_run import PacketRun
 from testbed.linux import kernel, mmsg
 from testbed.net.fabric import Fabric
 from testbed.net.traffic.roce import Roce, ds_field
@@ -22,7 +25,7 @@ from testbed.net.traffic.roce_flow import KEY, Asker, Source, Target, maker_of_s
 from testbed.net.traffic.transport import Endpoint, EndpointControl
 from testbed.roce.endpoint import DatagramKind, Outgoing
 from testbed.roce.endpoint import Endpoint as Host
-from testbed.roce.memory import Sink
+from testbed.roce.memory import Sink, known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
 from testbed.roce.rates import Line
 from testbed.roce.requester import Operation
@@ -37,7 +40,8 @@ _SEND_BUFFER = 32_000
 _FAST_SEND_BUFFER = 192_000
 """Where a queue pair gives its port many packets at a time; the kernel counts some 2300 octets for each."""
 _RECEIVE_BUFFER = 64 << 20
-_LONGEST = 4096 + 64
+_LONGEST_END = 64
+"""Octets of a datagram behind the payload of a full packet, or behind as much of anything else, at most."""
 _OUTER = 42
 """Octets of a frame before the payload of UDP."""
 _BATCH = 64
@@ -46,6 +50,8 @@ _LOOK_NS = 10_000_000
 _TURNS = 4
 """How often on a fast line a queue pair has its turn before another: its next message follows the one before."""
 _CE = 3
+_ECN = bytes(range(4)) * 64
+"""The ECN field of each DS field."""
 _AT_ONCE = 4
 """Packets that a queue pair that was late sends before another has its turn."""
 
@@ -65,16 +71,14 @@ class _Way:
         self.waiting: list[Outgoing] = []
         self._bursts: dict[tuple[str, int], mmsg.Burst] = {}
 
-    def send_run(self, to: str, octets: bytes, many: int) -> None:
-        """Send datagrams of one size that lie one after the other; there are none that wait."""
-        size = len(octets) // many
-        burst = self._bursts.get((to, size))
+    def send_run(self, to: str, run: PacketRun) -> None:
+        """Send packets; there are none that wait."""
+        burst = self._bursts.get((to, run.size))
         if burst is None:
-            burst = self._bursts[to, size] = mmsg.Burst(self.socket, to, PORT, size, _BATCH)
-        sent = burst.send(octets)
-        self.waiting = [
-            Outgoing(DatagramKind.DATA, to, 0, octets[place * size : (place + 1) * size]) for place in range(sent, many)
-        ]
+            sizes = BTH_OCTETS, run.size, ICRC_OCTETS
+            burst = self._bursts[to, run.size] = mmsg.Burst(self.socket, to, PORT, sizes, _BATCH)
+        sent = burst.send(len(run), run.heads, run.payload, run.icrcs)
+        self.waiting = [Outgoing(DatagramKind.DATA, to, 0, one) for one in run.datagrams(sent)]
 
     def send(self, datagrams: list[Outgoing]) -> None:
         """Send them, or as many as there is room for."""
@@ -97,6 +101,9 @@ class RoceEndpoint(Endpoint):
         fabric = Fabric.current()
         port = next(port for port in fabric.ports.values() if port.node is node)
         self._line = Line(port.cable.rate, port.scale)
+        if ahead_ns(self._line, mtu := transport_of(next(iter(flows.values()))).settings.mtu):
+            roce_run.prepare(mtu)
+            known_crcs(mtu)
 
     def run(self, session: EndpointControl) -> None:
         _Loop(self.node, self.flows, self.sends, self.receives, self._line).run(session)
@@ -122,13 +129,16 @@ class _Loop:
         self._timer = kernel.Timer()
         self._now_ns = 0
         self._at_once = _AT_ONCE
-        self._rests_ns = ahead_ns(line, first.transport.settings.mtu) // 2
+        self._rests_ns = ahead_ns(line, first.transport.settings.mtu) * 2 // 3
+        self._full = BTH_OCTETS + first.transport.settings.mtu + ICRC_OCTETS
+        self._was_busy = False
 
     def run(self, session: EndpointControl) -> None:
         if self._rests_ns:
             self._at_once = 2  # the last packet of a message and the first of the next; the others go together
         listener = _listener()
-        receiver = mmsg.Receiver(listener, _BATCH, _LONGEST)
+        # The parts of a full packet: what follows has its ICRC first.
+        receiver = mmsg.Receiver(listener, _BATCH, BTH_OCTETS, self._transport.settings.mtu, _LONGEST_END)
         self._listen()
         session.ready()
         begin_ns = session.begin_ns()
@@ -137,14 +147,14 @@ class _Loop:
             source.begin(begin_ns)
         offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps datagrams with the time of day
         while session.receiving:
-            came, many = False, _BATCH
+            self._was_busy, many = False, _BATCH
             while many == _BATCH and (many := receiver.receive()):
                 self._take(receiver, many, offset_ns)
-                came = True
+                self._was_busy = True
             self._now_ns = now_ns = time.monotonic_ns()
             self._send(now_ns)
             self._report(session, now_ns)
-            self._wait(listener, now_ns, now_ns + self._rests_ns if came else 0)
+            self._wait(listener, now_ns, now_ns + self._rests_ns if self._was_busy else 0)
         now_ns = time.monotonic_ns()
         for index, source in self._sources.items():
             if not source.has_reported:
@@ -218,31 +228,33 @@ class _Loop:
     # Datagrams
 
     def _take(self, receiver: mmsg.Receiver, many: int, offset_ns: int) -> None:
-        host, target_of = self._host, self._target_of
-        fields = receiver.ds_fields(many)
-        arrivals = receiver.arrivals(many)
-        datagrams = receiver.datagrams(many)
-        marks = [field & 3 == _CE for field in fields]
-        place = 0
-        while place < many:
-            datagram, ds, stamp_ns = datagrams[place], fields[place], arrivals[place]
-            at_ns = max(stamp_ns - offset_ns, self._now_ns)
-            target = None
-            if datagram[0] in REQUESTS or datagram[0] in READ_RESPONSES:
-                target = target_of.get(int.from_bytes(datagram[5:8], "big"))
-            if target is not None and target.pair is not None:
-                end = marks.index(True, place) if True in marks[place:] else many
-                taken = target.pair.receive_run(datagrams[place:end]) if end > place else 0
-                if taken:
-                    came_ns = [stamp_ns - offset_ns for stamp_ns in arrivals[place : place + taken]]
-                    target.count_run(len(datagram) + _OUTER, ds & 3, came_ns)
-                    place += taken
+        """The datagrams of a batch, those of each queue pair in their order."""
+        lengths, arrivals = receiver.lengths(many), receiver.arrivals(many, since_ns=offset_ns)
+        ecn = receiver.ds_fields(many).translate(_ECN)
+        usual = max(range(4), key=ecn.count)
+        others = {place for place, length in enumerate(lengths) if length != self._full}
+        if ecn.count(usual) != many:
+            others.update(place for place, field in enumerate(ecn) if field != usual)
+        places_of = _places_by_queue_pair(receiver.part(0, 0, many))
+        for queue_pair, places in places_of.items():
+            target = self._target_of.get(queue_pair)
+            strange = sorted(map(places.index, others.intersection(places)))
+            done = 0
+            while done < len(places):
+                end, taken = next((one for one in strange if one >= done), len(places)), 0
+                if end > done and usual != _CE and target is not None and target.pair is not None:
+                    taken = target.pair.receive_run(_run_of(receiver, places[done:end]))
+                if target is not None and taken:
+                    target.count_run(self._full + _OUTER, usual, _picked(arrivals, places[done : done + taken]))
+                    done += taken
                     continue
-            place += 1
-            before = target.sink.received if target is not None else 0
-            host.receive(datagram, ds, at_ns)
-            if target is not None and target.sink.received > before:
-                target.count(len(datagram) + _OUTER, ds & 3, at_ns)
+                place = places[done]
+                at_ns = max(arrivals[place], self._now_ns)
+                before = target.sink.received if target is not None else 0
+                self._host.receive(receiver.datagram(place, lengths[place]), ecn[place], at_ns)
+                if target is not None and target.sink.received > before:
+                    target.count(lengths[place] + _OUTER, ecn[place], at_ns)
+                done += 1
 
     def _send(self, now_ns: int) -> None:
         host = self._host
@@ -259,9 +271,10 @@ class _Loop:
                 continue
             for _ in range(_TURNS if self._rests_ns else 1):
                 if way is not None:
-                    octets, packets = pair.transmit_run(now_ns)
-                    if packets:
-                        way.send_run(pair.far_address, octets, packets)
+                    run = pair.transmit_run(now_ns)
+                    if run is not None:
+                        way.send_run(pair.far_address, run)
+                        self._was_busy = True
                         if way.waiting:
                             break
                 for outgoing in host.outgoing_of(pair, now_ns, self._at_once):
@@ -312,8 +325,8 @@ class _Loop:
     def _wait(self, listener: socket.socket, now_ns: int, rests_until_ns: int) -> None:
         """Until a datagram comes, a socket has room again, or something is due.
 
-        On a fast line, after datagrams came, no others wake the process for a moment: as with a card's interrupt
-        moderation, one wake-up is for several.
+        On a fast line, after datagrams came or packets were sent, no datagrams wake the process for a moment: as with
+        a card's interrupt moderation, one wake-up is for several. Packets are due again after the same time.
         """
         due_ns = min(now_ns + _LOOK_NS, self._host.management_deadline_ns)
         blocked = []
@@ -334,6 +347,42 @@ class _Loop:
             return
         self._timer.set(due_ns)
         select.select([self._timer.fd] if rests else [listener.fileno(), self._timer.fd], blocked, [])
+
+
+def _places_by_queue_pair(heads: bytes) -> dict[int, Sequence[int]]:
+    """The places of the datagrams of each queue pair, in the order in which they came first."""
+    found: dict[int, list[int]] = {}
+    words = memoryview(heads).cast("I")[1::3].tolist()
+    if words.count(words[0]) == len(words):
+        return {_queue_pair(words[0]): range(len(words))}
+    for place, word in enumerate(words):
+        found.setdefault(word, []).append(place)
+    return {_queue_pair(word): places for word, places in found.items()}
+
+
+def _queue_pair(word: int) -> int:
+    """The number in the second word of a BTH, which was read in this machine's order of octets."""
+    return int.from_bytes(word.to_bytes(4, sys.byteorder)[1:], "big")
+
+
+def _is_row(places: Sequence[int]) -> bool:
+    return places[-1] - places[0] + 1 == len(places)
+
+
+def _picked(values: Sequence[int], places: Sequence[int]) -> Sequence[int]:
+    return values[places[0] : places[-1] + 1] if _is_row(places) else [values[place] for place in places]
+
+
+def _run_of(receiver: mmsg.Receiver, places: Sequence[int]) -> PacketRun:
+    """Datagrams of a batch, which are as long as full packets."""
+    if _is_row(places):
+        heads, payload, ends = (receiver.part(number, places[0], places[-1] + 1) for number in range(3))
+    else:
+        heads, payload, ends = (
+            b"".join([receiver.part(number, place, place + 1) for place in places]) for number in range(3)
+        )
+    icrcs = memoryview(ends).cast("I")[:: _LONGEST_END // ICRC_OCTETS].tobytes()
+    return PacketRun(len(payload) // len(places), heads, payload, icrcs)
 
 
 def _listener() -> socket.socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,42 +98,40 @@ class Target:
 
     def count_run(self, octets: int, ecn: int, arrivals_ns: Sequence[int]) -> None:
         """Packets of data were taken, all of the same length and with the same ECN field."""
-        if arrivals_ns[-1] >= self._window_end_ns:
-            for at_ns in arrivals_ns:
-                self.count(octets, ecn, at_ns)
-            return
-        many = len(arrivals_ns)
+        place, many = 0, len(arrivals_ns)
+        while place < many:
+            if arrivals_ns[place] >= self._window_end_ns:
+                self._next_window(arrivals_ns[place])
+            end = bisect_left(arrivals_ns, self._window_end_ns, place)
+            self.windows[-1] += end - place
+            place = end
         self.packets += many
         self.frame_octets += octets * many
-        self.windows[-1] += many
         self.last_ns = arrivals_ns[-1]
         self.ecn[ecn] += many
 
     def count(self, octets: int, ecn: int, at_ns: int) -> None:
         """A packet of data was taken."""
-        self.packets += 1
-        self.frame_octets += octets
-        if at_ns >= self._window_end_ns:
-            if not self.first_ns:
-                self.first_ns = self._window_end_ns = at_ns
-            while at_ns >= self._window_end_ns:
-                self._window_end_ns += WINDOW_NS
-                self.windows.append(0)
-        self.windows[-1] += 1
-        self.last_ns = at_ns
-        self.ecn[ecn] += 1
+        self.count_run(octets, ecn, (at_ns,))
+
+    def _next_window(self, at_ns: int) -> None:
+        if not self.first_ns:
+            self.first_ns = self._window_end_ns = at_ns
+        while at_ns >= self._window_end_ns:
+            self._window_end_ns += WINDOW_NS
+            self.windows.append(0)
 
     def taken(self) -> Taken:
         pair = self.pair
         if pair is None:
             return Taken(failure="no connection was made")
-        octets = self.sink.received
+        octets, digest = self.sink.received, self.sink.digest
         return Taken(
             self.packets,
             octets,
             self.frame_octets,
-            self.sink.digest,
-            self.content.digest(octets),
+            digest,
+            digest or self.content.digest(octets),  # it is empty unless all came as it is at the source
             pair.responder.duplicates,
             pair.responder.out_of_order,
             tuple(self.ecn),

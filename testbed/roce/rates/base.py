@@ -38,6 +38,11 @@ class RateControl:
     def on_sent(self, now_ns: int, octets: int) -> None:
         """A packet of the queue pair was sent, with so many octets on the wire."""
 
+    def on_sent_run(self, now_ns: int, octets: int, many: int) -> None:
+        """Packets were sent together, with so many octets each."""
+        for _ in range(many):
+            self.on_sent(now_ns, octets)
+
     def on_cnp(self, now_ns: int) -> None:
         """A congestion notification packet came."""
 

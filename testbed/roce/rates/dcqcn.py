@@ -123,6 +123,10 @@ class Dcqcn(RateControl):
         self._wants_decrease = True
         self.on_deadline(now_ns)
 
+    def on_sent_run(self, now_ns: int, octets: int, many: int) -> None:
+        if self._bytes and self._increase_due_ns != NEVER:
+            super().on_sent_run(now_ns, octets, many)
+
     def on_sent(self, now_ns: int, octets: int) -> None:
         if not self._bytes or self._increase_due_ns == NEVER:
             return  # before the first CNP the rate is the line's

@@ -11,11 +11,10 @@ The kernel's part, as net/sched/sch_red.c and include/net/red.h of 6.12 have it:
 - Wlog 0 makes the average the queue itself: the kernel's check admits it, the tc command does not offer it.
 - When RED's child gives nothing to a dequeue the kernel takes the queue for idle, and the next packet meets the last
   average, aged by a table (stab), instead of the queue. `FORGET` ages it to zero at once: right where nothing means
-  empty. But a child that is plugged, which is how we pause, gives nothing either, while packets go on to arrive. No
-  table makes RED see these. `HOLD` keeps the last average: during a pause packets are picked by the queue at its
-  beginning, which is less than they find, and the first one after it is judged by that too, empty or not. It needs a
-  parent that dequeues only while packets wait, as htb and tbf do; under another one sparse packets would meet an old
-  queue.
+  empty. But a child that is plugged, which is how we pause, gives nothing either, while packets go on to arrive. So
+  RED's parent is a tbf: it dequeues only what a peek has shown, RED passes a peek on to its child, and is never idle
+  (decision 0305). `HOLD` is for what is left, a plug without netem before it in kernels before 7: it keeps the last
+  average, and packets are picked by the queue at the pause's beginning.
 - Flags: ECN, and NODROP for keep_not_ect; never HARDDROP, which drops above qth_max instead of marking. NODROP does
   not go into tc_red_qopt.flags, so all of them travel in an attribute of their own.
 - The limit makes RED create a FIFO of its own. With a plug below RED the plug has to enforce it and RED has to have
@@ -116,7 +115,7 @@ class RedParameters:
 def red_parameters(curve: EcnCurve, *, plug_below: bool = False, arriving: Size = Size("0B")) -> RedParameters:
     """What makes Linux follow the curve.
 
-    With `plug_below` the caller puts a plug below RED, gives it the curve's limit, and has htb or tbf above.
+    With `plug_below` the caller puts a plug below RED, gives it the curve's limit, and has a tbf above.
     Linux measures the queue before the arriving packet is added. A curve that is meant for the queue with it needs the
     size of that packet: `arriving` is taken off both thresholds, which is exact for packets of this size.
     """

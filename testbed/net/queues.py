@@ -55,6 +55,8 @@ class Queues:
         made = self._shared() if self.shares_line else self._host()
         for place in self._places:
             if curve := self.settings.ecn.get(place % 8):
+                if self.shares_line:
+                    made.append(self._watched(place))
                 parameters = red_parameters(curve, plug_below=True).attributes()
                 made.append(qdiscs.red(self.interface, self._class(place), qdiscs.handle(_RED + place), parameters))
             if self.frees:
@@ -206,8 +208,19 @@ class Queues:
         """The longest frame on the wire."""
         return self.mtu + 18 + qdiscs.WIRE_OVERHEAD
 
+    def _watched(self, place: int) -> Message:
+        """What makes red measure the queue also during a pause (decision 0305): it never holds a frame back."""
+        return qdiscs.tbf(
+            self.interface,
+            qdiscs.handle(_ROOT, _CLASS + place),
+            qdiscs.handle(_TBF + place),
+            rate=_UNLIMITED,
+            burst=_QUEUE.bytes // 64,
+            limit=_QUEUE.bytes,
+        )
+
     def _class(self, place: int) -> int:
-        if self.shares_line:
+        if self.shares_line and place % 8 not in self.settings.ecn:
             return qdiscs.handle(_ROOT, _CLASS + place)
         return qdiscs.handle(_TBF + place, 1)
 

@@ -92,6 +92,20 @@ def test_a_host_port_has_a_queue_for_each_priority_and_one_for_its_agent() -> No
     assert queues.arrange().sockets == tuple(range(8))
 
 
+def test_red_of_a_switch_port_has_a_parent_that_dequeues_only_what_the_pause_point_gives() -> None:
+    curve = EcnCurve("10kB", "20kB", 1)
+    made = Queues(4097, Rate("10Mb/s"), Port(ecn={3: curve}), is_host=False).messages()
+    places = {}
+    for message in made:
+        own, parent = struct.unpack_from("=II", message.body, 8)
+        places[attributes(message.body, 20)[1].rstrip(b"\0").decode(), own >> 16] = parent
+    assert places["tbf", 0x13] == qdiscs.handle(1, 0x13)
+    assert places["red", 0x23] == qdiscs.handle(0x13, 1)
+    assert places["plug", 0x33] == qdiscs.handle(0x23, 1)
+    assert places["plug", 0x34] == qdiscs.handle(1, 0x14), "a queue without ECN needs none"
+    assert [kind for kind, _ in places].count("tbf") == 1
+
+
 def test_a_queue_is_emptied_by_two_new_pause_points_one_after_the_other() -> None:
     """Whichever of the two it has, the other replaces it; it ends with its usual one, stopped, with its own limit."""
     curve = EcnCurve("10kB", "20kB", 1, limit="60kB")

@@ -37,7 +37,7 @@ PACKETS = 20_000
 GAP_NS = 88_480
 """Between two packets of 1106 octets at 100 Mb/s."""
 FLOWS = (1, 8)
-MILLISECONDS = (100, 500)
+MILLISECONDS = (100, 1000)
 """The difference of a long run and a short one has no start-up in it."""
 FULL, BUSY = 0.98, 0.6
 

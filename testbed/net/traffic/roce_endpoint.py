@@ -253,7 +253,7 @@ class _Loop:
                 before = target.sink.received if target is not None else 0
                 self._host.receive(receiver.datagram(place, lengths[place]), ecn[place], at_ns)
                 if target is not None and target.sink.received > before:
-                    target.count(lengths[place] + _OUTER, ecn[place], at_ns)
+                    target.count(lengths[place] + _OUTER, ecn[place], arrivals[place])
                 done += 1
 
     def _send(self, now_ns: int) -> None:

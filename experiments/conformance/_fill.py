@@ -136,6 +136,7 @@ class Fill:
 
     def drain(self) -> None:
         """Let the queues go, and wait until they are empty."""
+        self._held_ns = 0
         self._wire.send(PfcFrame.xon(self._mac, self._bench.lossless).encode())
         while any(self.counters(place).used != (0, 0, 0) for place in range(len(self.groups))):
             time.sleep(0.01)

@@ -52,7 +52,7 @@ def dwrr(bench: Bench) -> None:
     target = f"h{len(senders) + 1}"
     with bench.network(hosts=len(senders) + 1):
         flows = [bench.flow(name, target, priority) for priority in priorities for name in senders]
-        with Flows(flows, settle=Duration("2s")) as running, bench.run.measuring():
+        with Flows(flows, settle=Duration("8s")) as running, bench.run.measuring():
             begin_ns = time.monotonic_ns()
             time.sleep(_LOAD.ns / 1e9)
             running.stop_sending()

@@ -7,7 +7,7 @@ from typing import Any
 from experiments.conformance._case import FRAME, Bench, Control, case
 from experiments.conformance._tables import without_headroom
 from testbed.frames.mac_control import PfcFrame
-from testbed.net.port import AGENT_REACTION
+from testbed.net.port import AGENT_REACTION, PortNeeds
 from testbed.units import Duration
 
 LONGEST = "longest response without a loss"
@@ -37,11 +37,12 @@ def _limit(bench: Bench) -> Duration:
 
     That is the round trip in the cable, the agents' own time, the frame that triggers XOFF and those that have begun.
     """
-    port = bench.given.ports[bench.ports[0]]
-    profile = bench.given.tables.profile(port.name, bench.lossless[0])
-    cell = bench.given.buffer.cell
-    cells = (profile.xoff or 0) // cell if profile else 0
-    frames = cells // -(-FRAME.bytes // cell)
+    ports = [bench.given.ports[name] for name in bench.ports]
+    port, priority = ports[0], bench.lossless[0]
+    needs = {one.number: PortNeeds(one.settings.pfc.enabled, one.rate, one.length.propagation()) for one in ports}
+    buffer = bench.given.buffer_of(bench.ports).settings(needs)
+    cells = buffer.group(port.number, port.settings.priorities.dot1p_to_group[priority]).headroom
+    frames = cells // buffer.cells(FRAME.bytes)
     reaction = AGENT_REACTION.sends + AGENT_REACTION.stops
     base = bench.lab(port.length.propagation()) * 2 + reaction + bench.frame_time() * 3
     whole = bench.frame_time() * frames

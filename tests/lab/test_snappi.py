@@ -111,6 +111,16 @@ def test_a_script_runs_unchanged_and_its_sleep_is_virtual(run: Runner, output: O
     assert result.times.wall_s < 30 < result.times.virtual_ns / 1e9
 
 
+def test_the_module_within_snappi_is_the_labs_too(run: Runner, output: Output, tmp_path: Path) -> None:
+    path = tmp_path / "inner.py"
+    path.write_text(
+        "from snappi import snappi\n\napi = snappi.api(location='https://nowhere')\nconfig = api.config()\n"
+        "config.ports.port(name='a')\napi.set_config(config)\nprint('ports', len(api.get_config().ports))\n"
+    )
+    passed(run(definition.load_file(path)))
+    assert b"ports 1" in output.out
+
+
 def test_the_example_of_the_documentation_holds(run: Runner, output: Output) -> None:
     passed(run(definition.load_file(ROOT / "docs" / "examples" / "snappi_pfc.py")))
     assert b"paused: 0 frames/s" in output.out

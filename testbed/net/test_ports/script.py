@@ -46,16 +46,19 @@ def _our_api() -> Iterator[None]:
     import snappi
 
     original = snappi.api
+    places = [sys.modules[name] for name in ("snappi", "snappi.snappi") if name in sys.modules]
 
     def api(*_: Any, **options: Any) -> Any:
         return original(ext="xoff", **{name: value for name, value in options.items() if name in _KEPT})
 
-    snappi.api = api
+    for module in places:
+        setattr(module, "api", api)  # noqa: B010 - of modules that mypy has no types of
     try:
         yield
     finally:
         Session.close_all()
-        snappi.api = original
+        for module in places:
+            setattr(module, "api", original)  # noqa: B010
 
 
 def _is_for_pytest(source: Path) -> bool:

@@ -221,7 +221,7 @@ def deadlocks(fabric: Fabric, wanted: str = "") -> str:
         )
         for number, one in seen["deadlocks"].items()
     ]
-    head = f"{seen['deadlock_detected']} deadlocks detected, {seen['deadlock_broken']} broken\n"
+    head = f"deadlocks: {seen['deadlock_detected']} detected, {seen['deadlock_broken']} broken\n"
     return head + (
         table(("deadlock", "since ms", "lasted ms", "port and priority, each waits for the next"), rows) if rows else ""
     )

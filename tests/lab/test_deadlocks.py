@@ -23,6 +23,7 @@ def ring_under_load(run: Run, clockwise: bool, watchdog: WatchdogSettings | None
     """Four hosts at a ring of switches each send to the one across, as experiments/deadlock.py has it."""
     import time
 
+    from testbed.net import views
     from testbed.net.network import network
     from testbed.net.port import Buffer, Port
     from testbed.net.traffic import Flow, Flows
@@ -46,8 +47,9 @@ def ring_under_load(run: Run, clockwise: bool, watchdog: WatchdogSettings | None
             time.sleep(load_s)
             running.stop_sending()
             time.sleep(0.5)
+        shown = views.deadlocks(net.fabric)
         pauses = sum(event.kind == "queue_stopped" for event in net.fabric.events())
-        return net.fabric.deadlocks(), net.fabric.events(), pauses
+        return net.fabric.deadlocks(), net.fabric.events(), pauses, shown
 
 
 def first_look_after(moment_ns: int) -> int:
@@ -63,7 +65,7 @@ def last_stop(events: list[LoggedEvent], before_ns: int) -> int:
 
 @experiment(timeout="60s")
 def test_a_deadlock_is_found_at_the_first_look_and_lasts_without_a_watchdog(run: Run) -> None:
-    found, events, _ = ring_under_load(run, clockwise=True, watchdog=None, load_s=1)
+    found, events, _, shown = ring_under_load(run, clockwise=True, watchdog=None, load_s=1)
     run.claim("deadlocks", len(found), equals=1)
     ports = [port for _, (port, _) in sorted(found[0].queues.items())]
     run.claim("queues that wait for each other, in order", ports, equals=CIRCLE)
@@ -71,12 +73,15 @@ def test_a_deadlock_is_found_at_the_first_look_and_lasts_without_a_watchdog(run:
     look = found[0].since_ns // POLL.ns * POLL.ns
     run.claim("the look that found it", look, equals=first_look_after(last_stop(events, found[0].since_ns)))
     run.claim("lateness of that look, in ns", found[0].since_ns - look, at_most=10_000)
+    head, _, row = shown.splitlines()
+    run.claim("the command's first line", head, equals="deadlocks: 1 detected, 0 broken")
+    run.claim("the command's circle", row.endswith("s1-eth2 3 -> s2-eth3 3 -> s3-eth3 3 -> s4-eth3 3"), equals=True)
     run.claim("not broken", found[0].lasted_ns is None, equals=True)
 
 
 @experiment(timeout="60s")
 def test_the_watchdog_breaks_a_deadlock_after_its_detection_time(run: Run) -> None:
-    found, events, _ = ring_under_load(run, clockwise=True, watchdog=WATCHDOG, load_s=1)
+    found, events, *_ = ring_under_load(run, clockwise=True, watchdog=WATCHDOG, load_s=1)
     storms = [one.t_ns for one in events if one.kind == "storm_detected"]
     run.claim("deadlocks", len(found), equals=len(storms))
     run.claim("deadlocks, at least", len(found), at_least=2)
@@ -91,8 +96,9 @@ def test_the_watchdog_breaks_a_deadlock_after_its_detection_time(run: Run) -> No
 
 @experiment(timeout="60s")
 def test_a_congested_ring_without_a_circle_has_no_deadlock(run: Run) -> None:
-    found, _, pauses = ring_under_load(run, clockwise=False, watchdog=None, load_s=2)
+    found, _, pauses, shown = ring_under_load(run, clockwise=False, watchdog=None, load_s=2)
     run.claim("queues stopped", pauses, at_least=100)
+    run.claim("what the command shows", shown, equals="deadlocks: 0 detected, 0 broken\n")
     run.claim("deadlocks", len(found), equals=0)
 
 

@@ -24,8 +24,11 @@ from testbed.net.notebook import DCBX_LOG, Notebook
 from testbed.net.topo import LosslessTopo
 from testbed.net.whole_series import recorded
 
-_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256, 4
-"""Files that are open anyway, and those for each node: its shell's two ends, a socket, and some room."""
+_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256, 24
+"""Files that are open anyway, and those for each node in the process that starts the agents: its shell's ends, its
+logs, the sockets of its agent, and some room."""
+_MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
+"""As root the system allows more than the limit that a process starts with. Each node is a process as well."""
 _ROUND_NS = 10_000_000
 
 
@@ -49,11 +52,11 @@ def _require_descriptors(nodes: int) -> None:
     """Mininet keeps files open for each node; let it have what the system allows, and refuse what is beyond."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = _DESCRIPTORS + nodes * _DESCRIPTORS_OF_NODE
-    if needed > hard:
-        most = (hard - _DESCRIPTORS) // _DESCRIPTORS_OF_NODE
+    most = (max(hard, _MOST_DESCRIPTORS) - _DESCRIPTORS) // _DESCRIPTORS_OF_NODE
+    if nodes > most:
         raise FabricError(f"a network of {nodes} nodes is too large: at most {most} are possible here")
     if needed > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
 
 
 def _wait_for_round_moment() -> None:

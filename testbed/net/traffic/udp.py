@@ -156,13 +156,15 @@ class _Receiver(Endpoint):
         sockets = {index: _listener(self.flows[index], _FIRST_PORT + index) for index in self.receives}
         batches = {index: mmsg.Receiver(udp, _BATCH) for index, udp in sockets.items()}
         counts = {index: _Count(self.flows[index].ecn is not None) for index in self.receives}
-        files = list(sockets.values())
+        waiting = select.poll()  # select() takes no descriptor above 1023, and large networks have them
+        for udp in sockets.values():
+            waiting.register(udp, select.POLLIN)
         session.ready()
         while True:
             last = not session.receiving
-            readable = select.select(files, (), (), 0)[0]
+            readable = {file for file, _ in waiting.poll(0)}
             for index, udp in sockets.items():
-                if udp in readable:
+                if udp.fileno() in readable:
                     counts[index].drain(batches[index])
                     session.count_received(index, counts[index].received)
             if last:

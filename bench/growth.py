@@ -1,0 +1,60 @@
+"""How the wall time of a run grows with the nodes of its network, start and end included.
+
+    ./xoff test --unit && python bench/growth.py
+
+Each doubling of the nodes may take twice as long and 10 % more. What a run takes without any node, the boot, is not
+counted: it would hide growth. All sizes run in turns, and of each the quickest counts.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.dataplane import figures
+from testbed import lab
+from testbed.lab import definition, engine
+from testbed.lab.engine import Kind
+from testbed.lab.result import Status
+
+JOBS = Path(__file__).parent / "jobs" / "growth.py"
+GROUPS = (2, 5, 10, 20, 40)
+"""Of five nodes each."""
+TURNS = 2
+MOST = 1.1
+
+
+def main() -> int:
+    ready = engine.prepare(Kind.UM, print)
+    walls: dict[int, float] = {}
+    for _ in range(TURNS):
+        for groups in GROUPS:
+            with tempfile.TemporaryDirectory() as out:
+                job = definition.load_file(JOBS, "groups")
+                result = lab.run(job, parameters={"groups": str(groups)}, on=ready, out=out)
+            if result.status is not Status.OK:
+                sys.exit(f"{groups} groups: {result.reason}")
+            found = figures(result)
+            nodes = int(found["nodes"])
+            assert not found["lost"]
+            booted_s = result.times.first_line_s or 0
+            walls[nodes] = min(walls.get(nodes, float("inf")), result.times.wall_s - booted_s)
+    reached, before = True, None
+    for nodes, wall_s in walls.items():
+        line = f"{nodes:4} nodes: {wall_s:6.2f} s, {wall_s / nodes * 1000:5.1f} ms a node"
+        if before:
+            growth = (wall_s / before[1]) ** (1 / (math.log2(nodes / before[0]))) / 2
+            reached = reached and growth <= MOST
+            line += f"; for each doubling {growth:.2f} of twice as long"
+        print(line)
+        before = nodes, wall_s
+    print(f"at most {MOST} for each doubling: {'✓' if reached else '✗'}")
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -239,7 +239,7 @@ def _show(matrix: Matrix) -> None:
 def _verdict(cell: Cell | None, held: str, failed: str) -> str:
     if cell is None:
         return "not run"
-    value = console.shown(written(cell.main.measured, cell.main.unit)) if cell.main else ""
+    value = console.shown(cell.measured)
     return f"[green]{held}[/green] {value}" if cell.passed else f"[red]{failed}[/red] {value}"
 
 

@@ -16,6 +16,7 @@ from testbed.errors import UsageError
 from testbed.lab.definition import Experiment
 from testbed.lab.result import Claim, Figure, Result, Status
 from testbed.net.losses import NOT_COUNTED
+from testbed.units import written
 
 FILE = "conformance.json"
 """In the folder of the run, beside the result folders."""
@@ -66,6 +67,14 @@ class Cell:
     def main(self) -> Claim | None:
         """The claim that the matrix shows, which is the case's first; networks add a claim of their own."""
         return next((claim for claim in self.claims if claim.name != NOT_COUNTED), None)
+
+    @property
+    def measured(self) -> str:
+        """What the matrix shows: what the main claim measured, or the first claim that failed, with its name."""
+        main, failed = self.main, self.failed_claims
+        if failed and failed[0] is not main:
+            return f"{failed[0].name}: {written(failed[0].measured, failed[0].unit)}"
+        return written(main.measured, main.unit) if main else ""
 
     @property
     def failed_claims(self) -> list[Claim]:

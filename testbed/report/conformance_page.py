@@ -48,13 +48,14 @@ def _verdict(cell: Cell | None) -> Html:
         return Html("-")
     if cell.reason or cell.main is None:
         return verdict(False, "", text(cell.reason or "no claim", 80))
-    return _value(cell.main, cell.passed)
+    measured = text(cell.measured, 80)
+    return verdict(cell.passed, measured, measured)
 
 
-def _value(claim: Claim, passed: bool) -> Html:
+def _value(claim: Claim) -> Html:
     """What was measured, with its mark."""
     measured = text(written(claim.measured, claim.unit), 60)
-    return verdict(passed, measured, measured)
+    return verdict(claim.passed, measured, measured)
 
 
 def _measured(matrix: Matrix, case: str) -> Html:
@@ -65,9 +66,7 @@ def _measured(matrix: Matrix, case: str) -> Html:
     for name in names:
         found = {column: claim for column, cell in cells for claim in cell.claims if claim.name == name}
         expected = list(dict.fromkeys(map(expectation, found.values())))
-        shown = [
-            _value(claim, claim.passed) if (claim := found.get(column)) else Html("-") for column in matrix.columns
-        ]
+        shown = [_value(claim) if (claim := found.get(column)) else Html("-") for column in matrix.columns]
         rows.append([name, " or ".join(expected), *shown])
     figures = dict.fromkeys(figure.name for _, cell in cells for figure in cell.figures)
     for name in figures:

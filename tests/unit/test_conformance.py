@@ -131,6 +131,14 @@ def test_a_matrix_is_the_same_when_it_is_read_again(tmp_path: Path) -> None:
     assert MATRIX.cell("L08", "100G static") is None
 
 
+def test_a_cell_that_failed_by_another_claim_than_its_main_one_has_that_ones_name() -> None:
+    later = Claim("XOFF sent", {"at_least": 1}, 0, False)
+    found = cell("L08", "leaf")
+    assert found.measured == "0"
+    assert replace(found, passed=False, claims=(*found.claims, later)).measured == "XOFF sent: 0"
+    assert cell("L08", "leaf", 7, passed=False).measured == "7"
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"switch": "", "columns": [], "cases": [{}], "cells": []}'])
 def test_what_is_no_matrix_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)

@@ -77,13 +77,13 @@ def simulate(
     dice = random.Random(model.seed)
     found = [FlowResult([0] * -(-lasts_ns // window_ns)) for _ in sources]
     service_ns = model.wire_octets * 8 * 10**9 / model.line.rate.bps
-    queue: deque[tuple[int, bool]] = deque()
+    queue: deque[tuple[int, bool, int]] = deque()
     notifications: list[tuple[int, int]] = []
     free_ns = 0.0
     longest = 0
     while True:
         send_ns = min(source.next_ns for source in sources)
-        leave_ns = int(free_ns) if queue else NEVER
+        leave_ns = max(int(free_ns), queue[0][2]) if queue else NEVER
         cnp_ns = notifications[0][0] if notifications else NEVER
         control_ns = min(source.control.deadline_ns for source in sources)
         now_ns = min(send_ns, leave_ns, cnp_ns, control_ns)
@@ -97,10 +97,9 @@ def simulate(
             _, index = heapq.heappop(notifications)
             sources[index].control.on_cnp(now_ns)
         elif leave_ns == now_ns:
-            index, is_marked = queue.popleft()
+            index, is_marked, came_ns = queue.popleft()
             found[index].windows[now_ns // window_ns] += 1
-            if queue:
-                free_ns += service_ns
+            free_ns = max(free_ns, came_ns) + service_ns
             if is_marked and now_ns - sources[index].last_cnp_ns >= model.cnp_ns:
                 sources[index].last_cnp_ns = now_ns
                 found[index].cnps += 1
@@ -108,12 +107,10 @@ def simulate(
         else:
             index = next(i for i, source in enumerate(sources) if source.next_ns == now_ns)
             source = sources[index]
-            # The packet in service has left the queue.
-            waiting = max(0, len(queue) - 1) * model.queue_octets
+            # A packet that is being sent has left the queue.
+            waiting = len(queue) * model.queue_octets
             chance = model.curve.fraction(waiting) if model.curve else 0
-            if not queue:
-                free_ns = now_ns + service_ns
-            queue.append((index, chance > 0 and dice.random() < chance))
+            queue.append((index, chance > 0 and dice.random() < chance, now_ns))
             longest = max(longest, waiting + model.queue_octets)
             source.next_ns = now_ns + int(model.wire_octets * 8_000_000_000 / source.control.rate_bps)
             source.control.on_sent(now_ns, model.wire_octets)

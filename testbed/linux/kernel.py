@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import signal
 import socket
 import struct
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -39,6 +40,10 @@ _RNDADDENTROPY = 0x4008_5203
 _RNDRESEEDCRNG = 0x5207
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
+_SIOCSARP = 0x8955
+_ARPHRD_ETHER, _ATF_COM, _ATF_PERM = 1, 2, 4
+_ARP_REQUEST = struct.Struct("=H2x4s8xH6s8xi32x")
+"""arpreq of linux/if_arp.h: address, hardware address, flags; no mask, and the interface that the route leads to."""
 _IFF_UP = 1
 _TIMER_ABSTIME = 1
 
@@ -106,6 +111,24 @@ def set_up(interface: str) -> None:
         answer = fcntl.ioctl(handle, _SIOCGIFFLAGS, request.pack(interface.encode(), 0))
         flags = request.unpack(answer)[1]
         fcntl.ioctl(handle, _SIOCSIFFLAGS, request.pack(interface.encode(), flags | _IFF_UP))
+
+
+def set_arp(addresses: Iterable[tuple[str, str]]) -> None:
+    """Enter IPv4 and MAC addresses of neighbours for good, as `arp -s` does, without a process for each.
+
+    An address that no route leads to is left out.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        for address, mac in addresses:
+            octets = bytes.fromhex(mac.replace(":", ""))
+            request = _ARP_REQUEST.pack(
+                socket.AF_INET, socket.inet_aton(address), _ARPHRD_ETHER, octets, _ATF_COM | _ATF_PERM
+            )
+            try:
+                fcntl.ioctl(handle, _SIOCSARP, request)
+            except OSError as error:
+                if error.errno != errno.ENETUNREACH:
+                    raise
 
 
 def mount(kind: str, place: str, flags: int = 0) -> None:

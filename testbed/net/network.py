@@ -16,6 +16,7 @@ from mininet.node import OVSBridge
 from mininet.topo import Topo
 
 from testbed.linux import ovs
+from testbed.linux.kernel import in_network_of, set_arp
 from testbed.net import captures, description, following, notebook
 from testbed.net.beside import Beside
 from testbed.net.fabric import Fabric, FabricError
@@ -46,6 +47,13 @@ class Network(Mininet):
         return found[0] if len(found) == 1 else found
 
     get = getNodeByName
+
+    def staticArp(self) -> None:
+        """Mininet starts a program for each pair of hosts, which would take most of the time of a large network."""
+        known = [(host, host.IP(), host.MAC()) for host in self.hosts]
+        for host in self.hosts:
+            with in_network_of(host.pid):
+                set_arp((address, mac) for other, address, mac in known if other is not host and address and mac)
 
 
 def _require_descriptors(nodes: int) -> None:

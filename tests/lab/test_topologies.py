@@ -41,6 +41,10 @@ def test_everybody_is_reached_once_and_nothing_is_lost(run: Runner, wanted: tupl
         assert circle == (CIRCLE if "clockwise" in one else [])
 
 
+def test_hosts_have_each_other_as_permanent_neighbours(run: Runner) -> None:
+    assert len(run("topologies:neighbours").check().claims) == 5
+
+
 def test_frames_go_the_way_of_the_topology(run: Runner) -> None:
     result = run("topologies:ways", wanted=" ".join(WAYS)).check()
     assert {figure.name: figure.value for figure in result.figures} == WAYS

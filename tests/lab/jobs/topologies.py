@@ -198,3 +198,27 @@ def circle(net: Any) -> list[str]:
         for cable in free:
             del waiting[cable]
     return sorted(f"{one} -> {other}" for one, other in waiting)
+
+
+@experiment(timeout="60s")
+def neighbours(run: Run) -> None:
+    """With `autoStaticArp` each host has all others, and no other, as permanent neighbours at the port to them."""
+    from testbed.net.network import network
+    from topologies.incast import Incast
+
+    with network(Incast(3), run, autoStaticArp=True) as net:
+        for host in net.hosts:
+            entries = [line.split() for line in host.cmd("ip -4 neigh show").splitlines()]
+            run.claim(
+                f"{host.name}: neighbours",
+                sorted([address, interface, mac, state] for address, _, interface, _, mac, state in entries),
+                equals=sorted(
+                    [other.IP(), f"{host.name}-eth0", other.MAC(), "PERMANENT"]
+                    for other in net.hosts
+                    if other is not host
+                ),
+            )
+        h1 = net["h1"]
+        h1.cmd("ip address flush dev h1-eth0")
+        net.staticArp()
+        run.claim("neighbours of a host without a route", h1.cmd("ip -4 neigh show").strip(), equals="")

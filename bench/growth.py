@@ -3,7 +3,8 @@
     ./xoff test --unit && python bench/growth.py
 
 Each doubling of the nodes may take twice as long and 10 % more. What a run takes without any node, the boot, is not
-counted: it would hide growth. More than 130 nodes do not fit into the lab's memory. All sizes run in turns, and of each the quickest counts.
+counted: it would hide growth. More than 130 nodes do not fit into the lab's memory. All sizes run in turns, and of each
+the quickest counts.
 """
 
 from __future__ import annotations

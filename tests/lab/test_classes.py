@@ -194,9 +194,9 @@ def test_a_paused_class_of_a_host_leaves_the_others_at_line_rate(run: Run) -> No
 
 
 @experiment(timeout="120s", files=("jobs/looking.py",))
-def test_in_a_pause_frames_are_marked_by_the_queue_at_its_beginning(run: Run) -> None:
-    """Linux does not look at a queue that is paused: what comes then is marked by the length at which it was stopped.
-    That is decision 0139; here it is seen in the kernel.
+def test_in_a_pause_frames_are_marked_by_the_queue_that_they_find(run: Run) -> None:
+    """RED measures a queue that is paused (decision 0305): 11 of 16 frames wait when the pause begins, so the first 9
+    that come in it are below the threshold of 20, and 31 of 40 are marked. By the length at its beginning none would be.
     """
     from testbed.net.network import network
     from testbed.net.port import Port
@@ -214,7 +214,7 @@ def test_in_a_pause_frames_are_marked_by_the_queue_at_its_beginning(run: Run) ->
             self.addLink(self.addHost("h1"), "s1", cable=Cable("40Gb/s"))
             self.addLink("s1", self.addHost("r"), settings1=Port(ecn={3: step}))
 
-    for waiting, marked in ((16, 0), (40, 40)):
+    for waiting, marked in ((16, 31), (40, 40)):
         with network(Narrow(), run) as net:
             port = net.fabric.between("s1", "r")
             burst = Flow(net["h1"], net["r"], 3, frame, count=waiting, ecn=Ecn.ECT_0)

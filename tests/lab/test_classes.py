@@ -196,7 +196,7 @@ def test_a_paused_class_of_a_host_leaves_the_others_at_line_rate(run: Run) -> No
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_in_a_pause_frames_are_marked_by_the_queue_that_they_find(run: Run) -> None:
     """RED measures a queue that is paused (decision 0305): 11 of 16 frames wait when the pause begins, so the first 9
-    that come in it are below the threshold of 20, and 31 of 40 are marked. By the length at its beginning none would be.
+    that come in it are below the threshold of 20, and 31 of 40 are marked: by the length at its start, none.
     """
     from testbed.net.network import network
     from testbed.net.port import Port

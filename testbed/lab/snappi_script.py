@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from testbed.units import Rate
@@ -20,13 +21,16 @@ PACKAGE = "snappi"
 TIMEOUT = "600s"
 _CONFTEST = "conftest"
 _DATA = (".json", ".yaml", ".yml")
+_parsing = Lock()
+"""Python before 3.11.9 raises SystemError if two threads make syntax trees at a time (cpython issue 106905)."""
 
 
 def is_script(path: Path) -> bool:
     """Does this file import snappi, or a test's conftest.py beside it, and does it define no experiment?"""
-    names = _imported(path)
-    if path.stem.startswith("test_"):
-        names |= _imported(path.with_name(f"{_CONFTEST}.py"))
+    files = [path, *([path.with_name(f"{_CONFTEST}.py")] if path.stem.startswith("test_") else [])]
+    if not any(PACKAGE.encode() in _octets(file) for file in files):
+        return False  # nearly all files; parsing takes longer
+    names = set().union(*map(_imported, files))
     return PACKAGE in names and "testbed" not in names
 
 
@@ -77,11 +81,19 @@ def _modules(folder: Path, name: str) -> Iterator[Path]:
         yield from (folder / name).rglob("*.py")
 
 
+def _octets(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""  # whoever imports it reports it
+
+
 def _tree(path: Path) -> ast.Module | None:
     try:
-        return ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return None  # whoever imports it reports it
+        with _parsing:
+            return ast.parse(_octets(path))
+    except (SyntaxError, ValueError):
+        return None  # likewise
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:

@@ -66,3 +66,10 @@ def test_modules_and_data_beside_it_go_along(script: Path) -> None:
     assert snappi_script.files(script) == (
         "conftest.py", "deep.py", "helpers/__init__.py", "helpers/common.py", "ports.json", "settings.py",
     )  # fmt: skip
+
+
+def test_a_file_without_the_word_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "test_mine.py"
+    path.write_text("from testbed.lab import experiment\n")
+    monkeypatch.setattr("testbed.lab.snappi_script.ast.parse", lambda _: pytest.fail("it is parsed"))
+    assert not snappi_script.is_script(path)

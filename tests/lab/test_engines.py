@@ -76,6 +76,7 @@ def processes_that_name(place: str) -> list[str]:
     return found
 
 
+@pytest.mark.long  # it takes the snapshot of the virtual machine twice more
 def test_a_snapshot_that_is_spoilt_or_half_there_is_taken_again(
     vm: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,20 +9,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from testbed import lab
-from testbed.lab import Result, Status, definition, engine
+from testbed.lab import Status, definition, engine
 from testbed.lab.engine import Ready
 from testbed.lab.job import Limits
 from testbed.lab.result import RESULT
 
-from .conftest import JOBS, Output, Runner
+from .conftest import JOBS, Output, Runner, kept
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.engines("um")
@@ -53,8 +51,10 @@ def test_a_hostile_job_finds_nothing_of_its_host(run: Runner, tmp_path: Path) ->
     assert "GLIBC_TUNABLES" in result.figure("environment")  # of every program that the job starts
 
 
-def test_the_kernel_and_every_process_of_the_lab_have_given_up_their_host(run: Runner) -> None:
+def test_the_kernel_and_every_process_of_the_lab_have_given_up_their_host(ready: Ready, tmp_path: Path) -> None:
     seen: list[dict[str, str]] = []
+
+    ended = threading.Event()
 
     def look() -> None:
         while len(seen) < 20:
@@ -66,12 +66,13 @@ def test_the_kernel_and_every_process_of_the_lab_have_given_up_their_host(run: R
                         seen.append(status)
                         seen.extend(child | {"files": ""} for child in children)
             time.sleep(0.05)
+        ended.set()
 
     looking = threading.Thread(target=look)
     looking.start()
-    result = run("misbehave:spins", limits=Limits(virtual_s=1e5, wall_s=5))
+    result = lab.run(definition.load_file(JOBS / "misbehave.py", "spins"), on=ready, out=tmp_path, cancel=ended)
     looking.join()
-    assert result.status is Status.WALL_TIMEOUT
+    assert result.status is Status.INTERRUPTED
     assert {status["Seccomp"] for status in seen} == {"2"}
     assert {status["NoNewPrivs"] for status in seen} == {"1"}
     assert not any("socket:" in file and "inet" in file for status in seen for file in status["files"].split())
@@ -87,56 +88,41 @@ def test_what_the_kernel_shows_of_itself_is_the_same_every_time(run: Runner) -> 
     assert str(Path.home()) not in results[0].figure("boot") + results[0].figure("command line")
 
 
-@pytest.fixture
-def busy() -> Iterator[None]:
-    """More processes that never wait than there are cores."""
-    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range((os.cpu_count() or 1) + 1)]
-    yield
-    for spinner in spinners:
-        spinner.kill()
-        spinner.wait()
+ALL_CORES = os.sched_getaffinity(0)
+VARIATIONS: dict[str, tuple[list[str], dict[str, str], set[int]]] = {
+    "the first core": ([], {}, {min(ALL_CORES)}),
+    "other environment": ([], {"LANG": "de_DE.UTF-8", "TZ": "Asia/Tokyo", "NOISE": "x" * 5000}, ALL_CORES),
+    "other CPU features": ([], {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-ERMS,-AVX512F"}, ALL_CORES),
+    "memory laid out otherwise": (["setarch", "-R"], {}, ALL_CORES),
+    "a small stack": (["prlimit", "--stack=1048576:1048576"], {}, ALL_CORES),
+    "low priority": (["nice", "-n", "15"], {}, ALL_CORES),
+}
 
 
-def _twice_at_a_time(run: Runner, job: str, count: int) -> list[Result]:
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda _: run(job), range(count)))
-
-
-@pytest.mark.slow
-def test_runs_on_an_idle_and_on_a_busy_machine_are_one_result(run: Runner, request: pytest.FixtureRequest) -> None:
-    results = _twice_at_a_time(run, "behave:mixes", 10)
-    request.getfixturevalue("busy")
-    results += _twice_at_a_time(run, "behave:mixes", 10)
-    assert {result.status for result in results} == {Status.OK}
-    assert len({result.digest for result in results}) == 1
-
-
-def test_environment_place_core_and_layout_of_memory_do_not_matter(ready: Ready, tmp_path: Path) -> None:
-    """One experiment, by the command line, as different users of different machines would start it."""
-    first = os.sched_getaffinity(0)
-    variations: dict[str, tuple[list[str], dict[str, str], set[int]]] = {
-        "plain": ([], {}, first),
-        "the first core": ([], {}, {min(first)}),
-        "other environment": ([], {"LANG": "de_DE.UTF-8", "TZ": "Asia/Tokyo", "NOISE": "x" * 5000}, first),
-        "other CPU features": ([], {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-ERMS,-AVX512F"}, first),
-        "memory laid out otherwise": (["setarch", "-R"], {}, first),
-        "a small stack": (["prlimit", "--stack=1048576:1048576"], {}, first),
-        "low priority": (["nice", "-n", "15"], {}, first),
-    }  # fmt: skip
-    digests = {}
-    for name, (prefix, environment, cores) in variations.items():
-        out = tmp_path / name
-        out.mkdir()
-        command = [*prefix, sys.executable, "-m", "testbed", "run", "hello", "--engine", "um", "--out", str(out)]
-        # A shell, for only a process of its own may change its cores.
-        set_cores = ["taskset", "-c", ",".join(map(str, cores))]
-        done = subprocess.run(
-            [*set_cores, *command], cwd=out, env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{name}: {done.stderr}"
-        digests[name] = json.loads((out / "hello-001" / RESULT).read_text())["digest"]
-    assert len(set(digests.values())) == 1, digests
+@pytest.mark.parametrize(
+    "together", [[*VARIATIONS], *(pytest.param([name], marks=pytest.mark.long, id=name) for name in VARIATIONS)]
+)
+def test_environment_place_core_and_layout_of_memory_do_not_matter(
+    ready: Ready, run: Runner, tmp_path: Path, together: list[str]
+) -> None:
+    """One job, by the command line, as another user of another machine would start it; and as these tests start it."""
+    prefix = [word for name in together for word in VARIATIONS[name][0]]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    cores = ALL_CORES
+    for name in together:
+        environment |= VARIATIONS[name][1]
+        cores = cores & VARIATIONS[name][2]
+    out = tmp_path / "theirs"
+    out.mkdir()
+    job = f"{JOBS / 'behave.py'}:mixes"
+    # A program does it, for only a process of its own may change its cores.
+    done = subprocess.run(
+        ["taskset", "-c", ",".join(map(str, cores)), *prefix,
+         sys.executable, "-m", "testbed", "run", job, "--engine", "um", "--out", str(out)],
+        cwd=out, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads((out / "mixes-001" / RESULT).read_text())["digest"] == run("behave:mixes").digest
 
 
 def test_another_user_gets_the_same(ready: Ready, run: Runner, tmp_path: Path) -> None:
@@ -152,29 +138,28 @@ def test_another_user_gets_the_same(ready: Ready, run: Runner, tmp_path: Path) -
     set -e
     mkdir -p {place}/deep/er {place}/cache {place}/out
     cd {ROOT} && {copy} {packages} {place}/deep/er/
-    {copy} -p {" ".join(map(str, files))} {place}/cache/
-    chown -R {OTHER_USER}: {place}
+    {copy} -p --link {" ".join(map(str, files))} {place}/cache/ || {copy} -p {" ".join(map(str, files))} {place}/cache/
+    find {place} -type d -exec chown {OTHER_USER}: {{}} +
     """
     try:
         subprocess.run(["sh", "-c", script], check=True)
         environment = {"PATH": os.environ["PATH"], "XOFF_CACHE": str(place / "cache"), "HOME": str(place)}
         environment |= {"PYTHONPATH": str(place / "deep" / "er"), "PYTHONDONTWRITEBYTECODE": "1"}
-        program = "import sys; from testbed import lab; print(lab.run('hello', on='um', out=sys.argv[1]).digest)"
+        program = "import sys; from testbed import lab; print(lab.run('incast', on='um', out=sys.argv[1]).digest)"
         done = subprocess.run(
             ["setpriv", "--reuid", OTHER_USER, "--regid", "nogroup", "--clear-groups",
              "/usr/bin/python3", "-c", program, str(place / "out")],
             cwd=place, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        ours = lab.run(definition.find("hello"), on=ready, out=tmp_path / "ours")
+        ours = lab.run(definition.find("incast"), on=ready, out=tmp_path / "ours")
         assert done.stdout.split()[-1] == ours.digest
     finally:
         subprocess.run(["rm", "-rf", str(place)], check=True)
 
 
-def test_a_network_of_every_kind_of_part_comes_up(ready: Ready, tmp_path: Path) -> None:
-    for name in ("hello", "incast"):
-        lab.run(definition.find(name), on=ready, out=tmp_path).check()
+def test_the_smallest_lab_holds_its_claims(ready: Ready, tmp_path: Path) -> None:
+    kept("hello", ready, tmp_path)
 
 
 def test_nothing_is_left_of_a_lab_whose_front_end_is_killed(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ from testbed.net.notebook import DCBX_LOG, Notebook
 from testbed.net.topo import LosslessTopo
 from testbed.net.whole_series import recorded
 
-_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256, 24
-"""Files that are open anyway, and those for each node in the process that starts the agents: its shell's ends, its
-logs, the sockets of its agent, and some room."""
+_DESCRIPTORS, _DESCRIPTORS_OF_SHELL, _DESCRIPTORS_OF_NODE = 256, 4, 24
+"""Files that are open anyway; those for each node's shell; and those for each node in the process that starts the
+agents: its shell's ends, its logs, the sockets of its agent, and some room."""
 _MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
 """As root the system allows more than the limit that a process starts with. Each node is a process as well."""
 _ROUND_NS = 10_000_000
@@ -56,13 +56,18 @@ class Network(Mininet):
                 set_arp((address, mac) for other, address, mac in known if other is not host and address and mac)
 
 
-def _require_descriptors(nodes: int) -> None:
-    """Mininet keeps files open for each node; let it have what the system allows, and refuse what is beyond."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = _DESCRIPTORS + nodes * _DESCRIPTORS_OF_NODE
+def _require_possible(nodes: int) -> None:
+    """Refuse what is beyond the descriptors that the system allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = (max(hard, _MOST_DESCRIPTORS) - _DESCRIPTORS) // _DESCRIPTORS_OF_NODE
     if nodes > most:
         raise FabricError(f"a network of {nodes} nodes is too large: at most {most} are possible here")
+
+
+def _require_descriptors(nodes: int, of_node: int) -> None:
+    """Mininet keeps files open for each node; let it have what the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _DESCRIPTORS + nodes * of_node
     if needed > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
 
@@ -100,16 +105,21 @@ def network(
         net = Network(topo=topo, build=False, **chosen)
         net.fabric, fabric.known_nodes = fabric, net.nameToNode
         fabric.labels, fabric.pool_labels = getattr(topo, "names", {}), getattr(topo, "pools", {})
-        _require_descriptors(len(topo.nodes()))
+        nodes = len(topo.nodes())
+        _require_possible(nodes)
+        # mnexec closes every descriptor up to the limit before it starts a node's shell, open or not. So the shells
+        # start with a limit that is enough for them.
+        _require_descriptors(nodes, _DESCRIPTORS_OF_SHELL)
         try:
             net.build()
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM):
                 raise
             raise FabricError(
-                f"a network of {len(topo.nodes())} nodes is too large here ({error.strerror}): each node is a process "
+                f"a network of {nodes} nodes is too large here ({error.strerror}): each node is a process "
                 "and has files open; --processes and --memory raise an experiment's limits"
             ) from error
+        _require_descriptors(nodes, _DESCRIPTORS_OF_NODE)
         if run is not None and run.capture_octets:
             about = " ".join(filter(None, [type(topo).__name__, case]))
             captured = captures.capturing(net, run, about)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from testbed.lab import Status
+from testbed import lab
+from testbed.lab import Status, definition
+from testbed.lab.engine import Ready
 from testbed.net.shell import names
-from tests.lab.conftest import Runner
+from tests.lab.conftest import ROOT, Runner
 
 RUNS = (
     ("incast,3", "dumbbell,2", "chain,4", "parking-lot,3"),
@@ -83,3 +87,11 @@ def test_a_network_that_is_too_large_is_refused_in_one_line(run: Runner) -> None
     """It ended in a traceback, "Too many open files"."""
     result = run("ways:too_large")
     assert result.figure("said") == "a network of 1501 nodes is too large: at most 960 are possible here"
+
+
+@pytest.mark.long
+def test_a_network_of_200_nodes_fits_into_the_limits_of_a_job(ready: Ready, tmp_path: Path) -> None:
+    """It ran out of memory: each agent had a copy of half the process that it was forked from."""
+    growth = definition.load_file(ROOT / "bench" / "jobs" / "growth.py", "groups")
+    result = lab.run(growth, parameters={"groups": "40", "frames": "50"}, on=ready, out=tmp_path).check()
+    assert {figure.name: figure.value for figure in result.figures} == {"nodes": 200, "lost": 0}

@@ -113,12 +113,16 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("number", "end"),
+    ("kind", "number", "end"),
     [
-        (signal.SIGINT, (130, b"interrupted")),
-        (signal.SIGTERM, (143, b"terminated")),
-        (signal.SIGHUP, (129, b"the terminal has gone")),
+        (Kind.UM, signal.SIGINT, (130, b"interrupted")),
+        (Kind.UM, signal.SIGTERM, (143, b"terminated")),
+        (Kind.UM, signal.SIGHUP, (129, b"the terminal has gone")),
+        (Kind.VM, signal.SIGTERM, (143, b"terminated")),
+        pytest.param(Kind.VM, signal.SIGINT, (130, b"interrupted"), marks=pytest.mark.long),
+        pytest.param(Kind.VM, signal.SIGHUP, (129, b"the terminal has gone"), marks=pytest.mark.long),
     ],
+    indirect=["kind"],
 )
 def test_an_interrupted_run_keeps_what_it_had_and_leaves_nothing(
     kind: Kind, private_tmp: Path, tmp_path: Path, number: signal.Signals, end: tuple[int, bytes]
@@ -156,7 +160,7 @@ def test_a_killed_xoff_takes_its_machine_along_and_the_next_one_cleans_up(
 
 
 def test_a_reader_that_goes_away_ends_no_run(kind: Kind, tmp_path: Path) -> None:
-    options = ("--engine", kind, "--set", "lines=5000", "--allow-degraded")
+    options = ("--engine", kind, "--set", "lines=2000", "--allow-degraded")
     process = start(f"{BEHAVE}:says", *options, out=tmp_path)
     assert process.stdout is not None and process.stderr is not None
     assert len(process.stdout.read(100)) == 100
@@ -165,12 +169,12 @@ def test_a_reader_that_goes_away_ends_no_run(kind: Kind, tmp_path: Path) -> None
     assert process.wait(60) == 0
     folder = tmp_path / "says-001"
     assert json.loads((folder / "result.json").read_text())["status"] == "ok"
-    assert (folder / "output.log").read_bytes().count(b"\nline ") == 4999
+    assert (folder / "output.log").read_bytes().count(b"\nline ") == 1999
 
 
 def test_a_limit_of_wall_time_changes_no_digest(kind: Kind, tmp_path: Path) -> None:
     found = set()
-    for number, limit in enumerate(((), ("--wall-timeout", "1h"), ("--wall-timeout", "61s"))):
+    for number, limit in enumerate(((), ("--wall-timeout", "61s"))):
         options = ("--engine", kind, "--allow-degraded", *limit)
         process = start(f"{BEHAVE}:draws", *options, out=tmp_path / str(number))
         process.communicate(timeout=120)

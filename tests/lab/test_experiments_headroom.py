@@ -53,13 +53,9 @@ def test_a_response_that_is_not_measured_is_seen_as_loss(run: Runner) -> None:
     assert "0s later: lost" not in found
 
 
-def test_measured_headroom_is_what_links_need_and_little_more(run: Runner) -> None:
-    run("random_links:random_links", links=150, limits=Limits(virtual_s=5000, wall_s=1200)).check()
-
-
-@pytest.mark.long
-def test_measured_headroom_is_what_a_thousand_links_need_and_little_more(run: Runner) -> None:
-    run("random_links:random_links", links=1000, limits=Limits(virtual_s=20_000, wall_s=7200)).check()
+@pytest.mark.parametrize("links", [60, pytest.param(1000, marks=pytest.mark.long)])
+def test_measured_headroom_is_what_links_need_and_little_more(run: Runner, links: int) -> None:
+    run("random_links:random_links", links=links, limits=Limits(virtual_s=20_000, wall_s=7200)).check()
 
 
 def test_a_round_trip_measured_too_short_is_seen_on_random_links(run: Runner) -> None:

@@ -34,8 +34,7 @@ def test_a_pause_of_one_slice_that_stops_the_other_is_seen_at_blue(run: Runner) 
 
 
 def test_headroom_for_one_way_is_seen_as_loss(run: Runner) -> None:
-    found = failing(run, "headroom_for_one_way")
-    assert {f"{distance}: lost" for distance in ("100km", "1000km")} <= found
+    assert "100km: lost" in failing(run, "headroom_for_one_way")
 
 
 def test_an_end_of_congestion_that_is_not_told_is_seen_as_a_standstill(run: Runner) -> None:

@@ -115,8 +115,15 @@ def failing(tmp_path: Path) -> Callable[..., list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["alone", "side by side"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [
+        pytest.param([], signal.SIGINT, id="alone, interrupted"),
+        pytest.param(["-n", "2"], signal.SIGTERM, id="side by side, terminated"),
+        pytest.param([], signal.SIGTERM, marks=pytest.mark.long, id="alone, terminated"),
+        pytest.param(["-n", "2"], signal.SIGINT, marks=pytest.mark.long, id="side by side, interrupted"),
+    ],
+)
 def test_a_failure_is_shown_at_once_and_an_interruption_gets_a_summary(
     failing: Callable[..., list[str]], options: list[str], number: signal.Signals
 ) -> None:

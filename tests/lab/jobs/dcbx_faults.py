@@ -22,14 +22,16 @@ def pfc_that_is_not_put_on_the_port(run: Run) -> None:
 def defense_that_never_ends(run: Run) -> None:
     put = PortProgram.set_defended
     PortProgram.set_defended = lambda self, slot, mask: put(self, slot, mask | self.defended(slot))  # type: ignore
-    dcbx_mismatch.dcbx_mismatch.body(run)
+    for version, defense in ((DcbxVersion.PUBLISHED, False), (DcbxVersion.PUBLISHED, True), (DcbxVersion.DRAFT, True)):
+        dcbx_mismatch._disagree(run, version, defense)
 
 
 @experiment(timeout="120s")
 def defense_of_everything(run: Run) -> None:
     put = PortProgram.set_defended
     PortProgram.set_defended = lambda self, slot, mask: put(self, slot, 0xFF * bool(mask))  # type: ignore
-    dcbx_mismatch.dcbx_mismatch.body(run)
+    for defense in (False, True):
+        dcbx_mismatch._disagree(run, DcbxVersion.DRAFT, defense)
 
 
 @experiment(timeout="120s")

@@ -41,6 +41,7 @@ def half_the_marks(run: Run) -> None:
 @experiment(timeout="60s")
 def headroom_of_a_frame_less(run: Run) -> None:
     response.HEADROOM -= 1
+    response.BURSTS = 1
     response.response.body(run)
 
 
@@ -105,6 +106,7 @@ def short_headroom_of_a_frame_less(run: Run) -> None:
         return replace(given, headroom=given.headroom - 8) if 8 <= given.headroom <= 72 else given
 
     switch_buffer.group_limits = less
+    vars(headroom_short).update(SHORT=(-8, 0, 8, 40), BURSTS=1)
     headroom_short.headroom_short.body(run)
 
 
@@ -117,6 +119,7 @@ def a_response_that_is_not_measured(run: Run) -> None:
         self._news.send(NOTICE.pack(NoticeType.MEASUREMENT, 0, slot, arrived_ns, arrived_ns) + frame)
 
     Loop._forward_measurement = forward  # type: ignore[method-assign]
+    vars(headroom_response).update(SLOWER=headroom_response.SLOWER[::3])
     headroom_response.headroom_response.body(run)
 
 

@@ -7,13 +7,13 @@ from testbed.units import Duration, Rate, Size
 
 @experiment(timeout="60s")
 def fills_a_line(run: Run) -> None:
-    """One flow of 2 MB over 100 Mb/s: nothing but its packets is on the line."""
+    """One flow of 500 kB over 100 Mb/s: nothing but its packets is on the line."""
     from testbed.net.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
     with network(Incast(1, rate="100Gb/s"), run, autoStaticArp=True) as net:
-        with run.measuring(), Flows([Flow("h1", "r", transport="roce", size="2MB")]) as flows:
+        with run.measuring(), Flows([Flow("h1", "r", transport="roce", size="500kB")]) as flows:
             flows.wait()
         (report,) = flows.reports
         run.claim("goodput", report.goodput, at_least=Rate("99Mb/s"), at_most=Rate("100Mb/s"))

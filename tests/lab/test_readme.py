@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed import lab
-from testbed.lab import sweep
 from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Verdict
 from testbed.report.page import report
@@ -53,6 +53,32 @@ def test_an_experiment_runs_its_claims_hold_and_the_lab_keeps_its_promises(
     result = lab.run(saved(block, tmp_path), on=ready, out=tmp_path).check()
     assert result.claims
     assert result.fidelity.verdict is not Verdict.DEGRADED
+    if (further := FURTHER.get(str(block))) is not None:
+        further(result)
+
+
+def leaves_its_events(result: lab.Result) -> None:
+    """docs/network.md: its network is not handed the run, and finds it."""
+    assert result.folder is not None
+    assert '"event": "xoff_sent"' in (result.folder / "events.jsonl").read_text()
+
+
+def prints_what_the_page_shows(result: lab.Result) -> None:
+    page = (ROOT / "docs/dcbx-lab.md").read_text()
+    assert result.folder is not None
+    for line in (result.folder / "output.log").read_text().splitlines():
+        assert not line or f"\n    {line}\n" in page
+
+
+FURTHER: dict[str, Callable[[lab.Result], None]] = {
+    "docs/network.md:2": leaves_its_events,
+    "docs/dcbx-lab.md:0": prints_what_the_page_shows,
+}
+"""What else some of them show."""
+
+
+def test_all_that_show_more_are_experiments() -> None:
+    assert set(FURTHER) <= {str(block) for block in EXPERIMENTS}
 
 
 def test_a_newcomers_way_from_an_experiment_to_a_compared_report(ready: Ready, tmp_path: Path) -> None:
@@ -125,21 +151,6 @@ def test_the_notebook_pages_program_runs(
     assert capsys.readouterr().out.startswith("True [400, 400, 0]")
 
 
-def test_the_network_pages_experiment_leaves_its_events(ready: Ready, tmp_path: Path) -> None:
-    """Its network is not handed the run, and finds it."""
-    result = lab.run(saved(BLOCKS["docs/network.md:2"], tmp_path), on=ready, out=tmp_path).check()
-    assert result.folder is not None
-    assert '"event": "xoff_sent"' in (result.folder / "events.jsonl").read_text()
-
-
-def test_the_dcbx_pages_experiment_prints_what_the_page_shows(ready: Ready, tmp_path: Path) -> None:
-    page = (ROOT / "docs/dcbx-lab.md").read_text()
-    result = lab.run(saved(BLOCKS["docs/dcbx-lab.md:0"], tmp_path), on=ready, out=tmp_path).check()
-    assert result.folder is not None
-    for line in (result.folder / "output.log").read_text().splitlines():
-        assert not line or f"\n    {line}\n" in page
-
-
 def test_leaf_spine_takes_the_ways_that_the_page_names(run: Runner) -> None:
     """docs/flows.md: from leaf1, frames to h3 go by spine1 and to h4 by spine2."""
     result = run("ways:spines")
@@ -154,7 +165,7 @@ def test_pages_name_no_file_that_is_not_there(page: str) -> None:
         assert (ROOT / name).exists(), f"{page}: {name}"
 
 
-def test_the_study_of_the_page_has_a_mean_of_each_figure(ready: Ready, tmp_path: Path) -> None:
+def test_the_studies_of_the_page_have_a_mean_of_each_figure_here_and_on_a_cluster(ready: Ready, tmp_path: Path) -> None:
     program = BLOCKS["docs/studies.md:0"].text
     program = program.replace('out="results/study"', "on=ready, out=out")
     names: dict[str, Any] = {"out": tmp_path, "ready": ready}
@@ -167,12 +178,8 @@ def test_the_study_of_the_page_has_a_mean_of_each_figure(ready: Ready, tmp_path:
     assert again["found"].made == 0
     assert again["found"].rows == found.rows
 
-
-def test_the_study_of_the_page_runs_on_a_cluster_of_this_machine(ready: Ready, tmp_path: Path) -> None:
     pytest.importorskip("distributed")
-    names: dict[str, Any] = {"out": tmp_path, "ready": ready}
-    exec(BLOCKS["docs/studies.md:1"].text.replace('out="results/study"', "on=ready, out=out"), names)
-    found = names["found"]
-    assert (found.made, len(found.rows), found.failed) == (2, 2, ())
-    here = sweep.run("incast", {"frames": [200, 400]}, on=ready, out=tmp_path / "here")
-    assert found.rows == here.rows
+    spread: dict[str, Any] = {"out": tmp_path / "spread", "ready": ready}
+    exec(BLOCKS["docs/studies.md:1"].text.replace('out="results/study"', "on=ready, out=out"), spread)
+    assert (spread["found"].made, spread["found"].failed) == (2, ())
+    assert [*spread["found"].rows] == [row for row in found.rows if row.seed == 1]

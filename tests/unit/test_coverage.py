@@ -41,7 +41,7 @@ NO_READINGS = {
     *range(285, 295),
     *range(300, 305),
     *range(306, 310),
-    *range(310, 315),
+    *range(310, 318),
 }
 
 

@@ -39,7 +39,7 @@ def headroom_response(run: Run) -> None:
         run.figure(f"{name}: round trips in ns, median and longest", [seen.median_ns, seen.round_trip_ns])
         run.figure(f"{name}: cells of headroom, frames that lay in it", [seen.headroom, seen.used])
         run.claim(f"{name}: more in the round trip, in us", more_ns // 1000,
-                  at_least=delay.ns // 1000 - 60, at_most=delay.ns // 1000 + 60)  # fmt: skip
+                  at_least=delay.ns // 1000 - 20, at_most=delay.ns // 1000 + 20)  # fmt: skip
         # In frames, 1538 octets on the wire. Headroom is of the longest of 16 samples, which may be a little more.
         due = line.bits_in(delay) / (8 * (FRAME + Size("24B")).bytes)
         more = (seen.headroom - quick.headroom) / FRAME_CELLS

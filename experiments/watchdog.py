@@ -117,8 +117,7 @@ def _storm(run: Run, action: Action | None) -> Seen:
                 wire.send_at(XON, broken_ns + beat * 300 * MS + 299 * MS)
             storm_ns = broken_ns + 3000 * MS
             wire.send_at(XOFF, storm_ns)
-            wire.repeat(XOFF, REPEAT.ns, STORM // REPEAT)
-            last_ns = time.monotonic_ns()
+            last_ns = wire.repeat(XOFF, REPEAT.ns, STORM // REPEAT)
             time.sleep(1.5)
             end_ns = time.monotonic_ns()
         report, other = flows.reports

@@ -67,11 +67,12 @@ class RawPort:
         time.sleep(max(0, moment_ns - time.monotonic_ns()) / 1e9)
         self.send(frame)
 
-    def repeat(self, frame: bytes, period_ns: int, times: int) -> None:
-        """Send a frame at once and then every `period_ns`."""
+    def repeat(self, frame: bytes, period_ns: int, times: int) -> int:
+        """Send a frame at once and then every `period_ns`. The time at which the last one was due."""
         begin_ns = time.monotonic_ns()
         for number in range(times):
             self.send_at(frame, begin_ns + number * period_ns)
+        return begin_ns + (times - 1) * period_ns
 
     def close(self) -> None:
         self._socket.close()

@@ -228,7 +228,9 @@ class Loop:
 
     def _forward_measurement(self, slot: int, frame: bytes, arrived_ns: int) -> None:
         """Pass a measurement frame to the speaker, with the time at which a PFC frame would have taken effect."""
-        effective_ns = max(time.monotonic_ns(), arrived_ns + self._ports[slot].plan.stop_delay_ns) + self._stop_ns
+        plan = self._ports[slot].plan
+        due_ns = arrived_ns + plan.response_delay_ns + plan.stop_delay_ns
+        effective_ns = max(time.monotonic_ns(), due_ns) + self._stop_ns
         self._notify_speaker(NOTICE.pack(NoticeType.MEASUREMENT, 0, slot, arrived_ns, effective_ns) + frame, slot)
 
     def _notify_speaker(self, what: bytes, slot: int) -> None:

@@ -101,9 +101,10 @@ class RoceEndpoint(Endpoint):
         fabric = Fabric.current()
         port = next(port for port in fabric.ports.values() if port.node is node)
         self._line = Line(port.cable.rate, port.scale)
-        if ahead_ns(self._line, mtu := transport_of(next(iter(flows.values()))).settings.mtu):
-            roce_run.prepare(mtu)
-            known_crcs(mtu)
+        # Tables for all endpoints, before they are forked. On `vm` the first packet would wait 40 ms for them.
+        mtu = transport_of(next(iter(flows.values()))).settings.mtu
+        roce_run.prepare(mtu)
+        known_crcs(mtu)
 
     def run(self, session: EndpointControl) -> None:
         _Loop(self.node, self.flows, self.sends, self.receives, self._line).run(session)

@@ -43,7 +43,7 @@ COMMANDS = {
     "new": Command("a file of your own to begin with", "new", "new", "options"),
     "run": Command("run experiments", "run", "run", "experiment_options", True, True),
     "sweep": Command("run an experiment over a grid of parameters", "sweep", "run_sweep", "sweep_options", True, True),
-    "compare": Command("what differs between two results or sweeps", "sweep", "compare", "compare_options", True),
+    "compare": Command("what differs between two results or sweeps", "compare", "compare", "compare_options", True),
     "verify": Command(
         "compare this machine's results with the repository's", "verify", "verify", "verify_options", True, True
     ),

@@ -1,4 +1,4 @@
-"""`xoff sweep` and `xoff compare`: parameter studies on this machine or a cluster, and what differs between results."""
+"""`xoff sweep`: parameter studies, on this machine or a cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from testbed.errors import UsageError
 from testbed.lab import cores, definition, sweep, sweep_tables
 from testbed.lab.batch import TaskOutcome
 from testbed.lab.cluster.client import Cluster, connected
-from testbed.lab.comparison import compare_folders
 from testbed.lab.definition import Experiment
 from testbed.lab.engine import Kind
 from testbed.lab.result import Exit, Status
@@ -107,24 +105,6 @@ def _make(
             width=options.j or len(cores.available()), scheduler=cluster,
             watch=lambda task: closing(screen.watch(_name(task.parameters, task.seed))), done=_report,
         )  # fmt: skip
-
-
-def compare_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", type=Path, metavar="A", help="a result folder, or a sweep's")
-    parser.add_argument("second", type=Path, metavar="B", help="another of the same kind")
-
-
-def compare(options: argparse.Namespace) -> int:
-    """Show what differs between two results, or between the means of two sweeps. Exit code 1 if anything does."""
-    differences = compare_folders(options.first, options.second)
-    if options.json:
-        print(json.dumps([asdict(one) for one in differences], indent=1))
-    else:
-        for one in differences:
-            console.stdout.print(f"{one.what}: {one.first} -> {one.second}", soft_wrap=True, markup=False)
-        if not differences:
-            console.say("no differences")
-    return Exit.FAILED if differences else Exit.OK
 
 
 def _axis(text: str) -> tuple[str, list[str]]:

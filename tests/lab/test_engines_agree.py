@@ -1,4 +1,4 @@
-"""Both engines in virtual time on the same experiments: the same claims, whether or not the CPU's work takes time."""
+"""Both engines in virtual time on the same experiments: the same claims, and figures as close as is stated."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import definition, engine
+from testbed.lab import definition, engine, engine_figures, tolerances
 from testbed.lab.engine import Ready
+from testbed.lab.tolerances import Stated
 
 QUICK = ("incast", "duty_cycle")
 """Of these each whole run of the tests has both engines; the others are compared by `xoff test --all`."""
 
+ROOT = Path(__file__).parents[2]
 CASES = {case.name for case in definition.conformance()}
 """Of `xoff conformance`; they are for um alone."""
 NAMES = [experiment.name for experiment in definition.shipped() if experiment.name not in CASES]
@@ -28,7 +30,12 @@ def um() -> Ready:
     "name",
     [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in NAMES],
 )
-def test_an_experiment_makes_the_same_claims_on_both_engines(um: Ready, vm: Ready, name: str, tmp_path: Path) -> None:
+def test_an_experiment_has_the_same_claims_and_close_figures_on_both_engines(
+    um: Ready, vm: Ready, name: str, tmp_path: Path
+) -> None:
     experiment = definition.find(name)
-    mine, theirs = (lab.run(experiment, on=on, out=tmp_path).check() for on in (um, vm))
-    assert [claim.name for claim in mine.claims] == [claim.name for claim in theirs.claims]
+    mine, theirs = (lab.run(experiment, on=on, out=tmp_path) for on in (um, vm))
+    assert mine.check().claims
+    found = engine_figures.compare(mine, theirs, tolerances.read(ROOT).get(name, Stated()))
+    assert found.faults == ()
+    assert found.figures or found.degraded

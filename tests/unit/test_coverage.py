@@ -42,6 +42,7 @@ NO_READINGS = {
     *range(300, 305),
     *range(306, 310),
     *range(310, 318),
+    *range(325, 327),
 }
 
 

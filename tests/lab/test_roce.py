@@ -127,11 +127,6 @@ def test_the_buffer_is_recorded_at_exact_times(run: Runner) -> None:
     assert {"alpha", "rate_bps", "target_bps", "sent"} <= samples[0].keys()
 
 
-def test_the_experiment_with_a_parameter_holds_for_more_loss(ready: Ready, tmp_path: Path) -> None:
-    experiment = definition.find("go_back_n")
-    folder_of(lab.run(experiment, parameters={"loss_percent": 5}, on=ready, out=tmp_path))
-
-
 def read_capture(file: Path) -> list[bytes]:
     """The frames of tcpdump's file, without others than those to RoCE's port."""
     octets, place, found = file.read_bytes(), 24, []

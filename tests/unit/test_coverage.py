@@ -43,6 +43,7 @@ NO_READINGS = {
     *range(306, 310),
     *range(310, 318),
     *range(325, 327),
+    *range(330, 333),
 }
 
 

@@ -9,6 +9,8 @@ Only the same work is compared. In `vm` the CPU's work takes the lab's time, and
 frames than its lines carry: its senders take turns, nothing queues and nothing pauses, and a frame without timers and
 pauses costs the emulator little. So each load is compared at the fastest of some rates that `vm` carries within
 fidelity, and the rates that it does not carry are shown with what was different.
+
+Beside them is the arrangement of the prototype, with queues alone: neither port program nor agents, so nothing pauses.
 """
 
 from __future__ import annotations
@@ -52,6 +54,10 @@ def main() -> int:
     hops = [speed.more["frames on lines"] / speed.wall_s for speed in (slow, fast)]
     reached = reached and hops[1] / hops[0] >= LEAST
     print(f"TCP: vm {hops[0]:.0f}, um {hops[1]:.0f} packet-hops per wall second; {hops[1] / hops[0]:.1f}")
+    slow, fast = speeds(*(_incast(ready, hosts=2, scale=100, queues_only=True) for ready in engines))
+    hops = [speed.more["frames"] * HOPS / speed.wall_s for speed in (slow, fast)]
+    print(f"incast 2:1 at 100 Mb/s, queues alone: vm {hops[0]:.0f}, um {hops[1]:.0f} packet-hops per wall second; "
+          f"{hops[1] / hops[0]:.1f}")  # fmt: skip
     for ready in engines:
         walls = sorted(run(ready, "incast", frames=20, hosts=2, scale=100).times.wall_s for _ in range(3))
         print(
@@ -74,9 +80,9 @@ def _same_work(engines: list[Ready], name: str, hosts: int, scale: int) -> bool:
     return same
 
 
-def _incast(ready: Ready, hosts: int, scale: int) -> Load:
+def _incast(ready: Ready, hosts: int, scale: int, queues_only: bool = False) -> Load:
     short, long = ({"frames": frames // hosts} for frames in (SHORT, LONG))
-    return Load(ready, "incast", short, long, {"hosts": hosts, "scale": scale, "queues_only": False})
+    return Load(ready, "incast", short, long, {"hosts": hosts, "scale": scale, "queues_only": queues_only})
 
 
 def _tcp(ready: Ready) -> Load:

@@ -89,7 +89,7 @@ class Ready:
     @property
     def memory_mb(self) -> int:
         """What a job may use by default."""
-        return 3400 if self.uml else 1200
+        return 3000 if self.uml else 1200
 
     @property
     def image_digest(self) -> str:

@@ -42,8 +42,6 @@ _FIXED_CPU_FEATURES = {
     "AVX512_SPR X86_V3 X86_V4",
 }
 """With other instructions the last digits of sums differ. Not all versions of numpy have, or need, each of these."""
-_OF_EVERY_PROGRAM = ("GLIBC_TUNABLES", "PYTHONMALLOC")
-"""On the kernel's command line, which gives them to process 1."""
 _NOT_IN_LABS = ("testbed.linux.port_program.build",)
 
 
@@ -117,7 +115,7 @@ def _fix_cpu_features() -> None:
     os.environ.update(_FIXED_CPU_FEATURES)
     for word in Path("/proc/cmdline").read_text().split():
         name, _, value = word.partition("=")
-        if name in _OF_EVERY_PROGRAM:
+        if name == "GLIBC_TUNABLES":
             os.environ[name] = value
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import cache, engine, prerequisites, steady_memory
+from testbed.lab import cache, engine, prerequisites
 from testbed.lab.um import kernel, machine
 from testbed.lab.um.kernel import KERNEL, MANIFEST, SOURCES
 
@@ -50,12 +50,6 @@ def test_the_command_line_has_no_path_of_this_machine() -> None:
     assert str(Path.home()) not in line
     assert "/tmp" not in line
     assert "time-travel=inf-cpu" in line
-
-
-def test_every_program_has_its_memory_from_the_start() -> None:
-    line = machine.command_line()
-    assert f"PYTHONMALLOC={steady_memory.PYTHONMALLOC}" in line
-    assert next(word for word in line if word.startswith("GLIBC_TUNABLES=")).endswith(steady_memory.TUNABLES)
 
 
 @pytest.mark.parametrize("changed", ["version", "suite", "tools"])

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from testbed.lab import cores, steady_memory
+from testbed.lab import cores
 from testbed.lab.wire import Frame, FrameKind
 
 MEMORY_MB = 4096
@@ -45,8 +45,7 @@ def command_line() -> list[str]:
         "seccomp=on", "time-travel=inf-cpu", f"time-travel-start={_START_NS}", f"um-syscall-ns={SYSCALL_NS}",
         "norandmaps", "rcupdate.rcu_expedited=1", "panic=-1", "quiet", "loglevel=4", "con=null", "con0=null,fd:1",
         "umid=lab", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1",
-        f"GLIBC_TUNABLES=glibc.cpu.hwcaps={_NOT_EVERYWHERE}:{steady_memory.TUNABLES}",
-        f"PYTHONMALLOC={steady_memory.PYTHONMALLOC}",
+        f"GLIBC_TUNABLES=glibc.cpu.hwcaps={_NOT_EVERYWHERE}",
     ]  # fmt: skip
 
 

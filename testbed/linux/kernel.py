@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import select
 import signal
 import socket
 import struct
@@ -13,6 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUTS = 0x0400_0000
@@ -48,6 +50,14 @@ _IFF_UP = 1
 _TIMER_ABSTIME = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class HasDescriptor(Protocol):
+    """A file, a socket or the like."""
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+        ...
 
 
 def _checked(result: int, what: str) -> None:
@@ -145,6 +155,22 @@ def sleep_until(moment_ns: int) -> None:
     """Sleep until a moment of the monotonic clock, to the nanosecond; a signal may end it before."""
     moment = struct.pack("=qq", *divmod(moment_ns, 10**9))
     _libc.clock_nanosleep(time.CLOCK_MONOTONIC, _TIMER_ABSTIME, moment, None)
+
+
+def wait_readable(
+    files: Iterable[int | HasDescriptor], timeout_s: float | None = None, writable: Iterable[int | HasDescriptor] = ()
+) -> list[int]:
+    """Wait until one of `files` can be read, or one of `writable` written; the descriptors of those, none after a
+    timeout, which is in whole milliseconds, rounded up.
+
+    As select(), which takes no descriptor above 1023; a process of a large network has more.
+    """
+    waiting = select.poll()
+    for file in files:
+        waiting.register(file, select.POLLIN)
+    for file in writable:
+        waiting.register(file, select.POLLOUT)
+    return [file for file, _ in waiting.poll(None if timeout_s is None else timeout_s * 1000)]
 
 
 class Timer:

@@ -7,7 +7,6 @@ machine do not meet, and when it ends, however it ends, the kernel removes every
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from collections.abc import Callable, Collection
@@ -133,7 +132,7 @@ class Sandbox:
         for pid in [pid for pid, own in found.items() if own == name]:
             with suppress(OSError):
                 process = os.pidfd_open(pid)
-                select.select([process], [], [], max(0.0, deadline_s - time.monotonic()))
+                kernel.wait_readable([process], max(0.0, deadline_s - time.monotonic()))
                 os.close(process)
 
     def kill(self) -> None:

@@ -9,7 +9,6 @@ give their effect at the port that obeys them. Only the lab can use this.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 import time
@@ -200,7 +199,7 @@ def _capture(net: Any, run: Notebook, comment: str, commands: Commands) -> None:
     files = _Files(run, cables, comment)
     commands.ready()
     descriptors = [commands.fileno(), ended]
-    while not (ready := select.select(descriptors, [], [], _longest_wait_s(cables))[0]):
+    while not (ready := kernel.wait_readable(descriptors, _longest_wait_s(cables))):
         files.write()
     files.write()
     if missed := files.end():

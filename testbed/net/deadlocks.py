@@ -11,7 +11,6 @@ A look is at each whole multiple of the interval on the lab's clock. What it fin
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -47,7 +46,7 @@ def _watch(look: Look, log: int, poll_ns: int, commands: Commands) -> None:
     commands.ready()
     while True:
         timer.set((time.monotonic_ns() // poll_ns + 1) * poll_ns)
-        if commands.fileno() in select.select([timer.fd, commands.fileno()], [], [])[0]:
+        if commands.fileno() in kernel.wait_readable([timer.fd, commands]):
             return
         timer.clear()
         now_ns = time.monotonic_ns()

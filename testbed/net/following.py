@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import time
 from typing import Any
@@ -52,7 +51,7 @@ def _follow(net: Any, run: Notebook, case: str, commands: Commands) -> None:
     while not ended:
         due_ns += _EVERY_NS * (1 + max(0, time.monotonic_ns() - due_ns) // _EVERY_NS)
         timer.set(due_ns)
-        ended = commands.fileno() in select.select([timer.fd, commands.fileno()], [], [])[0]
+        ended = commands.fileno() in kernel.wait_readable([timer.fd, commands])
         timer.clear()
         records = sorted(agents.records_after(marks)) if agents else []
         events = [

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import csv
 import multiprocessing
-import select
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -122,7 +121,7 @@ def _record(fabric: Fabric, ports: Sequence[str], folder: Path, stop: Any, *, ev
                     queues.writerows((at_ns, port, *row) for row in rows)
             due_ns += every_ns
             timer.set(due_ns)
-            if stop in select.select([timer.fd, stop], [], [])[0]:
+            if stop in kernel.wait_readable([timer.fd, stop]):
                 return
             timer.clear()
 

@@ -6,7 +6,6 @@ Only for the lab's own networks: it works in the namespace of one of their nodes
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import struct
@@ -145,7 +144,7 @@ def capture(node: Any, interface: str, file: Path, expression: str = "") -> Iter
     try:
         output = b""
         while _STARTED not in output:
-            ready = select.select([process.stderr], [], [], 10)[0]
+            ready = kernel.wait_readable([process.stderr], 10)
             piece = os.read(process.stderr.fileno(), 4096) if ready else b""
             if not piece:
                 raise CaptureError(f"tcpdump on {interface} did not start: {output.decode(errors='replace').strip()}")

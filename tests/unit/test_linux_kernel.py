@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -68,3 +71,19 @@ def test_reserved_cpu_is_deadline_scheduling() -> None:
         return os.sched_getscheduler(0) & 0xFF == SCHED_DEADLINE
 
     assert in_child(check)
+
+
+def test_a_descriptor_above_those_of_select_is_waited_for() -> None:
+    """A network of 200 nodes has thousands of files open, and its agents' and captures' are the last of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    try:
+        ours, theirs = socket.socketpair()
+        with ours, theirs, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 2000)) as high:
+            assert high.fileno() >= 2000
+            assert kernel.wait_readable([high], 0) == []
+            assert kernel.wait_readable([], 0, writable=[high]) == [high.fileno()]
+            ours.send(b"x")
+            assert kernel.wait_readable([high.fileno()]) == [high.fileno()]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

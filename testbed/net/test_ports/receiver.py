@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +58,7 @@ class Receiver:
         by_socket = {port.socket.fileno(): port for port in self._ports.values() if port.resolver.devices}
         self._resolve()
         while True:
-            ready = select.select([self._pipe.fileno(), *by_socket], (), (), _LOOK_S)[0]
+            ready = kernel.wait_readable([self._pipe, *by_socket], _LOOK_S)
             for one in ready:
                 if one in by_socket:
                     self._answer(by_socket[one])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from typing import Any
 
 from testbed.linux import kernel, packet_filter
 from testbed.linux.raw_socket import RawSocket
@@ -20,8 +18,10 @@ from testbed.otg.headers import MAC_CONTROL
 from testbed.otg.transmit import Start, State, Stream, Transmitter
 
 _BATCH = 32
-_LONG_NS = 1_000_000
-"""A wait of that length is for commands and pauses too; a shorter one is for the clock alone."""
+_MS = 1_000_000
+_LONG_NS = 2 * _MS
+"""A wait of that length is for commands and pauses too, in whole milliseconds; a shorter one, and the end of it, is for
+the clock alone."""
 _NS = 1000
 STATES = (State.STOPPED, State.STARTED, State.PAUSED)
 """By number, as a tally has it."""
@@ -63,7 +63,7 @@ class Sender:
             start = self._transmitter.next()
             wait_ns = None if start is None else -(-start.at_ps // _NS) - time.monotonic_ns()
             if wait_ns is None or wait_ns > _LONG_NS:
-                if not self._attend(None if wait_ns is None else (wait_ns - _LONG_NS // 2) / 1e9):
+                if not self._attend(None if wait_ns is None else (wait_ns // _MS - 1) / 1e3):
                     return
                 continue
             if start is not None and wait_ns > 0:
@@ -74,9 +74,8 @@ class Sender:
 
     def _attend(self, timeout_s: float | None) -> bool:
         """Take commands and pauses that have come, or come within a time; False: it is over."""
-        waiting: list[Any] = [self._pipe, *([self._socket] if self._obeys else [])]
-        for ready in select.select(waiting, (), (), timeout_s)[0]:
-            if ready is self._pipe:
+        for ready in kernel.wait_readable([self._pipe, *([self._socket] if self._obeys else [])], timeout_s):
+            if ready == self._pipe.fileno():
                 try:
                     command = self._pipe.recv()
                 except EOFError:

@@ -8,7 +8,6 @@ identification 0, which the ICRC covers.
 
 from __future__ import annotations
 
-import select
 import socket
 import sys
 import time
@@ -347,7 +346,7 @@ class _Loop:
         if due_ns <= now_ns:
             return
         self._timer.set(due_ns)
-        select.select([self._timer.fd] if rests else [listener.fileno(), self._timer.fd], blocked, [])
+        kernel.wait_readable([self._timer.fd] if rests else [listener, self._timer.fd], writable=blocked)
 
 
 def _places_by_queue_pair(heads: bytes) -> dict[int, Sequence[int]]:

@@ -33,19 +33,19 @@ def older_calls(api: Any) -> None:
         if older.flow_names:
             control.traffic.flow_transmit.flow_names = older.flow_names
 
-    def capture(control: Any, older: OlderState) -> None:
-        control.port.capture.state = older.state
-        if older.port_names:
-            control.port.capture.port_names = older.port_names
+    def ports(part: str) -> Callable[[Any, OlderState], None]:
+        def fill(control: Any, older: OlderState) -> None:
+            chosen = getattr(control.port, part)
+            chosen.state = older.state
+            if older.port_names:
+                chosen.port_names = older.port_names
 
-    def link(control: Any, older: OlderState) -> None:
-        control.port.link.state = older.state
-        if older.port_names:
-            control.port.link.port_names = older.port_names
+        return fill
 
     def protocol(control: Any, older: OlderState) -> None:
         control.protocol.all.state = older.state
 
-    for name, fill in (("transmit", traffic), ("capture", capture), ("link", link), ("protocol", protocol)):
+    fills = {"transmit": traffic, "capture": ports("capture"), "link": ports("link"), "protocol": protocol}
+    for name, fill in fills.items():
         setattr(api, f"{name}_state", OlderState)
         setattr(api, f"set_{name}_state", setter(fill))

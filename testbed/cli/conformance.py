@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -130,7 +131,11 @@ def _chosen(noun: str, text: str | None, known: dict[str, Experiment]) -> dict[s
     """The cases that a list names, all without one."""
     if text is None:
         return known
-    names = {name: case for case, experiment in known.items() for name in (case, experiment.name.upper())}
+    names = {
+        name: case
+        for case, experiment in known.items()
+        for name in (case, re.sub(r"^(\D+)0+", r"\1", case), experiment.name.upper())
+    }
     found = {}
     for word in filter(None, (one.strip() for one in text.split(","))):
         if word.upper() not in names:

@@ -69,7 +69,11 @@ function showState(report) {
   const current = report.networks.findLast((one) => one.start_ns <= cursor) || report.networks[0];
   for (const one of report.networks) at(one.id).hidden = one !== current;
   report.state.textContent = showNetwork(current && current.drawing, report.tracks, cursor);
-  if (report.statesBody) showRows(report.statesBody, rowsAt(report.states, cursor, current ? current.start_ns : 0));
+  if (report.statesBody) {
+    const rows = rowsAt(report.states, cursor, current ? current.start_ns : 0);
+    showRows(report.statesBody, rows);
+    report.statesBody.parentElement.hidden = !rows.length; // a head alone before the first of them
+  }
 }
 
 function describe(panel, t, y) {

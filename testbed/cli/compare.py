@@ -10,7 +10,7 @@ from pathlib import Path
 import testbed
 from testbed.cli import console
 from testbed.errors import UsageError
-from testbed.lab import engine_figures, engines_page, tolerances
+from testbed.lab import definition, engine_figures, engines_page, tolerances
 from testbed.lab.comparison import compare_folders
 from testbed.lab.engine_figures import Agreement
 from testbed.lab.result import Exit
@@ -54,12 +54,17 @@ def compare(options: argparse.Namespace) -> int:
 
 def _engines(options: argparse.Namespace) -> int:
     um, vm = engine_figures.stored(options.first), engine_figures.stored(options.second)
+    for case in definition.conformance():  # they are for um alone (decision 0290)
+        um.pop(case.name, None)
     if alone := sorted(um.keys() ^ vm.keys()):
         raise UsageError(f"only one of {options.first} and {options.second} has a result of {', '.join(alone)}")
     stated = tolerances.read(ROOT)
     found = [engine_figures.compare(um[name], vm[name], stated.get(name, Stated())) for name in um]
     if options.json:
-        report = {one.experiment: engine_figures.as_json(one) | {"faults": list(one.faults)} for one in found}
+        report = {
+            one.experiment: engine_figures.as_json(one) | {"faults": list(one.faults), "notes": list(one.notes)}
+            for one in found
+        }
         print(json.dumps(report, indent=1))
     else:
         for one in found:
@@ -70,7 +75,8 @@ def _engines(options: argparse.Namespace) -> int:
 
 
 def _show(agreement: Agreement) -> None:
-    """A line, and one for each fault."""
+    """A line, and one for each fault and note."""
     mark = "✗" if agreement.faults else "-" if agreement.degraded else "✓"
-    for line in (f"{mark} {agreement.experiment:<24} {agreement}", *(f"    {one}" for one in agreement.faults)):
+    more = [*agreement.faults, *(f"note: {one}" for one in agreement.notes)]
+    for line in (f"{mark} {agreement.experiment:<24} {agreement}", *(f"    {one}" for one in more)):
         console.stdout.print(line, soft_wrap=True, markup=False)

@@ -36,7 +36,9 @@ class Agreement:
     apart: tuple[tuple[Apart, tuple[Pair, ...]], ...] = ()
     """Each stated difference, with the pairs that need it."""
     faults: tuple[str, ...] = ()
-    """What is further apart than stated, or stated and not so."""
+    """What is further apart than stated, or stated of no figure."""
+    notes: tuple[str, ...] = ()
+    """What is stated wider than needed."""
 
     def __str__(self) -> str:
         if self.degraded:
@@ -77,11 +79,13 @@ def compare(um: Result, vm: Result, stated: Stated) -> Agreement:
             limits = " and ".join(stated.apart[number].within.text for number in named) or DEFAULT.text
             faults.append(f"{pair}; {limits} allowed")
     names = [pair.name for pair in pairs]
-    for number, apart in enumerate(stated.apart):
-        faults += apart.faults(needs[number], names)
+    for apart in stated.apart:
+        faults += apart.faults(names)
+    notes = [note for number, apart in enumerate(stated.apart) for note in apart.notes(needs[number])]
     return Agreement(
         name, (), len(pairs), len(pairs) - len(differing), max(within, key=lambda pair: pair.share, default=None),
         len(within), tuple((apart, tuple(needs[number])) for number, apart in enumerate(stated.apart)), tuple(faults),
+        tuple(notes),
     )  # fmt: skip
 
 

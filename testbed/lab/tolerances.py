@@ -33,7 +33,7 @@ _TYPES = (Rate, Length, Duration, Size)
 _KEYS = {"figures", "within", "reason"}
 _ANY_TEXT = "any text"
 _LOOSE = 2
-"""A stated tolerance is at most so many times what the figures need."""
+"""A stated tolerance that is more than so many times what the figures need is noted."""
 
 
 class ToleranceError(UsageError):
@@ -150,20 +150,24 @@ class Apart:
     def names(self, figure: str) -> bool:
         return any(_matches(pattern, figure) for pattern in self.figures)
 
-    def faults(self, pairs: list[Pair], others: list[str]) -> list[str]:
-        """What is wrong with it, where it is needed for these pairs; `others` are all names of figures."""
-        found = [
+    def faults(self, names: list[str]) -> list[str]:
+        """Patterns that are of none of these figures."""
+        return [
             f"no figure is {pattern}; take it out of {FILE}"
             for pattern in self.figures
-            if not any(_matches(pattern, name) for name in others)
+            if not any(_matches(pattern, name) for name in names)
         ]
-        idle = [pattern for pattern in self.figures if not any(_matches(pattern, pair.name) for pair in pairs)]
-        if found or idle:
-            return found or [f"no figure {pattern} needs it; take it out of {FILE}" for pattern in idle]
+
+    def notes(self, pairs: list[Pair]) -> list[str]:
+        """Where it is wider than these pairs need. That is no fault: where queues oscillate, any change of the code
+        gives other figures, within it.
+        """
+        if idle := [pattern for pattern in self.figures if not any(_matches(pattern, pair.name) for pair in pairs)]:
+            return [f"no figure {pattern} needs what is stated" for pattern in idle]
         needed = max(self.within.needed_by(pair) or Fraction(0) for pair in pairs)
         if self.within.amount > _LOOSE * needed:
             what = f"{float(needed):.2%}" if self.within.unit == "%" else written(float(needed), self.within.unit)
-            return [f"{', '.join(self.figures)}: {self.within.text} are stated, {what} needed; state less in {FILE}"]
+            return [f"{', '.join(self.figures)}: {self.within.text} are stated, {what} needed"]
         return []
 
 

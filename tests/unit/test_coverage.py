@@ -40,10 +40,7 @@ NO_READINGS = {
     *range(280, 285),
     *range(285, 295),
     *range(300, 305),
-    *range(306, 310),
-    *range(310, 318),
-    *range(325, 327),
-    *range(330, 333),
+    *range(306, 333),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -14,6 +15,10 @@ from testbed.lab import prerequisites
 from tests.at_once import pytest_configure
 
 __all__ = ["pytest_configure"]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As a shell starts programs in the background. What the tests start is to be interrupted.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("xoff", deadline=None)  # a busy machine is no failure
 settings.load_profile("xoff")

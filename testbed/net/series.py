@@ -121,7 +121,7 @@ def _record(fabric: Fabric, ports: Sequence[str], folder: Path, stop: Any, *, ev
                     queues.writerows((at_ns, port, *row) for row in rows)
             due_ns += every_ns
             timer.set(due_ns)
-            if stop in kernel.wait_readable([timer.fd, stop]):
+            if stop.fileno() in kernel.wait_readable([timer.fd, stop]):
                 return
             timer.clear()
 

@@ -201,7 +201,7 @@ def test_a_dask_worker_with_nothing_but_python_and_dask_makes_the_runs_of_a_swee
             assert sweep.popen.wait(300) == 0, sweep.said + log.read_text(errors="replace")
         finally:
             process.kill()
-    assert ("sending the lab" in sweep.said) == (way == "sent")
+    assert way == "sent" or "sending the lab" not in sweep.said  # a scheduler keeps it, and may have it already
     assert list((home / f"worker-{way}" / "cluster").glob("lab-*/um-root-*/disk"))
     here = start("testbed", *grid, "--out", tmp_path / "here")
     assert here.popen.wait(300) == 0, here.said

@@ -1,0 +1,40 @@
+"""Processes of the lab that use much memory, in pages that are not side by side in the machine's memory."""
+
+from __future__ import annotations
+
+from testbed.lab import Run, experiment
+
+_MB = 400
+"""In pages of 4096 octets more than a process has mappings in Linux (vm.max_map_count, 65530)."""
+
+
+@experiment(timeout="60s")
+def test_a_process_keeps_every_page_of_much_memory(run: Run) -> None:
+    """Pages are written from the last to the first, read by this process and a child, and changed by both."""
+    import mmap
+    import os
+
+    memory = mmap.mmap(-1, _MB << 20)
+    places = range(0, _MB << 20, mmap.PAGESIZE)
+
+    def count(offset: int) -> int:
+        """Pages that hold their own address and an offset."""
+        return sum(int.from_bytes(memory[at : at + 8], "little") == at + offset for at in places)
+
+    def write(offset: int) -> None:
+        for at in reversed(places):
+            memory[at : at + 8] = (at + offset).to_bytes(8, "little")
+
+    write(1)
+    run.claim("pages that hold what was written", count(1), equals=len(places))
+    child = os.fork()
+    if not child:
+        seen = count(1)
+        write(2)
+        os._exit(0 if seen == len(places) else 1)
+    run.claim("status of a child that finds them too, and writes", os.waitpid(child, 0)[1], equals=0)
+    run.claim("pages that hold what the child wrote", count(2), equals=len(places))
+    own = bytearray(_MB << 20)
+    for at in reversed(places):
+        own[at] = 1
+    run.claim("pages of the process's own", own.count(1), equals=len(places))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOSSLESS = 3
 QUANTUM_NS = 51_200
 """At 10 Mb/s."""
-NOTICED_NS = 12_000_000
+NOTICED_NS = 8_000_000
 """The longest that the kernel of the emulated machine takes to end a process and to notify its parent."""
 
 

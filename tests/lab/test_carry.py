@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from testbed.lab import cache, prerequisites
+from testbed.lab.cluster import parts
+from testbed.lab.engine import Ready
 
 from .processes import Dask, Start
 
@@ -85,10 +87,9 @@ Maker = Callable[..., Elsewhere]
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("export") / "lab.tar"
-    subprocess.run([ROOT / "xoff", "image", "export", file], cwd=file.parent, check=True)
-    return file
+def exported(ready: Ready) -> Path:
+    """The engine um in one file, compressed once for all suites: the one that workers of a cluster are sent."""
+    return parts.lab(ready, print, lambda done, total: None).path
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +167,7 @@ def test_a_user_with_nothing_but_python_imports_the_lab_and_gets_the_same(
 @pytest.mark.long  # it compresses the whole lab once more; test_lab_carry.py does the same with a small one
 def test_what_was_imported_is_exported_to_the_same_bytes(elsewhere: Maker, exported: Path) -> None:
     there = elsewhere("trixie")
-    for command in (["import", "/home/user/lab.tar"], ["export", "/home/user/again.tar"]):
+    for command in (["import", "/home/user/lab.tar"], ["export", "/home/user/again.tar", "--engine", "um"]):
         done = there.run("./xoff", "image", *command, XOFF_CACHE="/home/user/second")
         assert done.returncode == 0, done.stderr
     again = there.path / "home" / "user" / "again.tar"
@@ -232,6 +233,8 @@ def _install_dask(there: Elsewhere) -> None:
 def test_the_virtual_machine_starts_on_the_newest_qemu_of_debian(elsewhere: Maker) -> None:
     """From 10.1 on QEMU aborted when the snapshot with Xoff's code was taken."""
     there = elsewhere("sid", "qemu-system-x86", "qemu-utils")
+    file = there.path / "home" / "user" / "lab.tar"
+    subprocess.run([ROOT / "xoff", "image", "export", file, "--engine", "vm"], check=True)
     done = there.run("./xoff", "image", "import", "/home/user/lab.tar")
     assert done.returncode == 0, done.stderr
     results = [there.result("hello", "--engine", "vm") for _ in range(2)]

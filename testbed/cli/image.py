@@ -17,6 +17,7 @@ from testbed.errors import UsageError
 from testbed.lab import cache, carry, image, snapshot
 from testbed.lab.engine import Kind, is_built
 from testbed.lab.result import Exit
+from testbed.lab.um import kernel
 
 
 class What(enum.StrEnum):
@@ -49,7 +50,7 @@ def image_(options: argparse.Namespace) -> int:
     """The lab image: build it anew, show its digest and every package's version, carry it elsewhere, or remove it."""
     if (options.what in (What.EXPORT, What.IMPORT)) is (options.file is None):
         raise UsageError(f"xoff image {options.what} {'needs a' if options.file is None else 'takes no'} FILE")
-    if options.engine is not None and options.what is not What.EXPORT:
+    if options.engine is not None and options.what not in (What.EXPORT, What.REFERENCE):
         raise UsageError(f"xoff image {options.what} takes no --engine; it is for export")
     if options.what is What.IMPORT:
         return carrying.import_(options)
@@ -74,7 +75,10 @@ def image_(options: argparse.Namespace) -> int:
         with setting_up() as report:
             machine.require(machine_packages(), report)
             if options.what is What.REFERENCE:
-                image.write_reference(image.build(report, pinned=False))
+                if options.engine != Kind.UM:
+                    image.write_reference(image.build(report, pinned=False))
+                if options.engine != Kind.VM:
+                    kernel.write_reference(kernel.build(report, pinned=False))
             found = image.build(report)  # after `reference` again: it is part of what an image is made of
     differences = found.differences()
     sizes = found.sizes | {"snapshots": snapshot.total_size()}

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -134,11 +135,14 @@ def clean() -> list[Path]:
 
 def write_reference(image: Image) -> None:
     """Make `image` the reference: what it holds is what later builds pin to."""
-    made = {"digest": image.digest, "debian": image.debian, "python": image.python}
+    amend_reference({"digest": image.digest, "debian": image.debian, "python": image.python})
+    amend_reference({"recipe": recipe_digest()})  # the versions are part of the recipe
+
+
+def amend_reference(entries: Mapping[str, Any]) -> None:
+    """Replace these entries of `reference.json`."""
     with resources.as_file(resources.files("testbed.lab") / "reference.json") as path:
-        for _ in range(2):  # the versions are part of the recipe
-            content = reference() | made | {"recipe": recipe_digest()}
-            path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+        path.write_text(json.dumps(reference() | dict(entries), indent=1, sort_keys=True) + "\n")
 
 
 def _quiet(_: str) -> None:
@@ -156,7 +160,7 @@ def _mirror() -> str:
 
 
 def reference() -> dict[str, Any]:
-    """What the reference image holds, and what its kernel of the engine `um` was built with."""
+    """What the reference image holds, and under `um_kernel` what the reference kernel of the engine `um` is made of."""
     path = resources.files("testbed.lab") / "reference.json"
     content: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     return content

@@ -6,11 +6,13 @@ A host needs no class of its own: what is lossless about it is its link. Switche
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from mininet.node import Node, Switch
 
 from testbed.linux.vswitch import Vswitch
+from testbed.net import node_commands
 from testbed.net.fabric import Fabric, FabricError
 from testbed.net.options import LEAF, ROUTER, SWITCH, refuse_unknown
 from testbed.net.srv6 import apply
@@ -96,13 +98,19 @@ class LosslessRouter(Node):
 
     def config(self, **params: Any) -> Any:
         done = super().config(**params)
-        self.cmd("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.rp_filter=0")
-        for destination, neighbour in (params.get("routes") or {}).items():
-            if refused := self.cmd(f"ip route replace {destination} via {neighbour}").strip():
-                raise FabricError(f"router {self.name}: no route to {destination} via {neighbour}: {refused}")
-        for step in params.get("commands") or ():
-            if not isinstance(step, str):
-                apply(self, step)
-            elif refused := self.cmd(step).strip():
-                raise FabricError(f"router {self.name}: {step}: {refused}")
+        routes = (params.get("routes") or {}).items()
+        self._run(
+            "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.rp_filter=0",
+            *(f"ip route replace {destination} via {neighbour}" for destination, neighbour in routes),
+        )
+        for are_commands, steps in groupby(params.get("commands") or (), key=lambda step: isinstance(step, str)):
+            if are_commands:
+                self._run(*steps)
+            else:
+                for step in steps:
+                    apply(self, step)
         return done
+
+    def _run(self, *commands: str) -> None:
+        if failed := node_commands.run(self, commands):
+            raise FabricError(f"router {self.name}: {failed[0]}: {failed[1]}")

@@ -179,27 +179,28 @@ class WanGraph:
         """Addresses, routes to all others, filters, and these SIDs."""
         legs, own = self.legs[router], number(router)
         everywhere = "net.ipv6.conf.all"
-        commands: list[Setup] = [
-            f"sysctl -qw {everywhere}.seg6_enabled=1 net.ipv6.conf.lo.seg6_enabled=1 {everywhere}.forwarding=1 "
-            f"{everywhere}.ignore_routes_with_linkdown=1",
-            "sysctl -qw net.vrf.strict_mode=1",
+        # An interface without carrier keeps its address: it comes back as it was.
+        settings = [
+            f"{everywhere}.seg6_enabled=1 net.ipv6.conf.lo.seg6_enabled=1 {everywhere}.forwarding=1",
+            f"{everywhere}.ignore_routes_with_linkdown=1 net.vrf.strict_mode=1",
+            *(
+                f"net.ipv6.conf.{leg.interface}.{name}=1"
+                for leg in legs
+                for name in ("seg6_enabled", "ignore_routes_with_linkdown", "keep_addr_on_down")
+            ),
         ]
+        for leg in legs:
+            if (patience := 4 * leg.delay.ns // 1_000_000) > _PATIENCE_MS:
+                settings.append(f"net.ipv6.neigh.{leg.interface}.retrans_time_ms={patience}")
+        commands: list[Setup] = [f"sysctl -qw {setting}" for setting in settings]
         # A VPN's packets that are for a SID leave its table, and so does the search for the next hop of an End.X.
         for inside in (*DOMAIN.sids, *DOMAIN.routers):
             commands.append(f"ip -6 rule add to {inside} lookup main priority 999")
         for leg in legs:
-            port = f"net.ipv6.conf.{leg.interface}"
-            # An interface without carrier keeps its address: it comes back as it was.
-            commands.append(
-                f"sysctl -qw {port}.seg6_enabled=1 {port}.ignore_routes_with_linkdown=1 {port}.keep_addr_on_down=1"
-            )
-            if (patience := 4 * leg.delay.ns // 1_000_000) > _PATIENCE_MS:
-                commands.append(f"sysctl -qw net.ipv6.neigh.{leg.interface}.retrans_time_ms={patience}")
             commands.append(f"ip -6 address add {leg.address}/64 dev {leg.interface} nodad")
             # Without one the kernel asks for no neighbour when it forwards.
             commands.append(f"ip -6 address add fe80::{own:x}/64 dev {leg.interface} nodad")
         commands.append(f"ip -6 address add {source(own)}/128 dev lo nodad")
-        commands.append(f"ip sr tunsrc set {source(own)}")
         for other in self.routers:
             if other == router:
                 continue
@@ -209,6 +210,7 @@ class WanGraph:
         for cable, owner in self._far_cables(router).items():
             leg = self.ways(router, owner)[0]
             commands.append(f"ip -6 route add {link_address(cable, 0)}/64 via {leg.next_hop} dev {leg.interface}")
+        commands.append(f"ip sr tunsrc set {source(own)}")
         for place in range(self._ports_before.get(router, 0)):
             commands += sr_filters.outwards(f"{router}-eth{place}", DOMAIN)
         for leg in legs:

@@ -19,6 +19,7 @@ from testbed.lab import Status, definition, engine
 from testbed.lab.engine import Ready
 from testbed.lab.job import Limits
 from testbed.lab.result import RESULT
+from testbed.lab.um import kernel
 
 from .conftest import JOBS, Output, Runner, kept
 
@@ -76,6 +77,14 @@ def test_the_kernel_and_every_process_of_the_lab_have_given_up_their_host(ready:
     assert {status["Seccomp"] for status in seen} == {"2"}
     assert {status["NoNewPrivs"] for status in seen} == {"1"}
     assert not any("socket:" in file and "inet" in file for status in seen for file in status["files"].split())
+
+
+def test_the_kernel_that_is_built_here_is_the_reference_to_the_byte(ready: Ready) -> None:
+    assert ready.uml is not None
+    built, reference = ready.uml.kernel, kernel.reference()
+    if built.tools != reference["tools"]:
+        pytest.skip("Debian has other versions of the tools now")
+    assert built.digest == reference["digest"], "./xoff image reference --engine um, if it is meant to change"
 
 
 def test_the_time_stamp_counter_is_the_labs_clock(run: Runner) -> None:

@@ -483,7 +483,7 @@ def test_the_reference_image_was_made_by_the_recipe_that_comes_with_it() -> None
 
 
 def test_the_digest_of_the_reference_is_no_part_of_the_key(recipe: dict[str, Any]) -> None:
-    assert not changed(recipe, lambda r: r["pins"].update(digest="1", um_tools={"gcc": "12"}))
+    assert not changed(recipe, lambda r: r["pins"].update(digest="1", um_kernel={"tools": {"gcc": "12"}}))
 
 
 def test_the_reference_that_comes_with_xoff_can_be_read() -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import cache, engine, prerequisites
+from testbed.lab import cache, engine, image, prerequisites, references
 from testbed.lab.um import kernel, machine
 from testbed.lab.um.kernel import KERNEL, MANIFEST, SOURCES
 
 PATCH = (SOURCES / "uml.patch").read_text()
 CONFIG = (SOURCES / "uml.config").read_text()
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_patch_gives_a_reason_for_every_file_that_it_changes() -> None:
@@ -59,6 +60,18 @@ def test_the_kernels_key_changes_with_what_goes_in(monkeypatch: pytest.MonkeyPat
     table["um"][changed] = ["other"] if changed == "tools" else "other"
     monkeypatch.setattr(prerequisites, "table", lambda: table)
     assert kernel.key() != before
+
+
+def test_the_reference_kernel_was_built_from_the_sources_that_come_with_it() -> None:
+    """Otherwise no kernel that anybody builds is the reference kernel, and no digest is compared."""
+    assert kernel.reference()["sources"] == kernel.sources_digest(), (
+        "run `./xoff image reference --engine um` and `./xoff verify --update`, and commit what they write"
+    )
+
+
+def test_the_digests_of_the_repository_are_of_the_reference_image_and_kernel() -> None:
+    of_um = references.read(ROOT)["um"]
+    assert (of_um.image, of_um.kernel) == (image.reference()["digest"], kernel.reference()["digest"])
 
 
 def _in_cache(xoff_cache: Path) -> Path:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -79,6 +80,8 @@ class Kernel:
     """Of the source package that it is built from."""
     source: str
     """That package's SHA-256."""
+    tools: Mapping[str, str]
+    """Versions of the packages that it is built with."""
 
     @property
     def file(self) -> Path:
@@ -87,13 +90,14 @@ class Kernel:
 
 def key() -> str:
     """The digest of everything that goes into the kernel."""
-    content = {
-        "table": prerequisites.table()["um"],
-        "suite": prerequisites.table()["lab"]["suite"],
-        "pins": _pins(),
-        "files": _inputs(),
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    return _digest({"sources": sources_digest(), "pins": _pins()})[:16]
+
+
+def sources_digest() -> str:
+    """The digest of what the kernel is made from, without the versions of tools."""
+    return _digest(
+        {"table": prerequisites.table()["um"], "suite": prerequisites.table()["lab"]["suite"], "files": _inputs()}
+    )
 
 
 def ensure(report: Report) -> Kernel:
@@ -113,7 +117,7 @@ def current() -> Kernel | None:
         manifest = json.loads((place() / MANIFEST).read_text())
         if cache.sha256(place() / KERNEL) != manifest["digest"]:
             return None
-        return Kernel(place(), manifest["digest"], manifest["version"], manifest["source"])
+        return Kernel(place(), manifest["digest"], manifest["version"], manifest["source"], dict(manifest["tools"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -123,8 +127,8 @@ def place() -> Path:
     return cache.root() / f"um-kernel-{key()}"
 
 
-def build(report: Report) -> Kernel:
-    """Build the kernel and put it into the cache."""
+def build(report: Report, *, pinned: bool = True) -> Kernel:
+    """Build the kernel and put it into the cache; with the tools of the reference as far as the mirror has them."""
     um = prerequisites.table()["um"]
     cache.require_room(cache.root(), _ROOM, "building the lab's kernel")
     source = f"{um['source']} {um['version']}"
@@ -149,7 +153,8 @@ def build(report: Report) -> Kernel:
         recipe.bootstrap(
             ["--variant=apt", "--format=null"], um["tools"],
             ['mkdir "$1/xoff"', *own, str(work / "fetch"), str(work / "build"), *results], "-", work,
-            pins=_pins(), mirror=os.environ.get("XOFF_MIRROR", ""), what="building the kernel of the engine um",
+            pins=_pins() if pinned else {}, mirror=os.environ.get("XOFF_MIRROR", ""),
+            what="building the kernel of the engine um",
         )  # fmt: skip
         (work / KERNEL).chmod(0o755)
         tools = dict(line.split() for line in (work / "tools").read_text().splitlines())
@@ -169,13 +174,29 @@ def build(report: Report) -> Kernel:
     return kernel
 
 
+def write_reference(kernel: Kernel) -> None:
+    """Make `kernel` the reference: later builds use the same versions of tools, and should give the same bytes."""
+    entry = {"digest": kernel.digest, "sources": sources_digest(), "tools": kernel.tools}
+    image.amend_reference({"um_kernel": entry})
+
+
+def reference() -> dict[str, Any]:
+    """The reference kernel: its digest, that of its sources, and the versions of its tools."""
+    entry: dict[str, Any] = image.reference().get("um_kernel", {})
+    return entry
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def _inputs() -> dict[str, str]:
     """Every file of ours that decides what comes out, with its content's digest."""
     names = (_PATCH, _CONFIG, _COMPILER, *_HEADERS, *_DRIVER)
     return {name: hashlib.sha256((SOURCES / name).read_bytes()).hexdigest() for name in names}
 
 
-def _pins() -> dict[str, Any]:
+def _pins() -> dict[str, str]:
     """The versions of the tools that the reference kernel was built with."""
-    pins: dict[str, Any] = image.reference().get("um_tools", {})
+    pins: dict[str, str] = reference().get("tools", {})
     return pins

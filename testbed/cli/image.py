@@ -75,10 +75,11 @@ def image_(options: argparse.Namespace) -> int:
         with setting_up() as report:
             machine.require(machine_packages(), report)
             if options.what is What.REFERENCE:
-                if options.engine != Kind.UM:
-                    image.write_reference(image.build(report, pinned=False))
                 if options.engine != Kind.VM:
                     kernel.write_reference(kernel.build(report, pinned=False))
+                if options.engine == Kind.UM:
+                    return Exit.OK
+                image.write_reference(image.build(report, pinned=False))
             found = image.build(report)  # after `reference` again: it is part of what an image is made of
     differences = found.differences()
     sizes = found.sizes | {"snapshots": snapshot.total_size()}

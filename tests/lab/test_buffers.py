@@ -43,7 +43,7 @@ from testbed.priority.settings import PriorityMap
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
 
-MARKS = {"test_many_more_histories_leave_no_difference": [("slow",)]}
+MARKS = {"test_many_more_histories_leave_no_difference": [("long",)]}
 
 
 Key = tuple[int, int]

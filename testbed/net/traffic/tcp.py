@@ -6,6 +6,8 @@ connection, which has DSCP 0. A flow lasts whole seconds or transfers a size; it
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from ctypes import c_int, c_uint64, c_void_p
@@ -108,7 +110,9 @@ class _Server(Endpoint):
         server.json_output = True
         session.ready()
         session.received(index, None)  # the client has the server's figures too
-        server.run()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The wrapper's own run() has a second thread, and on `um` each system call of several threads takes a signal.
+        server.lib.iperf_run_server(c_void_p(server._test))
 
 
 class _Client(Endpoint):

@@ -18,6 +18,7 @@ from testbed.linux import kernel
 _SYSCTL = ("sysctl", "-qw")
 _BATCHED = (("ip", "-6"), ("ip",), ("tc",))
 _NEEDS_A_SHELL = re.compile(r"[^\w\s./:,=@+-]")
+_QUOTED = re.compile(r'"([^"]+)"')
 _FAILED = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 
 
@@ -38,10 +39,13 @@ class Batch:
         return "".join(" ".join(self._words(command)) + "\n" for command in self.commands)
 
     def failure(self, output: str) -> tuple[str, str]:
-        """The command that failed, as far as the program names it, and the reason."""
-        found = _FAILED.search(output)
+        """The command that failed, and the reason. The program names its line, or a word of it that it cannot parse."""
         reason = " ".join(_FAILED.sub("", output).split())
-        return self.commands[int(found[1]) - 1] if found else " ".join(self.arguments()), reason
+        if found := _FAILED.search(output):
+            return self.commands[int(found[1]) - 1], reason
+        words = set(_QUOTED.findall(output))
+        suspects = [command for command in self.commands if words & set(self._words(command))]
+        return suspects[0] if suspects else " ".join(self.arguments()), reason
 
     def _words(self, command: str) -> list[str]:
         return command.split()[len(self.program) :]

@@ -52,8 +52,12 @@ def test_an_error_names_the_command_that_failed() -> None:
     assert batch.failure(output) == (COMMANDS[3], "RTNETLINK answers: File exists")
 
 
-def test_an_error_without_a_line_names_the_batch() -> None:
+def test_an_error_without_a_line_names_the_command_with_the_word_that_is_unknown() -> None:
     """What `ip` cannot parse ends it before it names the line."""
-    batch = Batch(("ip", "-6"), COMMANDS[2:4])
-    output = 'Error: inet6 prefix is expected rather than "10.0.0.0/8".\n'
-    assert batch.failure(output) == ("ip -6 -batch -", output.strip())
+    wrong = "ip -6 route add nonsense via fd00:c:1::2 dev r1-eth1"
+    output = 'Error: inet6 prefix is expected rather than "nonsense".\n'
+    assert Batch(("ip", "-6"), [*COMMANDS[2:4], wrong]).failure(output) == (wrong, output.strip())
+
+
+def test_an_error_that_names_nothing_is_that_of_the_batch() -> None:
+    assert Batch(("tc",), COMMANDS[5:6]).failure("tc ended with 1") == ("tc -batch -", "tc ended with 1")

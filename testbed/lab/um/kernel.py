@@ -29,6 +29,22 @@ _DRIVER = {"xoff_kern.c": "arch/um/drivers", "xoff_user.c": "arch/um/drivers", "
 _COMPILER, _HEADERS = "cc", ("precompiled_kernel.h", "precompiled_net.h")
 _ROOM = 4 << 30
 
+# Most of the source is for other machines, and unpacking it would take longer than all that is compiled takes to read.
+# Kconfig reads its files of every folder, so these stay.
+_OTHER_ARCHITECTURES = (
+    "alpha", "arc", "arm", "arm64", "csky", "hexagon", "loongarch", "m68k", "microblaze", "mips", "nios2", "openrisc",
+    "parisc", "powerpc", "riscv", "s390", "sh", "sparc", "xtensa",
+)  # fmt: skip
+_HARDWARE = (
+    "accel", "bluetooth", "clk", "comedi", "gpu", "hid", "hwmon", "iio", "infiniband", "input", "media", "mfd", "mtd",
+    "net/ethernet", "net/wireless", "phy", "pinctrl", "power", "scsi", "staging", "usb", "video",
+)  # fmt: skip
+_LEFT_OUT = (
+    *(f"*/arch/{name}/*.{kind}" for name in _OTHER_ARCHITECTURES for kind in ("[chS]", "dts", "dtsi")),
+    *(f"*/drivers/{name}/*.[ch]" for name in _HARDWARE),
+    "*/sound/*.[ch]", "*/Documentation/*.rst", "*/Documentation/*.yaml", "*/tools/testing/*",
+)  # fmt: skip
+
 # These run inside mmdebstrap's namespace with the new root as $1. The source comes from where the root came from, and
 # through that root's apt, so its signature is checked.
 _FETCH = """#!/bin/sh
@@ -42,7 +58,7 @@ apt-get -q download {package}={version}
 sha256sum {package}_*.deb | cut -d' ' -f1 > "$1/source.sha256"
 mkdir "$1/source"
 dpkg-deb --fsys-tarfile {package}_*.deb | tar -x -O ./usr/src/{package}.tar.xz \
-    | tar -x -J -C "$1/source" --strip-components=1
+    | tar -x -J -C "$1/source" --strip-components=1 {left_out}
 rm {package}_*.deb
 """
 
@@ -145,6 +161,7 @@ def build(report: Report, *, pinned: bool = True) -> Kernel:
             source_suite=um["suite"],
             package=um["source"],
             version=um["version"],
+            left_out=" ".join(f"--exclude={shlex.quote(pattern)}" for pattern in _LEFT_OUT),
         )
         for name, script in (("fetch", fetch_script), ("build", build_script)):
             (work / name).write_text(script)

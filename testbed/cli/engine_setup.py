@@ -37,7 +37,7 @@ def soonest() -> Kind:
         return Kind.UM
     from testbed.cli import console  # not above: an import comes before rich is installed
 
-    console.say("running on the engine vm; um is quicker, but its kernel has to be built first (10 to 15 minutes, by")
+    console.say("running on the engine vm; um is quicker, but its kernel has to be built first (5 to 15 minutes, by")
     console.say("xoff run, or here with --engine um)")
     return Kind.VM
 

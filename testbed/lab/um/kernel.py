@@ -148,7 +148,7 @@ def build(report: Report, *, pinned: bool = True) -> Kernel:
     um = prerequisites.table()["um"]
     cache.require_room(cache.root(), _ROOM, "building the lab's kernel")
     source = f"{um['source']} {um['version']}"
-    report(f"building the kernel of the engine um from {source}, which takes some 10 minutes of CPU time")
+    report(f"building the kernel of the engine um from {source}, which takes some 8 minutes of CPU time")
     with cache.owned("kernel", private=False) as work:
         own = [f"upload {shlex.quote(str(SOURCES / name))} /xoff/{name}" for name in _inputs()]
         copies = "\n".join(f'cp "$1/xoff/{name}" {folder}/' for name, folder in _DRIVER.items())

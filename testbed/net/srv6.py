@@ -179,10 +179,10 @@ class WanGraph:
         """Addresses, routes to all others, filters, and these SIDs."""
         legs, own = self.legs[router], number(router)
         everywhere = "net.ipv6.conf.all"
-        # An interface without carrier keeps its address: it comes back as it was.
         settings = [
             f"{everywhere}.seg6_enabled=1 net.ipv6.conf.lo.seg6_enabled=1 {everywhere}.forwarding=1",
             f"{everywhere}.ignore_routes_with_linkdown=1 net.vrf.strict_mode=1",
+            # An interface without carrier keeps its address: it comes back as it was.
             *(
                 f"net.ipv6.conf.{leg.interface}.{name}=1"
                 for leg in legs

@@ -33,7 +33,7 @@ def right(found: list[Verdict]) -> set[str]:
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
-def test_the_solution_is_right_and_wrong_answers_are_not(lesson: Lesson, ready: Ready, tmp_path: Path) -> None:
+def test_the_solution_is_right_and_the_start_is_not(lesson: Lesson, ready: Ready, tmp_path: Path) -> None:
     solved = performed(lesson, "solution.py", ready, tmp_path / "solution")
     values = files.solutions(lesson, solved)
     found = list(files.verdicts(lesson, solved, values))
@@ -46,13 +46,6 @@ def test_the_solution_is_right_and_wrong_answers_are_not(lesson: Lesson, ready: 
     for question, verdict in zip(lesson.questions, wrong_found[len(lesson.steps) :], strict=True):
         assert verdict.why and str(values[question.key]) not in verdict.why.split(), "a hint is no answer"
 
-
-@pytest.mark.parametrize(
-    "lesson",
-    [pytest.param(one, marks=[pytest.mark.long] if number else []) for number, one in enumerate(LESSONS)],
-    ids=lambda lesson: lesson.name,
-)
-def test_the_start_is_not_right_yet(lesson: Lesson, ready: Ready, tmp_path: Path) -> None:
     begun = performed(lesson, "start.py", ready, tmp_path / "start")
     done = {f"step {number}" for number in RIGHT_AT_THE_START.get(lesson.name, set())}
     assert right(list(files.verdicts(lesson, begun, {}))) == done

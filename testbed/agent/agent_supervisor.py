@@ -74,14 +74,19 @@ class AgentSupervisor:
 
     def run(self) -> None:
         """Until the network ends."""
+        # Ctrl-C is for the user's command; agents end through the control socket.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         kernel.real_time(_URGENCY)
         for plan in self._plans:
             self._prepare(plan)
         self._wait_for(self._common.ending.fileno(), self._end)
         gc.freeze()
-        for index in range(len(self._plans)):
-            self._start(index)
+        # What an agent takes to be made is made here, before the first fork: after its own a process has to copy each
+        # page of memory that it touches, and that is nearly all of an agent's start.
+        agents = [self._agent(index) for index in range(len(self._plans))]
+        for index, agent in enumerate(agents):
+            self._start(index, agent)
         for index in range(len(self._plans)):
             self._start_speaker(index)
         while self._running or not self._ending:
@@ -113,20 +118,23 @@ class AgentSupervisor:
         self._ending = True
         self._no_more(self._common.ending.fileno())
 
-    def _start(self, index: int) -> None:
-        plan, common, own = self._plans[index], self._common, self._each[index]
+    def _agent(self, index: int) -> loop.Loop:
+        common, own = self._common, self._each[index]
         resources = loop.AgentResources(
             common.program,
             own.ring,
             common.timers,
             common.shared,
             own.log,
-            own.control.fileno(),
-            own.orders[1].fileno(),
-            own.news[0].fileno(),
+            own.control,
+            own.orders[1],
+            own.news[0],
         )
-        pid = self._fork(lambda: loop.main(plan, resources))
-        common.pids[index] = pid
+        return loop.Loop(self._plans[index], resources)
+
+    def _start(self, index: int, agent: loop.Loop) -> None:
+        pid = self._fork(agent.run)
+        self._common.pids[index] = pid
         self._running.add(pid)
         self._wait_for_end(pid, partial(self._died, index))
 
@@ -139,9 +147,9 @@ class AgentSupervisor:
             own.handover,
             own.log,
             own.dcbx_log,
-            own.speaker.fileno(),
-            own.orders[0].fileno(),
-            own.news[1].fileno(),
+            own.speaker,
+            own.orders[0],
+            own.news[1],
         )
         pid = self._fork(lambda: speaker.main(plan, resources))
         self._common.pids[len(self._plans) + index] = pid
@@ -150,7 +158,7 @@ class AgentSupervisor:
 
     def _fork(self, body: Callable[[], None]) -> int:
         kernel.real_time(_FORKING, for_children=True)
-        pid = os.fork()
+        pid = kernel.fork()
         if pid == 0:
             code = 1
             try:
@@ -186,7 +194,7 @@ class AgentSupervisor:
         if self._dies_too_often(index):
             self._give_up(index)
         else:
-            self._start(index)
+            self._start(index, self._agent(index))
 
     def _speaker_died(self, index: int, status: int) -> None:
         self._common.pids[len(self._plans) + index] = 0

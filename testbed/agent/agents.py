@@ -70,7 +70,7 @@ class Agents:
     def start(self) -> None:
         """Fork the supervisor, which forks the agents; returns when all of them answer."""
         self._rings = [self._program.add_ring(plan.number) for plan in self._plans]
-        self._supervisor = os.fork()
+        self._supervisor = kernel.fork()
         if self._supervisor == 0:
             code = 1
             try:
@@ -107,8 +107,10 @@ class Agents:
             *sum(self._orders + self._news, ()),
         ):
             other_end.close()
-        for plan in self._plans:
-            self.snapshot(plan.node)
+        for plan, control, speaker in zip(self._plans, self._controls, self._speakers, strict=True):
+            for ends in (control, speaker):
+                if ends:
+                    self._ask(ends, plan.node, "ready")
 
     def pid(self, node: str, speaker: bool = False) -> int:
         """The process of a node's agent, or of its speaker; 0 if it has none at this moment."""

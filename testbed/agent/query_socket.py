@@ -1,8 +1,8 @@
 """Queries of the network's own process to agents and speakers, and their answers: packets in one socket each.
 
-An answer that arrives late must not be taken for the answer to the next query, so both carry a number. An answer is in
-memory of its own, and only its file descriptor goes through the socket: the answer of a node with hundreds of ports
-fits, and an agent never blocks on a reader.
+An answer that arrives late must not be taken for the answer to the next query, so both carry a number. The content of
+an answer is in memory of its own, and only its file descriptor goes through the socket: the answer of a node with
+hundreds of ports fits, and an agent never blocks on a reader.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import json
 import os
 import pickle
 import socket
+import struct
 import time
 from dataclasses import dataclass
 from typing import Any
 
 _LARGEST_QUESTION = 1 << 17
 _PATIENCE_S = 2.0
-_SIGN = b"."
+_NUMBER = struct.Struct("=Q")
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,15 @@ def ask(end: socket.socket, question: Question) -> dict[str, Any]:
     end.send(pickle.dumps(question))
     while True:
         end.settimeout(max(0.001, deadline - time.monotonic()))
-        sign, files, _, _ = socket.recv_fds(end, len(_SIGN), 1)
-        if not sign:
+        number, files, _, _ = socket.recv_fds(end, _NUMBER.size, 1)
+        if not number:
             raise ConnectionError("it has ended")
-        with open(files[0], "rb") as memory:
-            memory.seek(0)
-            found: dict[str, Any] = json.load(memory)
-        if found.pop("question") == question.number:
+        found: dict[str, Any] = {}
+        for file in files:
+            with open(file, "rb") as memory:
+                memory.seek(0)
+                found = json.load(memory)
+        if number == _NUMBER.pack(question.number):
             return found
 
 
@@ -53,6 +56,10 @@ def receive(end: socket.socket) -> Question:
 
 
 def answer(end: socket.socket, question: Question, what: dict[str, Any]) -> None:
+    number = _NUMBER.pack(question.number)
+    if not what:
+        end.send(number)
+        return
     with os.fdopen(os.memfd_create("xoff-answer", os.MFD_CLOEXEC), "wb", buffering=0) as memory:
-        memory.write(json.dumps({"question": question.number} | what).encode())
-        socket.send_fds(end, [_SIGN], [memory.fileno()])
+        memory.write(json.dumps(what).encode())
+        socket.send_fds(end, [number], [memory.fileno()])

@@ -213,7 +213,7 @@ class Supervisor:
 
     def _start_sampler(self) -> int:
         reader, writer = os.pipe()
-        if os.fork() == 0:
+        if kernel.fork() == 0:
             try:
                 kernel.die_with_parent()
                 kernel.real_time(_SAMPLING)

@@ -30,7 +30,7 @@ def start(commands: int, deadline_ns: int, priority: int) -> None:
     `commands` is a descriptor that becomes readable when a command has come; `deadline_ns` is on the monotonic clock.
     """
     supervisor = os.getpid()
-    if os.fork():
+    if kernel.fork():
         return
     try:
         kernel.die_with_parent()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import errno
 import fcntl
@@ -50,6 +51,7 @@ _IFF_UP = 1
 _TIMER_ABSTIME = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc_with_gil = ctypes.PyDLL(None, use_errno=True)
 
 
 class HasDescriptor(Protocol):
@@ -66,6 +68,21 @@ def _checked(result: int, what: str) -> None:
         raise OSError(code, f"{what}: {os.strerror(code)}")
 
 
+def fork() -> int:
+    """`os.fork` without the handlers that Python's modules have for it. The child has to end by `os._exit`.
+
+    They make new the locks that other threads may have held, and seed `random`: of two children that draw from it
+    without a seed, both get the same numbers. Where a page fault is what costs, they are most of a fork.
+    """
+    if _thread._count():
+        return os.fork()
+    pid: int = _libc_with_gil.fork()
+    if pid < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"fork: {os.strerror(code)}")
+    return pid
+
+
 def unshare(flags: int) -> None:
     """Leave the namespaces that `flags` names for new ones."""
     _checked(_libc.unshare(flags), "unshare")
@@ -73,8 +90,11 @@ def unshare(flags: int) -> None:
 
 def enter_network_of(pid: int) -> None:
     """Move this process into the network namespace of process `pid`."""
-    with open(f"/proc/{pid}/ns/net", "rb") as namespace:
-        _checked(_libc.setns(namespace.fileno(), CLONE_NEWNET), f"entering the network of process {pid}")
+    namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _checked(_libc.setns(namespace, CLONE_NEWNET), f"entering the network of process {pid}")
+    finally:
+        os.close(namespace)
 
 
 @contextmanager

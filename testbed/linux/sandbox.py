@@ -96,7 +96,7 @@ class Sandbox:
 
         Of this process's descriptors, only `descriptors` and those of standard input, output and error are open there.
         """
-        self.pid = os.fork()
+        self.pid = kernel.fork()
         if self.pid == 0:
             code = 1
             try:
@@ -110,7 +110,7 @@ class Sandbox:
         os.setsid()
         self.group.enter()
         kernel.unshare(_NAMESPACES)
-        first = os.fork()  # the first process of the new PID namespace: with it all others end
+        first = kernel.fork()  # the first process of the new PID namespace: with it all others end
         if first == 0:
             code = 1
             try:
@@ -166,7 +166,7 @@ def _prepare_namespaces() -> None:
 
 def _reap(body: Callable[[], int]) -> int:
     """Run `body` in a child and reap orphans until it ends."""
-    child = os.fork()
+    child = kernel.fork()
     if child == 0:
         code = 1
         try:

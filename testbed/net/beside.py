@@ -5,14 +5,13 @@ A fork of the network's own process, so it has all objects of the network as the
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from testbed.errors import XoffError
-from testbed.linux import kernel
+from testbed.linux.child import Child
 
 _LONGEST_ANSWER = 4096
 _READY, _STOP, _DONE = b"ready", b"stop", b"done"
@@ -52,10 +51,12 @@ class Beside:
         """
         self._what = what
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._pid = os.fork()
-        if self._pid == 0:
+
+        def perform() -> None:
             self._ours.close()
             _perform(name, body, Commands(theirs))
+
+        self._process = Child(perform)
         theirs.close()
         self._expect(_READY)
 
@@ -67,7 +68,7 @@ class Beside:
             self._expect(_DONE)
         finally:
             self._ours.close()
-            os.waitpid(self._pid, 0)
+            self._process.wait()
 
     def _expect(self, wanted: bytes) -> None:
         answer = self._ours.recv(_LONGEST_ANSWER)
@@ -79,12 +80,9 @@ class Beside:
 def _perform(name: str, body: Callable[[Commands], None], commands: Commands) -> None:
     found: BaseException | None = None
     try:
-        kernel.die_with_parent()
         Path("/proc/self/comm").write_text(name)
         body(commands)
     except BaseException as error:
         found = error
-    finally:
-        with suppress(OSError):
-            commands.answer(found)
-        os._exit(0)
+    with suppress(OSError):
+        commands.answer(found)

@@ -21,13 +21,14 @@ from testbed.net import captures, description, following, notebook
 from testbed.net.beside import Beside
 from testbed.net.fabric import Fabric, FabricError
 from testbed.net.losses import account
+from testbed.net.node_shells import few_processes
 from testbed.net.notebook import DCBX_LOG, Notebook
 from testbed.net.topo import LosslessTopo
 from testbed.net.whole_series import recorded
 
-_DESCRIPTORS, _DESCRIPTORS_OF_SHELL, _DESCRIPTORS_OF_NODE = 256, 4, 24
-"""Files that are open anyway; those for each node's shell; and those for each node in the process that starts the
-agents: its shell's ends, its logs, the sockets of its agent, and some room."""
+_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256, 24
+"""Files that are open anyway; and those for each node in the process that starts the agents: its shell's ends, its
+logs, the sockets of its agent, and some room."""
 _MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
 """As root the system allows more than the limit that a process starts with. Each node is a process as well."""
 _ROUND_NS = 10_000_000
@@ -64,10 +65,10 @@ def _require_possible(nodes: int) -> None:
         raise FabricError(f"a network of {nodes} nodes is too large: at most {most} are possible here")
 
 
-def _require_descriptors(nodes: int, of_node: int) -> None:
+def _require_descriptors(nodes: int) -> None:
     """Mininet keeps files open for each node; let it have what the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = _DESCRIPTORS + nodes * of_node
+    needed = _DESCRIPTORS + nodes * _DESCRIPTORS_OF_NODE
     if needed > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
 
@@ -107,11 +108,10 @@ def network(
         fabric.labels, fabric.pool_labels = getattr(topo, "names", {}), getattr(topo, "pools", {})
         nodes = len(topo.nodes())
         _require_possible(nodes)
-        # mnexec closes every descriptor up to the limit before it starts a node's shell, open or not. So the shells
-        # start with a limit that is enough for them.
-        _require_descriptors(nodes, _DESCRIPTORS_OF_SHELL)
+        _require_descriptors(nodes)
         try:
-            net.build()
+            with few_processes():
+                net.build()
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM):
                 raise
@@ -119,7 +119,6 @@ def network(
                 f"a network of {nodes} nodes is too large here ({error.strerror}): each node is a process "
                 "and has files open; --processes and --memory raise an experiment's limits"
             ) from error
-        _require_descriptors(nodes, _DESCRIPTORS_OF_NODE)
         if run is not None and run.capture_octets:
             about = " ".join(filter(None, [type(topo).__name__, case]))
             captured = captures.capturing(net, run, about)

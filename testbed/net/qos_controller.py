@@ -10,13 +10,13 @@ fabric, drift and drops.
 
 from __future__ import annotations
 
-import multiprocessing
+import signal
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.linux import kernel
+from testbed.linux.child import Child
 from testbed.net.fabric import Fabric, FabricError
 from testbed.net.qos import SubnetManager
 from testbed.policy.fabric import Partition
@@ -38,17 +38,17 @@ class FollowingManager:
         self.sa = RestSa(client)
         self._fabric, self._client = fabric, client
         self._partitions, self._every = partitions, every
-        self._process: Any = None
+        self._process: Child | None = None
 
     def __enter__(self) -> FollowingManager:
-        self._process = multiprocessing.get_context("fork").Process(target=self._follow, daemon=True)
-        self._process.start()
+        self._process = Child(self._follow)
         self.wait()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.join()
+        assert self._process is not None
+        self._process.signal(signal.SIGTERM)
+        self._process.wait()
 
     def wait(self) -> None:
         """Until the ports are set up by the policy in force, and the controller has had the fabric since."""
@@ -68,7 +68,6 @@ class FollowingManager:
 
     def _follow(self) -> None:
         """The process."""
-        kernel.die_with_parent()
         manager, revision, reported = SubnetManager(self._fabric, partitions=self._partitions), 0, False
         while True:
             try:

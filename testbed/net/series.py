@@ -25,18 +25,19 @@ The use of a switch's pool is the sum over its ports and priorities.
 from __future__ import annotations
 
 import csv
-import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import product
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.errors import UsageError
 from testbed.linux import kernel
+from testbed.linux.child import Child
 from testbed.linux.port_program import GroupCounters
 from testbed.net.fabric import Fabric
 from testbed.units import Duration
@@ -86,27 +87,19 @@ def recording(run: Recording, interval: Duration | str = "1ms", *, asked_for: bo
     fabric = Fabric.current()
     ports = [port.name for port in fabric.ports.values() if port.node.name in fabric.buffers]
     start_ns = time.monotonic_ns() - run.now_ns
-    context = multiprocessing.get_context("fork")
-    stop, stopped = context.Pipe(duplex=False)
-    process = context.Process(
-        target=_record,
-        args=(fabric, ports, run.directory, stop),
-        kwargs={"every_ns": every.ns, "start_ns": start_ns},
-        daemon=True,
-    )
-    process.start()
+    stop, stopped = Pipe(duplex=False)
+    process = Child(partial(_record, fabric, ports, run.directory, stop, every_ns=every.ns, start_ns=start_ns))
     stop.close()
     try:
         yield
     finally:
         stopped.send(None)  # to close it would not do: processes that were forked meanwhile have it too
-        process.join()
+        process.wait()
         stopped.close()
 
 
 def _record(fabric: Fabric, ports: Sequence[str], folder: Path, stop: Any, *, every_ns: int, start_ns: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    kernel.die_with_parent()
     timer = kernel.Timer()
     due_ns = time.monotonic_ns()
     with ExitStack() as files:

@@ -11,7 +11,6 @@ import gc
 import heapq
 import os
 import select
-import signal
 import socket
 import time
 from collections.abc import Iterable
@@ -49,33 +48,27 @@ class AgentResources:
     shared: memoryview[int]
     """Of all ports, SHARED octets for each slot: what `port.py` keeps there."""
     log: int
-    control: int
-    orders: int
-    news: int
-    """File descriptors: of the event log, and of the sockets to the network's own process and to the speaker."""
+    """The file descriptor of the event log."""
+    control: socket.socket
+    orders: socket.socket
+    news: socket.socket
+    """To the network's own process; from and to the speaker."""
 
 
 class Loop:
-    """One agent."""
+    """One agent. The supervisor makes it and forks the process that runs it."""
 
     def __init__(self, plan: AgentPlan, resources: AgentResources) -> None:
         self._plan = plan
         self._program = resources.program
         self._ring = resources.ring
         self._log_file = resources.log
-        self._control = socket.socket(fileno=os.dup(resources.control))
+        self._control, self._orders, self._news = resources.control, resources.orders, resources.news
         self._records: list[bytes] = []
         self._worst_lateness_ns = 0
         self._sent = False
-        kernel.enter_network_of(plan.pid)
-        self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
-        self._netlink.bind((0, 0))
-        self._orders = socket.socket(fileno=os.dup(resources.orders))
-        self._news = socket.socket(fileno=os.dup(resources.news))
-        self._news.setblocking(False)
         self._stop_ns = 0
         """The time from the decision to stop a queue until it is stopped; the longest so far."""
-        self._links = LinkWatch()
         self._links_unknown = True
         """Are the links still to be read? A change while no agent ran has left no message in this socket."""
         self._later: list[tuple[int, int, int, bytes]] = []
@@ -92,10 +85,23 @@ class Loop:
         self._touched = dict(self._ports)
         """By slot, ports whose deadline may have changed and which may have events for the log."""
 
+    def _open(self) -> None:
+        """Open the agent's sockets, in its node."""
+        kernel.enter_network_of(self._plan.pid)
+        self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+        self._netlink.bind((0, 0))
+        self._news.setblocking(False)
+        self._links = LinkWatch()
+        for port in self._ports.values():
+            port.open()
+
     def run(self) -> None:
-        """Until the control socket is closed, or an end is requested."""
+        """Until the control socket is closed, or an end is requested. The process outlives the supervisor: queues that
+        it stopped must be resumed.
+        """
         gc.freeze()  # existing objects stay; the collector need not scan them
         gc.disable()  # the loop creates no cycles
+        self._open()
         kernel.real_time(URGENCY)
         self._take_over()
         timer, waiting, touched = kernel.Timer(), select.epoll(), self._touched
@@ -368,6 +374,9 @@ class Loop:
         """Answer a query of the network's own process; False: end."""
         question = query_socket.receive(self._control)
         now_ns = time.monotonic_ns()
+        if question.verb == "ready":
+            query_socket.answer(self._control, question, {})
+            return True
         if question.verb == "order":
             self._carry_out(Order.parse(question.argument), now_ns)
             query_socket.answer(self._control, question, {})
@@ -392,11 +401,3 @@ def _wait_until(moment_ns: int) -> None:
     """Delay a reaction to a given time; its own work may already have taken as long."""
     if (early_ns := moment_ns - time.monotonic_ns()) > 0:
         time.sleep(early_ns / 1e9)
-
-
-def main(plan: AgentPlan, resources: AgentResources) -> None:
-    """The body of an agent's process. It outlives the supervisor: queues that it stopped must be resumed."""
-    # Ctrl-C is for the user's command; agents end through the control socket.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Loop(plan, resources).run()

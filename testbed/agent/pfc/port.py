@@ -74,11 +74,14 @@ class AgentPort:
         settings = replace(plan.pfc, enabled=frozenset(PRIORITIES_IN[shared[ENABLED]]))
         self.pfc = PfcPort(settings, plan.mac, plan.rate, timers)
         self._stop, self._go = Requests(plan.stop), Requests(plan.go)
+        self.blocked = 0
+
+    def open(self) -> None:
+        """Open the port's socket, in its node's network namespace."""
         packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        packets.bind((plan.name, 0))
+        packets.bind((self.plan.name, 0))
         packets.setblocking(False)
         self.send = packets.send
-        self.blocked = 0
 
     def lost_link(self, is_up: bool, downs: int | None) -> bool:
         """Note how the link is. Has it been lost since the last time, by this agent or a predecessor?"""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
 import time
 from contextlib import suppress
@@ -18,8 +17,8 @@ _TIMEOUT_S = 2.0
 class OrderSocket:
     """One order at a time: each is answered when the agent, or its successor, has carried it out."""
 
-    def __init__(self, file: int, log: SpeakerLog) -> None:
-        self._socket = socket.socket(fileno=os.dup(file))
+    def __init__(self, end: socket.socket, log: SpeakerLog) -> None:
+        self._socket = end
         self._socket.settimeout(_TIMEOUT_S)
         self._log = log
         self._unanswered = True

@@ -8,7 +8,6 @@ to it for all that concerns pauses. What DCBX negotiates goes onto ports by `por
 from __future__ import annotations
 
 import errno
-import os
 import select
 import signal
 import socket
@@ -53,11 +52,12 @@ class SpeakerResources:
     handover: Handover
     log: int
     dcbx_log: int
-    control: int
-    orders: int
-    news: int
-    """File descriptors: of the event log, of the log of DCBX, and of the sockets to the network's own process and to
-    the agent (orders) and from it (news: measurement frames that came in, and congestion)."""
+    """The file descriptors of the event log and of the log of DCBX."""
+    control: socket.socket
+    orders: socket.socket
+    news: socket.socket
+    """To the network's own process; to the agent (orders) and from it (news: measurement frames that came in, and
+    congestion)."""
 
 
 @dataclass
@@ -85,9 +85,9 @@ class Speaker:
         self._plan, self._program = plan, resources.program
         self._handover = resources.handover
         self._log = SpeakerLog(resources.log, resources.dcbx_log, {port.slot: port.name for port in plan.ports})
-        self._control = socket.socket(fileno=os.dup(resources.control))
+        self._control = resources.control
         self._orders = OrderSocket(resources.orders, self._log)
-        self._news = socket.socket(fileno=os.dup(resources.news))
+        self._news = resources.news
         self._news.setblocking(False)
         kernel.enter_network_of(plan.pid)
         self._netlink = netlink.Socket()
@@ -208,6 +208,8 @@ class Speaker:
         question = query_socket.receive(self._control)
         if question.verb == "snapshot":
             found: dict[str, Any] = {"dcbx": self._snapshot(), "wan": self._wan.snapshot() if self._wan else None}
+        elif question.verb == "ready":
+            found = {}
         elif question.verb == "measure":
             found = {}
             if not self._headroom.measure_now(question.argument, now_ns):

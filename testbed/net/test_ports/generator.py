@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from testbed.errors import XoffError
 from testbed.linux import kernel
+from testbed.linux.child import Child
 from testbed.linux.packet_tap import Tapped
 from testbed.net.fabric import Fabric
 from testbed.net.test_ports.place import Place, silence
@@ -37,17 +37,14 @@ class _Process:
     """A process of the generator, and the pipe to it."""
 
     def __init__(self, pid: int | None, make: Callable[[Connection], Any]) -> None:
-        context = multiprocessing.get_context("fork")
-        self.pipe, other = context.Pipe()
-        self._process = context.Process(target=self._body, args=(pid, make, other), daemon=True)
-        self._process.start()
+        self.pipe, other = Pipe()
+        self._process = Child(partial(self._body, pid, make, other))
         other.close()
         self.answer()
 
     def _body(self, pid: int | None, make: Callable[[Connection], Any], pipe: Connection) -> None:
         self.pipe.close()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        kernel.die_with_parent()
         try:
             if pid is not None:
                 kernel.enter_network_of(pid)
@@ -74,7 +71,6 @@ class _Process:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.join()
         self.pipe.close()
 
 

@@ -5,17 +5,19 @@ they counted. Only the lab can import this.
 from __future__ import annotations
 
 import mmap
-import multiprocessing
+import random
 import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from multiprocessing import connection
 from typing import Any, Literal
 
 from testbed.errors import XoffError
 from testbed.linux import kernel
+from testbed.linux.child import Child
 from testbed.linux.qdiscs import WIRE_OVERHEAD
 from testbed.net.fabric import Fabric
 from testbed.net.traffic.flow import Flow, FlowError
@@ -86,19 +88,17 @@ class _Process:
     """A started endpoint, and what it has reported so far."""
 
     def __init__(self, endpoint: Endpoint, place: int, shared: _Shared) -> None:
-        context = multiprocessing.get_context("fork")
         self.endpoint = endpoint
         self.reports: dict[tuple[End, int], Any] = {}
-        self.reader, writer = context.Pipe(duplex=False)
-        self._process = context.Process(target=self._body, args=(shared, place, writer), daemon=True)
-        self._process.start()
+        self.reader, writer = connection.Pipe(duplex=False)
+        self._process = Child(partial(self._body, shared, place, writer))
         writer.close()
 
     def _body(self, shared: _Shared, place: int, writer: Any) -> None:
         node = self.endpoint.node
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then collects the reports
-            kernel.die_with_parent()
+            random.seed()  # a transport of a plugin may draw from it
             kernel.enter_network_of(node.pid)
             self.endpoint.run(_Session(shared, place, writer))
         except (OSError, XoffError) as error:
@@ -129,7 +129,6 @@ class _Process:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.join()
         self.reader.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import textwrap
@@ -11,11 +12,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from testbed.lab import prerequisites
+from testbed.lab import cores, prerequisites
 from tests.at_once import pytest_configure
 
 __all__ = ["pytest_configure"]
 
+cores.share(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As a shell starts programs in the background. What the tests start is to be interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)

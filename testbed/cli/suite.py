@@ -49,7 +49,8 @@ def test(options: argparse.Namespace) -> int:
         raise UsageError("the tests come with the source: clone the repository and use ./xoff test there")
     chosen = _chosen(root, options)
     command = [sys.executable, "-m", "pytest", *chosen]
-    width = len(cores.available())
+    # A lab takes a core of its own. A sixth of the time a test with a lab waits: for a limit, a browser, a network.
+    width = len(cores.available()) + (not options.unit)
     if options.pattern is not None:
         need = _need(root, options.pattern, chosen)
         if not options.unit:
@@ -61,7 +62,6 @@ def test(options: argparse.Namespace) -> int:
     elif not options.unit:
         _set_up([Kind.UM, Kind.VM], prerequisites.test_packages())
     if width > 1:
-        # A lab takes a core of its own; tests side by side get different ones.
         command += ["-n", str(width), "--dist", "worksteal"]
     return _run(command, root) and Exit.FAILED
 

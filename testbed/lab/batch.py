@@ -107,10 +107,9 @@ def run(
         return outcome
 
     width = max(1, min(width, len(cores.available())))
-    cores.share(width)
     interruption = None
     outcomes = []
-    with ThreadPoolExecutor(width) as pool:
+    with cores.shared(width), ThreadPoolExecutor(width) as pool:
         for future in [pool.submit(one, task) for task in tasks]:
             while True:
                 try:

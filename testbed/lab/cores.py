@@ -13,9 +13,10 @@ import fcntl
 import os
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from testbed.lab import cache
+
+_SIDE_BY_SIDE = "XOFF_LABS_SIDE_BY_SIDE"
 
 
 def available() -> list[int]:
@@ -24,16 +25,28 @@ def available() -> list[int]:
 
 
 def share(labs: int) -> None:
-    """Divide the cores among this many labs at once; without a call, one lab may have all that it can use."""
-    _side_by_side.labs = max(labs, 1)
+    """Divide the cores among this many labs at once, also those of programs that this one starts from now on.
+
+    Without a call, one lab may have all that it can use. Where cores are divided already, they are not for fewer labs.
+    """
+    os.environ[_SIDE_BY_SIDE] = str(max(labs, _labs_side_by_side()))
 
 
-@dataclass
-class _SideBySide:
-    labs: int = 1
+@contextmanager
+def shared(labs: int) -> Iterator[None]:
+    """Divide the cores for a while."""
+    before = os.environ.get(_SIDE_BY_SIDE)
+    share(labs)
+    try:
+        yield
+    finally:
+        del os.environ[_SIDE_BY_SIDE]
+        if before is not None:
+            os.environ[_SIDE_BY_SIDE] = before
 
 
-_side_by_side = _SideBySide()
+def _labs_side_by_side() -> int:
+    return int(os.environ.get(_SIDE_BY_SIDE, "1"))
 
 
 @contextmanager
@@ -41,7 +54,7 @@ def taken(most: int) -> Iterator[frozenset[int]]:
     """Up to `most` cores that no other lab of this user has; if all are taken, share one."""
     folder = cache.folder("cores")
     cores = available()
-    wanted = max(min(most, len(cores) // _side_by_side.labs), 1)
+    wanted = max(min(most, len(cores) // _labs_side_by_side()), 1)
     free: set[int] = set()
     with ExitStack() as held:
         for core in reversed(cores):  # the first one is where most systems put their interrupts

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from testbed import lab
-from testbed.lab import cores, definition, engine, published_figures, references
+from testbed.lab import definition, engine, published_figures, references
 from testbed.lab.definition import Experiment
 from testbed.lab.engine import Ready
 from testbed.lab.fidelity import Verdict
@@ -21,8 +21,6 @@ from testbed.lab.references import Outcome
 from testbed.lab.result import Status
 
 from .processes import Process, Start
-
-cores.share(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 ROOT = Path(__file__).parents[2]
 QUOTED = published_figures.read(ROOT)

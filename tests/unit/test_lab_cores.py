@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,10 @@ from testbed.lab import cores
 
 
 @pytest.fixture(autouse=True)
-def four_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def four_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XOFF_CACHE", str(tmp_path))
+    monkeypatch.setenv("XOFF_LABS_SIDE_BY_SIDE", "1")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    yield
-    cores.share(1)
 
 
 def test_a_lab_gets_the_cores_that_it_can_use() -> None:
@@ -31,9 +31,29 @@ def test_a_lab_gets_fewer_cores_when_others_have_the_rest() -> None:
 
 
 def test_labs_side_by_side_divide_the_cores() -> None:
-    cores.share(4)
-    with cores.taken(2) as first, cores.taken(2) as second:
+    with cores.shared(4), cores.taken(2) as first, cores.taken(2) as second:
         assert (first, second) == ({3}, {2})
+    with cores.taken(2) as alone:
+        assert alone == {2, 3}
+
+
+def test_labs_of_other_programs_that_are_started_meanwhile_divide_the_cores_too() -> None:
+    code = (
+        "import os; os.sched_getaffinity = lambda _: {0, 1, 2, 3}\n"
+        "from testbed.lab import cores\n"
+        "with cores.taken(2) as own: print(len(own))"
+    )
+    with cores.shared(4):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+
+
+def test_what_is_divided_already_is_not_for_fewer_labs_afterwards() -> None:
+    with cores.shared(4):
+        with cores.shared(2), cores.taken(2) as own:
+            assert len(own) == 1
+        with cores.taken(2) as own:
+            assert len(own) == 1
 
 
 def test_cores_are_free_again_after_use() -> None:

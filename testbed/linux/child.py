@@ -46,4 +46,5 @@ class Child:
     def kill(self) -> None:
         """End it, and wait for that."""
         self.signal(signal.SIGKILL)
-        self.wait()
+        with suppress(ChildProcessError):  # an experiment that waits for any process has collected it
+            self.wait()

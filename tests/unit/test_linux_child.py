@@ -49,6 +49,9 @@ def test_a_child_is_killed_by_hand_and_with_its_starter() -> None:
     by_hand.signal(signal.SIGTERM)
     assert by_hand.wait() == -signal.SIGTERM
     Child(signal.pause).kill()
+    ended = Child(lambda: None)
+    ended.wait()
+    ended.kill()
 
     reader, writer = os.pipe()
     starter = kernel.fork()

@@ -108,8 +108,8 @@ def _set_up(engines: Sequence[str], packages: Sequence[prerequisites.Package]) -
 def _run(command: Sequence[str], root: Path) -> int:
     """Run pytest to its end; after Ctrl-C or SIGTERM it prints what there is, and after another one it is killed."""
     with tempfile.TemporaryDirectory(prefix="xoff-bytecode-") as bytecode:
-        # Each test file is compiled once and not by each worker, whatever the environment has; a checkout stays clean.
-        environment = os.environ | {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
+        # Each test file is compiled once, not by each worker and suite that a test starts; a checkout stays clean.
+        environment = {"PYTHONPYCACHEPREFIX": bytecode} | os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
         # In a group of its own, so that it is we who choose what it gets: its workers are for it to end.
         child = subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, process_group=0, env=environment)
         interruption: KeyboardInterrupt | None = None

@@ -56,9 +56,12 @@ def test_a_flow_fills_its_line_and_its_completion_is_the_same_to_the_nanosecond(
 
 @pytest.mark.engines("vm")
 def test_a_flow_fills_a_line_of_100_mbps_with_the_cpu_at_most_60_percent_busy(vm: Ready, tmp_path: Path) -> None:
-    """Where an instruction takes a nanosecond, so that this is the same on every machine; `bench/roce.py` has more."""
+    """Where an instruction takes a nanosecond, so that this is the same on every machine; `bench/roce.py` has more.
+
+    The kernel counts idle time in hundredths of a second, so of 1.2 s it is known to 1 %.
+    """
     job = definition.load_file(ROOT / "bench" / "jobs" / "roce.py", "whole")
-    found = lab.run(job, parameters={"milliseconds": "400"}, on=vm, out=tmp_path).check()
+    found = lab.run(job, parameters={"milliseconds": "1200"}, on=vm, out=tmp_path).check()
     assert found.figure("lost") == 0
     assert float(found.figure("filled")) >= 0.98
     assert float(found.figure("busy")) <= 0.6

@@ -82,11 +82,8 @@ class AgentSupervisor:
             self._prepare(plan)
         self._wait_for(self._common.ending.fileno(), self._end)
         gc.freeze()
-        # What an agent takes to be made is made here, before the first fork: after its own a process has to copy each
-        # page of memory that it touches, and that is nearly all of an agent's start.
-        agents = [self._agent(index) for index in range(len(self._plans))]
-        for index, agent in enumerate(agents):
-            self._start(index, agent)
+        for index in range(len(self._plans)):
+            self._start(index)
         for index in range(len(self._plans)):
             self._start_speaker(index)
         while self._running or not self._ending:
@@ -132,8 +129,9 @@ class AgentSupervisor:
         )
         return loop.Loop(self._plans[index], resources)
 
-    def _start(self, index: int, agent: loop.Loop) -> None:
-        pid = self._fork(agent.run)
+    def _start(self, index: int) -> None:
+        # Made after the fork: what the first events touch is then memory of the agent's own, and costs it no copies.
+        pid = self._fork(lambda: self._agent(index).run())
         self._common.pids[index] = pid
         self._running.add(pid)
         self._wait_for_end(pid, partial(self._died, index))
@@ -194,7 +192,7 @@ class AgentSupervisor:
         if self._dies_too_often(index):
             self._give_up(index)
         else:
-            self._start(index, self._agent(index))
+            self._start(index)
 
     def _speaker_died(self, index: int, status: int) -> None:
         self._common.pids[len(self._plans) + index] = 0

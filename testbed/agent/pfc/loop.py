@@ -56,7 +56,7 @@ class AgentResources:
 
 
 class Loop:
-    """One agent. The supervisor makes it and forks the process that runs it."""
+    """One agent, in its own process."""
 
     def __init__(self, plan: AgentPlan, resources: AgentResources) -> None:
         self._plan = plan

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.lab import job
 from testbed.lab.engine_figures import Agreement, as_json
 from testbed.lab.tolerances import DEFAULT, Stated
 
-FILE = Path("experiments/engines.json")
+FILE = Path(job.ENGINES)
 PAGE = Path("docs/engines.md")
 Kept = dict[str, dict[str, Any]]
 """What is kept of each comparison, by experiment."""

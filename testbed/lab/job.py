@@ -17,8 +17,9 @@ from testbed.lab.definition import Experiment
 from testbed.lab.experiment_run import plain
 from testbed.lab.packages import Packages
 
-DIGESTS = "experiments/digests.json"
-"""The digests of all experiments (`references.py`). No job has this file, or a new digest would change the next one."""
+DIGESTS, FIGURES, ENGINES = (f"experiments/{name}.json" for name in ("digests", "figures", "engines"))
+"""What `references.py`, `published_figures.py` and `engines_page.py` keep of results. No job has these files, or new
+results would change the next ones."""
 PACKAGES = "packages"
 """Where in the code's folder further Python packages are."""
 HELD = ("testbed", "topologies", "controllers", "snappi_xoff")
@@ -163,7 +164,7 @@ def read(packages: Iterable[str]) -> dict[str, bytes]:
     for package in packages:
         for path in sorted((_OURS / package).rglob("*")):
             name = str(path.relative_to(_OURS))
-            if path.is_file() and path.suffix != ".pyc" and name != DIGESTS:
+            if path.is_file() and path.suffix != ".pyc" and name not in {DIGESTS, FIGURES, ENGINES}:
                 found[name] = path.read_bytes()
     return found
 

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError, nearest
+from testbed.lab import job
 from testbed.lab.result import Result
 
-FILE = Path("experiments/figures.json")
+FILE = Path(job.FIGURES)
 TEXTS = Path("docs/figures.toml")
 Figures = dict[str, dict[str, Any]]
 """By experiment, and by the name of the figure or claim; quantities as numbers in the units of result.json."""

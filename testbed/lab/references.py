@@ -1,7 +1,8 @@
 """The digests of all experiments as the repository has them, and how those of this machine compare.
 
-Digests in virtual time depend on the engine, on the image, and on the kernel or QEMU that runs it. The file has which
-ones its digests were made with, so that a comparison on another kernel is not taken for a comparison of machines.
+Digests in virtual time depend on the engine, on the image, and on the kernel or QEMU that runs it; those of `vm` on
+each line of Xoff's code as well. The file has what its digests were made with, so that a comparison with something else
+is not taken for a comparison of machines.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.lab.engine import Kind
+from testbed.lab.fidelity import Verdict
 from testbed.lab.job import DIGESTS
-from testbed.lab.result import Provenance, Result
+from testbed.lab.result import Provenance, Result, Status
 
 FILE = Path(DIGESTS)
 
@@ -29,6 +31,8 @@ class Reference:
     kernel: str
     """Of a kernel that Xoff built; a stock one is part of the image."""
     digests: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
+    """The digest of Xoff's code, for an engine in which its instructions take time."""
 
     def differences(self, here: Provenance) -> list[str]:
         """What of this machine's lab is not what the digests were made with."""
@@ -38,6 +42,11 @@ class Reference:
         if here.kernel_digest != self.kernel:
             found.append(
                 f"the kernel here is {here.kernel_digest[:16]}, the repository's digests are of {self.kernel[:16]}"
+            )
+        if self.code and here.code != self.code:
+            found.append(
+                f"Xoff's code here is {here.code[:16]}, the repository's digests are of {self.code[:16]}, and on vm "
+                "each instruction takes time"
             )
         return found
 
@@ -68,7 +77,7 @@ def engine_name(kind: Kind, qemu: str) -> str:
 def compare(result: Result, reference: Reference | None) -> Comparison:
     """How a result compares with what the repository has of its experiment."""
     expected = reference.digests.get(result.experiment, "") if reference else ""
-    if not result.passed:
+    if not _counts(result):
         failed = ", ".join(claim.name for claim in result.claims if not claim.passed)
         reason = result.reason or f"not as claimed: {failed}"
         return Comparison(result.experiment, Outcome.FAILED, result.digest, expected, reason)
@@ -91,8 +100,9 @@ def updated(known: Reference | None, results: list[Result]) -> Reference:
     """The reference with these results in it. Digests made with another image or kernel are not kept."""
     here = results[0].provenance
     kept = known.digests if known and not known.differences(here) else {}
-    digests = dict(kept) | {result.experiment: result.digest for result in results if result.passed}
-    return Reference(here.image, here.kernel_digest, dict(sorted(digests.items())))
+    digests = dict(kept) | {result.experiment: result.digest for result in results if _counts(result)}
+    code = here.code if Kind(here.engine) is Kind.VM else ""
+    return Reference(here.image, here.kernel_digest, dict(sorted(digests.items())), code)
 
 
 def write(root: Path, references: Mapping[str, Reference]) -> None:
@@ -100,6 +110,12 @@ def write(root: Path, references: Mapping[str, Reference]) -> None:
     (root / FILE).write_text(json.dumps(content, indent=1) + "\n")
 
 
+def _counts(result: Result) -> bool:
+    """Is the result one to compare? Claims of a degraded run may fail, but what it gave is the same everywhere."""
+    degraded = result.fidelity.verdict is Verdict.DEGRADED
+    return result.status is Status.OK and (result.passed or degraded)
+
+
 def _reference(entry: Any) -> Reference:
     digests = {str(name): str(digest) for name, digest in entry["digests"].items()}
-    return Reference(str(entry["image"]), str(entry["kernel"]), digests)
+    return Reference(str(entry["image"]), str(entry["kernel"]), digests, str(entry.get("code", "")))

@@ -176,9 +176,10 @@ def test_a_job_has_all_of_xoffs_code_and_no_compiled_files() -> None:
     assert [name for name in found if name.endswith(".pyc") or "__pycache__" in name] == []
 
 
-def test_no_job_depends_on_the_digests_of_earlier_runs() -> None:
-    assert (Path(testbed.__file__).parents[1] / job.DIGESTS).exists()
-    assert job.DIGESTS not in job.code()
+@pytest.mark.parametrize("name", [job.DIGESTS, job.FIGURES, job.ENGINES])
+def test_no_job_depends_on_the_results_of_earlier_runs(name: str) -> None:
+    assert (Path(testbed.__file__).parents[1] / name).exists()
+    assert name not in job.code()
 
 
 def test_a_users_job_has_its_file_and_those_it_names_and_no_others(users_own: Experiment) -> None:

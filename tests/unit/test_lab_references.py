@@ -40,6 +40,27 @@ def test_a_failed_claim_is_no_match_even_if_its_digest_is_known() -> None:
     assert (comparison.outcome, comparison.reason) == (Outcome.FAILED, "not as claimed: lost")
 
 
+def test_a_degraded_run_counts_by_its_digest_whatever_became_of_its_claims() -> None:
+    short_of_cpu = replace(FIDELITY, verdict=Verdict.DEGRADED)
+    bad = replace(GOOD, claims=(Claim("lost", {"equals": 0}, 3, False),), fidelity=short_of_cpu)
+    assert references.compare(bad, Reference("i1", "k1", {"incast": bad.digest})).outcome is Outcome.SAME
+    assert references.updated(None, [bad]).digests == {"incast": bad.digest}
+    raised = replace(bad, status=Status.ERROR)
+    assert references.compare(raised, Reference("i1", "k1", {"incast": raised.digest})).outcome is Outcome.FAILED
+    assert references.updated(None, [raised]).digests == {}
+
+
+def test_digests_of_vm_are_bound_to_the_code() -> None:
+    on_vm = replace(GOOD, provenance=replace(HERE, engine="vm", qemu="7.2.22"))
+    known = references.updated(None, [on_vm])
+    assert known.code == HERE.code and references.updated(None, [GOOD]).code == ""
+    changed = replace(HERE, engine="vm", qemu="7.2.22", code="e")
+    (difference,) = known.differences(changed)
+    assert "Xoff's code here is e" in difference
+    later = replace(GOOD, experiment="wan", provenance=changed)
+    assert set(references.updated(known, [later]).digests) == {"wan"}
+
+
 def test_another_kernel_and_image_are_named() -> None:
     assert len(Reference("i2", "k2").differences(HERE)) == 2
     assert Reference("i1", "k1").differences(HERE) == []
@@ -53,7 +74,10 @@ def test_digests_made_with_another_kernel_are_not_kept() -> None:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     (tmp_path / references.FILE).parent.mkdir()
-    content = {"um": Reference("i1", "k1", {"incast": "1"}), "vm QEMU 7.2.22": Reference("i1", "", {"incast": "2"})}
+    content = {
+        "um": Reference("i1", "k1", {"incast": "1"}),
+        "vm QEMU 7.2.22": Reference("i1", "", {"incast": "2"}, "c1"),
+    }
     references.write(tmp_path, content)
     assert references.read(tmp_path) == content
 

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from testbed.agent.pfc.pause_failsafe import PauseFailsafe
 from testbed.agent.plan import AgentPlan, PortPlan
 from testbed.agent.speaker import speaker
 from testbed.linux import bpf, kernel
+from testbed.linux.child import Child
 from testbed.linux.port_program import PortProgram
 
 _MOST_RESTARTS = 5
@@ -82,8 +82,11 @@ class AgentSupervisor:
             self._prepare(plan)
         self._wait_for(self._common.ending.fileno(), self._end)
         gc.freeze()
-        for index in range(len(self._plans)):
-            self._start(index)
+        # What an agent takes to be made is made here, before the first fork: after its own a process has to copy each
+        # page of memory that it touches, and that is nearly all of an agent's start.
+        agents = [self._agent(index) for index in range(len(self._plans))]
+        for index, agent in enumerate(agents):
+            self._start(index, agent)
         for index in range(len(self._plans)):
             self._start_speaker(index)
         while self._running or not self._ending:
@@ -129,9 +132,8 @@ class AgentSupervisor:
         )
         return loop.Loop(self._plans[index], resources)
 
-    def _start(self, index: int) -> None:
-        # Made after the fork: what the first events touch is then memory of the agent's own, and costs it no copies.
-        pid = self._fork(lambda: self._agent(index).run())
+    def _start(self, index: int, agent: loop.Loop) -> None:
+        pid = self._fork(agent.run)
         self._common.pids[index] = pid
         self._running.add(pid)
         self._wait_for_end(pid, partial(self._died, index))
@@ -155,21 +157,14 @@ class AgentSupervisor:
         self._wait_for_end(pid, partial(self._speaker_died, index))
 
     def _fork(self, body: Callable[[], None]) -> int:
+        def begin() -> None:
+            kernel.real_time(_BEGINNING)
+            body()
+
         kernel.real_time(_FORKING, for_children=True)
-        pid = kernel.fork()
-        if pid == 0:
-            code = 1
-            try:
-                kernel.real_time(_BEGINNING)
-                body()
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
+        child = Child(begin, survives=True)
         kernel.real_time(_URGENCY)
-        return pid
+        return child.pid
 
     def _wait_for_end(self, pid: int, died: Callable[[int], None]) -> None:
         process = os.pidfd_open(pid)
@@ -192,7 +187,7 @@ class AgentSupervisor:
         if self._dies_too_often(index):
             self._give_up(index)
         else:
-            self._start(index)
+            self._start(index, self._agent(index))
 
     def _speaker_died(self, index: int, status: int) -> None:
         self._common.pids[len(self._plans) + index] = 0

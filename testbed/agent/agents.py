@@ -14,7 +14,6 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from contextlib import suppress
 from typing import Any
 
@@ -25,7 +24,8 @@ from testbed.agent.orders import Order
 from testbed.agent.pfc.port import SHARED
 from testbed.agent.plan import AgentError, AgentPlan
 from testbed.dcbx.settings import DcbxSettings
-from testbed.linux import bpf, kernel
+from testbed.linux import bpf
+from testbed.linux.child import Child
 from testbed.linux.port_program import SLOTS, PortProgram
 from testbed.pfc import mask_of
 from testbed.pfc.timers import TIMERS
@@ -70,37 +70,7 @@ class Agents:
     def start(self) -> None:
         """Fork the supervisor, which forks the agents; returns when all of them answer."""
         self._rings = [self._program.add_ring(plan.number) for plan in self._plans]
-        self._supervisor = kernel.fork()
-        if self._supervisor == 0:
-            code = 1
-            try:
-                kernel.die_with_parent()
-                for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
-                    ours.close()
-                each = [
-                    NodeResources(
-                        ring, handover, one, dcbx_log, control[1], speaker[1] if speaker else None, orders, news
-                    )
-                    for ring, handover, one, dcbx_log, control, speaker, orders, news in zip(
-                        self._rings,
-                        self._handovers,
-                        self._logs,
-                        self._dcbx_logs,
-                        self._controls,
-                        self._speakers,
-                        self._orders,
-                        self._news,
-                        strict=True,
-                    )
-                ]
-                common = SharedResources(self._program, self._timers, self._shared, self._pids, self._ending[1])
-                AgentSupervisor(self._plans, common, each).run()
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
+        self._supervisor = Child(self._supervise).pid
         for other_end in (
             self._ending[1],
             *(theirs for _, theirs in self._all_controls()),
@@ -111,6 +81,27 @@ class Agents:
             for ends in (control, speaker):
                 if ends:
                     self._ask(ends, plan.node, "ready")
+
+    def _supervise(self) -> None:
+        """Be the supervisor, until the network ends."""
+        for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
+            ours.close()
+        each = [
+            NodeResources(ring, handover, one, dcbx_log, control[1], speaker[1] if speaker else None, orders, news)
+            for ring, handover, one, dcbx_log, control, speaker, orders, news in zip(
+                self._rings,
+                self._handovers,
+                self._logs,
+                self._dcbx_logs,
+                self._controls,
+                self._speakers,
+                self._orders,
+                self._news,
+                strict=True,
+            )
+        ]
+        common = SharedResources(self._program, self._timers, self._shared, self._pids, self._ending[1])
+        AgentSupervisor(self._plans, common, each).run()
 
     def pid(self, node: str, speaker: bool = False) -> int:
         """The process of a node's agent, or of its speaker; 0 if it has none at this moment."""

@@ -25,7 +25,7 @@ from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import Sid
 from testbed.srv6.protocol.tunnel_learning import LearnerSettings
 from testbed.srv6.session.messages import Report
-from testbed.units import Duration, Rate, Scale
+from testbed.units import NEVER, Duration, Rate, Scale
 
 
 class AgentError(XoffError):
@@ -156,6 +156,9 @@ class PortPlan:
     """The least time from a crossed threshold to the PFC frame."""
     stop_delay_ns: int = 0
     """The least time from a PFC frame's arrival until a queue is stopped or resumed."""
+    xoff_allowed_ns: int = NEVER
+    stop_allowed_ns: int = NEVER
+    """The longest times that headroom allows for both, here and at the far end. The agent is late after that."""
 
 
 @dataclass(frozen=True)
@@ -170,3 +173,5 @@ class AgentPlan:
     lay_out_buffer: Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout] | None = None
     """The buffer with these priorities lossless, as a mask for each slot, and with these headrooms, in cells for each
     slot that has measured it; UsageError if it has not enough cells."""
+    rehearses: bool = False
+    """Does the agent handle a pause once before there is traffic, because the first one takes the CPU longest?"""

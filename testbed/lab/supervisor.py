@@ -30,6 +30,7 @@ from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import PACKAGES, Job
 from testbed.lab.wire import Frame, FrameKind, Sample
 from testbed.linux import kernel
+from testbed.linux.child import Child
 from testbed.linux.sandbox import ControlGroup, Sandbox
 from testbed.net.notebook import CAPTURE_PROCESS
 
@@ -213,13 +214,12 @@ class Supervisor:
 
     def _start_sampler(self) -> int:
         reader, writer = os.pipe()
-        if kernel.fork() == 0:
-            try:
-                kernel.die_with_parent()
-                kernel.real_time(_SAMPLING)
-                _sample_forever(self._start_ns, writer)
-            finally:
-                os._exit(0)
+
+        def sample() -> None:
+            kernel.real_time(_SAMPLING)
+            _sample_forever(self._start_ns, writer)
+
+        Child(sample)
         os.close(writer)
         return reader
 

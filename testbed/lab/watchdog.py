@@ -16,6 +16,7 @@ import time
 from contextlib import suppress
 
 from testbed.linux import kernel
+from testbed.linux.child import Child
 
 _PERIOD_NS = 20_000_000
 _OWN_NS, _SUPERVISOR_NS = 1_000_000, 16_000_000
@@ -30,16 +31,14 @@ def start(commands: int, deadline_ns: int, priority: int) -> None:
     `commands` is a descriptor that becomes readable when a command has come; `deadline_ns` is on the monotonic clock.
     """
     supervisor = os.getpid()
-    if kernel.fork():
-        return
-    try:
-        kernel.die_with_parent()
+
+    def watch() -> None:
         kernel.close_descriptors({commands})
         with suppress(OSError):  # where SCHED_DEADLINE is not permitted, as in most containers
             kernel.reserve_cpu(_OWN_NS, _PERIOD_NS)
             _watch(supervisor, commands, deadline_ns, priority)
-    finally:
-        os._exit(0)
+
+    Child(watch)
 
 
 def _watch(supervisor: int, commands: int, deadline_ns: int, priority: int) -> None:

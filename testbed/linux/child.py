@@ -13,17 +13,21 @@ from testbed.linux import kernel
 
 
 class Child:
-    """A process that does one thing. The kernel kills it when the process that started it ends."""
+    """A process that does one thing."""
 
-    def __init__(self, body: Callable[[], None]) -> None:
-        """Start it. Its exit code is 0 when `body` returns; an exception is shown and gives 1."""
+    def __init__(self, body: Callable[[], None], survives: bool = False) -> None:
+        """Start it. Its exit code is 0 when `body` returns; an exception is shown and gives 1.
+
+        Unless it `survives`, the kernel kills it when the process that started it ends.
+        """
         sys.stdout.flush()  # what is written but not sent is the starter's, and the child has a copy
         sys.stderr.flush()
         self.pid = kernel.fork()
         if self.pid == 0:
             code = 1
             try:
-                kernel.die_with_parent()
+                if not survives:
+                    kernel.die_with_parent()
                 body()
                 code = 0
             except BaseException:

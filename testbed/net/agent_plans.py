@@ -32,17 +32,21 @@ def agent_plan(
         node=node.name,
         number=number,
         pid=node.pid,
-        ports=tuple(_port_plan(port, chassis, wan, buffer is not None, measuring) for port in ports),
+        ports=tuple(_port_plan(network, port, chassis, buffer is not None, measuring) for port in ports),
         wan=wan.plan if wan else None,
         lay_out_buffer=buffer,
+        rehearses=not kernel.cpu_is_free(),
     )
 
 
-def _port_plan(port: PortState, chassis: ChassisId, wan: Wan | None, charged: bool, measuring: int) -> PortPlan:
+def _port_plan(network: NetworkPorts, port: PortState, chassis: ChassisId, charged: bool, measuring: int) -> PortPlan:
     assert port.queues is not None and port.settings is not None
     queues, settings = port.queues, port.settings
     cells = MeasuredHeadroom(port.buffer, port.cable.rate, queues.mtu)
     reaction = settings.reaction or (AGENT_REACTION if kernel.cpu_is_free() else None)
+    sends_ns, stops_ns = (reaction.sends.ns, reaction.stops.ns) if reaction else (0, 0)
+    far = network.far_end(port)
+    wan: Wan | None = port.node.params.get("wan")
     in_wan = bool(wan and port.name in wan.interfaces)
     return PortPlan(
         slot=port.slot,
@@ -62,8 +66,10 @@ def _port_plan(port: PortState, chassis: ChassisId, wan: Wan | None, charged: bo
         notifies_speaker=in_wan,
         cells_for=cells if wan and wan.plan.measures and in_wan else None,
         response_delay_ns=settings.obeys_after.ns,
-        xoff_delay_ns=reaction.sends.ns if reaction else 0,
-        stop_delay_ns=reaction.stops.ns if reaction else 0,
+        xoff_delay_ns=sends_ns,
+        stop_delay_ns=stops_ns,
+        xoff_allowed_ns=max(sends_ns, port.buffer.response.ns),
+        stop_allowed_ns=max(stops_ns, far.buffer.response.ns),
     )
 
 

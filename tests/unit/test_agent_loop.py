@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from testbed.agent.event_log import RECORD
+from testbed.agent.events import AgentEvent
 from testbed.agent.orders import NOTICE, NoticeType
 from testbed.agent.pfc.loop import Loop
 from testbed.agent.pfc.port import SHARED, AgentPort
@@ -89,7 +93,7 @@ class Agent:
         self.loop: Any = loop
         loop._program, loop._ring, loop._ports = self.program, self.ring, {SLOT: self.port}
         loop._touched, loop._records, loop._later, loop._sent = {}, [], [], False
-        loop._worst_lateness_ns = loop._stop_ns = 0
+        loop._worst_lateness_ns = loop._stop_ns = loop._started_ns = 0
         loop._netlink = self
         loop._news = News(self.told)
 
@@ -107,7 +111,7 @@ class Agent:
         """Read these from the ring; the frames that were sent then."""
         now_ns = time.monotonic_ns()
         self.ring.memory = b"".join(EVENT.pack(now_ns, kind, SLOT, PRIORITY, 0, 0, 0, 0) for kind in kinds)
-        self.loop._read_ring()
+        self.loop._read_events(self.loop._ring.memory, self.loop._ring.records())
         return self.frames()
 
     def refresh(self) -> list[str]:
@@ -139,6 +143,48 @@ class News:
 
     def send(self, what: bytes) -> None:
         self._told.append(NOTICE.unpack_from(what)[0])
+
+
+# Before there is traffic
+
+
+def test_a_rehearsal_leaves_nothing_behind(tmp_path: Path) -> None:
+    agent, log = Agent(), (tmp_path / "log").open("w+b")
+    agent.loop._log_file = log.fileno()
+    before = agent.port.pfc.snapshot(0), bytes(agent.shared), list(agent.timers)
+    agent.loop._rehearse(agent.port)
+    assert agent.requests == [b"stop 3,", b"go 3,"] and agent.frames() == [] and agent.told == []
+    assert (agent.port.pfc.snapshot(0), bytes(agent.shared), list(agent.timers)) == before
+    assert agent.loop._ports[SLOT] is agent.loop._touched[SLOT] is agent.port and agent.loop._records == []
+    agent.receive(65535)
+    agent.loop._write_log()
+    log.seek(0)
+    kinds = [kind for _, kind, *_ in RECORD.iter_unpack(log.read())]
+    assert kinds.count(AgentEvent.QUEUE_STOPPED) == 1  # the log is the agent's own again
+
+
+# What counts as late
+
+
+@pytest.mark.parametrize(("allowed_ns", "late"), [(0, True), (10**9, False)])
+def test_a_pause_is_late_by_what_headroom_does_not_allow_for(allowed_ns: int, late: bool) -> None:
+    agent, begin_ns = Agent(), time.monotonic_ns()
+    agent.port.plan = replace(agent.port.plan, xoff_allowed_ns=allowed_ns, stop_allowed_ns=10**9)
+    agent.events(XOFF)
+    assert (0 < agent.loop._worst_lateness_ns <= time.monotonic_ns() - begin_ns) is late
+    agent = Agent()
+    agent.port.plan = replace(agent.port.plan, xoff_allowed_ns=10**9, stop_allowed_ns=allowed_ns)
+    agent.receive(65535)
+    assert (0 < agent.loop._worst_lateness_ns <= time.monotonic_ns() - begin_ns) is late
+
+
+def test_what_came_before_an_agent_ran_is_not_late() -> None:
+    agent = Agent()
+    agent.port.plan = replace(agent.port.plan, xoff_allowed_ns=0, stop_allowed_ns=0)
+    agent.loop._started_ns = time.monotonic_ns() + 10**9
+    agent.events(XOFF)
+    agent.receive(65535)
+    assert agent.loop._worst_lateness_ns == 0
 
 
 # XOFF and XON in any order

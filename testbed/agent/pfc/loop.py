@@ -14,7 +14,7 @@ import select
 import socket
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testbed.agent import query_socket
 from testbed.agent.event_log import RECORD
@@ -23,6 +23,7 @@ from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order,
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import AgentPlan
 from testbed.frames.headroom import EXTENSION_OPCODE
+from testbed.frames.mac_control import PfcFrame
 from testbed.linux import bpf, kernel
 from testbed.linux.link_state import Link, LinkWatch
 from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
@@ -56,7 +57,7 @@ class AgentResources:
 
 
 class Loop:
-    """One agent, in its own process."""
+    """One agent. The supervisor makes it and forks the process that runs it."""
 
     def __init__(self, plan: AgentPlan, resources: AgentResources) -> None:
         self._plan = plan
@@ -66,6 +67,7 @@ class Loop:
         self._control, self._orders, self._news = resources.control, resources.orders, resources.news
         self._records: list[bytes] = []
         self._worst_lateness_ns = 0
+        self._started_ns = NEVER
         self._sent = False
         self._stop_ns = 0
         """The time from the decision to stop a queue until it is stopped; the longest so far."""
@@ -118,7 +120,7 @@ class Loop:
                 timer.set(due_ns)
                 set_ns = due_ns
             ready = waiting.poll(0 if self._links_unknown else None)
-            self._read_ring()
+            self._read_events(self._ring.memory, self._ring.records())
             if not ready:  # no event is pending
                 self._links_unknown = False
                 self._follow(self._links.all(), time.monotonic_ns())
@@ -147,7 +149,7 @@ class Loop:
         """Take over the predecessor's state from shared memory; for the first agent there is none."""
         if not any(port.left_behind for port in self._ports.values()):
             self._warm_up()
-        now_ns = time.monotonic_ns()
+        now_ns = self._started_ns = time.monotonic_ns()
         for slot, port in self._ports.items():
             self._records.append(RECORD.pack(now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid()))
             congested = 0
@@ -168,10 +170,11 @@ class Loop:
                         self._notify_speaker(NOTICE.pack(came, priority, slot, now_ns, 0), slot)
         self._write_log()
 
-    def _read_ring(self) -> None:
-        memory, unpack, ports = self._ring.memory, EVENT.unpack_from, self._ports
+    def _read_events(self, memory: memoryview[int], places: Iterable[int]) -> None:
+        """Do what the events at these places of the memory need."""
+        unpack, ports = EVENT.unpack_from, self._ports
         header, touched = EVENT.size, self._touched
-        for at in self._ring.records():
+        for at in places:
             time_ns, kind, slot, priority, reason, length, shared_cells, _ = unpack(memory, at)
             port = ports.get(slot)
             if port is None:
@@ -205,6 +208,7 @@ class Loop:
             self._send(port, frame)
             now_ns = time.monotonic_ns()
             self._records.append(RECORD.pack(now_ns, AgentEvent.FRAME_SENT, slot, 1 << priority, now_ns - since_ns))
+            self._note_lateness(since_ns, now_ns, port.plan.xoff_allowed_ns)
         if port.plan.notifies_speaker:
             self._notify_speaker(NOTICE.pack(NoticeType.XOFF, priority, slot, since_ns, 0), slot)
 
@@ -229,8 +233,14 @@ class Loop:
             now_ns = time.monotonic_ns()
             self._stop_ns = max(self._stop_ns, now_ns - before_ns)
             self._records.append(RECORD.pack(now_ns, AgentEvent.QUEUE_STOPPED, slot, stop, now_ns - arrived_ns))
+            self._note_lateness(arrived_ns, now_ns, port.plan.stop_allowed_ns)
         if resume:
             self._netlink_send(port.resuming(resume))
+
+    def _note_lateness(self, event_ns: int, now_ns: int, allowed_ns: int) -> None:
+        """Note by how much a pause came later than headroom allows, unless no agent ran when it became due."""
+        if event_ns > self._started_ns:
+            self._worst_lateness_ns = max(self._worst_lateness_ns, now_ns - event_ns - allowed_ns)
 
     def _forward_measurement(self, slot: int, frame: bytes, arrived_ns: int) -> None:
         """Pass a measurement frame to the speaker, with the time at which a PFC frame would have taken effect."""
@@ -251,11 +261,39 @@ class Loop:
     def _warm_up(self) -> None:
         """Stop and resume a queue before there is traffic, to measure how long it takes; the first time is longest."""
         port = next(iter(self._ports.values()))
+        if self._plan.rehearses and port.plan.pfc.enabled:
+            self._rehearse(port)
         for _ in range(3):
             before_ns = time.monotonic_ns()
             self._netlink_send(port.stopping(1))
             self._stop_ns = time.monotonic_ns() - before_ns
             self._netlink_send(port.resuming(1))
+
+    def _rehearse(self, port: AgentPort) -> None:
+        """Handle a pause and its end once, at a copy of a port, which sends nothing and logs nothing.
+
+        What an agent runs for the first time it also copies, as memory that it shares with its parent: 200 us of CPU.
+        When eight agents were paused at the same time, the last one stopped its queue after headroom was full.
+        """
+        plan = replace(port.plan, notifies_speaker=False, response_delay_ns=0, xoff_delay_ns=0, stop_delay_ns=0)
+        copy = AgentPort(plan, memoryview(bytearray(8 * TIMERS)).cast("q"), memoryview(bytearray(SHARED)))
+        copy.send = lambda frame, _flags=0: 0
+        priority, now_ns, timer = min(plan.pfc.enabled), time.monotonic_ns(), kernel.Timer()
+        frames = [PfcFrame.of(plan.mac, {priority: quanta}).encode() for quanta in (plan.pfc.pause_quanta, 0)]
+        events = [EVENT.pack(now_ns, _FRAME, plan.slot, 0, 0, len(frame), 0, 0) + frame for frame in frames]
+        if plan.has_buffer:
+            events.append(EVENT.pack(now_ns, _XOFF, plan.slot, priority, 0, 0, 0, 0))
+        self._ports[plan.slot] = copy
+        for event in events:
+            self._read_events(memoryview(event), (0,))
+        timer.set(now_ns)
+        timer.clear()
+        os.close(timer.fd)
+        log, self._log_file = self._log_file, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        self._write_log()
+        os.close(self._log_file)
+        self._log_file, self._sent = log, False
+        self._ports[plan.slot] = self._touched[plan.slot] = port
 
     def _expire_all(self, now_ns: int) -> None:
         while self._later and self._later[0][0] <= now_ns:

@@ -18,8 +18,9 @@ from testbed.lab.experiment_run import plain
 from testbed.lab.packages import Packages
 
 DIGESTS, FIGURES, ENGINES = (f"experiments/{name}.json" for name in ("digests", "figures", "engines"))
-"""What `references.py`, `published_figures.py` and `engines_page.py` keep of results. No job has these files, or new
-results would change the next ones."""
+TOLERANCES = "experiments/engine_tolerances.toml"
+"""What `references.py`, `published_figures.py`, `engines_page.py` and `tolerances.py` have about results. No job has
+these files, or new results would change the next ones."""
 PACKAGES = "packages"
 """Where in the code's folder further Python packages are."""
 HELD = ("testbed", "topologies", "controllers", "snappi_xoff")
@@ -164,7 +165,7 @@ def read(packages: Iterable[str]) -> dict[str, bytes]:
     for package in packages:
         for path in sorted((_OURS / package).rglob("*")):
             name = str(path.relative_to(_OURS))
-            if path.is_file() and path.suffix != ".pyc" and name not in {DIGESTS, FIGURES, ENGINES}:
+            if path.is_file() and path.suffix != ".pyc" and name not in {DIGESTS, FIGURES, ENGINES, TOLERANCES}:
                 found[name] = path.read_bytes()
     return found
 

@@ -25,9 +25,10 @@ from typing import Any
 
 from testbed import toml_text
 from testbed.errors import UsageError
+from testbed.lab import job
 from testbed.units import Duration, Length, Rate, Size, UnitError, written
 
-FILE = Path("experiments/engine_tolerances.toml")
+FILE = Path(job.TOLERANCES)
 
 _TYPES = (Rate, Length, Duration, Size)
 _KEYS = {"figures", "within", "reason"}

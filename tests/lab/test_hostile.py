@@ -15,7 +15,7 @@ from jobs.looking import agent_pid
 from testbed.buffer.settings import Static
 from testbed.lab import Run, experiment
 from testbed.pfc import PRIORITIES_IN
-from testbed.units import Size
+from testbed.units import Duration, Size
 
 if TYPE_CHECKING:
     pass
@@ -226,7 +226,8 @@ def test_an_agent_that_does_not_look_loses_frames_but_no_congestion(run: Run, fr
     from topologies.incast import Incast
 
     source = hostile_frames(random.Random(run.seed))
-    buffer = Buffer(total=2000, xoff=Static(40), xon_offset=10, headroom=500)  # for all that comes while it is deaf
+    # Headroom is for all that comes while the agent does not look.
+    buffer = Buffer(total=2000, xoff=Static(40), xon_offset=10, headroom=500, response=Duration("5ms"))
     with network(Incast(n=2, port=Settings().with_pfc(ENABLED), buffer=buffer)) as net:
         fabric, port = net.fabric, Port(net, "s1-eth1")
         agent = agent_pid(fabric, "s1")

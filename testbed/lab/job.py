@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tarfile
@@ -157,6 +158,11 @@ def held(ours: Sequence[str], packages: Packages | None = None) -> bytes:
 def code() -> dict[str, bytes]:
     """Every file of Xoff's own packages, by its path under the common parent."""
     return read(OURS)
+
+
+def code_digest() -> str:
+    """The digest of Xoff's own packages, whatever a job adds to them."""
+    return hashlib.sha256(held(OURS)).hexdigest()
 
 
 def read(packages: Iterable[str]) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.lab.engine import Kind
 from testbed.lab.fidelity import Verdict
-from testbed.lab.job import DIGESTS
+from testbed.lab.job import DIGESTS, code_digest
 from testbed.lab.result import Provenance, Result, Status
 
 FILE = Path(DIGESTS)
@@ -43,9 +43,9 @@ class Reference:
             found.append(
                 f"the kernel here is {here.kernel_digest[:16]}, the repository's digests are of {self.kernel[:16]}"
             )
-        if self.code and here.code != self.code:
+        if self.code and (code := code_digest()) != self.code:
             found.append(
-                f"Xoff's code here is {here.code[:16]}, the repository's digests are of {self.code[:16]}, and on vm "
+                f"Xoff's code here is {code[:16]}, the repository's digests are of {self.code[:16]}, and on vm "
                 "each instruction takes time"
             )
         return found
@@ -101,7 +101,7 @@ def updated(known: Reference | None, results: list[Result]) -> Reference:
     here = results[0].provenance
     kept = known.digests if known and not known.differences(here) else {}
     digests = dict(kept) | {result.experiment: result.digest for result in results if _counts(result)}
-    code = here.code if Kind(here.engine) is Kind.VM else ""
+    code = code_digest() if Kind(here.engine) is Kind.VM else ""
     return Reference(here.image, here.kernel_digest, dict(sorted(digests.items())), code)
 
 

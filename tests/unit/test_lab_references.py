@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UsageError
-from testbed.lab import references
+from testbed.lab import job, references
 from testbed.lab.engine import Kind
 from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.references import Outcome, Reference
@@ -50,15 +50,17 @@ def test_a_degraded_run_counts_by_its_digest_whatever_became_of_its_claims() -> 
     assert references.updated(None, [raised]).digests == {}
 
 
-def test_digests_of_vm_are_bound_to_the_code() -> None:
+def test_digests_of_vm_are_bound_to_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     on_vm = replace(GOOD, provenance=replace(HERE, engine="vm", qemu="7.2.22"))
+    other = replace(on_vm, experiment="wan", provenance=replace(on_vm.provenance, code="of another job"))
     known = references.updated(None, [on_vm])
-    assert known.code == HERE.code and references.updated(None, [GOOD]).code == ""
-    changed = replace(HERE, engine="vm", qemu="7.2.22", code="e")
-    (difference,) = known.differences(changed)
-    assert "Xoff's code here is e" in difference
-    later = replace(GOOD, experiment="wan", provenance=changed)
-    assert set(references.updated(known, [later]).digests) == {"wan"}
+    assert known.code == job.code_digest() and references.updated(None, [GOOD]).code == ""
+    assert known.differences(other.provenance) == []
+    assert set(references.updated(known, [other]).digests) == {"incast", "wan"}
+    monkeypatch.setattr(references, "code_digest", lambda: "e" * 64)
+    (difference,) = known.differences(on_vm.provenance)
+    assert "Xoff's code here is eeeeeeeeeeeeeeee" in difference
+    assert set(references.updated(known, [other]).digests) == {"wan"}
 
 
 def test_another_kernel_and_image_are_named() -> None:

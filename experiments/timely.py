@@ -10,6 +10,7 @@ from testbed.units import Duration, Rate
 LINE = Rate("10Mb/s")
 SENDERS = 2
 LASTS, SETTLED, STEADY = Duration("10s"), Duration("4s"), Duration("5900ms")
+"""Rates oscillate with TIMELY. On vm, where round trips have the work of the endpoints in them, 1.9 s are too short."""
 HIGH = Duration("500ms")
 """TIMELY's T_high of 500 us, in the lab's time: above it a rate is cut whatever the gradient is."""
 DECREASE, STEP = 0.2, Rate("40Mb/s")
@@ -59,7 +60,5 @@ def _run(run: Run, case: str, rate_control: Any) -> Any:
     run.figure(f"{case}: part of the time paused, by port", found.pause_shares)
     run.claim(f"{case}: lost or sent twice", found.lost, equals=0)
     run.claim(f"{case}: every octet as it was sent", found.is_intact, equals=True)
-    # Rates oscillate with TIMELY. In vm, where round trips have the work of the endpoints in them, they do so more.
-    least = 0.9 if rate_control == "fixed" else 0.8
-    run.claim(f"{case}: utilisation", found.utilisation(LINE, SETTLED, STEADY), at_least=least)
+    run.claim(f"{case}: utilisation", found.utilisation(LINE, SETTLED, STEADY), at_least=0.9)
     return found

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +39,8 @@ class SharedResources:
     timers: memoryview[int]
     shared: memoryview[int]
     pids: memoryview[int]
+    lateness: memoryview[int]
+    """Of each node, how late its agents were at worst, in ns."""
     ending: socket.socket
     """Becomes readable when the network ends."""
 
@@ -81,12 +83,9 @@ class AgentSupervisor:
         for plan in self._plans:
             self._prepare(plan)
         self._wait_for(self._common.ending.fileno(), self._end)
-        gc.freeze()
-        # What an agent takes to be made is made here, before the first fork: after its own a process has to copy each
-        # page of memory that it touches, and that is nearly all of an agent's start.
-        agents = [self._agent(index) for index in range(len(self._plans))]
-        for index, agent in enumerate(agents):
-            self._start(index, agent)
+        # What an agent takes to be made and opened is done here, before the first fork: after its own a process has to
+        # copy each page of memory that it touches, and that is nearly all of an agent's start.
+        self._start({index: self._agent(index) for index in range(len(self._plans))})
         for index in range(len(self._plans)):
             self._start_speaker(index)
         while self._running or not self._ending:
@@ -119,24 +118,37 @@ class AgentSupervisor:
         self._no_more(self._common.ending.fileno())
 
     def _agent(self, index: int) -> loop.Loop:
-        common, own = self._common, self._each[index]
+        """An agent with its sockets; only its process is missing."""
+        common, own, plan = self._common, self._each[index], self._plans[index]
         resources = loop.AgentResources(
             common.program,
             own.ring,
             common.timers,
             common.shared,
+            common.lateness[index : index + 1],
             own.log,
             own.control,
             own.orders[1],
             own.news[0],
         )
-        return loop.Loop(self._plans[index], resources)
+        agent = loop.Loop(plan, resources)
+        with kernel.in_network_of(plan.pid):
+            agent.open()
+        return agent
 
-    def _start(self, index: int, agent: loop.Loop) -> None:
-        pid = self._fork(agent.run)
-        self._common.pids[index] = pid
-        self._running.add(pid)
-        self._wait_for_end(pid, partial(self._died, index))
+    def _start(self, agents: Mapping[int, loop.Loop]) -> None:
+        """Fork the processes of agents, and close their sockets here. What this process touches between two forks is
+        copied as well, so there is nothing else between them.
+        """
+        gc.freeze()  # existing objects stay; the collector need not scan them
+        gc.disable()  # an agent creates no cycles
+        pids = self._fork({index: agent.run for index, agent in agents.items()})
+        gc.enable()
+        for index, pid in pids.items():
+            agents[index].close()
+            self._common.pids[index] = pid
+            self._running.add(pid)
+            self._wait_for_end(pid, partial(self._died, index))
 
     def _start_speaker(self, index: int) -> None:
         plan, own = self._plans[index], self._each[index]
@@ -151,20 +163,17 @@ class AgentSupervisor:
             own.orders[0],
             own.news[1],
         )
-        pid = self._fork(lambda: speaker.main(plan, resources))
+        pid = self._fork({index: lambda: speaker.main(plan, resources)})[index]
         self._common.pids[len(self._plans) + index] = pid
         self._running.add(pid)
         self._wait_for_end(pid, partial(self._speaker_died, index))
 
-    def _fork(self, body: Callable[[], None]) -> int:
-        def begin() -> None:
-            kernel.real_time(_BEGINNING)
-            body()
-
+    def _fork(self, bodies: Mapping[int, Callable[[], None]]) -> dict[int, int]:
+        """Processes that do this; their pids."""
         kernel.real_time(_FORKING, for_children=True)
-        child = Child(begin, survives=True)
+        pids = {index: Child(partial(_begin, body), survives=True).pid for index, body in bodies.items()}
         kernel.real_time(_URGENCY)
-        return child.pid
+        return pids
 
     def _wait_for_end(self, pid: int, died: Callable[[int], None]) -> None:
         process = os.pidfd_open(pid)
@@ -185,9 +194,17 @@ class AgentSupervisor:
         self._failsafes[index].engage()
         self._note_death(index, status)
         if self._dies_too_often(index):
-            self._give_up(index)
+            self._give_up(index, f"died {_MOST_RESTARTS + 1} times within a second")
+            return
+        kernel.real_time(_FORKING)
+        try:
+            successor = self._agent(index)
+        except OSError as error:  # its node, or a port of it, is gone
+            self._give_up(index, f"cannot be started anew: {error}")
         else:
-            self._start(index, self._agent(index))
+            self._start({index: successor})
+        finally:
+            kernel.real_time(_URGENCY)
 
     def _speaker_died(self, index: int, status: int) -> None:
         self._common.pids[len(self._plans) + index] = 0
@@ -211,13 +228,16 @@ class AgentSupervisor:
         self._deaths[who] = recent
         return len(recent) > _MOST_RESTARTS
 
-    def _give_up(self, index: int) -> None:
+    def _give_up(self, index: int, reason: str) -> None:
         """No agent will resume this node's queues any more: open all of them."""
         plan = self._plans[index]
         for port in plan.ports:
             self._common.program.set_blocked(port.slot, 0)
         self._failsafes[index].release()
-        print(
-            f"the agent of {plan.node} died {_MOST_RESTARTS + 1} times within a second; its PFC agent is disabled",
-            file=sys.stderr,
-        )
+        print(f"the agent of {plan.node} {reason}; its PFC agent is disabled", file=sys.stderr)
+
+
+def _begin(body: Callable[[], None]) -> None:
+    """Be a process that was forked."""
+    kernel.real_time(_BEGINNING)
+    body()

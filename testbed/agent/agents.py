@@ -66,6 +66,7 @@ class Agents:
         self._questions = 0
         self._pids = memoryview(mmap.mmap(-1, 8 * max(1, 2 * len(plans)))).cast("q")
         """The process of each agent at this moment, then of each speaker, shared with the supervisor; 0: none."""
+        self._lateness = memoryview(mmap.mmap(-1, 8 * max(1, len(plans)))).cast("q")
 
     def start(self) -> None:
         """Fork the supervisor, which forks the agents; returns when all of them answer."""
@@ -100,12 +101,17 @@ class Agents:
                 strict=True,
             )
         ]
-        common = SharedResources(self._program, self._timers, self._shared, self._pids, self._ending[1])
+        common = SharedResources(self._program, self._timers, self._shared, self._pids, self._lateness, self._ending[1])
         AgentSupervisor(self._plans, common, each).run()
 
     def pid(self, node: str, speaker: bool = False) -> int:
         """The process of a node's agent, or of its speaker; 0 if it has none at this moment."""
         return self._pids[self._index(node) + speaker * len(self._plans)]
+
+    @property
+    def lateness_ns(self) -> int:
+        """How late an agent was at worst."""
+        return max(self._lateness)
 
     def paused(self, slot: int) -> int:
         """The priorities that a port has paused at this moment, as a mask; its agent is not interrupted for it."""

@@ -173,5 +173,5 @@ class AgentPlan:
     lay_out_buffer: Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout] | None = None
     """The buffer with these priorities lossless, as a mask for each slot, and with these headrooms, in cells for each
     slot that has measured it; UsageError if it has not enough cells."""
-    rehearses: bool = False
+    warms_up: bool = False
     """Does the agent handle a pause once before there is traffic, because the first one takes the CPU longest?"""

@@ -213,6 +213,16 @@ class Timer:
             os.read(self.fd, 8)
 
 
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Have SIGINT wait for a while; for processes that are started meanwhile it waits for good."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def die_with_parent() -> None:
     """Have the kernel kill this process when its parent ends."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")

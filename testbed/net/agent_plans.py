@@ -21,13 +21,14 @@ _MEASURING_NS = 2_000_000
 
 
 def agent_plan(
-    network: NetworkPorts, number: int, ports: Sequence[PortState], buffer: SwitchBuffer | None
+    network: NetworkPorts, number: int, ports: Sequence[PortState], buffer: SwitchBuffer | None, measuring: int
 ) -> AgentPlan:
-    """The plan of the node that has these ports; without a buffer it forwards nothing."""
+    """The plan of the node that has these ports; without a buffer it forwards nothing. `measuring`: how many ports of
+    the network measure their headroom.
+    """
     node = ports[0].node
     chassis = ChassisId.of_mac(ports[0].mac)
     wan: Wan | None = node.params.get("wan")
-    measuring = sum(bool(one.settings and one.settings.measures) for one in network.ports.values())
     return AgentPlan(
         node=node.name,
         number=number,
@@ -35,7 +36,7 @@ def agent_plan(
         ports=tuple(_port_plan(network, port, chassis, buffer is not None, measuring) for port in ports),
         wan=wan.plan if wan else None,
         lay_out_buffer=buffer,
-        rehearses=not kernel.cpu_is_free(),
+        warms_up=not kernel.cpu_is_free(),
     )
 
 

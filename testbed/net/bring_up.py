@@ -86,6 +86,7 @@ class NodeSetup:
         self._program = program
         self._graph = graph
         self._nodes = nodes
+        self._ports = network.by_node()
         self.buffers: dict[str, tuple[SwitchBuffer, BufferSettings]] = {}
 
     def set_up_buffer(self, name: str, ports: list[PortState], delays: memoryview) -> None:
@@ -173,7 +174,8 @@ class NodeSetup:
 
     def _stations(self, node: str) -> list[PortState]:
         """The ports of a host or router, whose addresses switches forward to."""
-        return [port for port in self._network.ports.values() if port.node.name == node and not bridges(port.node)]
+        ports = self._ports.get(node, [])
+        return [] if ports and bridges(ports[0].node) else ports
 
 
 def _is_direct_to_host(port: PortState) -> bool:

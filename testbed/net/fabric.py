@@ -7,11 +7,9 @@ one network.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from testbed.agent.agents import Agents
-from testbed.agent.plan import AgentError
 from testbed.dcbx.settings import DcbxSettings
 from testbed.frames import Mac
 from testbed.linux.port_program import PortProgram
@@ -81,10 +79,11 @@ class Fabric(Inspection):
             if not self.queues_only:
                 program.watch_queues()
                 self._names = {port.slot: port.name for port in self.ports.values()}
+                measuring = sum(bool(port.settings and port.settings.measures) for port in self.ports.values())
                 plans = []
                 for name, ports in by_node.items():
                     buffer = setup.buffers[name][0] if name in setup.buffers else None
-                    plans.append(agent_plan(self, self.nodes[name], ports, buffer))
+                    plans.append(agent_plan(self, self.nodes[name], ports, buffer, measuring))
                 self.agents = Agents(plans, program)
                 self.agents.start()
                 if self.deadlock_poll:
@@ -124,9 +123,8 @@ class Fabric(Inspection):
             watching, self._watching = self._watching, None
             watching.stop()
         if self.agents:
-            with suppress(AgentError):
-                self.lateness_ns = max(self.snapshot(node)["worst_lateness_ns"] for node in self.nodes)
             self.agents.stop()
+            self.lateness_ns = self.agents.lateness_ns
             self._records, self._dcbx_log = self.agents.records(), self.agents.dcbx_log()
             self.agents.close()
             self.agents = None

@@ -17,6 +17,7 @@ from mininet.topo import Topo
 
 from testbed.linux import ovs
 from testbed.linux.kernel import in_network_of, set_arp
+from testbed.linux.port_program import SLOTS
 from testbed.net import captures, description, following, notebook
 from testbed.net.beside import Beside
 from testbed.net.fabric import Fabric, FabricError
@@ -26,9 +27,9 @@ from testbed.net.notebook import DCBX_LOG, Notebook
 from testbed.net.topo import LosslessTopo
 from testbed.net.whole_series import recorded
 
-_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256, 24
-"""Files that are open anyway; and those for each node in the process that starts the agents: its shell's ends, its
-logs, the sockets of its agent, and some room."""
+_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 24
+"""Files that are open anyway, and the socket of each port; and those for each node in the process that starts the
+agents: its shell's ends, its logs, the sockets of its agent, and some room."""
 _MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
 """As root the system allows more than the limit that a process starts with. Each node is a process as well."""
 _ROUND_NS = 10_000_000

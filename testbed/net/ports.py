@@ -89,6 +89,8 @@ class NetworkPorts:
                     f"{node!r} is not a node; a name is expected, as in 'h1', or Mininet's object, net['h1']"
                 )
             return node
+        if node in self.known_nodes:
+            return self.known_nodes[node]
         known = {port.node.name: port.node for port in self.ports.values()} | dict(self.known_nodes)
         if node not in known:
             raise FabricError(f"there is no node {node} in this network; {nearest(node, known)}")

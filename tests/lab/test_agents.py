@@ -251,6 +251,41 @@ def die_too_often(run: Run) -> None:
 
 
 @experiment(timeout="120s", files=("jobs/looking.py",))
+def dies_without_its_port(run: Run) -> None:
+    """The agent of a switch dies after a port of it was removed: it has no successor, and its queues are open."""
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+    from topologies.incast import Incast
+
+    with network(Incast(n=2), run) as net:
+        fabric = net.fabric
+        pause(fabric, "s1-eth3", 65535)
+        wait_for(lambda: events(fabric, "queue_stopped", "s1-eth3"))
+        net.delLinkBetween(net["h2"], net["s1"])
+        kill(fabric, "s1")
+        wait_for(lambda: agent_pid(fabric, "s1") == 0)
+        with Flows([Flow(net["h1"], net["r"], rate=Rate("2Mb/s"), count=100)]) as flows:
+            flows.wait()
+        run.claim("received", flows.reports[0].received, equals=100)
+
+
+@experiment(timeout="120s", files=("jobs/looking.py",))
+def eight_senders(run: Run) -> None:
+    """Eight ports of a switch cross their threshold at nearly the same time, for the first time."""
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+    from topologies.incast import Incast
+
+    with network(Incast(8, scale=100), run) as net:
+        *senders, target = net.hosts
+        with Flows([Flow(sender, target, count=400) for sender in senders]) as flows, run.measuring():
+            flows.wait()
+        pauses = [net.fabric.pfc(f"s1-eth{port}", LOSSLESS)["xoff_sent"] for port in range(1, 9)]
+        run.claim("senders that were paused", sum(map(bool, pauses)), equals=8)
+        run.claim("lost", sum(report.lost for report in flows.reports), equals=0)
+
+
+@experiment(timeout="120s", files=("jobs/looking.py",))
 def parent_dies(run: Run) -> None:
     """Without the supervisor the agents go on: a pause ends in time. At the end of the network all of them end."""
     from testbed.net.network import network
@@ -433,6 +468,22 @@ def test_agents_killed_at_random_moments_lose_at_most_what_arrives_until_the_sup
 def test_an_agent_that_keeps_dying_is_given_up_with_its_queues_open(run: Runner, output: Output) -> None:
     assert run(die_too_often).check().passed
     assert output.err.decode() == "the agent of s1 died 6 times within a second; its PFC agent is disabled\n"
+
+
+def test_an_agent_that_cannot_be_started_anew_is_given_up(run: Runner, output: Output) -> None:
+    assert run(dies_without_its_port).check().passed
+    assert output.err.decode() == (
+        "the agent of s1 cannot be started anew: [Errno 19] No such device; its PFC agent is disabled\n"
+    )
+
+
+def test_the_first_pauses_of_eight_ports_at_once_come_in_time(run: Runner) -> None:
+    assert run(eight_senders).check().passed
+
+
+def test_the_first_pauses_of_eight_ports_at_once_come_in_time_where_the_cpu_is_not_free(run: Runner, vm: Ready) -> None:
+    result = run(eight_senders, on=vm)
+    assert result.check().passed and result.fidelity.verdict == "kept"
 
 
 def test_agents_outlive_their_parent_and_end_with_the_network(run: Runner, output: Output) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,7 @@ class Failing(Transport):
 @pytest.fixture
 def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(kernel, "enter_network_of", lambda pid: None)
+    monkeypatch.setattr(kernel, "in_network_of", lambda pid: nullcontext())
     fabric = Fabric.current()
     fabric.known_nodes = {name: Node(name) for name in ("good", "bad")}
     yield

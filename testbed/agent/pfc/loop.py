@@ -7,7 +7,6 @@ a successor needs is in shared memory before the request to the kernel: until wh
 from __future__ import annotations
 
 import errno
-import gc
 import heapq
 import os
 import select
@@ -48,6 +47,8 @@ class AgentResources:
     """Of all ports, TIMERS for each slot: what is due when."""
     shared: memoryview[int]
     """Of all ports, SHARED octets for each slot: what `port.py` keeps there."""
+    lateness: memoryview[int]
+    """One word: how late this node's agents were at worst, in ns."""
     log: int
     """The file descriptor of the event log."""
     control: socket.socket
@@ -57,7 +58,7 @@ class AgentResources:
 
 
 class Loop:
-    """One agent. The supervisor makes it and forks the process that runs it."""
+    """One agent. The supervisor makes it, opens its sockets, and forks the process that runs it."""
 
     def __init__(self, plan: AgentPlan, resources: AgentResources) -> None:
         self._plan = plan
@@ -65,14 +66,16 @@ class Loop:
         self._ring = resources.ring
         self._log_file = resources.log
         self._control, self._orders, self._news = resources.control, resources.orders, resources.news
+        self._lateness = resources.lateness
         self._records: list[bytes] = []
-        self._worst_lateness_ns = 0
         self._started_ns = NEVER
         self._sent = False
         self._stop_ns = 0
         """The time from the decision to stop a queue until it is stopped; the longest so far."""
         self._links_unknown = True
-        """Are the links still to be read? A change while no agent ran has left no message in this socket."""
+        """Are the links still to be followed? A change while no agent ran has left no message in this socket."""
+        self._listed: list[Link] | None = None
+        """The links as they were when the sockets were opened."""
         self._later: list[tuple[int, int, int, bytes]] = []
         """MAC control frames at ports with a delayed reaction: when they are due, slot, when they arrived, octets; a
         heap."""
@@ -87,29 +90,38 @@ class Loop:
         self._touched = dict(self._ports)
         """By slot, ports whose deadline may have changed and which may have events for the log."""
 
-    def _open(self) -> None:
-        """Open the agent's sockets, in its node."""
-        kernel.enter_network_of(self._plan.pid)
+    def open(self) -> None:
+        """Open the agent's sockets, in its node's network namespace, and look at what is there."""
         self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
         self._netlink.bind((0, 0))
-        self._news.setblocking(False)
         self._links = LinkWatch()
         for port in self._ports.values():
             port.open()
+        self._news.setblocking(False)
+        self._timer, self._waiting = kernel.Timer(), select.epoll()
+        for file in (self._ring.fd, self._control.fileno(), self._orders.fileno(), self._links.fd, self._timer.fd):
+            self._waiting.register(file, select.EPOLLIN)
+        if not self._succeeds:
+            self._measure_stopping()
+        self._listed = self._links.all()
+
+    def close(self) -> None:
+        """Close what `open` opened: the process that was forked since has it."""
+        self._netlink.close()
+        self._links.close()
+        for port in self._ports.values():
+            port.close()
+        os.close(self._timer.fd)
+        self._waiting.close()
 
     def run(self) -> None:
         """Until the control socket is closed, or an end is requested. The process outlives the supervisor: queues that
         it stopped must be resumed.
         """
-        gc.freeze()  # existing objects stay; the collector need not scan them
-        gc.disable()  # the loop creates no cycles
-        self._open()
         kernel.real_time(URGENCY)
         self._take_over()
-        timer, waiting, touched = kernel.Timer(), select.epoll(), self._touched
+        timer, waiting, touched = self._timer, self._waiting, self._touched
         control, orders, links = self._control.fileno(), self._orders.fileno(), self._links.fd
-        for file in (self._ring.fd, control, orders, links, timer.fd):
-            waiting.register(file, select.EPOLLIN)
         set_ns = NEVER
         while True:
             due_ns = self._later[0][0] if self._later else NEVER
@@ -123,7 +135,8 @@ class Loop:
             self._read_events(self._ring.memory, self._ring.records())
             if not ready:  # no event is pending
                 self._links_unknown = False
-                self._follow(self._links.all(), time.monotonic_ns())
+                self._follow(self._listed or self._links.all(), time.monotonic_ns())
+                self._listed = None
             for file, _ in ready:
                 if file == timer.fd:
                     timer.clear()
@@ -131,6 +144,7 @@ class Loop:
                     touched.update(self._ports)
                     self._expire_all(time.monotonic_ns())
                 elif file == links:
+                    self._listed = None  # it is older
                     changed = self._links.read()
                     self._links_unknown = self._links_unknown or changed is None
                     self._follow(changed or [], time.monotonic_ns())
@@ -147,8 +161,8 @@ class Loop:
 
     def _take_over(self) -> None:
         """Take over the predecessor's state from shared memory; for the first agent there is none."""
-        if not any(port.left_behind for port in self._ports.values()):
-            self._warm_up()
+        if self._plan.warms_up and not self._succeeds:
+            self._warm_up(next(iter(self._ports.values())))
         now_ns = self._started_ns = time.monotonic_ns()
         for slot, port in self._ports.items():
             self._records.append(RECORD.pack(now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid()))
@@ -240,7 +254,7 @@ class Loop:
     def _note_lateness(self, event_ns: int, now_ns: int, allowed_ns: int) -> None:
         """Note by how much a pause came later than headroom allows, unless no agent ran when it became due."""
         if event_ns > self._started_ns:
-            self._worst_lateness_ns = max(self._worst_lateness_ns, now_ns - event_ns - allowed_ns)
+            self._lateness[0] = max(self._lateness[0], now_ns - event_ns - allowed_ns)
 
     def _forward_measurement(self, slot: int, frame: bytes, arrived_ns: int) -> None:
         """Pass a measurement frame to the speaker, with the time at which a PFC frame would have taken effect."""
@@ -258,23 +272,28 @@ class Loop:
                 RECORD.pack(time.monotonic_ns(), AgentEvent.SEND_FAILED, slot, 0, error.errno or errno.EIO)
             )
 
-    def _warm_up(self) -> None:
+    @property
+    def _succeeds(self) -> bool:
+        """Has a predecessor left anything behind?"""
+        return any(port.left_behind for port in self._ports.values())
+
+    def _measure_stopping(self) -> None:
         """Stop and resume a queue before there is traffic, to measure how long it takes; the first time is longest."""
         port = next(iter(self._ports.values()))
-        if self._plan.rehearses and port.plan.pfc.enabled:
-            self._rehearse(port)
         for _ in range(3):
             before_ns = time.monotonic_ns()
             self._netlink_send(port.stopping(1))
             self._stop_ns = time.monotonic_ns() - before_ns
             self._netlink_send(port.resuming(1))
 
-    def _rehearse(self, port: AgentPort) -> None:
+    def _warm_up(self, port: AgentPort) -> None:
         """Handle a pause and its end once, at a copy of a port, which sends nothing and logs nothing.
 
         What an agent runs for the first time it also copies, as memory that it shares with its parent: 200 us of CPU.
         When eight agents were paused at the same time, the last one stopped its queue after headroom was full.
         """
+        if not port.plan.pfc.enabled:
+            return
         plan = replace(port.plan, notifies_speaker=False, response_delay_ns=0, xoff_delay_ns=0, stop_delay_ns=0)
         copy = AgentPort(plan, memoryview(bytearray(8 * TIMERS)).cast("q"), memoryview(bytearray(SHARED)))
         copy.send = lambda frame, _flags=0: 0
@@ -305,7 +324,7 @@ class Loop:
         for port in self._ports.values():
             due_ns = port.pfc.deadline_ns
             if due_ns is not None and due_ns <= now_ns:
-                self._worst_lateness_ns = max(self._worst_lateness_ns, now_ns - due_ns)
+                self._lateness[0] = max(self._lateness[0], now_ns - due_ns)
                 self._expire(port, now_ns)
 
     def _expire(self, port: AgentPort, now_ns: int) -> None:
@@ -427,7 +446,7 @@ class Loop:
             {
                 "node": self._plan.node,
                 "now_ns": now_ns,
-                "worst_lateness_ns": self._worst_lateness_ns,
+                "worst_lateness_ns": self._lateness[0],
                 "stopping_ns": self._stop_ns,
                 "ports": {port.plan.name: port.pfc.snapshot(now_ns) for port in self._ports.values()},
             },

@@ -54,7 +54,7 @@ class _Union(dict[int, int]):
 class AgentPort:
     """One port."""
 
-    __slots__ = ("_go", "_leaving", "_masks", "_overlap", "_queues", "_shared", "_stop",
+    __slots__ = ("_go", "_leaving", "_masks", "_overlap", "_queues", "_shared", "_socket", "_stop",
                  "blocked", "left_behind", "pfc", "plan", "send")  # fmt: skip
 
     def __init__(self, plan: PortPlan, timers: memoryview[int], shared: memoryview[int]) -> None:
@@ -78,10 +78,14 @@ class AgentPort:
 
     def open(self) -> None:
         """Open the port's socket, in its node's network namespace."""
-        packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self._socket = packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         packets.bind((self.plan.name, 0))
         packets.setblocking(False)
         self.send = packets.send
+
+    def close(self) -> None:
+        """Close the port's socket."""
+        self._socket.close()
 
     def lost_link(self, is_up: bool, downs: int | None) -> bool:
         """Note how the link is. Has it been lost since the last time, by this agent or a predecessor?"""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import mmap
 import random
+import selectors
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -84,6 +85,14 @@ class _Session:
         self._writer.send(("received", index, outcome))
 
 
+def _open(endpoint: Endpoint) -> None:
+    try:
+        with kernel.in_network_of(endpoint.node.pid):
+            endpoint.open()
+    except OSError as error:
+        raise FlowError(f"flow at {endpoint.node.name}: {error}") from None
+
+
 class _Process:
     """A started endpoint, and what it has reported so far."""
 
@@ -97,7 +106,6 @@ class _Process:
     def _body(self, shared: _Shared, place: int, writer: Any) -> None:
         node = self.endpoint.node
         try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then collects the reports
             random.seed()  # a transport of a plugin may draw from it
             kernel.enter_network_of(node.pid)
             self.endpoint.run(_Session(shared, place, writer))
@@ -158,8 +166,16 @@ class Flows:
     def __enter__(self) -> Flows:
         words = self._shared.words
         words[_MAY_SEND] = 1
-        for place, endpoint in enumerate(self._endpoints):
-            self._processes.append(_Process(endpoint, place, self._shared))
+        try:
+            for endpoint in self._endpoints:
+                _open(endpoint)
+            with kernel.interrupts_blocked():  # Ctrl-C is for this process, which then collects the reports
+                for place, endpoint in enumerate(self._endpoints):
+                    self._processes.append(_Process(endpoint, place, self._shared))
+        finally:
+            for endpoint in self._endpoints:
+                for socket in endpoint.sockets:
+                    socket.close()
         while not all(
             self._shared.ready[place] or process.reader.poll() for place, process in enumerate(self._processes)
         ):
@@ -209,14 +225,19 @@ class Flows:
         """Take reports until all senders have finished, or a moment of the monotonic clock; a failure of any endpoint,
         also of one that only receives, is an error here.
         """
-        by_reader = {process.reader: process for process in self._processes}
-        while not all(process.has_sent() for process in self._processes):
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            readable = connection.wait(list(by_reader), left)
-            if not readable:
-                return  # a sender that was stopped in the middle: its queue does not move
-            for reader in readable:
-                by_reader[reader].take()  # type: ignore[index]
+        unfinished = {process for process in self._processes if not process.has_sent()}
+        with selectors.DefaultSelector() as waiting:
+            for process in self._processes:
+                waiting.register(process.reader, selectors.EVENT_READ, process)
+            while unfinished:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                readable = waiting.select(left)
+                if not readable:
+                    return  # a sender that was stopped in the middle: its queue does not move
+                for key, _ in readable:
+                    key.data.take()
+                    if key.data.has_sent():
+                        unfinished.discard(key.data)
 
     def _finish(self) -> list[Report]:
         self.stop_sending()

@@ -7,6 +7,7 @@ A transport is one module: a subclass of `Transport`, a subclass of `Endpoint`, 
 from __future__ import annotations
 
 import importlib
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,16 @@ class Endpoint(ABC):
         self.flows = flows
         self.sends = tuple(sends)
         self.receives = tuple(receives)
+        self.sockets: list[socket.socket] = []
+        """What `open` has opened."""
+
+    def open(self) -> None:  # noqa: B027  it need not be overridden
+        """Open sockets, in the process that starts the flows and in the host's network namespace. That process closes
+        them when the endpoint's own has been forked.
+
+        This may be left to `run`. But after a fork a process copies each page of memory that it touches: there it takes
+        longer.
+        """
 
     @abstractmethod
     def run(self, session: EndpointControl) -> None:

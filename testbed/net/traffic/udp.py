@@ -56,8 +56,9 @@ class Udp(Transport):
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
         """One that receives for each target, and one for each sender."""
+        ports = Fabric.current().by_node()
         for flow in flows.values():
-            _require_mtu(flow)
+            _require_mtu(flow, min((port.cable.mtu for port in ports.get(flow.source.name, ())), default=MTU))
         targets: dict[str, list[int]] = {}
         for index, flow in flows.items():
             targets.setdefault(flow.target.name, []).append(index)
@@ -91,10 +92,8 @@ def datagrams(flow: Flow) -> int:
     return most
 
 
-def _require_mtu(flow: Flow) -> None:
+def _require_mtu(flow: Flow, mtu: int) -> None:
     """A frame that is too long for its host's port would go out as fragments."""
-    ports = [port for port in Fabric.current().ports.values() if port.node is flow.source]
-    mtu = min((port.cable.mtu for port in ports), default=MTU)
     if flow.frame.bytes > mtu + _ETHERNET:
         raise UsageError(
             f"flow from {flow.source}: its frames are {flow.frame} long, and with the MTU of its link, {mtu}, "
@@ -108,14 +107,20 @@ def _payload(flow: Flow) -> int:
 
 
 class _Sender(Endpoint):
-    def run(self, session: EndpointControl) -> None:
+    def open(self) -> None:
         (index,) = self.sends
         flow = self.flows[index]
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-            udp.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, flow.ds_field)
-            udp.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, flow.priority)
-            udp.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, (flow.buffer or _SEND_BUFFER).bytes // 2)
-            udp.connect((flow.target.IP(), _FIRST_PORT + index))
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sockets.append(udp)
+        udp.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, flow.ds_field)
+        udp.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, flow.priority)
+        udp.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, (flow.buffer or _SEND_BUFFER).bytes // 2)
+        udp.connect((flow.target.IP(), _FIRST_PORT + index))
+
+    def run(self, session: EndpointControl) -> None:
+        (index,), (udp,) = self.sends, self.sockets
+        flow = self.flows[index]
+        with udp:
             batch = mmsg.Sender(udp, _payload(flow), 1 if flow.rate else _BATCH)
             most = datagrams(flow)
             gap_ps = flow.rate.time_for(flow.frame + Size.from_bytes(WIRE_OCTETS)).ps if flow.rate else 0
@@ -152,8 +157,19 @@ def _number(batch: mmsg.Sender, first: int, many: int, now_ns: int) -> None:
 
 
 class _Receiver(Endpoint):
+    def open(self) -> None:
+        for index in self.receives:
+            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self.sockets.append(udp)
+            udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+            udp.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
+            if self.flows[index].ecn is not None:
+                udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+            udp.bind(("", _FIRST_PORT + index))
+            udp.setblocking(False)
+
     def run(self, session: EndpointControl) -> None:
-        sockets = {index: _listener(self.flows[index], _FIRST_PORT + index) for index in self.receives}
+        sockets = dict(zip(self.receives, self.sockets, strict=True))
         batches = {index: mmsg.Receiver(udp, _BATCH) for index, udp in sockets.items()}
         counts = {index: _Count(self.flows[index].ecn is not None) for index in self.receives}
         waiting = select.poll()  # select() takes no descriptor above 1023, and large networks have them
@@ -233,17 +249,6 @@ class _Count:
     def plain(self) -> dict[str, Any]:
         names = ("received", "doubled", "out_of_order", "ecn", "first_ns", "last_ns", "worst_delay_ns", "windows")
         return {name: getattr(self, name) for name in names}
-
-
-def _listener(flow: Flow, port: int) -> socket.socket:
-    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
-    udp.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
-    if flow.ecn is not None:
-        udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
-    udp.bind(("", port))
-    udp.setblocking(False)
-    return udp
 
 
 register(Udp())

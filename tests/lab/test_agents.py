@@ -261,7 +261,7 @@ def dies_without_its_port(run: Run) -> None:
         fabric = net.fabric
         pause(fabric, "s1-eth3", 65535)
         wait_for(lambda: events(fabric, "queue_stopped", "s1-eth3"))
-        net.delLinkBetween(net["h2"], net["s1"])
+        fabric.port("s1-eth2").intf.delete()
         kill(fabric, "s1")
         wait_for(lambda: agent_pid(fabric, "s1") == 0)
         with Flows([Flow(net["h1"], net["r"], rate=Rate("2Mb/s"), count=100)]) as flows:

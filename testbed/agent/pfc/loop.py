@@ -13,7 +13,7 @@ import select
 import socket
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from testbed.agent import query_socket
 from testbed.agent.event_log import RECORD
@@ -22,11 +22,11 @@ from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order,
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import AgentPlan
 from testbed.frames.headroom import EXTENSION_OPCODE
-from testbed.frames.mac_control import PfcFrame
 from testbed.linux import bpf, kernel
 from testbed.linux.link_state import Link, LinkWatch
 from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
 from testbed.pfc import PRIORITIES_IN
+from testbed.pfc.port import Change
 from testbed.pfc.timers import TIMERS
 from testbed.units import NEVER
 
@@ -294,16 +294,9 @@ class Loop:
         """
         if not port.plan.pfc.enabled:
             return
-        plan = replace(port.plan, notifies_speaker=False, response_delay_ns=0, xoff_delay_ns=0, stop_delay_ns=0)
-        copy = AgentPort(plan, memoryview(bytearray(8 * TIMERS)).cast("q"), memoryview(bytearray(SHARED)))
-        copy.send = lambda frame, _flags=0: 0
-        priority, now_ns, timer = min(plan.pfc.enabled), time.monotonic_ns(), kernel.Timer()
-        frames = [PfcFrame.of(plan.mac, {priority: quanta}).encode() for quanta in (plan.pfc.pause_quanta, 0)]
-        events = [EVENT.pack(now_ns, _FRAME, plan.slot, 0, 0, len(frame), 0, 0) + frame for frame in frames]
-        if plan.has_buffer:
-            events.append(EVENT.pack(now_ns, _XOFF, plan.slot, priority, 0, 0, 0, 0))
-        self._ports[plan.slot] = copy
-        for event in events:
+        copy, timer = port.silent_copy(), kernel.Timer()
+        self._ports[port.plan.slot] = copy
+        for event in copy.pause_and_end(now_ns := time.monotonic_ns()):
             self._read_events(memoryview(event), (0,))
         timer.set(now_ns)
         timer.clear()
@@ -312,7 +305,7 @@ class Loop:
         self._write_log()
         os.close(self._log_file)
         self._log_file, self._sent = log, False
-        self._ports[plan.slot] = self._touched[plan.slot] = port
+        self._ports[port.plan.slot] = self._touched[port.plan.slot] = port
 
     def _expire_all(self, now_ns: int) -> None:
         while self._later and self._later[0][0] <= now_ns:
@@ -369,16 +362,10 @@ class Loop:
         port, slot = self._ports[order.slot], order.slot
         self._touched[slot] = port
         if order.type is OrderType.PFC and order.mask != port.pfc.settings.mask:
-            change = port.enable(order.mask, now_ns)
-            self._resume(port, change.resume)
-            if change.frame:
-                self._send(port, change.frame)
+            self._change(port, port.enable(order.mask, now_ns))
             self._records.append(RECORD.pack(now_ns, AgentEvent.PFC_SET, slot, order.mask, 0))
         elif order.type is OrderType.WATCHDOG:
-            change = port.watch(parse_watchdog(order.frame), now_ns)
-            self._resume(port, change.resume)
-            if change.frame:
-                self._send(port, change.frame)
+            self._change(port, port.watch(parse_watchdog(order.frame), now_ns))
         elif order.type is OrderType.QUEUES:
             port.arrange(order.queue_of)
             self._netlink_send(port.stopping(port.pfc.paused_mask))
@@ -393,6 +380,11 @@ class Loop:
             frame = port.pfc.relieved(order.mask, now_ns)
             if frame:
                 self._send(port, frame)
+
+    def _change(self, port: AgentPort, change: Change) -> None:
+        self._resume(port, change.resume)
+        if change.frame:
+            self._send(port, change.frame)
 
     def _resume(self, port: AgentPort, resume: int) -> None:
         if port.blocked & resume:
@@ -431,11 +423,9 @@ class Loop:
         """Answer a query of the network's own process; False: end."""
         question = query_socket.receive(self._control)
         now_ns = time.monotonic_ns()
-        if question.verb == "ready":
-            query_socket.answer(self._control, question, {})
-            return True
-        if question.verb == "order":
-            self._carry_out(Order.parse(question.argument), now_ns)
+        if question.verb in ("ready", "order"):
+            if question.verb == "order":
+                self._carry_out(Order.parse(question.argument), now_ns)
             query_socket.answer(self._control, question, {})
             return True
         if question.verb != "snapshot":

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from testbed.agent.plan import PortPlan
-from testbed.linux.port_program import PRIORITIES
+from testbed.frames.mac_control import PfcFrame
+from testbed.linux.port_program import EVENT, PRIORITIES, EventKind
 from testbed.pfc import PRIORITIES_IN
 from testbed.pfc.port import Change, PfcPort
 from testbed.pfc.settings import WatchdogSettings
@@ -86,6 +87,22 @@ class AgentPort:
     def close(self) -> None:
         """Close the port's socket."""
         self._socket.close()
+
+    def silent_copy(self) -> AgentPort:
+        """A port like this, with memory of its own, that reacts at once and sends nothing."""
+        plan = replace(self.plan, notifies_speaker=False, response_delay_ns=0, xoff_delay_ns=0, stop_delay_ns=0)
+        copy = AgentPort(plan, memoryview(bytearray(8 * TIMERS)).cast("q"), memoryview(bytearray(SHARED)))
+        copy.send = lambda frame, _flags=0: 0
+        return copy
+
+    def pause_and_end(self, now_ns: int) -> list[bytes]:
+        """The events of a pause that comes in and ends, and of a group that becomes congested if there is a buffer."""
+        priority, plan = min(self.plan.pfc.enabled), self.plan
+        frames = [PfcFrame.of(plan.mac, {priority: quanta}).encode() for quanta in (plan.pfc.pause_quanta, 0)]
+        events = [EVENT.pack(now_ns, EventKind.FRAME, plan.slot, 0, 0, len(frame), 0, 0) + frame for frame in frames]
+        if plan.has_buffer:
+            events.append(EVENT.pack(now_ns, EventKind.XOFF, plan.slot, priority, 0, 0, 0, 0))
+        return events
 
     def lost_link(self, is_up: bool, downs: int | None) -> bool:
         """Note how the link is. Has it been lost since the last time, by this agent or a predecessor?"""

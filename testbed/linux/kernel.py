@@ -14,6 +14,7 @@ import struct
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -166,6 +167,7 @@ def mount(kind: str, place: str, flags: int = 0) -> None:
     _checked(_libc.mount(kind.encode(), place.encode(), kind.encode(), flags, None), f"mount on {place}")
 
 
+@cache
 def cpu_is_free() -> bool:
     """Whether the work of the CPU takes no time here: under User-Mode Linux with the clock of `testbed.lab.um`."""
     return Path("/sys/class/misc/xoff").exists()

@@ -161,14 +161,19 @@ function drawChart(panel, report, view, colour) {
     drawValues(context, track, view, size, y);
   });
   context.setLineDash([5, 4]);
-  panel.lines.forEach(([label, value]) => {
+  context.textAlign = "left";
+  const before = { at: -Infinity, end: 0 };  // the label of the line above: labels of lines that are close stand side by side
+  [...panel.lines].sort((one, other) => other[1] - one[1]).forEach(([label, value]) => {
     context.strokeStyle = context.fillStyle = colour.threshold;
     context.beginPath();
     context.moveTo(size.left, y(value));
     context.lineTo(size.left + size.plot, y(value));
     context.stroke();
-    context.textAlign = "left";
-    context.fillText(label, size.left + 4, Math.max(7, y(value) - 8));
+    const at = Math.max(7, y(value) - 8), isClose = at - before.at < 13;
+    const left = isClose ? before.end + 10 : size.left + 4;
+    if (!isClose) before.at = at;
+    context.fillText(label, left, before.at);
+    before.end = left + context.measureText(label).width;
   });
   context.restore();
 }

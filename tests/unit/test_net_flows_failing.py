@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -44,6 +45,37 @@ class Raises(Waits):
         session.ready()
         session.begin_ns()
         raise ValueError("no room for 3 datagrams")
+
+
+class Opens(Waits):
+    """Opens a socket; of two at one address the second one fails."""
+
+    def open(self) -> None:
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.sockets.append(one)
+        opened.append(one)
+        one.bind("\0xoff tests of flows that fail")
+
+
+opened: list[socket.socket] = []
+
+
+@dataclass(frozen=True)
+class Opening(Transport):
+    """Both of its ends want one address."""
+
+    name = "opening"
+
+    def check(self, flow: Flow) -> None:
+        pass
+
+    @classmethod
+    def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
+        ((index, flow),) = flows.items()
+        return [Opens(flow.source, flows, [index], []), Opens(flow.target, flows, [], [index])]
+
+    def report(self, flow: Flow, outcome: Outcome) -> Report:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -90,3 +122,10 @@ def test_waiting_ends_when_either_end_fails(hosts: None, source: str, target: st
     waiting.start()
     waiting.join(20)
     assert found == ["flow at bad: ValueError: no room for 3 datagrams"]
+
+
+def test_flows_do_not_begin_when_an_end_cannot_open_its_sockets(hosts: None) -> None:
+    flows = Flows([Flow("good", "bad", transport=Opening())])
+    with pytest.raises(FlowError, match=r"^flow at bad: \[Errno 98\] Address already in use$"):
+        flows.__enter__()
+    assert [one.fileno() for one in opened] == [-1, -1]

@@ -147,7 +147,7 @@ class PauseTunnels:
         if frame:
             kind = AgentEvent.TUNNEL_XOFF if is_congested else AgentEvent.TUNNEL_XON
             self._send(one, frame, slot, kind, (now_ns - came_ns) // 1000)
-            if self.headroom is not None:
+            if self.headroom is not None and is_congested:
                 self.headroom.reaction_ns = max(self.headroom.reaction_ns, time.monotonic_ns() - came_ns)
 
     def _port(self, one: _Tunnel) -> PortPlan | None:

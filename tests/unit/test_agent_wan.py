@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -275,6 +277,17 @@ def test_congestion_of_a_port_goes_into_its_tunnel_and_so_does_its_end(make: Mak
     assert edge.said() == ["xon 3 to fd00:5:1:10::"]
     assert edge.records == [(AgentEvent.TUNNEL_XOFF, WAN, 8), (AgentEvent.TUNNEL_XON, WAN, 8)]
     assert edge.agent.deadline_ns == NEVER
+
+
+def test_the_reaction_that_headroom_covers_is_that_of_xoff_alone(make: Make) -> None:
+    edge, now_ns = make(tunnels=[back()]), time.monotonic_ns()
+    headroom: Any = SimpleNamespace(reaction_ns=0)
+    edge.agent._tunnels.headroom = headroom
+    edge.agent.congested(WAN, 3, True, now_ns - MS, now_ns)
+    of_xoff_ns = headroom.reaction_ns
+    assert of_xoff_ns >= MS
+    edge.agent.congested(WAN, 3, False, now_ns - 10**6 * MS, now_ns)
+    assert len(edge.said()) == 2 and headroom.reaction_ns == of_xoff_ns
 
 
 def test_xoff_is_repeated_until_there_is_room(make: Make) -> None:

@@ -260,10 +260,11 @@ def dies_without_its_port(run: Run) -> None:
     with network(Incast(n=2), run) as net:
         fabric = net.fabric
         pause(fabric, "s1-eth3", 65535)
-        wait_for(lambda: events(fabric, "queue_stopped", "s1-eth3"))
+        stopped = wait_for(lambda: events(fabric, "queue_stopped", "s1-eth3"))
+        run.claim("the queue is stopped", stopped, equals=True)
         fabric.port("s1-eth2").intf.delete()
         kill(fabric, "s1")
-        wait_for(lambda: agent_pid(fabric, "s1") == 0)
+        run.claim("there is no agent", wait_for(lambda: agent_pid(fabric, "s1") == 0), equals=True)
         with Flows([Flow(net["h1"], net["r"], rate=Rate("2Mb/s"), count=100)]) as flows:
             flows.wait()
         run.claim("received", flows.reports[0].received, equals=100)

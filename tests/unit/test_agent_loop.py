@@ -178,6 +178,17 @@ def test_a_pause_is_late_by_what_headroom_does_not_allow_for(allowed_ns: int, la
     assert (0 < agent.loop._lateness[0] <= time.monotonic_ns() - begin_ns) is late
 
 
+def test_the_lateness_of_an_agent_that_died_stays_with_its_successor() -> None:
+    late, successor = Agent(), Agent()
+    late.port.plan = replace(late.port.plan, xoff_allowed_ns=0)
+    late.events(XOFF)
+    before_ns = late.loop._lateness[0]
+    successor.loop._lateness = late.loop._lateness  # the memory that both have
+    successor.port.plan = replace(successor.port.plan, xoff_allowed_ns=10**9)
+    successor.events(XOFF)
+    assert successor.loop._lateness[0] == before_ns > 0
+
+
 def test_what_came_before_an_agent_ran_is_not_late() -> None:
     agent = Agent()
     agent.port.plan = replace(agent.port.plan, xoff_allowed_ns=0, stop_allowed_ns=0)

@@ -119,7 +119,7 @@ class Edge:
     """Of the kernel."""
     buffer: Buffer = field(default_factory=Buffer)
 
-    def said(self) -> list[str]:
+    def signalled(self) -> list[str]:
         """What went into tunnels since the last call, as in "xoff 3 to fd00:5:1:10::"."""
         lines = []
         for packet in self.sent:
@@ -272,9 +272,9 @@ def test_congestion_of_a_port_goes_into_its_tunnel_and_so_does_its_end(make: Mak
     edge.agent.congested(WAN, 3, True, 0, 0)
     edge.agent.congested(WAN, 3, True, 0, 0)
     edge.agent.congested(TENANT, 3, True, 0, 0)
-    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xoff 3 to fd00:5:1:10::"]
     edge.agent.congested(WAN, 3, False, 0, 0)
-    assert edge.said() == ["xon 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xon 3 to fd00:5:1:10::"]
     assert edge.records == [(AgentEvent.TUNNEL_XOFF, WAN, 8), (AgentEvent.TUNNEL_XON, WAN, 8)]
     assert edge.agent.deadline_ns == NEVER
 
@@ -287,43 +287,43 @@ def test_the_reaction_that_headroom_covers_is_that_of_xoff_alone(make: Make) -> 
     of_xoff_ns = headroom.reaction_ns
     assert of_xoff_ns >= MS
     edge.agent.congested(WAN, 3, False, now_ns - 10**6 * MS, now_ns)
-    assert len(edge.said()) == 2 and headroom.reaction_ns == of_xoff_ns
+    assert len(edge.signalled()) == 2 and headroom.reaction_ns == of_xoff_ns
 
 
 def test_xoff_is_repeated_until_there_is_room(make: Make) -> None:
     edge = make(tunnels=[back()])
     edge.agent.congested(WAN, 3, True, 0, 0)
     edge.agent.congested(WAN, 4, True, 0, 0)
-    edge.said()
+    edge.signalled()
     due_ns = edge.agent.deadline_ns
     assert due_ns == QUIET.interval_ns
     edge.agent.expire(due_ns - 1)
-    assert edge.said() == []
+    assert edge.signalled() == []
     edge.agent.expire(due_ns)
-    assert edge.said() == ["xoff 3,4 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xoff 3,4 to fd00:5:1:10::"]
     edge.buffer.relieved.add((WAN, 3))
     edge.agent.expire(edge.agent.deadline_ns)
-    assert edge.said() == ["xon 3 to fd00:5:1:10::", "xoff 4 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xon 3 to fd00:5:1:10::", "xoff 4 to fd00:5:1:10::"]
 
 
 def test_a_new_tunnel_of_a_congested_port_gets_xoff_at_once(make: Make) -> None:
     edge = make(control=True)
     edge.agent.congested(WAN, 3, True, 0, 0)
-    assert edge.said() == []
+    assert edge.signalled() == []
     edge.agent._install(back(), 5 * MS)
-    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xoff 3 to fd00:5:1:10::"]
     edge.agent._install(back(delay_ns=7), 6 * MS)  # the same, with another delay
-    assert edge.said() == []
+    assert edge.signalled() == []
     assert len(edge.agent.snapshot()["tunnels"]) == 1
 
 
 def test_the_next_agent_sends_xoff_for_present_congestion_into_planned_and_installed_tunnels(make: Make) -> None:
-    assert make(tunnels=[back()], congested=[(WAN, 3), (WAN, 5)]).said() == [
+    assert make(tunnels=[back()], congested=[(WAN, 3), (WAN, 5)]).signalled() == [
         "xoff 3 to fd00:5:1:10::",
         "xoff 3,5 to fd00:5:1:10::",
     ]
     left = SrNotes(Noted("r3", [TunnelItem(back())]).octets, {})
-    assert make(control=True, left=left, congested=[(WAN, 3)]).said() == ["xoff 3 to fd00:5:1:10::"]
+    assert make(control=True, left=left, congested=[(WAN, 3)]).signalled() == ["xoff 3 to fd00:5:1:10::"]
 
 
 @pytest.mark.parametrize("succeeds", [False, True])
@@ -337,9 +337,9 @@ def test_only_the_first_agent_orders_pauses_of_its_own(make: Make, succeeds: boo
 
 def test_the_next_agent_sends_xoff_for_present_congestion_when_it_has_learned_a_tunnel(make: Make) -> None:
     edge = make(knows=FIGURE, congested=[(WAN, 3)])
-    assert edge.said() == []
+    assert edge.signalled() == []
     edge.learn(MS)
-    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xoff 3 to fd00:5:1:10::"]
 
 
 def test_a_learned_tunnel_that_is_forgotten_leaves_the_controllers_of_the_same_segments(make: Make) -> None:
@@ -347,12 +347,12 @@ def test_a_learned_tunnel_that_is_forgotten_leaves_the_controllers_of_the_same_s
     edge.agent._install(back(interface=None), 0)
     edge.learn(MS)
     edge.agent.congested(WAN, 3, True, MS, MS)
-    assert set(edge.said()) == {"xoff 3 to fd00:5:1:10::"}
+    assert set(edge.signalled()) == {"xoff 3 to fd00:5:1:10::"}
     edge.agent.expire(MS + LearnerSettings(srv6.end("r3"), srv6.DOMAIN).age_ns)
-    assert [said for said in edge.said() if "xon" in said] == [], "the controller's still stops it"
+    assert [said for said in edge.signalled() if "xon" in said] == [], "the controller's still stops it"
     assert [tunnel["stopped"] for tunnel in edge.agent.snapshot()["tunnels"]] == [[3]]
     edge.agent.congested(WAN, 3, False, MS, MS)
-    assert edge.said() == ["xon 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xon 3 to fd00:5:1:10::"]
 
 
 def test_a_tunnel_that_the_controller_removes_leaves_the_learned_one_of_the_same_segments(make: Make) -> None:
@@ -361,30 +361,30 @@ def test_a_tunnel_that_the_controller_removes_leaves_the_learned_one_of_the_same
     edge.agent._install(back(), 2 * MS)
     edge.agent._remove(back(), 3 * MS)
     edge.agent.congested(WAN, 3, True, 4 * MS, 4 * MS)
-    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xoff 3 to fd00:5:1:10::"]
 
 
 def test_a_tunnel_that_goes_lets_go_what_it_had_stopped(make: Make) -> None:
     edge = make(tunnels=[back()])
     edge.agent.congested(WAN, 3, True, 0, 0)
     edge.agent.congested(WAN, 5, True, 0, 0)
-    edge.said()
+    edge.signalled()
     edge.agent._remove(back(), 0)
-    assert edge.said() == ["xon 3 to fd00:5:1:10::", "xon 5 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xon 3 to fd00:5:1:10::", "xon 5 to fd00:5:1:10::"]
     edge.agent.congested(WAN, 3, False, 0, 0)
     edge.agent._remove(back(), 0)
-    assert edge.said() == [] and edge.agent.deadline_ns == NEVER
+    assert edge.signalled() == [] and edge.agent.deadline_ns == NEVER
 
 
 def test_a_tunnel_that_goes_does_not_let_go_what_another_to_the_same_sid_has_stopped(make: Make) -> None:
     other = back(first=srv6.cross("r3", 0, GRAPH.legs["r3"][0]).address)
     edge = make(tunnels=[back(), other])
     edge.agent.congested(WAN, 3, True, 0, 0)
-    assert len(edge.said()) == 2
+    assert len(edge.signalled()) == 2
     edge.agent._remove(back(), 0)
-    assert edge.said() == []
+    assert edge.signalled() == []
     edge.agent.congested(WAN, 3, False, 0, 0)
-    assert edge.said() == ["xon 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xon 3 to fd00:5:1:10::"]
 
 
 def test_a_tunnel_of_another_slice_to_the_same_sid_stops_nothing_for_this_one(make: Make) -> None:
@@ -392,26 +392,26 @@ def test_a_tunnel_of_another_slice_to_the_same_sid_stops_nothing_for_this_one(ma
     edge = make(slices=[RED, BLUE], tunnels=[back(10, last=shared), back(20, last=shared)])
     edge.agent.congested(WAN, 4, True, 0, 0)
     edge.agent.congested(WAN, 5, True, 0, 0)
-    assert edge.said() == ["xoff 3 to fd00:5:1:10:: in 10", "xoff 3 to fd00:5:1:10:: in 20"]
+    assert edge.signalled() == ["xoff 3 to fd00:5:1:10:: in 10", "xoff 3 to fd00:5:1:10:: in 20"]
     edge.agent._remove(back(10, last=shared), 0)
-    assert edge.said() == ["xon 3 to fd00:5:1:10:: in 10"]
+    assert edge.signalled() == ["xon 3 to fd00:5:1:10:: in 10"]
 
 
 def test_a_tunnel_without_an_interface_is_for_every_port(make: Make) -> None:
     edge = make(tunnels=[back(interface=None)])
     edge.agent.congested(TENANT, 3, True, 0, 0)
-    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xoff 3 to fd00:5:1:10::"]
 
 
 def test_a_tunnel_for_every_port_stops_until_all_of_them_have_room(make: Make) -> None:
     edge = make(tunnels=[back(interface=None)])
     edge.agent.congested(TENANT, 3, True, 0, 0)
     edge.agent.congested(WAN, 3, True, 0, 0)
-    assert edge.said() == ["xoff 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xoff 3 to fd00:5:1:10::"]
     edge.agent.congested(TENANT, 3, False, 0, 0)
-    assert edge.said() == []
+    assert edge.signalled() == []
     edge.agent.congested(WAN, 3, False, 0, 0)
-    assert edge.said() == ["xon 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xon 3 to fd00:5:1:10::"]
 
 
 def test_a_learned_tunnel_asks_for_room_before_it_repeats_and_logs_the_port_that_is_congested(make: Make) -> None:
@@ -419,10 +419,10 @@ def test_a_learned_tunnel_asks_for_room_before_it_repeats_and_logs_the_port_that
     edge.learn(MS)
     edge.agent.congested(WAN, 3, True, MS, MS)
     edge.agent.expire(MS + QUIET.interval_ns)
-    assert edge.said() == ["xoff 3 to fd00:5:1:10::"] * 2
+    assert edge.signalled() == ["xoff 3 to fd00:5:1:10::"] * 2
     edge.buffer.relieved.add((WAN, 3))
     edge.agent.expire(MS + 2 * QUIET.interval_ns)
-    assert edge.said() == ["xon 3 to fd00:5:1:10::"]
+    assert edge.signalled() == ["xon 3 to fd00:5:1:10::"]
     kinds = [(kind, slot) for kind, slot, _ in edge.records if kind != AgentEvent.TUNNEL_LEARNED]
     assert kinds == [(AgentEvent.TUNNEL_XOFF, WAN), (AgentEvent.TUNNEL_REFRESH, WAN), (AgentEvent.TUNNEL_XON, WAN)]
 
@@ -432,7 +432,7 @@ def test_a_learned_tunnel_that_is_forgotten_logs_the_port_that_is_congested(make
     edge.learn(MS)
     edge.agent.congested(WAN, 3, True, MS, MS)
     edge.agent._set_directory((), 2 * MS)
-    assert edge.said()[-1] == "xon 3 to fd00:5:1:10::"
+    assert edge.signalled()[-1] == "xon 3 to fd00:5:1:10::"
     assert edge.records[-1][:2] == (AgentEvent.TUNNEL_XON, WAN)
 
 
@@ -446,13 +446,13 @@ def test_a_tunnel_by_an_interface_that_is_not_there_is_refused(make: Make) -> No
 def test_a_local_priority_is_the_slices_own_in_its_tunnel_and_goes_into_no_other(make: Make) -> None:
     edge = make(slices=[RED, BLUE], tunnels=[back(10), back(20)])
     edge.agent.congested(WAN, 6, True, 0, 0)
-    assert edge.said() == [f"xoff 5 to {sid('r1', 10)} in 10"]
+    assert edge.signalled() == [f"xoff 5 to {sid('r1', 10)} in 10"]
     edge.agent.congested(WAN, 5, True, 0, 0)
-    assert edge.said() == [f"xoff 3 to {sid('r1', 20)} in 20"]
+    assert edge.signalled() == [f"xoff 3 to {sid('r1', 20)} in 20"]
     edge.agent.congested(WAN, 3, True, 0, 0)  # of no slice
-    assert edge.said() == []
+    assert edge.signalled() == []
     edge.agent.congested(WAN, 6, False, 0, 0)
-    assert edge.said() == [f"xon 5 to {sid('r1', 10)} in 10"]
+    assert edge.signalled() == [f"xon 5 to {sid('r1', 10)} in 10"]
 
 
 # What comes out of them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,27 +62,10 @@ opened: list[socket.socket] = []
 
 
 @dataclass(frozen=True)
-class Opening(Transport):
-    """Both of its ends want one address."""
-
-    name = "opening"
-
-    def check(self, flow: Flow) -> None:
-        pass
-
-    @classmethod
-    def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
-        ((index, flow),) = flows.items()
-        return [Opens(flow.source, flows, [index], []), Opens(flow.target, flows, [], [index])]
-
-    def report(self, flow: Flow, outcome: Outcome) -> Report:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
 class Failing(Transport):
-    """One of its two ends fails."""
+    """Its two ends are these: that of the sender, and that of the receiver."""
 
+    ends: tuple[type[Endpoint], type[Endpoint]] = (Waits, Waits)
     name = "failing"
 
     def check(self, flow: Flow) -> None:
@@ -90,7 +74,8 @@ class Failing(Transport):
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
         ((index, flow),) = flows.items()
-        at_sender, at_receiver = (Raises, Waits) if flow.source.name == "bad" else (Waits, Raises)
+        assert isinstance(flow.transport, Failing)
+        at_sender, at_receiver = flow.transport.ends
         return [at_sender(flow.source, flows, [index], []), at_receiver(flow.target, flows, [], [index])]
 
     def report(self, flow: Flow, outcome: Outcome) -> Report:
@@ -107,13 +92,17 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     fabric.stop()
 
 
-@pytest.mark.parametrize(("source", "target"), [("good", "bad"), ("bad", "good")])
-def test_waiting_ends_when_either_end_fails(hosts: None, source: str, target: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "target", "ends"), [("good", "bad", (Waits, Raises)), ("bad", "good", (Raises, Waits))]
+)
+def test_waiting_ends_when_either_end_fails(
+    hosts: None, source: str, target: str, ends: tuple[type[Endpoint], type[Endpoint]]
+) -> None:
     found: list[Any] = []
 
     def wait() -> None:
         try:
-            with Flows([Flow(source, target, transport=Failing())]) as flows:
+            with Flows([Flow(source, target, transport=Failing(ends))]) as flows:
                 flows.wait()
         except FlowError as error:
             found.append(str(error))
@@ -125,7 +114,20 @@ def test_waiting_ends_when_either_end_fails(hosts: None, source: str, target: st
 
 
 def test_flows_do_not_begin_when_an_end_cannot_open_its_sockets(hosts: None) -> None:
-    flows = Flows([Flow("good", "bad", transport=Opening())])
+    flows = Flows([Flow("good", "bad", transport=Failing((Opens, Opens)))])
     with pytest.raises(FlowError, match=r"^flow at bad: \[Errno 98\] Address already in use$"):
         flows.__enter__()
     assert [one.fileno() for one in opened] == [-1, -1]
+
+
+def test_ctrl_c_ends_no_endpoint(hosts: None) -> None:
+    flows = Flows([Flow("good", "bad", transport=Failing())])
+    flows.__enter__()
+    try:
+        for process in flows._processes:
+            process._process.signal(signal.SIGINT)
+        flows.stop_sending()
+        flows.wait()  # FlowError if one had ended
+    finally:
+        flows.__exit__(FlowError)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])

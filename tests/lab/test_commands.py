@@ -74,7 +74,7 @@ def start(*arguments: str, out: Path) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         # Tests that run in the background, or by nohup, have these signals ignored, and children inherit that.
-        preexec_fn=lambda: _usual_signals,  # noqa: PLW1509
+        preexec_fn=_usual_signals,  # noqa: PLW1509
     )
     _STARTED.append(process)
     return process

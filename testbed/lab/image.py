@@ -68,7 +68,7 @@ def recipe_digest() -> str:
     content = {
         "suite": lab["suite"],
         "kernel": lab["kernel"]["image"],
-        "packages": [package.name for package in prerequisites.lab_packages()],
+        "packages": [package.name for package in prerequisites.image_packages()],
         "modules": [module.name for module in prerequisites.lab_modules()],
         "python": lab["python"],
         "pins": _pins(),

@@ -105,8 +105,18 @@ def test_packages() -> list[Package]:
 
 
 def lab_packages() -> list[Package]:
-    """What is installed inside the lab."""
+    """What Xoff itself needs inside the lab."""
     return [Package(**entry) for entry in table()["lab"]["packages"]]
+
+
+def script_packages() -> list[Package]:
+    """Programs beside these that scripts for Mininet call."""
+    return [Package(**entry) for entry in table()["lab"]["scripts"]["packages"]]
+
+
+def image_packages() -> list[Package]:
+    """All that is installed in the image."""
+    return [*lab_packages(), *script_packages()]
 
 
 def lab_modules() -> list[Module]:
@@ -123,7 +133,7 @@ def find_program(name: str) -> str | None:
 def main(arguments: Sequence[str]) -> int:
     """Print the names of a list, for scripts with plain Python: `python3 -m testbed.lab.prerequisites box`."""
     machine, test, lab = (
-        [package.name for package in packages] for packages in (machine_packages(), test_packages(), lab_packages())
+        [package.name for package in packages] for packages in (machine_packages(), test_packages(), image_packages())
     )
     # A box is a machine and a lab in one.
     more = [package.name for package in (*front_door_packages(), *box_packages())]

@@ -25,7 +25,7 @@ from testbed.lab.cache import Report
 
 KERNEL = "vmlinuz"
 ROOT = "root.cpio.zst"
-GUEST_FILES = ("init.py", "ryu-manager", "python.lock", "sources.lock", "build.lock")
+GUEST_FILES = ("init.py", "ryu-manager", "controller", "python.lock", "sources.lock", "build.lock")
 GUEST = resources.files("testbed.lab") / "guest"
 _PYTHON = "3.11"
 _SITE = f"usr/local/lib/python{_PYTHON}/dist-packages"
@@ -38,6 +38,7 @@ _DROPPED = (
     "var/cache/", "var/lib/apt/", "var/lib/dpkg/info/", "var/log/", "var/lib/systemd/",
     "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/shadow-", "etc/passwd-", "etc/group-",
     "etc/gshadow-", "etc/openvswitch/conf.db", "etc/openvswitch/system-id.conf",
+    "etc/openvswitch-testcontroller/", "var/lib/openvswitch/",  # keys that their installation draws
 )  # fmt: skip
 _TRACES = ("RECORD", "direct_url.json")
 """pip's notes of where it worked."""
@@ -107,7 +108,8 @@ def _install_python(site: Path, work: Path, report: Report) -> None:
     for trace in _TRACES:
         for path in (site / _SITE).glob(f"*.dist-info/{trace}"):
             path.unlink()
-    for name, place in (("init.py", "init"), ("ryu-manager", "usr/local/bin/ryu-manager")):
+    programs = {name: f"usr/local/bin/{name}" for name in ("ryu-manager", "controller")}
+    for name, place in {"init.py": "init", **programs}.items():
         path = site / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes((GUEST / name).read_bytes())
@@ -206,7 +208,7 @@ def _run_mmdebstrap(site: Path, work: Path, tree: Path, pins: Mapping[str, str],
             archive.add(folder, arcname=".", filter=_owned_by_root)
         hooks.append(f"tar-in {shlex.quote(str(packed))} {place}")
     hooks += [_BUILD_HOOK, _FINISH_HOOK]
-    packages = [package.name for package in prerequisites.lab_packages()]
+    packages = [package.name for package in prerequisites.image_packages()]
     options = ["--variant=essential", "--format=tar"]
     what = "building the lab image's root"
     bootstrap(options, packages, hooks, str(tree), work, pins=pins, mirror=mirror, what=what)

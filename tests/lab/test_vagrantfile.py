@@ -91,7 +91,7 @@ def test_vagrant_names_a_mistake(
 def test_the_list_for_a_box_has_the_machine_the_lab_and_the_kernel_each_once() -> None:
     names = box_list()
     assert len(set(names)) == len(names)
-    wanted = {package.name for package in prerequisites.machine_packages() + prerequisites.lab_packages()}
+    wanted = {package.name for package in prerequisites.machine_packages() + prerequisites.image_packages()}
     assert set(names) == wanted | {prerequisites.table()["lab"]["kernel"]["box"], "python3-venv", "git"}
 
 

@@ -243,19 +243,21 @@ def append(name: str) -> Callable[[dict[str, Any]], object]:
         lambda r: r["table"]["lab"].update(suite="trixie"),
         lambda r: r["table"]["lab"]["packages"].append({"name": "nano", "program": "nano", "why": "notes"}),
         lambda r: r["table"]["lab"]["packages"].pop(),
+        lambda r: r["table"]["lab"]["scripts"]["packages"].pop(),
         lambda r: r["table"]["lab"]["kernel"].update(image="linux-image-6.1-cloud-amd64"),
         lambda r: r["table"]["lab"]["kernel"]["modules"].append({"name": "sch_fq", "why": "pacing"}),
         lambda r: r["table"]["lab"]["python"]["preload"].append("socket"),
         lambda r: r["pins"]["debian"].update(bash="5.3"),
         append("init.py"),
         append("ryu-manager"),
+        append("controller"),
         append("python.lock"),
         append("sources.lock"),
         append("build.lock"),
     ],
     ids=[
-        "suite", "package added", "package removed", "kernel", "module", "preload", "pins",
-        "init.py", "ryu-manager", "python.lock", "sources.lock", "build.lock",
+        "suite", "package added", "package removed", "package of scripts removed", "kernel", "module", "preload", "pins",
+        "init.py", "ryu-manager", "controller", "python.lock", "sources.lock", "build.lock",
     ],
 )  # fmt: skip
 def test_the_key_changes_with_every_input(change: Callable[[dict[str, Any]], object], recipe: dict[str, Any]) -> None:

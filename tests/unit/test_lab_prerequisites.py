@@ -118,7 +118,7 @@ def test_what_cannot_be_tried_out_is_not_here(tree: Path, install: Install) -> N
 
 
 def test_everything_on_the_list_can_be_looked_for_and_has_its_reason() -> None:
-    for packages in (prerequisites.machine_packages(), prerequisites.test_packages(), prerequisites.lab_packages()):
+    for packages in (prerequisites.machine_packages(), prerequisites.test_packages(), prerequisites.image_packages()):
         assert packages
         assert len({package.name for package in packages}) == len(packages)
         assert [package for package in packages if not package.why] == []

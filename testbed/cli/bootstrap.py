@@ -11,6 +11,8 @@ import hashlib
 import os
 import shutil
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.errors import XoffError
@@ -18,22 +20,25 @@ from testbed.lab import cache
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = ".ready"
+_ROOM = 100 << 20
 _LOCKS = {"test": "test", "docs": "test", "serve": "serve", "plot": "plot"}
 """Commands that take more than `run.lock`: those packages are installed the first time."""
 
 
 def main() -> int:
     """Set up what is missing and become `python -m testbed` in our environment."""
-    if "_ARGCOMPLETE" in os.environ and not _is_ready("run"):
-        return 0  # completion of a command line installs nothing
-    if sys.argv[1:3] == ["image", "import"] and not _is_ready("run"):
-        from testbed import cli
-
-        return cli.main()  # it brings what an environment is made of
+    completes = "_ARGCOMPLETE" in os.environ
     try:
+        if completes and not _is_ready("run"):
+            return 0  # completion of a command line installs nothing
+        if sys.argv[1:3] == ["image", "import"] and not _is_ready("run"):
+            from testbed import cli
+
+            return cli.main()  # it brings what an environment is made of
         python = environment(_purpose(sys.argv[1:]))
     except XoffError as error:
-        print(f"xoff: {error}", file=sys.stderr)
+        if not completes:
+            print(f"xoff: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("xoff: interrupted", file=sys.stderr)
@@ -57,7 +62,7 @@ def environment(purpose: str) -> Path:
     """The Python of an environment that has what is in `run.lock` and in the lock of that purpose."""
     python = _place() / "bin" / "python"
     if not _is_ready(purpose):
-        with cache.locked("Python environment", _say):
+        with cache.locked("Python environment", _say), _closed_to_others():
             if not _is_ready("run"):
                 if sys.argv[1:2] == ["demo"]:
                     _show_forecast()
@@ -65,6 +70,17 @@ def environment(purpose: str) -> Path:
             if not _is_ready(purpose):
                 _install(purpose)
     return python
+
+
+@contextmanager
+def _closed_to_others() -> Iterator[None]:
+    """Have what is made meanwhile writable for the user alone, whatever the umask is."""
+    mask = os.umask(0o022)
+    os.umask(mask | 0o022)
+    try:
+        yield
+    finally:
+        os.umask(mask)
 
 
 def _show_forecast() -> None:
@@ -85,6 +101,7 @@ def _make() -> None:
     from testbed.lab import wheels
 
     place = _place()
+    cache.require_room(cache.root(), _ROOM, "the Python environment")
     shutil.rmtree(place, ignore_errors=True)  # one that was begun and not finished
     carried = wheels.current()
     if not carried:
@@ -112,17 +129,24 @@ def _make_with_pip() -> None:
 
 
 def _install(purpose: str) -> None:
+    from testbed.lab import fetching
+
     if not (_place() / "bin" / "pip").exists():
         _make_with_pip()
     _say(f"installing the Python packages of {purpose}.lock")
     pip = [str(_place() / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "-q"]
     lock = str(_ROOT / "requirements" / f"{purpose}.lock")
-    _run([*pip, "install", "--require-hashes", "-r", lock], f"installing {purpose}.lock")
+    _run(
+        [*pip, "install", "--require-hashes", "-r", lock], f"installing the Python packages of {purpose}.lock",
+        fetching.FEW_ATTEMPTS, fetching.CARRY if purpose == "run" else "",
+    )  # fmt: skip
     (_place() / f"{_READY}-{purpose}").touch()
 
 
 def _is_ready(purpose: str) -> bool:
-    return (_place() / f"{_READY}-{purpose}").exists() and (_place() / "bin" / "python").exists()
+    """Whether the environment has those packages. It is about to be executed, so it has to be our own."""
+    place = cache.own(_place(), "bin", f"{_READY}-{purpose}")
+    return (place / f"{_READY}-{purpose}").exists() and (place / "bin" / "python").exists()
 
 
 def _place() -> Path:
@@ -133,16 +157,15 @@ def _place() -> Path:
     return cache.root() / f"python-{identity.hexdigest()[:16]}"
 
 
-def _run(command: list[str], what: str) -> str:
+def _run(command: list[str], what: str, environment: Mapping[str, str] | None = None, way_out: str = "") -> str:
     """Run a command to its end; what it wrote. None of its processes outlives this one, however it ends."""
     from testbed.lab import process_tree
 
-    code, output = process_tree.run(command, {})
+    code, output = process_tree.run(command, environment or {})
     if code:
-        from testbed.cli.machine import MachineError
+        from testbed.lab import fetching
 
-        tail = "\n  ".join(output.strip().splitlines()[-6:])
-        raise MachineError(f"{what} failed:\n  {tail}")
+        raise fetching.failure(what, output, way_out)
     return output
 
 

@@ -118,7 +118,7 @@ def clean(options: argparse.Namespace) -> int:
     for path in [path for name in further for path in sorted(cache.root().glob(name))]:
         if Path(sys.prefix) == path or not path.exists():
             continue  # the environment that we run in goes last
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         say(f"removed {path}")
     if Path(sys.prefix).parent == cache.root():
         shutil.rmtree(sys.prefix, ignore_errors=True)

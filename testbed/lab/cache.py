@@ -1,8 +1,9 @@
 """Where Xoff keeps what it builds, and how that stays whole when builders race or die.
 
-Two rules. Whatever is published appears by one rename, so a half-built thing never has the final name.
+Three rules. Whatever is published appears by one rename, so a half-built thing never has the final name.
 Whatever is temporary sits in an `owned` directory: its owner holds a lock on it while it lives, and the
-next Xoff that starts removes those whose owner is gone, however it went.
+next Xoff that starts removes those whose owner is gone, however it went. And whatever is taken from the cache runs as
+the user, so nobody but the user and root may be able to change it (`ownership.py`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from testbed.errors import XoffError
+from testbed.lab import ownership
 
 _OWNER = ".owner"
-_ELSEWHERE = ".elsewhere"
-_PREFIX = "xoff-"
 _UNUSED_S = 14 * 86400.0
 Report = Callable[[str], None]
+
+
+def quiet(_: str) -> None:
+    """Reports nothing."""
 
 
 class DiskFullError(XoffError):
@@ -40,7 +44,14 @@ class CacheError(XoffError):
 
 
 def root() -> Path:
-    """The user's cache directory: `XOFF_CACHE`, else `$XDG_CACHE_HOME/xoff`, else `~/.cache/xoff`."""
+    """The user's cache directory: `XOFF_CACHE`, else `$XDG_CACHE_HOME/xoff`, else `~/.cache/xoff`.
+
+    CacheError if another user could put something into it, or in its place.
+    """
+    return own(_chosen())
+
+
+def _chosen() -> Path:
     if chosen := os.environ.get("XOFF_CACHE"):
         return Path(chosen).absolute()
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -50,12 +61,30 @@ def root() -> Path:
         raise CacheError(f"user {os.geteuid()} has no home folder; set XOFF_CACHE to a folder for the cache") from None
 
 
+def own(path: Path, *names: str) -> Path:
+    """Return `path`, if nobody but the user and root can change it, nor the files of these names in it."""
+    for one in (path, *(path / name for name in names)):
+        if found := ownership.weakness(one):
+            step, why = found
+            way_out = "set XOFF_CACHE to a folder of your own, as in XOFF_CACHE=~/.cache/xoff"
+            if ownership.belongs_to_us(step):
+                way_out = f"chmod -R go-w {step}, if you trust what is in it, or {way_out}"
+            raise CacheError(f"{step} {why}. What is in the cache runs as you, so nobody else may change it: {way_out}")
+    return path
+
+
 def folder(*parts: str) -> Path:
     """A folder of the cache, made if it is not there."""
     for path in (root(), root().joinpath(*parts)):
-        with usable(path):
-            path.mkdir(parents=True, exist_ok=True)
-    return path
+        _make(path)
+    return own(path)
+
+
+def _make(path: Path) -> None:
+    """Make a folder, and those above it, that others cannot write to, whatever our umask is."""
+    with usable(path):
+        for one in (*reversed(path.parents), path):
+            one.mkdir(mode=0o755, exist_ok=True)
 
 
 @contextmanager
@@ -98,8 +127,8 @@ def owned(purpose: str, parent: Path | None = None, *, private: bool = True) -> 
     if parent is None:
         parent = folder("tmp")
     with ExitStack() as held:
+        _make(parent)
         with usable(parent):
-            parent.mkdir(parents=True, exist_ok=True)
             sweep(parent)
             with _sweeping(parent):  # it is never visible without its owner
                 path = Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=parent))
@@ -117,16 +146,22 @@ def elsewhere(work: Path) -> Path:
 
     A builder that becomes other users needs one: it cannot enter a home that is closed to others.
     """
-    path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    path.chmod(0o755)
-    (work / _ELSEWHERE).symlink_to(path)
+    path = _elsewhere(work)
+    with usable(path):
+        path.mkdir()
+        path.chmod(0o755)
     return path
+
+
+def _elsewhere(work: Path) -> Path:
+    """Where that directory is. Its name follows from that of `work`: no file of a cache says what is removed."""
+    return Path(tempfile.gettempdir(), f"xoff-{hashlib.sha256(os.fsencode(work)).hexdigest()[:16]}")
 
 
 def sweep(parent: Path | None = None) -> list[Path]:
     """Remove owned directories whose owner is gone; return what was removed."""
     removed: list[Path] = []
-    parent = parent or root() / "tmp"
+    parent = own(parent or root() / "tmp")
     if not parent.is_dir():
         return removed
     with _sweeping(parent):
@@ -148,12 +183,9 @@ def _remove(work: Path) -> None:
 
 
 def _remove_elsewhere(work: Path) -> None:
-    link = work / _ELSEWHERE
-    with suppress(OSError):
-        other = link.readlink()
-        if other.name.startswith(_PREFIX) and other.lstat().st_uid == os.geteuid():
-            remove_tree(other)
-        link.unlink()
+    other = _elsewhere(work)
+    if ownership.belongs_to_us(other) and not other.is_symlink():
+        remove_tree(other)
 
 
 def remove_tree(path: Path) -> None:
@@ -226,6 +258,7 @@ def publish(built: Path, final: Path) -> None:
             shutil.rmtree(final)
         else:
             final.unlink(missing_ok=True)
+        ownership.protect(built)
         built.chmod(0o755)
         built.rename(final)
     (final / _OWNER).unlink(missing_ok=True)

@@ -89,7 +89,7 @@ def ensure(report: Report) -> Image:
         cache.used(final)
         return image
     with cache.locked("lab image", report):
-        if (image := _load(final, _quiet)) is not None:
+        if (image := _load(final, cache.quiet)) is not None:
             return image  # another xoff built it while we waited
         return build(report)
 
@@ -110,12 +110,12 @@ def build(report: Report, pinned: bool = True) -> Image:
 
 def current() -> Image | None:
     """The image if it is in the cache and whole."""
-    return _load(place(), _quiet)
+    return _load(place(), cache.quiet)
 
 
 def described() -> Image | None:
     """The image by its manifest alone, for who has all that it needs of the files already."""
-    return describe(place())
+    return describe(cache.own(place(), MANIFEST))
 
 
 def place() -> Path:
@@ -145,10 +145,6 @@ def amend_reference(entries: Mapping[str, Any]) -> None:
         path.write_text(json.dumps(reference() | dict(entries), indent=1, sort_keys=True) + "\n")
 
 
-def _quiet(_: str) -> None:
-    """Reports nothing."""
-
-
 def _pins() -> dict[str, str]:
     """The versions of Debian's packages that a build uses if it can get them."""
     pins: dict[str, str] = reference().get("debian", {})
@@ -168,7 +164,7 @@ def reference() -> dict[str, Any]:
 
 def _load(path: Path, report: Report) -> Image | None:
     """Read an image back and check it; None if it is not there or not whole."""
-    if not path.exists():
+    if not cache.own(path, MANIFEST, KERNEL, ROOT).exists():
         return None
     image = describe(path)
     if image is not None and not image.sizes:

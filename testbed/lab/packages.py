@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,8 +20,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from testbed.errors import UsageError, XoffError, listed
-from testbed.lab import cache
+from testbed.errors import UsageError, listed
+from testbed.lab import cache, fetching
 from testbed.lab.cache import Report
 
 _SHIPPED = resources.files("testbed.lab") / "extras"
@@ -35,12 +36,6 @@ _SITE = "site"
 _ROOM = 1 << 30
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;]+)")
 _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
-
-
-class PackagesError(XoffError):
-    """Packages that cannot be had, or a lock file that is none."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ def ensure(names: Sequence[str], report: Report) -> Packages | None:
     )
     digest = hashlib.sha256(text.encode() + "\n".join(_PLATFORM).encode()).hexdigest()
     place = cache.root() / f"packages-{digest[:16]}"
-    if not place.is_dir():
+    if not cache.own(place, _SITE).is_dir():
         with cache.locked("Python packages", report):
             if not place.is_dir():
                 _install(text, place, report, listed(f"{name} {version}" for name, (version, _) in pinned.items()))
@@ -161,11 +156,11 @@ def _install(requirements: str, place: Path, report: Report, what: str) -> None:
 
 def _run(arguments: list[str], what: str) -> None:
     done = subprocess.run(
-        [*_PIP, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-    )
+        [*_PIP, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
+        env={**os.environ, **fetching.FEW_ATTEMPTS},
+    )  # fmt: skip
     if done.returncode:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise PackagesError("\n  ".join([f"{what} failed:", *said[-6:]]))
+        raise fetching.failure(what, done.stdout + done.stderr)
 
 
 def _normal(name: str) -> str:

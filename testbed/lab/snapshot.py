@@ -252,7 +252,7 @@ def _whole(path: Path) -> bool:
     that cannot be set. A snapshot that QEMU cannot load is taken again by `Snapshot.start`.
     """
     try:
-        manifest = json.loads((path / _MANIFEST).read_text())
+        manifest = json.loads((cache.own(path, _MEMORY, _STATE, _MANIFEST) / _MANIFEST).read_text())
         seen: list[int] = manifest["seen"]
         state: str = manifest["state"]
         manifest["job_memory"]

@@ -7,6 +7,7 @@ unpacks them: a wheel of pure Python is its files in a zip. Their hashes are tho
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import testbed
 from testbed.errors import XoffError
-from testbed.lab import cache
+from testbed.lab import cache, fetching
 from testbed.lab.cache import Report
 
 LOCK = Path(testbed.__path__[0]).parent / "requirements" / "run.lock"
@@ -40,7 +41,7 @@ def place() -> Path:
 
 def current() -> list[Path]:
     """All wheels, if each package of the list has one in the cache with a hash of the list's; else none."""
-    return complete(place()) if key() else []
+    return [cache.own(wheel) for wheel in complete(cache.own(place()))] if key() else []
 
 
 def complete(folder: Path) -> list[Path]:
@@ -79,11 +80,11 @@ def _fetch(folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "download", "--require-hashes",
                "--only-binary", ":all:", "--dest", str(folder), "-r", str(LOCK)]  # fmt: skip
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-    )
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
+        env={**os.environ, **fetching.FEW_ATTEMPTS},
+    )  # fmt: skip
     if done.returncode:
-        tail = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-6:])
-        raise WheelError(f"fetching the Python packages of run.lock failed:\n  {tail}")
+        raise fetching.failure("fetching the Python packages of run.lock", done.stdout + done.stderr)
 
 
 def _listed() -> dict[str, set[str]]:

@@ -185,14 +185,6 @@ def test_what_is_published_leaves_nothing_elsewhere(xoff_cache: Path) -> None:
     assert [file.name for file in (xoff_cache / "image-0123").iterdir()] == ["vmlinuz"]
 
 
-def test_a_link_to_something_that_we_did_not_make_is_not_followed(xoff_cache: Path, tmp_path: Path) -> None:
-    (tmp_path / "precious").mkdir()
-    left = abandoned(xoff_cache / "tmp")
-    (left / ".elsewhere").symlink_to(tmp_path / "precious")
-    assert cache.sweep() == [left]
-    assert (tmp_path / "precious").is_dir()
-
-
 # A cache that cannot be used
 
 

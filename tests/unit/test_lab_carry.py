@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import lzma
@@ -10,7 +9,6 @@ import os
 import subprocess
 import sys
 import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,54 +20,16 @@ from testbed.lab import cache, carry, image, recipe, wheels
 from testbed.lab.carry import LabFileError
 from testbed.lab.engine import Kind, is_built
 from testbed.lab.um import disks, kernel
+from tests.unit.lab_files import DISK, lab, sha256, small_list
 
 ROOT = Path(__file__).parents[2]
-DISK = bytes(range(256)) * 5000
 
 
 def ignore(*_: object) -> None: ...
 
 
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-@pytest.fixture(autouse=True)
-def small_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """A list with one small Python package; its wheel."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as wheel:
-        wheel.writestr("tiny/__init__.py", "size = 1\n")
-    lock = tmp_path / "run.lock"
-    lock.write_text(f"tiny==1.0 \\\n    --hash=sha256:{'0' * 64} \\\n    --hash=sha256:{sha256(made.getvalue())}\n")
-    monkeypatch.setattr(wheels, "LOCK", lock)
-    return made.getvalue()
-
-
-@pytest.fixture
-def lab(xoff_cache: Path, small_list: bytes) -> Path:
-    """A cache with a whole lab for both engines, though a small one."""
-    _put(wheels.place() / "tiny-1.0-py3-none-any.whl", small_list)
-    files = {recipe.KERNEL: b"a kernel", recipe.ROOT: b"a root"}
-    sums = {name: sha256(content) for name, content in files.items()}
-    about = {"digest": recipe.digest_of(sums), "kernel": "6.12", "debian": {}, "python": {}, "files": sums}
-    for name, content in (files | {image.MANIFEST: json.dumps(about).encode()}).items():
-        _put(image.place() / name, content)
-    linux = b"User-Mode Linux"
-    _put(kernel.place() / kernel.KERNEL, linux)
-    built = {"digest": sha256(linux), "version": "7.3", "source": "ab", "tools": {}}
-    _put(kernel.place() / kernel.MANIFEST, json.dumps(built).encode())
-    with cache.owned("disk") as work:
-        _put(work / "new" / disks.DISK, DISK)
-        found = image.current()
-        assert found is not None
-        disks.put_root(work / "new", found, ignore)
-    return xoff_cache
-
-
-def _put(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+__all__ = ["lab", "small_list"]
+pytestmark = pytest.mark.usefixtures("small_list")
 
 
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str = "elsewhere") -> Path:
@@ -108,7 +68,7 @@ def test_what_is_exported_is_there_after_the_import(
     assert found.file.stat().st_mode & 0o777 == 0o755
     disk = disks.root(disks.image_of_root(pytest.fail), pytest.fail)
     assert disk.read_bytes() == DISK
-    stamp = f"{disk.parent.name}/sha256"  # holds the time at which the disk was written
+    stamp = f"{disk.parent.name}/seen.json"  # holds the time at which the disk was written
     assert _content(there) | {stamp: b""} == _content(lab) | {stamp: b""}
     assert list((there / "tmp").iterdir()) == []
 

@@ -92,6 +92,27 @@ def test_a_kernel_in_the_cache_is_used_and_a_damaged_one_is_not(xoff_cache: Path
     assert kernel.current() is None
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "why"),
+    [
+        (KERNEL, "another", "its SHA-256 is not that in its manifest"),
+        (MANIFEST, "{", "JSONDecodeError: "),
+        (MANIFEST, "{}", "KeyError: 'digest'"),
+    ],
+)
+def test_a_damaged_kernel_is_built_again_and_the_reason_said_once(
+    file: str, content: str, why: str, xoff_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    place = _in_cache(xoff_cache)
+    (place / file).write_text(content)
+    monkeypatch.setattr(kernel, "build", lambda report: "built anew")
+    assert kernel.ensure(said.append) == "built anew"
+    assert len(said) == 1
+    assert said[0].startswith(f"the kernel in {place} is damaged ({why}")
+    assert said[0].endswith("; building it again")
+
+
 @pytest.mark.parametrize("manifest", ["", "[]", "{}", "null", '{"digest": 1}'])
 def test_a_manifest_of_another_shape_is_no_kernel(xoff_cache: Path, manifest: str) -> None:
     (_in_cache(xoff_cache) / MANIFEST).write_text(manifest)

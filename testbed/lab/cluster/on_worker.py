@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
@@ -231,15 +232,41 @@ def _folder() -> Path:
         if place.startswith("/"):
             folder = Path(place, below, "cluster")
             with suppress(OSError):
-                folder.joinpath(_PARTS).mkdir(parents=True, exist_ok=True)
+                _make(folder)
                 if os.access(folder, os.W_OK):
-                    return folder
+                    return _own(folder)
     own = Path(tempfile.gettempdir(), f"xoff-{os.geteuid()}")
     own.mkdir(mode=0o700, exist_ok=True)
     if own.is_symlink() or own.stat().st_uid != os.geteuid():
         raise MachineError(f"{own} is another user's; set XOFF_CACHE to a folder that the worker can write to")
-    own.joinpath("cluster", _PARTS).mkdir(parents=True, exist_ok=True)
-    return own / "cluster"
+    _make(own / "cluster")
+    return _own(own / "cluster")
+
+
+def _make(folder: Path) -> None:
+    """Make a folder for files that others cannot write to, whatever our umask is."""
+    for one in (*reversed(folder.parents), folder, folder / _PARTS):
+        one.mkdir(mode=0o755, exist_ok=True)
+
+
+def _own(folder: Path) -> Path:
+    """Return a folder if nobody but the user and root can change what is in it, as it runs as the user.
+
+    `testbed.lab.ownership` says more about each step, and is not here.
+    """
+    real = folder.resolve()
+    for one in (real, *real.parents):
+        found = one.stat()
+        allowed = stat.S_ISVTX if one != real else 0
+        if found.st_uid not in (0, os.geteuid()):
+            why = f"belongs to user {found.st_uid}"
+        elif found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & allowed:
+            why = "can be written to by others"
+        else:
+            continue
+        raise MachineError(f"{one} {why}, and runs are made from what is in it; set XOFF_CACHE of the worker to a "
+                           "folder of its own")  # fmt: skip
+    return folder
 
 
 def _name(part: Part) -> str:

@@ -45,7 +45,7 @@ def of_code(ready: Ready, work: Path) -> Mapping[str, Part]:
 def lab(ready: Ready, report: Report, progress: Progress) -> Part:
     """The lab in one file, in the cache."""
     place = cache.root() / f"lab-file-{ready.image_digest[:16]}-{ready.kernel_digest[:16]}"
-    if not (place / _FILE).is_file():
+    if not (cache.own(place, _FILE) / _FILE).is_file():
         with cache.locked("lab file", report):
             if not (place / _FILE).is_file():
                 report("packing the lab for workers, once")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from testbed.lab import cache, erofs, image, job, prerequisites, recipe
+from testbed.lab import cache, erofs, image, job, ownership, prerequisites, recipe
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
 from testbed.lab.packages import Packages
@@ -21,7 +23,9 @@ _ROOM = 1 << 30
 _KEPT = 20
 """Disks with code that stay in the cache."""
 _COMPILE_S = 600.0
-DISK, _SUM = "disk", "sha256"
+DISK = "disk"
+_SEEN = "seen.json"
+"""The disk's SHA-256, and size, times and inode of the file when that was computed."""
 
 
 def image_of_root(report: Report) -> Image:
@@ -35,7 +39,7 @@ def image_of_root(report: Report) -> Image:
 
 def has_root(of: Image) -> bool:
     """Whether the image's root is a disk in the cache."""
-    return _whole(_root(of))
+    return _whole(_root(of), cache.quiet)
 
 
 def put_root(work: Path, of: Image, report: Report) -> None:
@@ -48,9 +52,9 @@ def put_root(work: Path, of: Image, report: Report) -> None:
 def root(of: Image, report: Report) -> Path:
     """The image's root as a disk."""
     place = _root(of)
-    if not _whole(place):
+    if not _whole(place, report):
         with cache.locked("lab root disk", report):
-            if not _whole(place):
+            if not _whole(place, cache.quiet):
                 report("unpacking the lab image for the engine um")
                 cache.require_room(cache.root(), _ROOM, "the lab image's disk")
                 with cache.owned("um-root") as work, tempfile.TemporaryFile(dir=work) as archive:
@@ -72,10 +76,11 @@ def root(of: Image, report: Report) -> Path:
 def code(kernel: Kernel, root_disk: Path, report: Report, packages: Packages | None = None) -> Path:
     """All of Xoff's own packages, and further ones, as a disk, with what the lab's Python compiled of them."""
     held = job.held(job.OURS, packages)
-    place = cache.root() / f"um-code-{hashlib.sha256(held + kernel.digest.encode()).hexdigest()[:16]}"
-    if not _whole(place):
+    made_of = held + kernel.digest.encode() + _SEEN.encode()
+    place = cache.root() / f"um-code-{hashlib.sha256(made_of).hexdigest()[:16]}"
+    if not _whole(place, report):
         with cache.locked("lab code disk", report):
-            if not _whole(place):
+            if not _whole(place, cache.quiet):
                 report("compiling this version of Xoff for the lab, once")
                 with cache.owned("um-code") as work:
                     (work / "job").write_bytes(held)
@@ -113,20 +118,46 @@ def _rewrite_library(tree: erofs.Node, archive: IO[bytes]) -> None:
 
 
 def _root(of: Image) -> Path:
-    rewriting = hashlib.sha256(Path(system_calls.__file__).read_bytes()).hexdigest()
-    return cache.root() / f"um-root-{of.digest[:16]}-{rewriting[:8]}"
+    made_by = Path(system_calls.__file__).read_bytes() + _SEEN.encode()
+    return cache.root() / f"um-root-{of.digest[:16]}-{hashlib.sha256(made_by).hexdigest()[:8]}"
 
 
 def _publish(work: Path, place: Path) -> None:
     cache.leave_only(work, DISK)
-    (work / _SUM).write_text(f"{(work / DISK).stat().st_size} {(work / DISK).stat().st_mtime_ns}\n")
+    ownership.protect(work / DISK)  # now, as the time of a change of its mode is noted too
+    _note(work, cache.sha256(work / DISK))
     cache.publish(work, place)
 
 
-def _whole(place: Path) -> bool:
-    """Whether the disk is as it was when it was written; reading it through would take longer than a run."""
-    try:
-        found = (place / DISK).stat()
-        return (place / _SUM).read_text() == f"{found.st_size} {found.st_mtime_ns}\n"
-    except (OSError, ValueError):
+def _note(place: Path, digest: str) -> None:
+    draft = place / f".{_SEEN}"
+    draft.write_text(json.dumps([digest, *_identity(place)]) + "\n")
+    draft.replace(place / _SEEN)
+
+
+def _identity(place: Path) -> list[int]:
+    found = (place / DISK).stat()
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+
+
+def _whole(place: Path, report: Report) -> bool:
+    """Whether the disk is as it was when it was written.
+
+    Reading it through takes longer than a run, so its size, times and inode must do, among them the time that cannot be
+    set. One for which these differ, as after a copy of the cache, is read through, and noted if its digest is right.
+    """
+    if not cache.own(place, DISK, _SEEN).exists():
         return False
+    try:
+        digest, *identity = json.loads((place / _SEEN).read_text())
+        if identity == _identity(place):
+            return True
+        if digest == cache.sha256(place / DISK):
+            with suppress(OSError):  # a cache that we may not write to
+                _note(place, digest)
+            return True
+        why = "its SHA-256 is another one"
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}"
+    report(f"the disk in {place} is damaged ({why}); making it again")
+    return False

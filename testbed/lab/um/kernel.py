@@ -118,7 +118,7 @@ def sources_digest() -> str:
 
 def ensure(report: Report) -> Kernel:
     """The kernel, from the cache or built now."""
-    if (kernel := current()) is not None:
+    if (kernel := _load(report)) is not None:
         cache.used(kernel.path)
         return kernel
     with cache.locked("lab kernel", report):
@@ -129,13 +129,23 @@ def ensure(report: Report) -> Kernel:
 
 def current() -> Kernel | None:
     """The kernel if it is in the cache and whole."""
-    try:
-        manifest = json.loads((place() / MANIFEST).read_text())
-        if cache.sha256(place() / KERNEL) != manifest["digest"]:
-            return None
-        return Kernel(place(), manifest["digest"], manifest["version"], manifest["source"], dict(manifest["tools"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    return _load(cache.quiet)
+
+
+def _load(report: Report) -> Kernel | None:
+    """Read the kernel back and check it; None if it is not there or not whole."""
+    path = cache.own(place(), KERNEL, MANIFEST)
+    if not path.exists():
         return None
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+        if cache.sha256(path / KERNEL) == manifest["digest"]:
+            return Kernel(path, manifest["digest"], manifest["version"], manifest["source"], dict(manifest["tools"]))
+        why = "its SHA-256 is not that in its manifest"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}"
+    report(f"the kernel in {path} is damaged ({why}); building it again")
+    return None
 
 
 def place() -> Path:

@@ -3,7 +3,7 @@
 Three rules. Whatever is published appears by one rename, so a half-built thing never has the final name.
 Whatever is temporary sits in an `owned` directory: its owner holds a lock on it while it lives, and the
 next Xoff that starts removes those whose owner is gone, however it went. And whatever is taken from the cache runs as
-the user, so nobody but the user and root may be able to change it (`ownership.py`).
+the user, so no other user but root may be able to change it (`ownership.py`).
 """
 
 from __future__ import annotations
@@ -62,14 +62,16 @@ def _chosen() -> Path:
 
 
 def own(path: Path, *names: str) -> Path:
-    """Return `path`, if nobody but the user and root can change it, nor the files of these names in it."""
+    """Return `path`, if no other user but root can change it, nor the files of these names in it."""
     for one in (path, *(path / name for name in names)):
         if found := ownership.weakness(one):
             step, why = found
             way_out = "set XOFF_CACHE to a folder of your own, as in XOFF_CACHE=~/.cache/xoff"
             if ownership.belongs_to_us(step):
                 way_out = f"chmod -R go-w {step}, if you trust what is in it, or {way_out}"
-            raise CacheError(f"{step} {why}. What is in the cache runs as you, so nobody else may change it: {way_out}")
+            raise CacheError(
+                f"{step} {why}. What is in the cache runs as you, so no other user may be able to change it: {way_out}"
+            )
     return path
 
 
@@ -154,7 +156,7 @@ def elsewhere(work: Path) -> Path:
 
 
 def _elsewhere(work: Path) -> Path:
-    """Where that directory is. Its name follows from that of `work`: no file of a cache says what is removed."""
+    """Where that directory is. Its name follows from that of `work`: no file of a cache decides what is removed."""
     return Path(tempfile.gettempdir(), f"xoff-{hashlib.sha256(os.fsencode(work)).hexdigest()[:16]}")
 
 

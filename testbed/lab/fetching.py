@@ -1,6 +1,6 @@
 """Why a program that fetches or installs packages failed, in one sentence with the way out.
 
-pip tells of each attempt to connect, and `venv` of a full disk only that a program inside it ended with 1.
+pip writes a line about each attempt to connect, and `venv`, of a full disk, only that a program ended with 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A first set-up that fails says why in one sentence, and the way out."""
+"""A first set-up that fails ends with the reason in one sentence, and the way out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _xoff(before: str, cache_of_ours: Path, *arguments: str) -> subprocess.Compl
     ids=["little space", "few files"],
 )
 def test_a_full_disk_is_named(options: str, said: str, xoff_cache: Path) -> None:
-    """`venv` says only that ensurepip ended with exit code 1."""
+    """Of itself `venv` reports only that ensurepip ended with exit code 1."""
     xoff_cache.mkdir()
     done = _xoff(f"mount -t tmpfs -o mode=755,{options} none {xoff_cache}", xoff_cache)
     assert done.returncode == 3
@@ -84,7 +84,7 @@ RETRYING = (
         ("urllib3.exceptions.NameResolutionError: no words of the system", " answers. Connect this machine"),
     ],
 )
-def test_what_pip_says_of_its_attempts_becomes_one_line(said: str, cause: str, xoff_cache: Path) -> None:
+def test_pips_lines_about_its_attempts_become_one(said: str, cause: str, xoff_cache: Path) -> None:
     error = fetching.failure("fetching numpy", said)
     assert isinstance(error, fetching.FetchError)
     assert str(error).startswith("fetching numpy failed: no index of Python packages answers")

@@ -1,8 +1,9 @@
-"""What is taken from the cache runs as the user, so nobody else may be able to change it."""
+"""What is taken from the cache runs as the user, so no other user may be able to change it."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tests.unit.lab_files import lab, small_list
 __all__ = ["lab", "small_list"]
 
 OTHER, THIRD = 65534, 12345
+THEIR_NAME = pwd.getpwuid(OTHER).pw_name
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users and be them")
 
 
@@ -77,7 +79,7 @@ def test_each_step_counts_with_its_owner_and_its_mode(place: Path) -> None:
     assert weakness(deep) == ""
     for step in (place, deep.parent.parent, deep.parent, deep):
         os.chown(step, OTHER, 0)
-        assert weakness(deep) == f"{step} belongs to nobody (user {OTHER})"
+        assert weakness(deep) == f"{step} belongs to {THEIR_NAME} (user {OTHER})"
         os.chown(step, 0, 0)
         before = step.stat().st_mode
         step.chmod(0o757)
@@ -134,16 +136,16 @@ def test_a_user_may_use_what_root_has_made_and_not_what_a_third_has(place: Path)
     theirs = _dir(place / "theirs", OTHER)
     for name in ("of root", "own"):
         assert as_user(THIRD, lambda name=name: weakness(place / name)) == ""  # type: ignore[misc]
-    assert as_user(THIRD, lambda: weakness(theirs)) == f"{theirs} belongs to nobody (user {OTHER})"
+    assert as_user(THIRD, lambda: weakness(theirs)) == f"{theirs} belongs to {THEIR_NAME} (user {OTHER})"
 
 
 @needs_root
 def test_a_user_namespace_that_has_no_root_does_not_make_the_root_directory_anothers(place: Path) -> None:
-    """There / belongs to nobody; what is in the cache itself has to be the user's own all the same."""
+    """There / belongs to no user that has a name; what is in the cache itself has to be the user's own all the same."""
     program = "from testbed.lab import ownership; from pathlib import Path; print(ownership.weakness(Path('{}')))"
     mine, theirs = _dir(place / "mine", THIRD), _dir(place / "theirs", OTHER)
     shutil.copytree(Path(ownership.__file__).parents[1], place / "code" / "testbed", ignore=lambda *_: ["assets"])
-    for path, said in ((mine, "None"), (theirs, f"(PosixPath('{theirs}'), 'belongs to nobody (user {OTHER})')")):
+    for path, said in ((mine, "None"), (theirs, f"(PosixPath('{theirs}'), 'belongs to {THEIR_NAME} (user {OTHER})')")):
         done = subprocess.run(
             ["unshare", "--user", "--map-root-user", "/usr/bin/python3", "-c", program.format(path)],
             user=THIRD, group=THIRD, extra_groups=[], env={"PYTHONPATH": str(place / "code")}, cwd="/",
@@ -201,8 +203,8 @@ def test_what_others_can_change_is_not_read(
         read()
     said = str(caught.value)
     assert said.startswith(f"{path} belongs to ")
-    assert (f"nobody (user {OTHER})" in said) is (spoil is _give_away)
-    assert "What is in the cache runs as you, so nobody else may change it: " in said
+    assert (f"{THEIR_NAME} (user {OTHER})" in said) is (spoil is _give_away)
+    assert "What is in the cache runs as you, so no other user may be able to change it: " in said
     assert "set XOFF_CACHE to a folder of your own" in said
     assert (f"chmod -R go-w {path}" in said) is (spoil is _open_up)
     assert caught.value.exit_code == 3
@@ -221,7 +223,7 @@ def test_python_packages_that_others_can_change_are_not_taken(
     found = packages.ensure([str(lock)], cache.quiet)
     assert found is not None
     spoil(found.path)
-    with pytest.raises(cache.CacheError, match="nobody else may change it"):
+    with pytest.raises(cache.CacheError, match="no other user may be able to change it"):
         packages.ensure([str(lock)], cache.quiet)
 
 
@@ -230,7 +232,7 @@ def test_a_snapshot_that_others_can_change_is_not_whole(spoil: Callable[[Path], 
     path = cache.folder("snapshot-0123")
     (path / "memory").touch()
     spoil(path / "memory")
-    with pytest.raises(cache.CacheError, match="nobody else may change it"):
+    with pytest.raises(cache.CacheError, match="no other user may be able to change it"):
         snapshot._whole(path)
 
 
@@ -255,7 +257,7 @@ def test_the_command_line_prints_the_message_and_nothing_more(lab: Path, capsys:
         assert main(command) == 3
         said = capsys.readouterr()
         assert said.out == ""
-        assert " ".join(said.err.split()).startswith(f"xoff: {lab} belongs to nobody")
+        assert " ".join(said.err.split()).startswith(f"xoff: {lab} belongs to {THEIR_NAME}")
         assert said.err.count("XOFF_CACHE to") == 1
     assert (kernel.KERNEL in {path.name for path in lab.rglob("*")}) is True  # `clean` has removed nothing
 
@@ -295,7 +297,9 @@ def test_what_is_put_into_the_cache_can_be_used_whatever_the_umask_is(mask: int,
         del os.environ["XOFF_CACHE"]
 
 
-def test_no_file_of_a_cache_says_what_is_removed_elsewhere(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_of_a_cache_decides_what_is_removed_elsewhere(
+    xoff_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with tempfile.TemporaryDirectory(prefix="xoff-precious-") as precious:
         (Path(precious) / "thesis").touch()
         left = xoff_cache / "tmp" / "evil"

@@ -250,9 +250,9 @@ def _make(folder: Path) -> None:
 
 
 def _own(folder: Path) -> Path:
-    """Return a folder if nobody but the user and root can change what is in it, as it runs as the user.
+    """Return a folder if no other user but root can change what is in it, as it runs as the user.
 
-    `testbed.lab.ownership` says more about each step, and is not here.
+    `testbed.lab.ownership` is the rule in full, and is not here.
     """
     real = folder.resolve()
     for one in (real, *real.parents):

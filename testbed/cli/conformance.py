@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 from testbed.cli import console, streams, ui
@@ -21,7 +22,7 @@ from testbed.errors import UsageError
 from testbed.lab import batch, definition
 from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.conformance import FILE, Cell, ConformanceError, Matrix, case_name, in_order
-from testbed.lab.definition import Experiment, OneOf
+from testbed.lab.definition import Experiment, OneOf, Origin
 from testbed.lab.engine import Kind
 from testbed.lab.job import Limits
 from testbed.lab.result import Exit, expectation
@@ -186,12 +187,12 @@ def _on_file(
         console.say(f"{options.switch}: {warning}")
     try:
         shutil.copyfile(options.switch, place / "switch.json")
-        return [(column, _written(case, place), {}) for case in cases.values()]
+        return [(column, _written(case, place, options.switch), {}) for case in cases.values()]
     except OSError as error:
         raise ConformanceError(f"{place} cannot be written: {error.strerror}") from None
 
 
-def _written(case: Experiment, place: Path) -> Experiment:
+def _written(case: Experiment, place: Path, switch: str) -> Experiment:
     path = place / f"{case.name}.py"
     path.write_text(
         _CASE.format(
@@ -202,7 +203,9 @@ def _written(case: Experiment, place: Path) -> Experiment:
             summary=case.summary,
         )
     )
-    return definition.load_file(path)
+    words = ("conformance", "--switch", switch, "--case", case_name(case.name))
+    origin = Origin(words, (switch,), takes_parameters=False, takes_options=False)
+    return replace(definition.load_file(path), origin=origin)
 
 
 # What came of it

@@ -17,6 +17,7 @@ from testbed.cli.report import of_results
 from testbed.errors import UsageError
 from testbed.lab import batch, definition
 from testbed.lab.batch import Task
+from testbed.lab.definition import Origin
 from testbed.lab.engine import Kind
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import WHOLE_FRAMES, Limits
@@ -83,19 +84,24 @@ def demo(options: argparse.Namespace) -> int:
             "disturb it: the digest at the end is the same wherever you run this.",
             style="bold",
         )
-    return _run(options, network)
+    return run_as(options, Origin(("demo",), takes_parameters=False), network)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run experiments; each leaves a folder with result.json, its event log and its output. A FILE.py is imported on
     this machine too, to read its parameters: its module level is executed as you, so run only files that you trust."""
-    return _run(options)
+    return run_as(options)
 
 
-def _run(options: argparse.Namespace, network: LiveNetwork | None = None) -> int:
-    """`network` is drawn while it runs. The lab reports to it also where nothing can be drawn: it makes one digest."""
+def run_as(options: argparse.Namespace, origin: Origin | None = None, network: LiveNetwork | None = None) -> int:
+    """Run experiments for a command, which is their `origin` if it is not `xoff run`.
+
+    `network` is drawn while it runs. The lab reports to it also where nothing can be drawn: it makes one digest.
+    """
     streams.outlast()
     chosen = [definition.find(name) for name in options.experiment]
+    if origin is not None:
+        chosen = [replace(experiment, origin=origin) for experiment in chosen]
     given = dict(_assignment(text) for text in options.set)
     for experiment in chosen:
         experiment.read_parameters(given)  # a typo is reported before anything is set up

@@ -14,6 +14,7 @@ from testbed.cli import streams
 from testbed.cli.arguments import above_zero, one_of, whole
 from testbed.errors import UsageError
 from testbed.lab import definition
+from testbed.lab.definition import Origin
 from testbed.lab.engine import Kind
 from testbed.lab.result import Exit
 from testbed.net import load
@@ -202,7 +203,16 @@ def _run(options: argparse.Namespace) -> int:
             f"scale={scale}",
             f"cell={options.cell}",
         ]
-        return running.run(options)
+        return running.run_as(options, _origin(options))
+
+
+def _origin(options: argparse.Namespace) -> Origin:
+    """The command for its result: the folder of the experiment may be gone by then."""
+    words = ["switch", "run", *options.files, "--workload", options.workload, "--size", str(options.size)]
+    words += ["--frame", str(options.frame), "--priority", options.priority, "--cell", str(options.cell)]
+    if options.scale is not None:
+        words += ["--scale", str(options.scale)]
+    return Origin(tuple(words), tuple(options.files), takes_parameters=False)
 
 
 def _write(folder: Path, files: list[str], summary: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import shutil
 import subprocess
 import threading
@@ -16,12 +15,13 @@ from typing import IO, Any, Protocol
 import testbed
 from testbed.errors import UsageError
 from testbed.lab import cache, definition, engine, qemu, series
+from testbed.lab.again import again
 from testbed.lab.collect import RESERVE, Collector
 from testbed.lab.definition import Experiment
 from testbed.lab.engine import Ready, RunningJob
 from testbed.lab.fidelity import Thresholds
-from testbed.lab.job import Job, Limits, job_for, pack
-from testbed.lab.result import Provenance, Result, Status, Times
+from testbed.lab.job import Job, Limits, digest_of_code, job_for, pack
+from testbed.lab.result import Again, Provenance, Result, Status, Times
 from testbed.lab.wire import Frame, FrameKind, WireError
 
 _POLL_S = 0.01
@@ -94,7 +94,7 @@ def run(
     ready = on if isinstance(on, Ready) else engine.prepare(on, watcher.report)
     ready = ready.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
     packed = pack_run(
-        experiment, ready, parameters or {}, seed, limits,
+        experiment, ready, parameters or {}, seed, limits, thresholds=thresholds,
         capture_octets=capture_octets, series_ns=series_ns, follow=follow is not None,
     )  # fmt: skip
     return make(packed, ready, out=out, thresholds=thresholds, follow=follow, watcher=watcher, cancel=cancel)
@@ -109,8 +109,9 @@ class PackedRun:
     tar: bytes
     """The job and the code that the engine does not hold already."""
     code: str
-    """The digest of the job and of all code, for the result."""
+    """The digest of all code that it may use, for the result."""
     commit: str
+    again: Again
 
 
 def pack_run(
@@ -120,6 +121,7 @@ def pack_run(
     seed: int,
     limits: Limits | None = None,
     *,
+    thresholds: Thresholds | None = None,
     capture_octets: int = 0,
     series_ns: int = 0,
     follow: bool = False,
@@ -135,8 +137,10 @@ def pack_run(
         experiment, dict(parameters), seed, limits, ready.kind.reproducible, packages=further,
         capture_octets=capture_octets, series_ns=series_ns, follow=follow,
     )  # fmt: skip
-    code = hashlib.sha256(pack(job, experiment)).hexdigest()
-    return PackedRun(experiment.name, job, pack(job, experiment, held=ready.holds), code, commit())
+    return PackedRun(
+        experiment.name, job, pack(job, experiment, held=ready.holds), digest_of_code(job, experiment), commit(),
+        again(experiment, job, ready, thresholds),
+    )  # fmt: skip
 
 
 def make(
@@ -318,6 +322,7 @@ class _Follower:
             times=Times(collector.virtual_ns, round(self._wall_s, 3), self._first_line_s),
             files=collector.files,
             folder=self._folder,
+            again=self._packed.again,
         )
 
 

@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -115,6 +115,20 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """How a user came to an experiment."""
+
+    words: tuple[str, ...]
+    """Those of `xoff`, as in ("run", "mine.py:two")."""
+    files: tuple[str, ...] = ()
+    """The user's files among them, as they were given."""
+    takes_parameters: bool = True
+    """Are parameters given by --set? If not, the words have them."""
+    takes_options: bool = True
+    """Does the command take the options of a run, such as --seed?"""
+
+
+@dataclass(frozen=True)
 class Experiment:
     """What `@experiment` makes of a function."""
 
@@ -125,6 +139,8 @@ class Experiment:
     files: tuple[str, ...]
     packages: tuple[str, ...]
     source: Path
+    origin: Origin | None = None
+    """None: by its name."""
 
     @property
     def summary(self) -> str:
@@ -225,17 +241,16 @@ def load_file(path: Path, name: str | None = None) -> Experiment:
     if not path.is_file():
         raise ExperimentError(f"there is no experiment file {path}")
     if snappi_script.is_script(path):
-        return _of_script(path.resolve())
+        return replace(_of_script(path.resolve()), origin=Origin(("run", str(path)), (str(path),)))
     found = experiments_in(_import(path))
     if not found:
         raise ExperimentError(f"{path} holds no function marked with @experiment")
-    if name is None:
-        if len(found) > 1:
-            raise ExperimentError(f"{path} holds several experiments; name one, as in {path}:{found[0].name}")
-        return found[0]
+    if name is None and len(found) > 1:
+        raise ExperimentError(f"{path} holds several experiments; name one, as in {path}:{found[0].name}")
     for candidate in found:
-        if candidate.name == name:
-            return candidate
+        if name in (None, candidate.name):
+            reference = f"{path}:{candidate.name}" if len(found) > 1 else str(path)
+            return replace(candidate, origin=Origin(("run", reference), (str(path),)))
     raise ExperimentError(f"{path} has no experiment {name}; it has {', '.join(e.name for e in found)}")
 
 

@@ -103,7 +103,7 @@ class Ready:
 
     def having(self, names: Sequence[str], report: Report, beside: Path | None = None) -> Ready:
         """The same engine with these Python packages too; lock files are looked for in the folder `beside`."""
-        more = [str((beside or Path()) / name) if further.is_file(name) else name for name in names]
+        more = further.found_beside(names, beside or Path())
         if not set(more) - set(self.names):
             return self
         return prepare(self.kind, report, [*self.names, *more])

@@ -128,8 +128,20 @@ def job_for(
 
 def pack(job: Job, experiment: Experiment | None = None, *, held: Sequence[str] = ()) -> bytes:
     """The job and all code it may use, as a tar, without the packages that the lab holds already."""
+    packed = _tar(_code(job, experiment, held) | {"job.json": job.encode().encode()})
+    if len(packed) > LARGEST:
+        raise UsageError(f"the job and its files have {len(packed) >> 20} MB; the lab takes {LARGEST >> 20} MB")
+    return packed
+
+
+def digest_of_code(job: Job, experiment: Experiment | None = None) -> str:
+    """The digest of all code that the job may use, whatever its parameters and its seed are."""
+    return hashlib.sha256(_tar(_code(job, experiment))).hexdigest()
+
+
+def _code(job: Job, experiment: Experiment | None, held: Sequence[str] = ()) -> dict[str, bytes]:
+    """All files of code that the job may use, by their paths in the lab."""
     files = _in_lab(read(package for package in OURS if package not in held))
-    files["job.json"] = job.encode().encode()
     if _needs_plugins(job):
         files |= _in_lab(plugins.files())
     if experiment is not None and job.source.startswith(f"{USER_CODE}/"):
@@ -141,10 +153,7 @@ def pack(job: Job, experiment: Experiment | None = None, *, held: Sequence[str] 
                 files[f"code/{USER_CODE}/{path.relative_to(folder)}"] = path.read_bytes()
             except (OSError, ValueError) as error:  # ValueError: a name that no file can have
                 raise UsageError(f"{experiment.name} needs {path}, which cannot be read: {error}") from None
-    packed = _tar(files)
-    if len(packed) > LARGEST:
-        raise UsageError(f"the job and its files have {len(packed) >> 20} MB; the lab takes {LARGEST >> 20} MB")
-    return packed
+    return files
 
 
 def held(ours: Sequence[str], packages: Packages | None = None) -> bytes:

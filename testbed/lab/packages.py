@@ -69,6 +69,11 @@ def is_file(name: str) -> bool:
     return name.endswith(_SUFFIXES)
 
 
+def found_beside(names: Sequence[str], folder: Path) -> list[str]:
+    """The names, those of lock files as paths in a folder."""
+    return [str(folder / name) if is_file(name) else name for name in names]
+
+
 def ensure(names: Sequence[str], report: Report) -> Packages | None:
     """The packages, from the cache or installed now; None if none are requested. `names`: shipped locks or files."""
     if not names:

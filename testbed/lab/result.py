@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,16 @@ class Provenance:
 
 
 @dataclass(frozen=True)
+class Again:
+    """What makes the run again."""
+
+    command: tuple[str, ...]
+    """The words after `xoff`."""
+    files: Mapping[str, str]
+    """SHA-256 of each file of the user's that is part of it, by the path that was given."""
+
+
+@dataclass(frozen=True)
 class Times:
     """How long it took, in the lab and outside."""
 
@@ -140,6 +151,8 @@ class Result:
     files: dict[str, str] = field(repr=False)
     """SHA-256 of each file the run left, by name; `output.log` is what it printed."""
     folder: Path | None = None
+    again: Again | None = None
+    """None in a result of a version that did not write it."""
 
     @classmethod
     def read(cls, folder: Path) -> Result:
@@ -149,6 +162,7 @@ class Result:
         fidelity["thresholds"] = Thresholds(**fidelity["thresholds"])
         fidelity |= {"verdict": Verdict(fidelity["verdict"]), "reasons": tuple(fidelity["reasons"])}
         del times["ratio"]
+        again = content.get("again")
         return cls(
             experiment=content["experiment"],
             status=Status(content["status"]),
@@ -162,6 +176,7 @@ class Result:
             times=Times(**times),
             files=content["files"],
             folder=folder,
+            again=again and Again(tuple(again["command"]), dict(again["files"])),
         )
 
     @property
@@ -218,6 +233,7 @@ class Result:
             "digest": self.digest,
             "provenance": asdict(self.provenance),
             "times": asdict(self.times) | {"ratio": self.times.ratio},
+            "again": asdict(self.again) if self.again else None,
         }
 
     def write(self, folder: Path) -> None:

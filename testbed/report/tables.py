@@ -31,8 +31,13 @@ def outcome(folder: Folder) -> Html:
 
 
 def command(folder: Folder) -> str:
-    """What makes the result again."""
+    """What makes the result again, and the digests of the user's files in it."""
     result = folder.result
+    match result.get("again"):
+        case {"command": [*words], "files": dict(files)}:
+            # As Python writes them, or the end of a line in a name would end the comment.
+            lines = [f"# {name!r}: SHA-256 {str(digest)!r}" for name, digest in files.items()]
+            return "\n".join([shlex.join(["./xoff", *map(str, words)]), *lines])
     words = ["./xoff", "run", result["experiment"]]
     for name, value in result["parameters"].items():
         words += ["--set", f"{name}={value}"]

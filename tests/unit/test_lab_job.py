@@ -19,7 +19,7 @@ from testbed.errors import UsageError
 from testbed.lab import definition, job, qemu
 from testbed.lab.definition import Experiment, ExperimentError
 from testbed.lab.experiment_run import Run
-from testbed.lab.job import Job, Limits, Terminal, job_for, pack
+from testbed.lab.job import Job, Limits, Terminal, digest_of_code, job_for, pack
 from testbed.lab.run_job import run_job
 
 Write = Callable[..., Path]
@@ -158,6 +158,14 @@ def test_another_input_is_other_bytes(change: Callable[[Experiment], object], us
     first = pack(asked, users_own)
     change(users_own)
     assert pack(asked, users_own) != first
+
+
+def test_the_digest_of_code_is_of_files_alone(users_own: Experiment) -> None:
+    first = digest_of_code(prepared(users_own), users_own)
+    others = (prepared(users_own, times=2), replace(prepared(users_own), seed=2, limits=Limits(virtual_s=9)))
+    assert {digest_of_code(other, users_own) for other in others} == {first}
+    (users_own.source.parent / "table.txt").write_text("another")
+    assert digest_of_code(prepared(users_own), users_own) != first
 
 
 def test_a_job_has_all_of_xoffs_code_and_no_compiled_files() -> None:

@@ -54,6 +54,9 @@ def test_the_page_has_claims_figures_topology_panels_and_the_command(tmp_path: P
     for expected in ("goodput", "10.000135Mb/s", "at least 9.9Mb/s", "[2, 1]", "XOFF 300", "with PFC", "7.3.4"):
         assert expected in page.text or expected in " ".join(page.scripts), expected
     assert "./xoff run incast --set senders=2 --seed 1 --engine um" in page.text
+    again = {"command": ["run", "my file.py", "--seed", "2"], "files": {"my\nfile.py": "ab"}}
+    page = Page(report([small(tmp_path / "mine-001", again=again)]))
+    assert "./xoff run 'my file.py' --seed 2\n# 'my\\nfile.py': SHA-256 'ab'" in page.text, "one line for each"
     drawn = [attributes["data-port"] for tag, attributes in page.elements if "data-port" in attributes]
     assert drawn == ["h1-eth0", "s1-eth1", "h2-eth0", "s1-eth2"] * 2, "a drawing for each of the two networks"
     assert sum(tag == "canvas" for tag, _ in page.elements) == 4, "pauses, the buffer of s1, drops, events"

@@ -195,7 +195,9 @@ class Cluster:
 
     def _submit(self, one: _AtWork, at_work: dict[Any, _AtWork], request: Mapping[str, Any]) -> None:
         task = one.task
-        packed = api.pack_run(task.experiment, task.on, task.parameters, task.seed, task.limits)
+        packed = api.pack_run(
+            task.experiment, task.on, task.parameters, task.seed, task.limits, thresholds=task.thresholds
+        )
         run = {
             "key": f"xoff-{packed.experiment}-{uuid.uuid4().hex}",
             "experiment": packed.experiment,
@@ -203,6 +205,7 @@ class Cluster:
             "wall_s": packed.job.limits.wall_s,
             "code": packed.code,
             "commit": packed.commit,
+            "again": asdict(packed.again),
             "thresholds": asdict(task.thresholds) if task.thresholds else None,
         }
         fit = sorted(set(self._asked(self._client.nthreads)) - self._unfit) if self._unfit else None

@@ -28,7 +28,7 @@ from testbed.lab.engine import Kind, Ready, Uml
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import Job
 from testbed.lab.packages import Packages
-from testbed.lab.result import Status
+from testbed.lab.result import Again, Status
 from testbed.lab.um import disks, kernel
 from testbed.linux import kernel as linux
 
@@ -64,7 +64,8 @@ def main() -> int:
 def _packed(request: Mapping[str, Any], tar: bytes) -> PackedRun:
     job = Job.decode(request["job"])  # which leaves out what the lab may not depend on
     job = replace(job, limits=replace(job.limits, wall_s=request["wall_s"]))
-    return PackedRun(request["experiment"], job, tar, request["code"], request["commit"])
+    again = Again(tuple(request["again"]["command"]), request["again"]["files"])
+    return PackedRun(request["experiment"], job, tar, request["code"], request["commit"], again)
 
 
 def _ready(request: Mapping[str, Any]) -> Ready | None:

@@ -73,7 +73,9 @@ def run_sweep(options: argparse.Namespace) -> int:
     if options.json:
         rows = [row.columns() for row in found.rows]
         failed = [failure.columns() for failure in found.failed]
-        print(json.dumps({"folder": str(found.folder), "made": found.made, "rows": rows, "failed": failed}, indent=1))
+        left = [one.columns() for one in found.left]
+        content = {"folder": str(found.folder), "made": found.made, "rows": rows, "failed": failed, "left": left}
+        print(json.dumps(content, indent=1))
     else:
         means = sweep_tables.summary(found.rows)
         shown = sweep_tables.varying(means) if len(found.rows) > 1 else means
@@ -83,11 +85,15 @@ def run_sweep(options: argparse.Namespace) -> int:
             console.say(
                 f"the same in all runs, and not shown: {same} of the figures in {found.folder / sweep_tables.SUMMARY}"
             )
+        if options.seeds > 1 and means and all(mean.runs > 1 and not mean.half_width for mean in means):
+            console.say("the seed has no effect on any figure; one seed is enough, or draw from run.rng")
         console.say(f"{len(found.rows)} runs in the table, {len(found.failed)} failed; {found.made} were made now")
+        if found.left:
+            console.say(f"{len(found.left)} runs are left ({found.left[-1].reason}); the same command makes them")
         console.say(f"tables: {', '.join(map(str, tables))}")
     if found.interruption is not None:
         raise found.interruption
-    if found.failed:
+    if found.failed or found.left:
         return Exit.MACHINE
     return Exit.OK if all(row.passed for row in found.rows) else Exit.FAILED
 
@@ -131,5 +137,4 @@ def _report(outcome: TaskOutcome, ended: int, total: int) -> None:
 
 def _line(mean: Mean) -> str:
     point = " ".join(f"{name}={value}" for name, value in mean.parameters.items())
-    interval = f" +- {mean.half_width:.4g}" if mean.runs > 1 else ""
-    return f"{point}  {mean.figure}: {mean.mean:.6g}{interval} ({mean.runs} run{'s' * (mean.runs > 1)})".strip()
+    return f"{point}  {mean.figure}: {mean}".strip()

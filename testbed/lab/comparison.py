@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.lab.result import RESULT
-from testbed.lab.sweep_tables import OWN_COLUMNS, SUMMARY
+from testbed.lab.result import RESULT, distinct
+from testbed.lab.sweep_tables import OWN_COLUMNS, SUMMARY, spread
 
 _ABSENT = "absent"
 
@@ -35,8 +36,7 @@ class SweepMean:
     runs: int
 
     def __str__(self) -> str:
-        interval = "" if self.half_width is None else f" +- {self.half_width:.4g}"
-        return f"{self.mean:.12g}{interval} ({self.runs} run{'s' * (self.runs > 1)})"
+        return spread(self.mean, math.nan if self.half_width is None else self.half_width, self.runs, digits=12)
 
 
 def compare_folders(first: Path, second: Path) -> list[Difference]:
@@ -71,10 +71,12 @@ def _of_result(content: Mapping[str, Any]) -> dict[str, Any]:
     try:
         found = {name: content[name] for name in ("experiment", "status", "reason", "seed", "virtual_ns")}
         found |= {f"parameter {name}": value for name, value in content["parameters"].items()}
-        found |= {f"figure {one['name']}": _with_unit(one["value"], one["unit"]) for one in content["figures"]}
-        for claim in content["claims"]:
-            found[f"claim {claim['name']}"] = _with_unit(claim["measured"], claim["unit"])
-            found[f"claim {claim['name']}: passed"] = claim["passed"]
+        figures, claims = content["figures"], content["claims"]
+        for name, one in zip(distinct(one["name"] for one in figures), figures, strict=True):
+            found[f"figure {name}"] = _with_unit(one["value"], one["unit"])
+        for name, claim in zip(distinct(one["name"] for one in claims), claims, strict=True):
+            found[f"claim {name}"] = _with_unit(claim["measured"], claim["unit"])
+            found[f"claim {name}: passed"] = claim["passed"]
         found |= {f"fidelity {name}": value for name, value in content["fidelity"].items()}
         found |= {f"file {name}": digest for name, digest in content["files"].items()}
         found |= {f"made with {name}": value for name, value in content["provenance"].items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -191,9 +191,9 @@ class Result:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def figure(self, name: str) -> Any:
-        """The value of one figure."""
-        for candidate in self.figures:
-            if candidate.name == name:
+        """The value of one figure. Where a run reported several of a name, `lost (2)` is the second `lost`."""
+        for own, candidate in zip(distinct(figure.name for figure in self.figures), self.figures, strict=True):
+            if own == name:
                 return candidate.value
         raise KeyError(f"{self.experiment} reported no figure {name!r}; it has {[f.name for f in self.figures]}")
 
@@ -233,7 +233,7 @@ class Result:
             "digest": self.digest,
             "provenance": asdict(self.provenance),
             "times": asdict(self.times) | {"ratio": self.times.ratio},
-            "again": asdict(self.again) if self.again else None,
+            "again": self.again and {"command": list(self.again.command), "files": dict(self.again.files)},
         }
 
     def write(self, folder: Path) -> None:
@@ -256,6 +256,18 @@ class Result:
             "virtual_ns": self.times.virtual_ns,
             "files": self.files,
         }
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """The names, each another one: the second `lost` is `lost (2)`, in the order in which a run reported them."""
+    found: dict[str, None] = {}
+    for name in names:
+        own, number = name, 1
+        while own in found:
+            number += 1
+            own = f"{name} ({number})"
+        found[own] = None
+    return list(found)
 
 
 def expectation(claim: Claim) -> str:

@@ -43,6 +43,8 @@ from testbed.lab.sweep_tables import Failure, Row
 
 RUNS, UNFINISHED, LOCK = "runs", "unfinished", ".lock"
 _UNREPEATABLE = {Status.INTERRUPTED, Status.LOST, Status.WALL_TIMEOUT, Status.DISK_FULL}
+_NOT_STARTED = "not started"
+_LEFT = {_NOT_STARTED, Status.INTERRUPTED}
 MOST_RUNS = 100_000
 AGAIN = 1
 """How many times a run is made again whose lab broke down."""
@@ -57,6 +59,8 @@ class Sweep:
     rows: tuple[Row, ...]
     """One for each run that ended by itself, in the order of the grid, then of seeds."""
     failed: tuple[Failure, ...]
+    left: tuple[Failure, ...]
+    """Runs that were interrupted or not started; the same call makes them."""
     made: int
     """How many runs were made by this call; all others were there already."""
     interruption: KeyboardInterrupt | None = None
@@ -241,15 +245,17 @@ class _Study:
         for digest, task in self._tasks.items():
             place = _place(self._folder, digest)
             if not (place / RESULT).is_file():
-                self._failures.setdefault(digest, _failure(task, "not started", self._stopped))
+                self._failures.setdefault(digest, _failure(task, _NOT_STARTED, self._stopped))
                 continue
             row = Row.read(self._folder, str(place.relative_to(self._folder)), digest, task.parameters)
             if row.status == Status.OK:
                 rows.append(row)
             else:
                 self._failures[digest] = _failure(task, row.status, row.reason)
-        failed = tuple(self._failures[digest] for digest in self._tasks if digest in self._failures)
-        return Sweep(self._folder, tuple(rows), failed, self._made, interruption)
+        others = [self._failures[digest] for digest in self._tasks if digest in self._failures]
+        left = tuple(one for one in others if one.status in _LEFT)
+        failed = tuple(one for one in others if one.status not in _LEFT)
+        return Sweep(self._folder, tuple(rows), failed, left, self._made, interruption)
 
     def _missing(self) -> list[str]:
         return [digest for digest in self._tasks if not (_place(self._folder, digest) / RESULT).is_file()]

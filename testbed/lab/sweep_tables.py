@@ -11,6 +11,7 @@ import csv
 import functools
 import json
 import math
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.lab import parquet
-from testbed.lab.result import RESULT
+from testbed.lab.result import RESULT, distinct
+from testbed.units import written
 
 TABLE, SUMMARY, FAILED, PARQUET = "table.csv", "summary.csv", "failed.csv", "table.parquet"
 
@@ -90,13 +92,27 @@ class Failure:
 
 
 def figures_of(result: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of a result.json that are numbers, by name and unit, and what its claims measured besides."""
-    measured = [(claim["name"], claim["measured"], claim["unit"]) for claim in result["claims"]]
+    """The figures of a result.json that are numbers, by name and unit, and what its claims measured besides.
+
+    Of several with one name each has its own (`distinct`). A claim about a figure of its name that measured something
+    else is NAME (claim).
+    """
     found: dict[str, float] = {}
-    for name, value, unit in [*((one["name"], one["value"], one["unit"]) for one in result["figures"]), *measured]:
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST:
-            found.setdefault(f"{name} [{unit}]" if unit else name, value)
+    for kind, value_of in (("figures", "value"), ("claims", "measured")):
+        names = distinct(one["name"] for one in result[kind])
+        for name, one in zip(names, result[kind], strict=True):
+            value, unit = one[value_of], one["unit"]
+            if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) >= _LARGEST:
+                continue
+            key = _column(name, unit)
+            if found.get(key, value) != value:
+                key = _column(f"{name} (claim)", unit)
+            found[key] = value
     return found
+
+
+def _column(name: str, unit: str) -> str:
+    return f"{name} [{unit}]" if unit else name
 
 
 @dataclass(frozen=True)
@@ -111,6 +127,37 @@ class Mean:
     """Of the 95 % interval, by Student's t; NaN with one run."""
     least: float
     most: float
+
+    def __str__(self) -> str:
+        """The mean and its interval as people write them, with the unit that the figure's name ends with."""
+        return spread(self.mean, self.half_width, self.runs, self.figure)
+
+
+_WITH_UNIT = re.compile(r".* \[(b/s|ns|B|m)\]", re.DOTALL)
+
+
+def spread(mean: float, half_width: float, runs: int, figure: str = "", digits: int = 6) -> str:
+    """A mean over seeds in words; the unit is that of a figure, whose name has it in brackets at the end."""
+    match = _WITH_UNIT.fullmatch(figure)
+    unit = match[1] if match else ""
+    text = _rounded(mean, unit, digits)
+    if runs < 2:
+        return f"{text} (1 run)"
+    if not half_width:
+        return f"{text} (the same with {runs} seeds)"
+    return f"{text} +- {_rounded(half_width, unit, 4)} ({runs} runs)"
+
+
+def _rounded(value: float, unit: str, digits: int) -> str:
+    """A number with so many digits and its unit; what has none has all digits before the point."""
+    near = float(f"{value:.{digits}g}")
+    if unit and (not near or abs(near) >= 1):
+        return written(near, unit)
+    if near and not 1e-4 <= abs(near) < 1e15:
+        return f"{near:g} {unit}".strip()
+    places = max(0, digits - 1 - math.floor(math.log10(abs(near)))) if near else 0
+    text = f"{value:.{places}f}"
+    return f"{text.rstrip('0').rstrip('.') if places else text} {unit}".strip()
 
 
 def mean_of(values: Sequence[float]) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from testbed.lab.collect import OUTPUT_LOG, RESERVE, Collector
 from testbed.lab.fidelity import WINDOW_NS, Fidelity, Thresholds, Verdict
 from testbed.lab.result import (
     RESULT,
+    Again,
     Claim,
     Exit,
     Figure,
@@ -433,6 +434,7 @@ def result() -> Result:
         fidelity=Fidelity(Verdict.KEPT, (), 12, 88.5, 4000, None, Thresholds()),
         provenance=Provenance("vm", "tcg-icount", "a" * 64, "6.12.1", "", "7.2.11", "0.1.0", "0123456789ab", "b" * 64),
         times=Times(2_000_000_000, 4.0, 0.25),
+        again=Again(("run", "mine.py"), {"mine.py": "e" * 64}),
         files={OUTPUT_LOG: "c" * 64, "events.jsonl": "d" * 64},
     )
 
@@ -496,6 +498,7 @@ def test_the_result_file_is_readable_by_anybody(result: Result, folder: Path) ->
             "packages": {},
         },
         "times": {"virtual_ns": 2_000_000_000, "wall_s": 4.0, "first_line_s": 0.25, "ratio": 0.5},
+        "again": {"command": ["run", "mine.py"], "files": {"mine.py": "e" * 64}},
     }
 
 

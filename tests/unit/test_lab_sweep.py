@@ -12,12 +12,14 @@ from typing import Annotated, Any
 import pytest
 
 from testbed import lab
+from testbed.cli import main
+from testbed.cli import sweep as cli_sweep
 from testbed.errors import UsageError
-from testbed.lab import Between, Run, cache, experiment, sweep, sweep_tables
+from testbed.lab import Between, Run, cache, definition, experiment, sweep, sweep_tables
 from testbed.lab.comparison import Difference, compare_folders
 from testbed.lab.job import Job
-from testbed.lab.result import Result
-from testbed.lab.sweep_tables import mean_of, student_t
+from testbed.lab.result import Exit, Result, distinct
+from testbed.lab.sweep_tables import Row, mean_of, student_t
 from testbed.lab.wire import WireError
 from tests.unit.scripted_lab import ScriptedReady
 
@@ -32,6 +34,16 @@ def measured(run: Run, load: Annotated[int, Between(1, 10**5)] = 1, kind: str = 
 
 def answer(job: Job) -> dict[str, Any]:
     return {"goodput": job.parameters["load"] * 100 + job.seed, "text": "no number"}
+
+
+class Twin(str):
+    """A name that does not equal another one of the same text, so that a dictionary has both."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
 
 def table(folder: Path, name: str = sweep_tables.TABLE) -> list[dict[str, str]]:
@@ -104,8 +116,9 @@ def test_a_full_disk_is_refused_before_any_run_and_ends_a_sweep(
 
     ready = ScriptedReady(answer=full)
     found = sweep.run(measured, GRID, on=ready, out=tmp_path)
-    assert [failure.status for failure in found.failed] == ["disk-full", "not started"]
-    assert {failure.reason for failure in found.failed} == {"the disk is full: somewhere"}
+    assert [failure.status for failure in found.failed] == ["disk-full"]
+    assert [failure.status for failure in found.left] == ["not started"]
+    assert {failure.reason for failure in (*found.failed, *found.left)} == {"the disk is full: somewhere"}
     assert len(ready.jobs) == 1
 
 
@@ -139,13 +152,45 @@ def test_the_table_has_a_row_for_each_run_and_the_summary_its_mean_and_interval(
     assert means[0].half_width == pytest.approx(4.30265 / math.sqrt(3))
 
 
-def test_what_a_claim_measured_is_a_figure_too_unless_a_figure_has_its_name() -> None:
-    figures = [{"name": "a", "value": 1, "unit": "ns"}, {"name": "list", "value": [1], "unit": ""}]
+def test_what_a_claim_measured_is_a_figure_too_and_none_of_one_name_is_left_out() -> None:
+    figures = [
+        {"name": "a", "value": 1, "unit": "ns"}, {"name": "list", "value": [1], "unit": ""},
+        {"name": "CNPs", "value": 0, "unit": ""}, {"name": "CNPs", "value": 7, "unit": ""},
+        {"name": "CNPs", "value": "none", "unit": ""}, {"name": "CNPs", "value": 9, "unit": ""},
+    ]  # fmt: skip
     claims = [
         {"name": "a", "measured": 2, "unit": "ns"}, {"name": "b", "measured": 2.5, "unit": ""},
         {"name": "yes", "measured": True, "unit": ""}, {"name": "vast", "measured": 10**400, "unit": ""},
+        {"name": "CNPs", "measured": 0, "unit": ""}, {"name": "b", "measured": 3.5, "unit": ""},
     ]  # fmt: skip
-    assert sweep_tables.figures_of({"figures": figures, "claims": claims}) == {"a [ns]": 1, "b": 2.5}
+    assert sweep_tables.figures_of({"figures": figures, "claims": claims}) == {
+        "a [ns]": 1, "CNPs": 0, "CNPs (2)": 7, "CNPs (4)": 9, "a (claim) [ns]": 2, "b": 2.5, "b (2)": 3.5,
+    }  # fmt: skip
+
+
+def test_names_become_distinct_in_their_order_whatever_they_are() -> None:
+    assert distinct(["x", "x (2)", "x", "x", "y"]) == ["x", "x (2)", "x (3)", "x (4)", "y"]
+
+
+@pytest.mark.parametrize(
+    ("figure", "values", "text"),
+    [
+        ("goodput [b/s]", [1875020000, 1875030000], "1.87502Gb/s +- 63530b/s (2 runs)"),
+        ("goodput [b/s]", [1875020000] * 4, "1.87502Gb/s (the same with 4 seeds)"),
+        ("pause [ns]", [1500], "1.5us (1 run)"),
+        ("pause [ns]", [0, 1], "0.5 ns +- 6353ps (2 runs)"),
+        ("frames", [18750213] * 2, "18750213 (the same with 2 seeds)"),
+        ("frames", [1e15, 3e15], "2e+15 +- 1.271e+16 (2 runs)"),
+        ("frames", [0, 0], "0 (the same with 2 seeds)"),
+        ("share [of all]", [0.25, 0.5], "0.375 +- 1.588 (2 runs)"),
+        ("chance", [1.5e-7], "1.5e-07 (1 run)"),
+    ],
+)
+def test_a_mean_is_written_with_its_unit_and_its_interval(figure: str, values: list[float], text: str) -> None:
+    (mean,) = sweep_tables.summary(
+        Row({}, seed, "ok", "", True, "", "", "", {figure: value}) for seed, value in enumerate(values)
+    )
+    assert str(mean) == text
 
 
 def test_runs_that_were_made_are_not_made_again(tmp_path: Path) -> None:
@@ -176,8 +221,10 @@ def test_an_interrupted_and_resumed_sweep_has_the_table_of_an_undisturbed_one(tm
         measured, GRID, seeds=3, on=ready, out=tmp_path / "cut", cancel=cancel,
         done=lambda _, ended, total: cancel.set() if ended == 2 else None,
     )  # fmt: skip
-    assert (len(first.rows), len(first.failed)) == (2, 4)
-    assert {failure.status for failure in first.failed} == {"not started"}
+    assert (len(first.rows), len(first.failed), len(first.left)) == (2, 0, 4), "what was not made has not failed"
+    assert {failure.status for failure in first.left} == {"not started"}
+    first.write_tables()
+    assert not (tmp_path / "cut" / sweep_tables.FAILED).exists()
     sweep.run(measured, GRID, seeds=3, on=ready, out=tmp_path / "cut").write_tables()
     sweep.run(measured, GRID, seeds=3, on=ready, out=tmp_path / "whole").write_tables()
     for name in (sweep_tables.TABLE, sweep_tables.SUMMARY):
@@ -263,10 +310,48 @@ def test_a_comparison_of_sweeps_has_a_line_for_each_mean_that_differs(tmp_path: 
         sweep.run(measured, GRID, seeds=seeds, on=ScriptedReady(answer=script), out=tmp_path / folder).write_tables()
     (only,) = compare_folders(tmp_path / "a", tmp_path / "b")
     assert (only.what, str(only.first), str(only.second)) == (
-        "load=1 goodput", "101.5 +- 6.353 (2 runs)", "7 +- 0 (2 runs)",
+        "load=1 goodput", "101.5 +- 6.353 (2 runs)", "7 (the same with 2 seeds)",
     )  # fmt: skip
     found = {one.what: str(one.second) for one in compare_folders(tmp_path / "a", tmp_path / "c")}
     assert found == {"load=1 goodput": "101 (1 run)", "load=10 goodput": "1001 (1 run)"}
     (tmp_path / "c" / sweep_tables.SUMMARY).write_text("load,figure\n1,goodput\n")
     with pytest.raises(UsageError, match=r"summary\.csv cannot be read: 'runs'; sweep again"):
         compare_folders(tmp_path / "a", tmp_path / "c")
+
+
+def test_a_comparison_sees_each_of_several_figures_with_one_name(tmp_path: Path) -> None:
+    def twice(job: Job) -> dict[str, Any]:
+        return {"a": 1, Twin("CNPs"): job.seed, Twin("CNPs"): 5}
+
+    found = sweep.run(measured, {"load": ["1"]}, seeds=2, on=ScriptedReady(answer=twice), out=tmp_path)
+    assert [dict(row.figures) for row in found.rows] == [{"a": 1, "CNPs": seed, "CNPs (2)": 5} for seed in (1, 2)]
+    first, second = (tmp_path / row.folder for row in found.rows)
+    assert [one.what for one in compare_folders(first, second)] == ["seed", "figure CNPs"]
+    assert [Result.read(second).figure(name) for name in ("CNPs", "CNPs (2)")] == [2, 5]
+
+
+@pytest.mark.parametrize(("drawn", "said"), [(True, False), (False, True)])
+def test_a_sweep_says_that_the_seed_has_no_effect_and_what_is_left(
+    drawn: bool, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def script(job: Job) -> dict[str, Any]:
+        return answer(job) if drawn else {"goodput": job.parameters["load"]}
+
+    def cut(*arguments: Any, **options: Any) -> sweep.Sweep:
+        event = threading.Event()
+        options |= {"cancel": event, "done": lambda _, ended, total: event.set() if ended == 4 else None, "width": 1}
+        return sweep_run(*arguments, **options)
+
+    sweep_run = sweep.run
+    monkeypatch.setattr(cli_sweep, "ready", lambda kind: ScriptedReady(answer=script))
+    monkeypatch.setattr(definition, "find", lambda name: measured)
+    words = ["sweep", "measured", "--grid", "load=1,10", "--seeds", "2", "--out", str(tmp_path / "all")]
+    assert main(words) == 0
+    everything = capsys.readouterr()
+    assert ("the seed has no effect on any figure" in everything.err) is said
+    assert ("load=10  goodput: 10 (the same with 2 seeds)" in everything.out) is said
+    monkeypatch.setattr(sweep, "run", cut)
+    assert main([*words[:-3], "3", "--out", str(tmp_path / "cut")]) == Exit.MACHINE
+    left = capsys.readouterr().err
+    assert "4 runs in the table, 0 failed; 4 were made now" in left
+    assert "2 runs are left (the sweep was interrupted); the same command makes them" in left

@@ -41,6 +41,7 @@ NO_READINGS = {
     *range(285, 295),
     *range(300, 305),
     *range(306, 350),
+    *range(385, 390),
 }
 
 

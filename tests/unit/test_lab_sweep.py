@@ -331,7 +331,7 @@ def test_a_comparison_sees_each_of_several_figures_with_one_name(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("drawn", "said"), [(True, False), (False, True)])
-def test_a_sweep_says_that_the_seed_has_no_effect_and_what_is_left(
+def test_a_sweep_prints_that_the_seed_has_no_effect_and_what_is_left(
     drawn: bool, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def script(job: Job) -> dict[str, Any]:

@@ -17,10 +17,11 @@ from testbed.policy.grammar import BLOCK, XML, Syntax
 from testbed.policy.groups import members
 from testbed.policy.language import Reading, read
 from testbed.policy.model import MatchRule, Policy
+from testbed.policy.plan import plan
 from testbed.policy.problems import PolicyError, Problems, Severity
 from testbed.policy.ranges import Ranges
 from testbed.policy.records import Found, PathRecords, Request, Wanted
-from testbed.policy.setup import Tables, setup
+from testbed.policy.setup import Tables
 from testbed.policy.source import LARGEST
 from testbed.policy.write import write
 from testbed.units import Rate, Size
@@ -102,7 +103,7 @@ def _check(options: argparse.Namespace, reading: Reading) -> int:
     from testbed.cli.console import stdout
 
     problems = reading.problems
-    findings = setup(reading.policy, _fabric(options.fabric)).findings if options.fabric and reading.ok else []
+    findings = plan(reading.policy, _fabric(options.fabric)).findings if options.fabric and reading.ok else ()
     failed = not reading.ok or any(finding.severity is Severity.ERROR for finding in findings)
     if options.json:
         content = {
@@ -151,7 +152,7 @@ def _convert(options: argparse.Namespace, reading: Reading) -> int:
 
 def _show(options: argparse.Namespace, reading: Reading) -> int:
     fabric = _fabric(options.fabric) if options.fabric else None
-    tables = setup(reading.policy, fabric) if fabric is not None else None
+    tables = plan(reading.policy, fabric).tables if fabric is not None else None
     content = _policy_json(reading.policy, fabric)
     if fabric is not None and tables is not None:
         content |= _tables_json(tables)

@@ -25,6 +25,8 @@ _ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)[ \t]*:[ \t]*(.*)")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _ULP = re.compile(r"([A-Za-z]+)[ \t]*(?:,[ \t]*([a-z-]+)[ \t]*([^:]*))?:[ \t]*(.*)")
 _ULPS, _ULP_RULE = "qos-ulps", "qos-ulp"
+_NEVER_EMPTY = frozenset({_ULPS, "port-groups"})
+"""Sections that OpenSM refuses if nothing is in them (decision 0179); one without levels has no DEFAULT either."""
 
 
 @dataclass(slots=True)
@@ -32,6 +34,7 @@ class _Open:
     node: Node
     element: Element | None  # None: the grammar has no such section here
     there: set[str] = field(default_factory=set)
+    before: int = 0  # children of the node when this section of it began
 
 
 def parse(source: Source, problems: Problems) -> Node:
@@ -111,7 +114,7 @@ class _Parser:
         if node is None:  # else the section goes on, which OpenSM allows
             node = Node(name, offset)
             above.node.children.append(node)
-        self._stack.append(_Open(node, element))
+        self._stack.append(_Open(node, element, before=len(node.children)))
 
     def _end(self, name: str, offset: int) -> None:
         depth = next((n for n, o in enumerate(reversed(self._stack[1:])) if o.node.name == name), None)
@@ -128,6 +131,9 @@ class _Parser:
         self._error(offset, f"{left.node.name} of line {line} is not ended before {end}", f"end-{left.node.name}")
 
     def _check_complete(self, done: _Open) -> None:
+        if done.node.name in _NEVER_EMPTY and done.element is not None and len(done.node.children) == done.before:
+            position = self._source.position(done.node.offset)
+            self._problems.warning(position, f"{done.node.name} is empty, and OpenSM refuses such a policy")
         if done.element is None or all(element.is_section for _, element in done.element.members.values()):
             return
         for name, (occurs, _) in done.element.members.items():

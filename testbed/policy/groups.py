@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from testbed.policy.fabric import EndPort, Fabric, Node, Partition, PortKey
 from testbed.policy.model import NodeType, PortGroup
+from testbed.policy.problems import shown
+from testbed.policy.ranges import Ranges
 
 
 def members(group: PortGroup, fabric: Fabric) -> frozenset[PortKey]:
@@ -17,11 +20,7 @@ def _members(group: PortGroup, fabric: Fabric) -> Iterator[PortKey]:
     if group.port_guids:
         yield from (port.key for port in fabric.end_ports if port.guid in group.port_guids)
     for name in group.port_names:
-        wanted, _, number = name.rpartition("/")
-        for node in fabric.nodes.values():
-            key = PortKey(node.name, int(number[1:]))
-            if _is_called(node, wanted) and (key.number in node.ports or key in fabric.by_key):
-                yield key
+        yield from _called(name, fabric)
     for partition in fabric.all_partitions:
         if partition.name in group.partitions or partition.pkey in group.pkeys:
             yield from (port.key for port in partition_ports(partition, fabric))
@@ -34,6 +33,38 @@ def partition_ports(partition: Partition, fabric: Fabric) -> list[EndPort]:
     if partition.full is None:
         return fabric.end_ports
     return [port for port in fabric.end_ports if port.key in partition.full or port.key in partition.limited]
+
+
+def naming_nothing(group: PortGroup, fabric: Fabric) -> list[str]:
+    """The group's names, GUIDs, partitions and P_Keys that nothing in the fabric has. A fabric without nodes, as it is
+    before its discovery, lacks nothing; nor is a node type wrong because there is no node of it."""
+    if not fabric.nodes:
+        return []
+    guids, pkeys = sorted(fabric.by_guid), [partition.pkey for partition in fabric.all_partitions]
+    partitions = {partition.name for partition in fabric.all_partitions}
+    return [
+        *(f"port name {shown(name)}" for name in group.port_names if not any(_called(name, fabric))),
+        *(f"GUID {text}" for text in _without(group.port_guids, guids, "#018x")),
+        *(f"partition {shown(name)}" for name in group.partitions if name not in partitions),
+        *(f"P_Key {text}" for text in _without(group.pkeys, sorted(pkeys), "#06x")),
+    ]
+
+
+def _without(ranges: Ranges, values: list[int], form: str) -> Iterator[str]:
+    """The ranges that none of the sorted values is in, as text."""
+    for low, high in ranges:
+        place = bisect_left(values, low)
+        if place == len(values) or values[place] > high:
+            yield Ranges(((low, high),)).text(form)
+
+
+def _called(name: str, fabric: Fabric) -> Iterator[PortKey]:
+    """The ports of a port name."""
+    wanted, _, number = name.rpartition("/")
+    for node in fabric.nodes.values():
+        key = PortKey(node.name, int(number[1:]))
+        if _is_called(node, wanted) and (key.number in node.ports or key in fabric.by_key):
+            yield key
 
 
 def _is_called(node: Node, wanted: str) -> bool:

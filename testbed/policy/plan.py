@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from testbed.policy.fabric import Fabric, Node, PortCapabilities, PortKey
+from testbed.policy.fabric import Fabric, PortCapabilities, PortKey
 from testbed.policy.model import DROP_VL, SLS, Policy
 from testbed.policy.problems import Severity
+from testbed.policy.ranges import Ranges
 from testbed.policy.setup import Arbitration, Crossing, Finding, FindingKind, Tables, inputs, setup
 from testbed.policy.shares import Shares, equal_shares, shares
 
@@ -79,6 +80,7 @@ def plan(policy: Policy, fabric: Fabric) -> Plan:
     """The plan for a policy, with all that is wrong with it on this fabric."""
     tables = setup(policy, fabric)
     findings, ports, in_force = list(tables.findings), dict[PortKey, PortSetup](), dict(tables.sl2vl)
+    dropping: dict[tuple[str, tuple[int, ...]], list[int]] = {}
     for key in sorted(fabric.links):
         node = fabric.nodes[key.node]
         port = node.ports[key.number]
@@ -94,8 +96,9 @@ def plan(policy: Policy, fabric: Fabric) -> Plan:
             if sl2vl[number] != table:
                 in_force[crossing] = sl2vl[number]
         if unserved:
-            findings.append(_unserved(key, node, unserved))
+            dropping.setdefault((key.node, tuple(sorted(unserved))), []).append(key.number)
         ports[key] = PortSetup(sl2vl, line)
+    findings += [_unserved(node, numbers, vls) for (node, vls), numbers in dropping.items()]
     return Plan(ports, replace(tables, sl2vl=in_force, findings=findings), tuple(findings))
 
 
@@ -109,13 +112,13 @@ def _shares(key: PortKey, port: PortCapabilities, arbitration: Arbitration | Non
     return line
 
 
-def _unserved(key: PortKey, node: Node, vls: set[int]) -> Finding:
-    listed = ", ".join(map(str, sorted(vls)))
+def _unserved(node: str, numbers: list[int], vls: tuple[int, ...]) -> Finding:
+    ports = Ranges.of((number, number) for number in numbers).text()
     message = (
-        f"VL {listed} of port {key.number} of {node.name} has SLs mapped to it and no weight in either arbitration "
-        "table; VL 15 is set instead, so packets of these SLs are dropped"
+        f"VL {Ranges.of((vl, vl) for vl in vls).text()} of port {ports} of {node} has SLs mapped to it and no weight "
+        "in either arbitration table; VL 15 is set instead, so packets of these SLs are dropped"
     )
-    return Finding(FindingKind.UNSERVED_VL, Severity.WARNING, message, None, node.name)
+    return Finding(FindingKind.UNSERVED_VL, Severity.WARNING, message, None, node)
 
 
 def differences(before: Mapping[PortKey, PortSetup], after: Mapping[PortKey, PortSetup]) -> list[Difference]:

@@ -16,7 +16,8 @@ from testbed.policy.groups import members, partition_ports
 from testbed.policy.matching import Fields, Rules
 from testbed.policy.model import DEFAULT_NAME, Policy, QosLevel, same
 from testbed.policy.paths import NoPath, Path, Paths
-from testbed.policy.setup import Tables, setup
+from testbed.policy.plan import plan
+from testbed.policy.setup import Tables
 from testbed.policy.ulps import expanded
 from testbed.policy.units import mtu_below, rate_below
 
@@ -98,12 +99,12 @@ class Found(NamedTuple):
 
 
 class PathRecords:
-    """Answers for one policy and one fabric."""
+    """Answers for one policy and one fabric. `tables` are those of the policy's plan, if there is one already."""
 
     def __init__(self, policy: Policy, fabric: Fabric, tables: Tables | None = None) -> None:
+        self.tables = plan(policy, fabric).tables if tables is None else tables
         policy = expanded(policy)
         self.policy, self.fabric = policy, fabric
-        self.tables = setup(policy, fabric) if tables is None else tables
         self._paths = Paths(fabric, self.tables)
         self.groups = {
             same(group.name): frozenset(

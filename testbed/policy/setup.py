@@ -13,16 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from testbed.policy.fabric import Fabric, Node, PortKey
-from testbed.policy.groups import members, unnamed
+from testbed.policy.groups import members, naming_nothing, unnamed
 from testbed.policy.model import DROP_VL, SLS, Policy, Sl2VlScope, VlArbScope, VlWeight, same
 from testbed.policy.problems import Position, Severity, shown
 from testbed.policy.ranges import Ranges
+
+_MOST_LISTED = 8
+"""Names in one message."""
 
 
 class FindingKind(enum.StrEnum):
     """What a finding is about."""
 
     UNNAMED_NODE = "unnamed-node"
+    NOTHING_NAMED = "nothing-named"
     NO_TARGET = "no-target"
     NO_SUCH_PORT = "no-such-port"
     UNSUPPORTED_VL = "unsupported-vl"
@@ -106,6 +110,12 @@ class _Setup:
         for name in unnamed(self._policy.port_groups, self._fabric):
             message = f"node {name} is in the fabric and in no port group of the policy"
             self._tables.findings.append(Finding(FindingKind.UNNAMED_NODE, Severity.WARNING, message, None, name))
+        for group in self._policy.port_groups:
+            if names := naming_nothing(group, self._fabric):
+                message = f"port group {shown(group.name)} names {_listed(names)}; the fabric has no such port"
+                self._tables.findings.append(
+                    Finding(FindingKind.NOTHING_NAMED, Severity.WARNING, message, group.position)
+                )
         for scope in self._policy.sl2vl:
             self._sl2vl(scope)
         for arb in self._policy.vlarb:
@@ -244,6 +254,11 @@ class _Setup:
 
 def _among(number: int, numbers: Ranges | None) -> bool:
     return numbers is None or number in numbers
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more
 
 
 def _named(what: str, scope: Sl2VlScope | VlArbScope) -> str:

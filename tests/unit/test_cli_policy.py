@@ -54,6 +54,50 @@ def test_check_with_a_fabric_gives_its_errors_too(tmp_path: Path, capsys: pytest
     assert "and ports of sw1 have 2; VL 15 is set instead" in capsys.readouterr().out
 
 
+UNSERVED = b"""
+port-groups
+ port-group
+  name: all
+  node-type: ALL
+  port-name: vs9/HCA-1/P1
+ end-port-group
+end-port-groups
+qos-setup
+ vlarb-tables
+  vlarb-scope
+   group: all
+   vlarb-high: 0:1
+   vlarb-low: 0:1
+   vl-high-limit: 0
+  end-vlarb-scope
+ end-vlarb-tables
+end-qos-setup
+qos-levels
+ qos-level
+  name: DEFAULT
+  sl: 1
+ end-qos-level
+end-qos-levels
+"""
+
+
+def test_a_vl_without_a_weight_is_vl_15_to_check_show_and_query(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "unserved.conf"
+    file.write_bytes(UNSERVED)
+    fabric = ["--fabric", str(EXAMPLE_FABRIC)]
+    assert main(["policy", "check", str(file), *fabric]) == 0
+    said = capsys.readouterr().out
+    assert "warning: VL 1-14 of port 1-6 of sw1 has SLs mapped to it and no weight in either arbitration table" in said
+    assert f"{file}:3:2: warning: port group 'all' names port name 'vs9/HCA-1/P1'; the fabric has no such port" in said
+    assert main(["policy", "show", str(file), *fabric]) == 0
+    shown = capsys.readouterr().out
+    assert f"  sw1  from 0-8  to 1-6  vls 0,{'15,' * 14}0\n" in shown and "VL 1-14 of port 1-6 of sw1" in shown
+    assert main(["policy", "query", str(file), *fabric, "--from", "vs1", "--to", "storage1"]) == 1
+    assert "no path: SL 1 of level DEFAULT is mapped to VL 15 at vs1, port 1" in capsys.readouterr().err
+
+
 def test_show_has_members_and_tables_with_a_fabric(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "show", str(EXAMPLE), "--fabric", str(EXAMPLE_FABRIC), "--json"]) == 0
     content = json.loads(capsys.readouterr().out)

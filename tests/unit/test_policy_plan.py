@@ -45,11 +45,13 @@ def test_an_sl_on_a_vl_that_no_arbitration_table_serves_is_dropped_with_a_warnin
     h1 = found.ports[PortKey("h1", 1)]
     assert h1.sl2vl[0] == tuple(vl if vl < 2 else DROP_VL for vl in FOUR)
     assert h1.shares == Shares((0,), {1: Fraction(1)}, tuple(range(2, 15)))
+    by_default = PathRecords(Policy((ALL,), sl2vl=(Sl2VlScope(FOUR, ("all",)),), vlarb=(arb,)), small_fabric())
+    assert by_default.tables.sl2vl == found.tables.sl2vl
     unserved = [finding for finding in found.findings if finding.kind is FindingKind.UNSERVED_VL]
     assert {(finding.severity, finding.node) for finding in unserved} == {
         (Severity.WARNING, name) for name in ("h1", "h2", "h3", "r1", "s1", "s2")
     }
-    assert unserved[0].message.startswith("VL 2, 3 of port 1 of h1 has SLs mapped to it and no weight")
+    assert unserved[0].message.startswith("VL 2-3 of port 1 of h1 has SLs mapped to it and no weight")
 
 
 def test_weights_among_strict_vls_give_a_warning() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from testbed.policy.fabric import Fabric, PortCapabilities, PortKey
 from testbed.policy.model import NodeType, Policy, PortGroup, Sl2VlScope, VlArbScope, VlWeight
-from testbed.policy.problems import Severity
+from testbed.policy.problems import Position, Severity
 from testbed.policy.ranges import Ranges
 from testbed.policy.setup import Crossing, FindingKind, Tables, default_sl2vl, setup
 from tests.unit.policy_samples import small_fabric
@@ -14,7 +14,7 @@ from tests.unit.policy_samples import small_fabric
 EVERYTHING = PortGroup("all", node_types=(NodeType.ALL,))
 SWITCHES = PortGroup("switches", node_types=(NodeType.SWITCH,))
 H3 = PortGroup("h3", port_names=("h3/HCA-1/P1",))
-ABSENT = PortGroup("absent", port_names=("h9/HCA-1/P1",))
+ABSENT = PortGroup("absent")  # without ports
 OWN = (*range(15), 14)
 OTHER = (0, *[1] * 15)
 
@@ -97,6 +97,35 @@ def test_an_unsupported_vl_is_an_error_and_becomes_vl15() -> None:
     assert (kind, severity) == (FindingKind.UNSUPPORTED_VL, Severity.ERROR)
     assert text.startswith("sl2vl-table uses VL 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, and ports of h3 have 4; VL 15 is")
     assert found.sl2vl[Crossing("h3", 0, 1)] == (0, 1, 2, 3, *[15] * 12)
+
+
+def test_names_that_nothing_in_the_fabric_has_are_a_warning_at_their_group() -> None:
+    group = PortGroup(
+        "some",
+        port_guids=Ranges(((0x1, 0x1), (0x50, 0x50), (0x101, 0x1FF))),
+        port_names=("h9/HCA-1/P1", "h3/HCA-1/P7", "h3/HCA-1/P1"),
+        partitions=("Part1", "Part9"),
+        pkeys=Ranges(((0x7FFF, 0x7FFF), (0x1234, 0x1240))),
+        node_types=(NodeType.SELF,),
+        position=Position(4, 5),
+    )
+    fabric = small_fabric()
+    found = setup(Policy((group, EVERYTHING)), fabric).findings
+    assert [(one.kind, one.severity, one.position) for one in found] == [
+        (FindingKind.NOTHING_NAMED, Severity.WARNING, Position(4, 5))
+    ]
+    assert found[0].message == (
+        "port group 'some' names port name 'h9/HCA-1/P1', port name 'h3/HCA-1/P7', GUID 0x0000000000000050, "
+        "GUID 0x0000000000000101-0x00000000000001ff, partition 'Part9', P_Key 0x1234-0x1240; the fabric has no such "
+        "port"
+    )
+    many = PortGroup("many", port_names=tuple(f"x{number}/P1" for number in range(12)))
+    assert (
+        setup(Policy((many, EVERYTHING)), fabric)
+        .findings[0]
+        .message.endswith("'x7/P1' and 4 more; the fabric has no such port")
+    )
+    assert setup(Policy((group,)), Fabric()).findings == []  # nothing is known of it yet
 
 
 def test_vl15_itself_is_no_mistake() -> None:

@@ -41,11 +41,11 @@ def missing() -> str | None:
     absent = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
     if absent:
         return f"not installed: {', '.join(absent)}"
-    trial = subprocess.run([*_namespace(), "true"], capture_output=True, check=False)
+    trial = subprocess.run([*namespace(), "true"], capture_output=True, check=False)
     return None if trial.returncode == 0 else "a network namespace of its own cannot be made here"
 
 
-def _namespace() -> list[str]:
+def namespace() -> list[str]:
     return ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
 
 
@@ -120,13 +120,21 @@ class Answers:
 
 def ask(cases: Sequence[tuple[str, Sequence[Query]]], options: str = "") -> list[Answers]:
     """Each policy with its queries."""
-    job: dict[str, Any] = {
+    done = subprocess.run(
+        [*namespace(), sys.executable, str(DRIVER)],
+        input=json.dumps(job(cases, options)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"OpenSM could not be asked: {done.stderr[-4000:]}")
+    return [Answers(**answer) for answer in json.loads(done.stdout)]
+
+
+def job(cases: Sequence[tuple[str, Sequence[Query]]], options: str = "") -> dict[str, Any]:
+    """What the driver reads."""
+    return {
         "net": net(), "partitions": PARTITIONS, "options": options, "manager": "h1", "client": "h2",
         "cases": [{"policy": policy, "queries": [query.options() for query in queries]} for policy, queries in cases],
     }  # fmt: skip
-    done = subprocess.run(
-        [*_namespace(), sys.executable, str(DRIVER)], input=json.dumps(job), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"OpenSM could not be asked: {done.stderr[-2000:]}")
-    return [Answers(**answer) for answer in json.loads(done.stdout)]

@@ -6,7 +6,11 @@ own. Where the two differ on purpose is decision 0179, and a test here.
 
 from __future__ import annotations
 
+import json
 import random
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -26,6 +30,7 @@ from testbed.policy.model import (
 from testbed.policy.problems import Problems
 from testbed.policy.ranges import Ranges
 from testbed.policy.records import Found, PathRecords
+from testbed.policy.setup import setup
 from testbed.policy.units import MTU_CODES, RATE_CODES, mtu_code, rate_code
 from testbed.policy.write import write
 
@@ -242,21 +247,116 @@ def test_an_sl_that_is_mapped_to_vl15_is_found_by_neither() -> None:
     assert theirs(answers) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "both"),
-    [
-        (LEVELS.replace("sl: 3", "sl: 16"), False),
-        (
-            LEVELS
-            + "qos-match-rules\nqos-match-rule\nqos-level-name: nothing\nend-qos-match-rule\nend-qos-match-rules\n",
-            True,
-        ),
-        (LEVELS.replace("mtu-limit: 2", "mtu-limit: 6"), True),
-        (LEVELS.replace("end-qos-levels", ""), True),
-    ],
-    ids=["SL 16", "no such level", "MTU code 6", "not ended"],
-)
-def test_what_xoff_refuses_opensm_refuses_but_for_an_sl_above_15(text: str, both: bool) -> None:
+def one_rule(criterion: str, level: str = "fast", before: str = "") -> str:
+    rule = f"qos-match-rule\n{criterion}\nqos-level-name: {level}\nend-qos-match-rule\n"
+    return f"{before}{LEVELS}qos-match-rules\n{rule}end-qos-match-rules\n"
+
+
+REFUSED = {  # by Xoff; whether OpenSM refuses it, too
+    "SL 16": (LEVELS.replace("sl: 3", "sl: 16"), False),
+    "no such level": (one_rule("service-id: 1", "nothing"), True),
+    "MTU code 6": (LEVELS.replace("mtu-limit: 2", "mtu-limit: 6"), True),
+    "not ended": (LEVELS.replace("end-qos-levels", ""), True),
+    "reversed range": (one_rule("service-id: 5-1"), False),
+    "QoS class of 13 bits": (one_rule("qos-class: 0x1008"), False),
+}
+
+
+@pytest.mark.parametrize(("text", "both"), REFUSED.values(), ids=REFUSED)
+def test_what_xoff_refuses_opensm_refuses_but_for_some_numbers(text: str, both: bool) -> None:
     assert not read(text.encode()).ok
     (answers,) = opensm_peer.ask([(text, [])])
     assert answers.taken is not both
+
+
+def test_opensm_swaps_the_ends_of_a_range_and_takes_classes_that_no_request_can_have() -> None:
+    queries = [Query("h2", "h1", 3), Query("h2", "h1", 6)]
+    reversed_range, wide_class = opensm_peer.ask(
+        [(one_rule("service-id: 5-1"), queries), (one_rule("qos-class: 0x1008"), [Query("h2", "h1", qos_class=8)])]
+    )
+    assert [found and found[0] for found in theirs(reversed_range)] == [5, 0]
+    assert [found and found[0] for found in theirs(wide_class)] == [0]
+
+
+@pytest.mark.parametrize("section", ["qos-ulps", "port-groups"])
+def test_opensm_refuses_an_empty_section_that_xoff_warns_of(section: str) -> None:
+    text = f"{LEVELS}{section}\nend-{section}\n"
+    reading = read(text.encode())
+    assert reading.ok
+    assert f"{section} is empty, and OpenSM refuses such a policy" in [one.message for one in reading.problems.warnings]
+    (answers,) = opensm_peer.ask([(text, [])])
+    assert not answers.taken
+
+
+def test_a_port_name_that_nothing_has_is_a_warning_here_and_nothing_to_opensm() -> None:
+    group = "port-groups\nport-group\nname: x\nport-name: h9/P1\nend-port-group\nend-port-groups\n"
+    text = one_rule("source: x", before=group)
+    policy, queries = load(text.encode(), "policy"), [Query("h2", "h1", 3)]
+    assert "port group 'x' names port name 'h9/P1'; the fabric has no such port" in [
+        finding.message for finding in setup(policy, opensm_peer.fabric()).findings
+    ]
+    (answers,) = opensm_peer.ask([(text, queries)])
+    assert answers.taken and theirs(answers) == ours(policy, queries) == [(0, 4, 2)]
+
+
+def test_without_a_p_key_in_the_query_opensm_answers_the_lowest_common_one_and_xoff_the_default_partition() -> None:
+    policy, fabric = load(LEVELS.encode(), "policy"), opensm_peer.fabric()
+    queries = [Query("h2", "h1"), Query("h2", "h4")]  # the first pair has partition 1 in common, too
+    (answers,) = opensm_peer.ask([(LEVELS, queries)])
+    assert [int(found["pkey"], 16) for found in answers.found if found] == [0x8001, 0xFFFF]
+    records = PathRecords(policy, fabric)
+    answered = [records.query(query.request(fabric)) for query in queries]
+    assert [isinstance(one, Found) and one.pkey for one in answered] == [0xFFFF, 0xFFFF]
+
+
+STOPPED = """
+import json, os, signal, sys, tempfile, threading
+from pathlib import Path
+import opensm_driver
+job = json.load(sys.stdin)
+((policy, (query,)),) = [(case["policy"], case["queries"]) for case in job["cases"]]
+with tempfile.TemporaryDirectory() as folder, opensm_driver.Opensm(Path(folder), job) as opensm:
+    opensm.load(policy)
+    child = opensm._children["opensm"]
+    os.kill(child.pid, signal.SIGSTOP)
+    if sys.argv[1] == "goes on":
+        threading.Timer(1.3, child.send_signal, [signal.SIGCONT]).start()  # after the first time-out of saquery
+    elif sys.argv[1] == "ends":
+        child.kill()
+        child.wait()
+    else:
+        opensm_driver.PATIENCE_S = 0.5
+    try:
+        found = [opensm.query(query), opensm.query([*query, "--pkey=0x8777"])]
+    finally:
+        if child.poll() is None:
+            os.kill(child.pid, signal.SIGCONT)
+print(json.dumps([found[0] and found[0]["sl"], found[1]]))
+"""
+
+
+def stopped(what: str) -> subprocess.CompletedProcess[str]:
+    """Two queries while OpenSM does not answer: one that it would find, and one that it would not."""
+    job = opensm_peer.job([(LEVELS, [Query("h2", "h1")])])
+    return subprocess.run(
+        [*opensm_peer.namespace(), sys.executable, "-c", STOPPED, what], cwd=opensm_peer.DRIVER.parent,
+        input=json.dumps(job), capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+
+
+def test_a_query_without_an_answer_is_repeated_and_never_taken_for_no_path() -> None:
+    done = stopped("goes on")
+    assert (json.loads(done.stdout), done.returncode) == (["0x0", None], 0), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("stays stopped", r"OpenSM did not answer 1 times in 0.5 s: --sgid=\S+ --dgid=\S+: "),
+        ("ends", "opensm has ended with -9: "),
+    ],
+)
+def test_opensm_that_never_answers_ends_the_driver_with_its_reason(what: str, reason: str) -> None:
+    done = stopped(what)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.search(reason, done.stderr), done.stderr

@@ -3,7 +3,8 @@
 The file is a plain tar. First comes a manifest with the size and SHA-256 of everything; behind it are, for the engine
 `um`, the kernel and the root as a disk, for `vm` the image, and the Python packages that Xoff imports. Disk and kernel
 are compressed with xz, which every Python can read. Nothing of the exporting machine is in it: two exports of the same
-lab are the same bytes. An import checks everything before it puts anything into the cache. Standard library only.
+lab are the same bytes. An import checks everything before it puts anything into the cache, and takes little time and
+memory to find that a file is none of ours, whatever it is (`plain_tar.py`). Standard library only.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from typing import IO, Any
 
 import testbed
 from testbed.errors import UsageError, XoffError
-from testbed.lab import cache, image, recipe, wheels
+from testbed.lab import cache, image, plain_tar, recipe, wheels
 from testbed.lab.cache import Report
+from testbed.lab.plain_tar import MalformedError, Member
 from testbed.lab.um import disks, kernel
 
 ENGINES = ("um", "vm")
@@ -48,6 +50,14 @@ _PARTS = {
     "vm": {f"image/{image.MANIFEST}", f"image/{recipe.KERNEL}", f"image/{recipe.ROOT}"},
 }
 _COMPRESSED = {f"kernel/{kernel.KERNEL}", f"disk/{disks.DISK}"}
+_LARGEST = {name: 1 << 20 for name in (f"kernel/{kernel.MANIFEST}", f"image/{image.MANIFEST}")} | {
+    f"kernel/{kernel.KERNEL}": 256 << 20, f"disk/{disks.DISK}": 4 << 30,
+    f"image/{recipe.KERNEL}": 256 << 20, f"image/{recipe.ROOT}": 2 << 30,
+}  # fmt: skip
+"""Octets of a file, some ten times what it has."""
+_LARGEST_WHEEL, _MOST_WHEELS = 32 << 20, 64
+_XZ_MEMORY = 64 << 20
+"""What decompression may take; the level that is written needs less than one MB."""
 _WHEEL = re.compile(r"python/[A-Za-z0-9][\w.+-]*\.whl")
 
 
@@ -113,11 +123,12 @@ def export(file: Path, engines: Sequence[str], report: Report, progress: Progres
 def import_(file: Path, report: Report, progress: Progress) -> Carried:
     """Put what is in `file` into the cache, all of it checked first."""
     try:
-        handle = file.open("rb")
+        handle = plain_tar.opened(file)
     except OSError as error:
         raise LabFileError(f"{file} cannot be read: {error.strerror}") from None
     with handle:
-        archive, content = _opened(file, handle)
+        archive = plain_tar.members(handle)
+        content = _manifest(file, archive)
         _require_ours(file, content)
         total = sum(entry["size"] for entry in content["files"].values())
         try:
@@ -196,18 +207,15 @@ def _umask() -> int:
     return mask
 
 
-def _opened(file: Path, handle: IO[bytes]) -> tuple[tarfile.TarFile, dict[str, Any]]:
-    """The archive behind its manifest, and that."""
-    foreign = LabFileError(f"{file} is not a lab file: `xoff image export FILE` writes one")
+def _manifest(file: Path, archive: Iterator[Member]) -> dict[str, Any]:
+    """The manifest, which is the first member."""
     try:
-        archive = tarfile.TarFile(fileobj=handle)
-        first = archive.next()
-        source = archive.extractfile(first) if first is not None and first.name == _MANIFEST else None
-        if first is None or source is None or first.size > _LARGEST_MANIFEST:
-            raise foreign
-        text = source.read()
-    except (tarfile.TarError, OSError):
-        raise foreign from None
+        first = next(archive)
+        if first.name != _MANIFEST or first.size > _LARGEST_MANIFEST:
+            raise MalformedError
+        text = b"".join(first.pieces())
+    except (MalformedError, StopIteration, OSError):
+        raise LabFileError(f"{file} is not a lab file: `xoff image export FILE` writes one") from None
     try:
         content: dict[str, Any] = json.loads(text)
         digest = content.pop("digest")
@@ -215,15 +223,15 @@ def _opened(file: Path, handle: IO[bytes]) -> tuple[tarfile.TarFile, dict[str, A
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _damaged(file, _MANIFEST) from None
-    return archive, content
+    return content
 
 
 def _require_ours(file: Path, content: Mapping[str, Any]) -> None:
     """Refuse a file that this version of Xoff cannot use."""
     if content.get("format") != _FORMAT:
         raise LabFileError(
-            f"{file} was written by Xoff {content.get('xoff')} in format {content.get('format')}, and this Xoff "
-            f"{testbed.__version__} reads format {_FORMAT}; export it again with this version of Xoff"
+            f"{file} was written by Xoff {str(content.get('xoff'))[:40]} in format {str(content.get('format'))[:40]}, "
+            f"and this Xoff {testbed.__version__} reads format {_FORMAT}; export it again with this version of Xoff"
         )
     if not _is_sound(content):
         raise _damaged(file, _MANIFEST)
@@ -233,8 +241,9 @@ def _require_ours(file: Path, content: Mapping[str, Any]) -> None:
     if differs := [name for name, key in ours.items() if theirs[name] != key]:
         what = {"image": "image", "kernel": "kernel", "python": "list of Python packages"}
         raise LabFileError(
-            f"{file} has the lab of another version of Xoff ({content['xoff']}; this is {testbed.__version__}), with "
-            f"another {' and another '.join(what[name] for name in differs)}; export it with the version that is to run"
+            f"{file} has the lab of another version of Xoff ({content['xoff'][:40]}; this is {testbed.__version__}), "
+            f"with another {' and another '.join(what[name] for name in differs)}; export it with the version that is "
+            "to run"
         )
 
 
@@ -245,40 +254,67 @@ def _is_sound(content: Mapping[str, Any]) -> bool:
         wanted = set().union(*(_PARTS[engine] for engine in engines))
         return (
             bool(wanted)
+            and isinstance(content["xoff"], str)
+            and engines == sorted(set(engines))
+            and len(files) <= len(wanted) + _MOST_WHEELS
             and {name for name in files if not _WHEEL.fullmatch(name)} == wanted
-            and all(type(entry["size"]) is int and entry["size"] >= 0 and entry["sha256"] for entry in files.values())
+            and all(
+                type(entry["size"]) is int
+                and 0 <= entry["size"] <= _LARGEST.get(name, _LARGEST_WHEEL)
+                and entry["sha256"]
+                for name, entry in files.items()
+            )
             and keys.keys() == _keys(engines).keys()
         )
     except (KeyError, TypeError, AttributeError):
         return False
 
 
-def _unpack(file: Path, archive: tarfile.TarFile, files: Mapping[str, Any], work: Path, progress: Progress) -> None:
+def _unpack(file: Path, archive: Iterator[Member], files: Mapping[str, Any], work: Path, progress: Progress) -> None:
     done, total = 0, sum(entry["size"] for entry in files.values())
     missing = dict(files)
     try:
-        while (member := archive.next()) is not None:
+        for member in archive:
             name = member.name.removesuffix(_XZ)
             entry = missing.pop(name, None)
-            packed = archive.extractfile(member)
-            if entry is None or packed is None or (name in _COMPRESSED) is not member.name.endswith(_XZ):
-                raise _damaged(file, member.name)
+            if entry is None or (name in _COMPRESSED) is not member.name.endswith(_XZ):
+                raise _damaged(file, ascii(member.name)[1:-1])
             target = work / name
             target.parent.mkdir(exist_ok=True)
             taken, digest = 0, hashlib.sha256()
-            with target.open("wb") as out, lzma.LZMAFile(packed) if name in _COMPRESSED else packed as source:
-                while taken <= entry["size"] and (data := source.read(_STEP)):
+            pieces = _decompressed(member, entry["size"]) if name in _COMPRESSED else member.pieces()
+            with target.open("wb") as out:
+                for data in pieces:
+                    taken += len(data)
+                    if taken > entry["size"]:
+                        raise _damaged(file, member.name)
                     out.write(data)
                     digest.update(data)
-                    taken += len(data)
-                    progress(min(done + taken, total), total)
+                    progress(done + taken, total)
             if (taken, digest.hexdigest()) != (entry["size"], entry["sha256"]):
                 raise _damaged(file, member.name)
             done += taken
-    except (tarfile.TarError, lzma.LZMAError, EOFError):
-        raise _damaged(file, next(iter(missing), "its end")) from None
+    except (MalformedError, lzma.LZMAError) as error:
+        raise _damaged(file, next(iter(missing), "its end"), str(error)) from None
     if missing:
         raise _damaged(file, next(iter(missing)))
+
+
+def _decompressed(member: Member, size: int) -> Iterator[bytes]:
+    """What `_compressed` has compressed, `size` octets, a step at a time."""
+    packed, data = member.pieces(), b""
+    for _ in range(size // _BLOCK + 1):
+        if not data and not (data := next(packed, b"")):
+            return
+        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+        while not stream.eof:
+            if stream.needs_input and not data and not (data := next(packed, b"")):
+                raise MalformedError("it ends too early")
+            yield stream.decompress(data, _STEP)
+            data = b""
+        data = stream.unused_data
+    if data or next(packed, b""):
+        raise MalformedError("it has more than it should")
 
 
 def _publish(file: Path, work: Path, engines: Sequence[str], report: Report) -> str:
@@ -305,8 +341,11 @@ def _publish(file: Path, work: Path, engines: Sequence[str], report: Report) -> 
     return lab.digest
 
 
-def _damaged(file: Path, what: str) -> LabFileError:
-    return LabFileError(f"{file} is damaged: {what} is not as it was exported; copy the file again, or export it anew")
+def _damaged(file: Path, what: str, why: str = "") -> LabFileError:
+    reason = f" ({why})" if why else ""
+    return LabFileError(
+        f"{file} is damaged: {what} is not as it was exported{reason}; copy the file again, or export it anew"
+    )
 
 
 def _encoded(content: Mapping[str, Any]) -> bytes:

@@ -26,7 +26,10 @@ def plain(text: object) -> str:
     Names, figures and messages come from routers, jobs and files, and could otherwise give orders to the terminal. The
     ends of lines and tabs stay.
     """
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in str(text))
+    whole = str(text)
+    if whole.replace("\n", "").replace("\t", "").isprintable():
+        return whole
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in whole)
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

@@ -220,8 +220,8 @@ def _make(folder: Path) -> None:
 
 
 def _write(matrix: Matrix, folder: Path) -> None:
-    with whole_file(folder / FILE) as draft:
-        draft.write_text(json.dumps(matrix.as_json(), indent=1) + "\n", encoding="utf-8")
+    with whole_file(folder / FILE, [folder]) as out:
+        out.write(json.dumps(matrix.as_json(), indent=1).encode() + b"\n")
     write_report([folder], folder / REPORT)
 
 

@@ -8,13 +8,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
 
 from testbed.cli.arguments import above_zero, one_of, whole
 from testbed.errors import UsageError, plain
 from testbed.frames import capture_file
 from testbed.lab.result import Exit
-from testbed.report.captures import captures_of
+from testbed.report.captures import open_captures
 from testbed.report.frame_text import KINDS, Layer, layers
 from testbed.units import Duration
 
@@ -56,21 +55,15 @@ def decode(options: argparse.Namespace) -> int:
 
 def _frames(path: Path, stack: ExitStack) -> Iterator[capture_file.Captured]:
     """Of a file, or of all captures of a result in the order of time."""
-    paths = captures_of(path) if path.is_dir() else [path]
-    opened: list[BinaryIO] = []
-    try:
-        opened += [stack.enter_context(one.open("rb")) for one in paths]
-    except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from None
     try:
         if path.is_dir():
-            yield from capture_file.merged(opened)
+            yield from capture_file.merged(open_captures(path, stack))
         else:
-            yield from capture_file.frames(opened[0])
+            yield from capture_file.frames(stack.enter_context(path.open("rb")))
     except capture_file.CaptureError as error:
         raise UsageError(f"{path}: {error}") from None
-    except IsADirectoryError:
-        raise UsageError(f"{path} is a folder, and no capture") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
 
 
 def _wanted(frame: capture_file.Captured, options: argparse.Namespace) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
+from testbed.cli.console import say
 from testbed.cli.output_file import whole
 from testbed.lab.result import Exit
 from testbed.report import captures, event_table, perfetto
@@ -15,6 +18,12 @@ _FILES = {
     "csv": "events.csv",
     "parquet": "events.parquet",
     "pcapng": "captures.pcapng",
+}
+_WRITERS: dict[str, Callable[[Folder, BinaryIO], None]] = {
+    "perfetto": perfetto.write,
+    "csv": event_table.write_csv,
+    "parquet": event_table.write_parquet,
+    "pcapng": captures.write_merged,
 }
 _WORDS = {
     "perfetto": "for ui.perfetto.dev",
@@ -37,21 +46,9 @@ def export(options: argparse.Namespace) -> int:
     """The events of a result as a Perfetto trace or as a table, or its captures as one file."""
     folder = read(options.result)
     path = options.output or options.result / _FILES[options.format]
-    with whole(path) as place:
-        _write(folder, options.format, place)
+    with whole(path, [options.result]) as out:
+        _WRITERS[options.format](folder, out)
     print(path)
+    if folder.damage:
+        say(str(folder.damage))
     return Exit.OK
-
-
-def _write(folder: Folder, kind: str, path: Path) -> None:
-    if kind == "perfetto":
-        with path.open("wb") as trace:
-            perfetto.write(folder, trace)
-    elif kind == "pcapng":
-        with path.open("wb") as capture:
-            captures.write_merged(folder.path, capture)
-    elif kind == "csv":
-        with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as table:
-            event_table.write_csv(folder, table)
-    else:
-        event_table.write_parquet(folder, path)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from testbed.cli.output_file import whole
 from testbed.dcbx.ladder import LadderError, ladder, read
 from testbed.dcbx.ladder_svg import as_svg
 from testbed.dcbx.ladder_text import as_text
 from testbed.errors import UsageError
+from testbed.lab.foreign import ForeignFolder
 from testbed.lab.result import Exit
 
 LOG = "dcbx.jsonl"
 """In a result folder: the lines of `testbed.dcbx.show`, each with its port."""
+LARGEST = 256 << 20
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -26,31 +30,29 @@ def options(parser: argparse.ArgumentParser) -> None:
 def draw(options: argparse.Namespace) -> int:
     """How the two ports of a link came to agree by DCBX: a ladder diagram from the log of a run."""
     log = options.result / LOG
-    *lines, rest = _content(log).split("\n")
-    if rest:  # the run was ended while it wrote
-        from testbed.cli.console import say
-
-        say(f"{log}: its last line is cut short, and left out")
     try:
-        found = ladder(read(lines), options.left, options.right)
+        found = ladder(read(_whole_lines(options.result)), options.left, options.right)
     except LadderError as error:
         raise UsageError(f"{log}: {error}") from None
     if options.svg is None:
         sys.stdout.write(as_text(found))
         return Exit.OK
-    try:
-        options.svg.write_text(as_svg(found), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--svg {options.svg}: {error.strerror}") from None
+    with whole(options.svg, [options.result], "--svg") as out:
+        out.write(as_svg(found).encode())
     return Exit.OK
 
 
-def _content(log: Path) -> str:
-    if not log.parent.is_dir():
-        raise UsageError(f"there is no result folder {log.parent}; xoff run makes one, in results/")
+def _whole_lines(result: Path) -> Iterator[str]:
+    files = ForeignFolder(result)
+    if not files.is_there():
+        raise UsageError(f"there is no result folder {result}; xoff run makes one, in results/")
     try:
-        return log.read_text(encoding="utf-8", errors="replace")
+        for _, line in files.lines(LOG, LARGEST):
+            if line.endswith("\n"):
+                yield line
+            else:  # the run was ended while it wrote
+                from testbed.cli.console import say
+
+                say(f"{result / LOG}: its last line is cut short, and left out")
     except FileNotFoundError:
-        raise UsageError(f"{log.parent} has no {log.name}: nothing spoke DCBX in that run") from None
-    except OSError as error:
-        raise UsageError(f"{log}: {error.strerror}") from None
+        raise UsageError(f"{result} has no {LOG}: nothing spoke DCBX in that run") from None

@@ -12,6 +12,7 @@ from testbed.cli.engine_setup import engine_option, ready
 from testbed.errors import UsageError
 from testbed.lab import api, definition
 from testbed.lab.engine import Kind
+from testbed.lab.foreign import ForeignFolder
 from testbed.lab.result import Exit, Result, Status
 from testbed.lesson import lesson as files
 from testbed.lesson.check import Seen
@@ -87,7 +88,8 @@ def solution(options: argparse.Namespace) -> int:
     result = _run(chosen, folder, options)
     seen = Seen(_place(result))
     values = files.solutions(chosen, seen)
-    (folder / files.ANSWERS).write_text(files.sheet(chosen, values), encoding="utf-8")
+    with ForeignFolder(folder).create(files.ANSWERS) as out:
+        out.write(files.sheet(chosen, values).encode())
     return _show(chosen, list(files.verdicts(chosen, seen, values)), result, options.json)
 
 

@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from testbed.errors import UsageError
 from testbed.lab.cache import DiskFullError
+from testbed.lab.foreign import ForeignFolder
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Where to write what is to be at `path`, which is renamed to it at the end of the block.
+def whole(path: Path, results: Sequence[Path], option: str = "-o") -> Iterator[BinaryIO]:
+    """Yield a file that is at `path` when the block has ended.
 
-    A device or a pipe, as in `-o /dev/stdout`, is written to itself: a rename would remove it. A symbolic link stays,
-    and the file that it names is written.
+    `results` are the folders that the command reads. They may be from elsewhere: in one of them no link is followed,
+    and what has the file's name is replaced. Elsewhere the path is the user's. A symbolic link stays, and the file that
+    it names is written; a device or a pipe, as in `-o /dev/stdout`, is written to itself, as a rename would remove it.
     """
     try:
-        if path.is_dir():
+        if (inside := _inside(path, results)) is not None:
+            folder, name = inside
+        elif path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        if path.exists() and not path.is_file():
-            yield path
+        elif path.exists() and not path.is_file():
+            with path.open("wb") as out:
+                yield out
             return
-        place = path.resolve()
-        draft = place.with_name(f".{place.name}.draft")
-        try:
-            yield draft
-            draft.replace(place)
-        finally:
-            draft.unlink(missing_ok=True)
+        else:
+            place = path.resolve()
+            folder, name = ForeignFolder(place.parent), place.name
+        with folder.create(name) as out:
+            yield out
     except OSError as error:
-        text = f"{path}: {error.strerror or error}; -o names another place"
+        reason = "it is a folder" if error.errno == errno.EISDIR else error.strerror or error
+        text = f"{path}: {reason}; {option} names another place"
         raise (DiskFullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else UsageError)(text) from None
+
+
+def _inside(path: Path, results: Sequence[Path]) -> tuple[ForeignFolder, str] | None:
+    """The result folder that a path leads into, by whatever way, and the rest of the path."""
+    for ancestor in path.absolute().parents:
+        for folder in results:
+            rest = path.absolute().relative_to(ancestor)
+            if rest.parts[:1] != ("..",) and ancestor.exists() and folder.exists() and ancestor.samefile(folder):
+                return ForeignFolder(folder), str(rest)
+    return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from testbed.errors import UsageError
+from testbed.cli.console import say
+from testbed.cli.output_file import whole
 from testbed.lab.result import Exit
-from testbed.report.figures import FIGURES
+from testbed.report.figures import FIGURES, require_ending
 from testbed.report.figures import plot as draw
 from testbed.report.folder import read
 
@@ -20,9 +21,11 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def plot(options: argparse.Namespace) -> int:
     """One figure of a result, by matplotlib (the extra `plot`)."""
-    try:
-        draw(read(options.result), options.figure, options.output)
-    except OSError as error:
-        raise UsageError(f"-o {options.output}: {error.strerror}") from None
+    ending = require_ending(options.output)
+    folder = read(options.result)
+    with whole(options.output, [options.result]) as out:
+        draw(folder, options.figure, out, ending)
     print(options.output)
+    if folder.damage:
+        say(str(folder.damage))
     return Exit.OK

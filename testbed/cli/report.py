@@ -35,8 +35,8 @@ def make(options: argparse.Namespace) -> int:
 def write(folders: list[Path], path: Path) -> None:
     """Write the report of result folders, whole or not at all."""
     page = report(folders)
-    with whole(path) as place:
-        place.write_text(page, encoding="utf-8")
+    with whole(path, folders) as out:
+        out.write(page.encode())
 
 
 def of_results(results: list[Result]) -> Path | None:

@@ -132,10 +132,10 @@ def _check(record: Any) -> None:
         raise LadderError(f"{str(record)[:40]!r} is not a line of a DCBX log, which is an object")
     t_ns = record.get("t_ns")
     if not isinstance(t_ns, int) or isinstance(t_ns, bool) or not 0 <= t_ns <= _LATEST_NS:
-        raise LadderError(f"t_ns is {str(t_ns)[:40]}, and has to be a time in whole nanoseconds")
+        raise LadderError(f"t_ns is {_clean(str(t_ns)[:40])}, and has to be a time in whole nanoseconds")
     for name in ("what", "port"):
         if not isinstance(record.get(name), str):
-            raise LadderError(f"{name} is {str(record.get(name))[:40]}, and has to be text")
+            raise LadderError(f"{name} is {_clean(str(record.get(name))[:40])}, and has to be text")
 
 
 @dataclass(eq=False, slots=True)

@@ -19,12 +19,12 @@ from testbed.errors import UsageError
 from testbed.lab import wire
 from testbed.lab.experiment_run import DEEPEST, LARGEST_NOTE, plain
 from testbed.lab.fidelity import Fidelity, Phase, Thresholds, judge
-from testbed.lab.result import BOUNDS, DRAFT, RESULT, Claim, Figure, Status
+from testbed.lab.result import BOUNDS, RESULT, Claim, Figure, Status
 from testbed.lab.wire import Frame, FrameKind, Sample, WireError
 
 OUTPUT_LOG = "output.log"
 RESERVE = ".reserve"
-_OURS = re.compile(rf"(job-)*({'|'.join(map(re.escape, (OUTPUT_LOG, RESULT, DRAFT, RESERVE)))})(/.*)?", re.DOTALL)
+_OURS = re.compile(rf"(job-)*({'|'.join(map(re.escape, (OUTPUT_LOG, RESULT, RESERVE)))})(/.*)?", re.DOTALL)
 _LONGEST_PART = 255  # octets, as in every file system of Linux
 _LONGEST_NAME = 2048  # half of what Linux takes; the rest is for where the folder is
 _LATEST_NS = 10**18  # the longest `Duration`

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.lab.foreign import ForeignFolder
 from testbed.lab.result import RESULT, distinct
 from testbed.lab.sweep_tables import OWN_COLUMNS, SUMMARY, spread
 
@@ -41,14 +41,15 @@ class SweepMean:
 
 def compare_folders(first: Path, second: Path) -> list[Difference]:
     """The differences between two result folders, or two folders of sweeps; none if they are the same."""
-    for folder in (first, second):
-        if not (folder / RESULT).is_file() and not (folder / SUMMARY).is_file():
-            raise UsageError(f"{folder} has neither {RESULT} nor {SUMMARY}; name a result folder, or a sweep's")
-    if (first / RESULT).is_file() != (second / RESULT).is_file():
+    one, other = ForeignFolder(first), ForeignFolder(second)
+    for folder in (one, other):
+        if not folder.has(RESULT) and not folder.has(SUMMARY):
+            raise UsageError(f"{folder.path} has neither {RESULT} nor {SUMMARY}; name a result folder, or a sweep's")
+    if one.has(RESULT) != other.has(RESULT):
         raise UsageError(f"one of {first} and {second} is a result and the other a sweep; name two of a kind")
-    if (first / RESULT).is_file():
-        return list(_differences(_of_result(_read(first)), _of_result(_read(second))))
-    return list(_differences(_of_sweep(first), _of_sweep(second)))
+    if one.has(RESULT):
+        return list(_differences(_of_result(one), _of_result(other)))
+    return list(_differences(_of_sweep(one), _of_sweep(other)))
 
 
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Difference]:
@@ -58,16 +59,9 @@ def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterato
             yield Difference(what, one, other)
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-        return content
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{folder / RESULT} cannot be read: {error}") from None
-
-
-def _of_result(content: Mapping[str, Any]) -> dict[str, Any]:
+def _of_result(folder: ForeignFolder) -> dict[str, Any]:
     """What a result has, by a name for each thing."""
+    content = folder.json(RESULT)
     try:
         found = {name: content[name] for name in ("experiment", "status", "reason", "seed", "virtual_ns")}
         found |= {f"parameter {name}": value for name, value in content["parameters"].items()}
@@ -81,7 +75,8 @@ def _of_result(content: Mapping[str, Any]) -> dict[str, Any]:
         found |= {f"file {name}": digest for name, digest in content["files"].items()}
         found |= {f"made with {name}": value for name, value in content["provenance"].items()}
     except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"a {RESULT} lacks {error}; was it written by another version of Xoff?") from None
+        lacks = f"{folder.path / RESULT} is not as Xoff writes it ({error}); was it written by another version of Xoff?"
+        raise UsageError(lacks) from None
     return found
 
 
@@ -89,16 +84,17 @@ def _with_unit(value: Any, unit: str) -> Any:
     return f"{value}{unit}" if unit else value
 
 
-def _of_sweep(folder: Path) -> dict[str, Any]:
+def _of_sweep(folder: ForeignFolder) -> dict[str, Any]:
     """The means of a sweep, by parameters and figure."""
     found: dict[str, Any] = {}
+    rows = csv.DictReader(line for _, line in folder.lines(SUMMARY))
     try:
-        with (folder / SUMMARY).open(newline="", encoding="utf-8") as table:
-            for row in csv.DictReader(table):
-                point = " ".join(f"{name}={value}" for name, value in row.items() if name not in OWN_COLUMNS)
-                runs = int(row["runs"])
-                half_width = float(row["half width of 95 %"]) if runs > 1 else None
-                found[f"{point} {row['figure']}".strip()] = SweepMean(float(row["mean"]), half_width, runs)
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-        raise UsageError(f"{folder / SUMMARY} cannot be read: {error}; sweep again, and it is written anew") from None
+        for row in rows:
+            point = " ".join(f"{name}={value}" for name, value in row.items() if name not in OWN_COLUMNS)
+            runs = int(row["runs"])
+            half_width = float(row["half width of 95 %"]) if runs > 1 else None
+            found[f"{point} {row['figure']}".strip()] = SweepMean(float(row["mean"]), half_width, runs)
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
+        place = f"{folder.path / SUMMARY}: line {rows.line_num}"
+        raise UsageError(f"{place} cannot be read: {error}; sweep again, and it is written anew") from None
     return found

@@ -5,7 +5,6 @@ A column is a switch: the default one at a speed and with a buffer model, or the
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.lab.definition import Experiment
+from testbed.lab.foreign import ForeignFolder
 from testbed.lab.result import Claim, Figure, Result, Status
 from testbed.net.losses import NOT_COUNTED
 from testbed.units import written
@@ -115,7 +115,7 @@ class Matrix:
         """The matrix in a folder."""
         path = folder / FILE
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = ForeignFolder(folder).json(FILE)
             return cls(
                 str(content["switch"]),
                 tuple(map(str, content["columns"])),

@@ -15,6 +15,7 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.lab.engine import Kind
 from testbed.lab.fidelity import Verdict
+from testbed.lab.foreign import ForeignFolder
 from testbed.lab.result import RESULT, Result
 from testbed.lab.tolerances import DEFAULT, FILE, Apart, Pair, Stated, Value
 
@@ -92,12 +93,13 @@ def compare(um: Result, vm: Result, stated: Stated) -> Agreement:
 def stored(folder: Path) -> dict[str, Result]:
     """The result in a folder, or those of all folders in it, by experiment."""
     found = {}
-    for path in [folder] if (folder / RESULT).is_file() else sorted(folder.glob(f"*/{RESULT}")):
-        where = path if path.is_dir() else path.parent
+    files = ForeignFolder(folder)
+    inside = [] if files.has(RESULT) else [files.inside(name) for name in files.listing() if not files.is_file(name)]
+    for where in [files] if files.has(RESULT) else [one for one in inside if one.has(RESULT)]:
         try:
             result = Result.read(where)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UsageError(f"{where / RESULT} cannot be read: {error!r}; make the run again") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(f"{where.path / RESULT} cannot be read: {error!r}; make the run again") from None
         if result.experiment in found:
             raise UsageError(f"{folder} has more than one result of {result.experiment}; keep one")
         found[result.experiment] = result

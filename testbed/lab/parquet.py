@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
 def is_available() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def write(path: Path, rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> None:
+def write(out: Path | BinaryIO, rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> None:
     """A column for each name. Its type is that of its values: bool, 64-bit integer, double, or else text."""
     import pyarrow
     from pyarrow import parquet
@@ -21,7 +22,8 @@ def write(path: Path, rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -
     for row in rows:
         for name, values in columns.items():
             values.append(row.get(name))
-    parquet.write_table(pyarrow.table({name: _array(pyarrow, values) for name, values in columns.items()}), path)
+    arrays = [_array(pyarrow, values) for values in columns.values()]
+    parquet.write_table(pyarrow.table(arrays, [_text(name) for name in columns]), out)
 
 
 def _array(pyarrow: Any, values: list[Any]) -> Any:
@@ -30,6 +32,11 @@ def _array(pyarrow: Any, values: list[Any]) -> Any:
         return pyarrow.array(values, pyarrow.int64())
     if types <= {bool}:
         return pyarrow.array(values, pyarrow.bool_())
-    if types <= {int, float}:
+    if types <= {int, float} and all(value is None or abs(value) <= sys.float_info.max for value in values):
         return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())
-    return pyarrow.array([None if value is None else str(value) for value in values], pyarrow.string())
+    return pyarrow.array([None if value is None else _text(value) for value in values], pyarrow.string())
+
+
+def _text(value: Any) -> str:
+    """Any value as UTF-8 can have it, which has no lone surrogates."""
+    return str(value).encode(errors="backslashreplace").decode()

@@ -18,10 +18,10 @@ from typing import Any
 from testbed.errors import UsageError, XoffError
 from testbed.lab import series
 from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
+from testbed.lab.foreign import ForeignFolder
 from testbed.units import written
 
 RESULT = "result.json"
-DRAFT = f".{RESULT}"
 SCHEMA = 2
 BOUNDS = {"equals": "{}", "at_least": "at least {}", "at_most": "at most {}"}
 """What a claim can expect, in words."""
@@ -155,9 +155,12 @@ class Result:
     """None in a result of a version that did not write it."""
 
     @classmethod
-    def read(cls, folder: Path) -> Result:
-        """The result in a folder. ValueError, KeyError or TypeError if `result.json` is not as `write` leaves it."""
-        content = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    def read(cls, folder: Path | ForeignFolder) -> Result:
+        """The result in a folder. FileNotFoundError, ForeignError, ValueError, KeyError, TypeError or AttributeError if
+        `result.json` is not as `write` leaves it.
+        """
+        files = folder if isinstance(folder, ForeignFolder) else ForeignFolder(folder)
+        content = files.json(RESULT)
         fidelity, times = dict(content["fidelity"]), dict(content["times"])
         fidelity["thresholds"] = Thresholds(**fidelity["thresholds"])
         fidelity |= {"verdict": Verdict(fidelity["verdict"]), "reasons": tuple(fidelity["reasons"])}
@@ -175,7 +178,7 @@ class Result:
             provenance=Provenance(**content["provenance"]),
             times=Times(**times),
             files=content["files"],
-            folder=folder,
+            folder=files.path,
             again=again and Again(tuple(again["command"]), dict(again["files"])),
         )
 
@@ -238,11 +241,10 @@ class Result:
 
     def write(self, folder: Path) -> None:
         """Write `result.json`, whole or not at all."""
-        draft = folder / DRAFT
         text = json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n"
-        # UTF-8 has no lone surrogates, as in the name of a file that is no text; \udce9 is JSON for one.
-        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
-        draft.rename(folder / RESULT)
+        with ForeignFolder(folder).create(RESULT) as out:
+            # UTF-8 has no lone surrogates, as in the name of a file that is no text; \udce9 is JSON for one.
+            out.write(text.encode(errors="backslashreplace"))
 
     def _reproducible(self) -> dict[str, Any]:
         return {
@@ -261,12 +263,13 @@ class Result:
 def distinct(names: Iterable[str]) -> list[str]:
     """The names, each another one: the second `lost` is `lost (2)`, in the order in which a run reported them."""
     found: dict[str, None] = {}
+    numbers: dict[str, int] = {}
     for name in names:
-        own, number = name, 1
+        own, number = name, numbers.get(name, 1)
         while own in found:
             number += 1
             own = f"{name} ({number})"
-        found[own] = None
+        found[own], numbers[name] = None, number
     return list(found)
 
 

@@ -10,39 +10,56 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError, listed
+from testbed.lab.foreign import ForeignFolder
 
 _READERS = ("pandas", "polars")
-_FILES = "series-*.csv"
+_PREFIX, _ENDING = "series-", ".csv"
 
 
 def write_parquet(folder: Path) -> list[Path]:
     """`series-NAME.parquet` of each series of a folder; none without pyarrow. UsageError if a file is no table."""
-    files = sorted(folder.glob(_FILES))
-    if not files or importlib.util.find_spec("pyarrow") is None:
+    files = ForeignFolder(folder)
+    names = _names(files)
+    if not names or importlib.util.find_spec("pyarrow") is None:
         return []
     from pyarrow import ArrowException, csv, parquet
 
     written = []
-    for file in files:
+    for name in names:
+        target = f"series-{name}.parquet"
         try:
-            table = csv.read_csv(file)
-        except ArrowException as error:
-            raise UsageError(f"{file} is not a table, so there is no Parquet of it: {error}") from None
-        written.append(file.with_suffix(".parquet"))
-        parquet.write_table(table, written[-1])
+            with files.open(_file(name)) as source:
+                table = csv.read_csv(source)
+            with files.create(target) as out:
+                parquet.write_table(table, out)
+        except (ArrowException, UnicodeError) as error:
+            reason = " ".join(str(error).split())
+            raise UsageError(f"{folder / _file(name)} is not a table, so there is no Parquet of it: {reason}") from None
+        written.append(folder / target)
     return written
 
 
 def read(folder: Path, name: str) -> Any:
     """The table of a series, as a DataFrame; UsageError if the run has no such series, or there is no reader."""
-    file = folder / f"series-{name}.csv"
-    if not file.is_file():
-        there = sorted(one.stem.removeprefix("series-") for one in folder.glob(_FILES))
+    files = ForeignFolder(folder)
+    if name not in (there := _names(files)):
         raise UsageError(f"{folder} has no series {name!r}; it has {listed(there)}")
     for reader in _READERS:
         try:
-            return importlib.import_module(reader).read_csv(file)
+            read_csv = importlib.import_module(reader).read_csv
         except ModuleNotFoundError as error:
             if error.name != reader:
                 raise
-    raise UsageError(f"neither pandas nor polars is installed; one of them reads {file}")
+            continue
+        with files.open(_file(name)) as file:
+            return read_csv(file)
+    raise UsageError(f"neither pandas nor polars is installed; one of them reads {folder / _file(name)}")
+
+
+def _names(files: ForeignFolder) -> list[str]:
+    found = [name for name in files.listing() if name.startswith(_PREFIX) and name.endswith(_ENDING)]
+    return [name[len(_PREFIX) : -len(_ENDING)] for name in found]
+
+
+def _file(name: str) -> str:
+    return f"{_PREFIX}{name}{_ENDING}"

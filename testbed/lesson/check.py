@@ -31,9 +31,9 @@ class Seen:
 
     def figure(self, name: str) -> Any:
         """A figure that the run reported."""
-        for figure in self._folder.result["figures"]:
-            if isinstance(figure, dict) and figure.get("name") == name:
-                return figure.get("value")
+        for figure in self._folder.figures:
+            if figure.name == name:
+                return figure.value
         raise Missing(f"the run has no figure {name!r}: keep the part of the file that reports it, or start anew")
 
     def network(self, case: str) -> Network:

@@ -14,6 +14,7 @@ from typing import Any
 
 from testbed import shipped_packages
 from testbed.errors import UsageError
+from testbed.lab.foreign import ForeignFolder
 from testbed.lesson.answers import Choice, Question
 from testbed.lesson.check import NotYet, Seen
 
@@ -86,13 +87,15 @@ def begin(lesson: Lesson, folder: Path, solved: bool = False) -> list[Path]:
         EXPERIMENT: (lesson.folder / source).read_text(encoding="utf-8"),
         ANSWERS: sheet(lesson),
     }
-    taken = [name for name in content if (folder / name).exists()]
+    files = ForeignFolder(folder)
+    taken = [name for name in content if files.has(name)]
     if taken:
         raise UsageError(f"{folder / taken[0]} is there already; name another folder, or remove it to start anew")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in content.items():
-            (folder / name).write_text(text, encoding="utf-8")
+            with files.create(name) as out:
+                out.write(text.encode())
     except OSError as error:
         raise UsageError(f"the lesson cannot go to {folder}: {error.strerror}") from None
     return [folder / name for name in content]
@@ -116,15 +119,13 @@ def answers(lesson: Lesson, folder: Path) -> dict[str, Any]:
     """What a student has written into the file of answers, open ones left out."""
     path = folder / ANSWERS
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(ForeignFolder(folder).text(ANSWERS))
     except FileNotFoundError:
         raise UsageError(
             f"{path} is not there; `xoff lesson start {lesson.number} DIR` makes a folder with it"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f'{path}: {error}; an answer is a number, or text in quotes as in "s1-eth1"') from None
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
     known = {question.key for question in lesson.questions}
     if unknown := sorted(found.keys() - known):
         raise UsageError(

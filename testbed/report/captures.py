@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
 from testbed.errors import UsageError
 from testbed.frames import capture_file
+from testbed.lab.foreign import ForeignFolder
 from testbed.lab.result import RESULT
 from testbed.net.notebook import CAPTURES
+from testbed.report.folder import Folder
+
+LARGEST = 1 << 30
+"""Octets of one capture; the lab writes 384 MB of a network."""
+_ENDING = ".pcapng"
 
 
-def captures_of(folder: Path) -> list[Path]:
-    """The capture files of a result, those of its first network first."""
-    if not (folder / RESULT).is_file():
+def open_captures(folder: Path, stack: ExitStack) -> list[BinaryIO]:
+    """The captures of a result, those of its first network first."""
+    files = ForeignFolder(folder)
+    if not files.has(RESULT):
         raise UsageError(f"{folder} is not a result folder: it has no {RESULT}")
-    found = sorted((folder / CAPTURES).rglob("*.pcapng"), key=lambda path: (len(path.parent.name), path))
+    found: list[str] = []
+    for name in sorted(files.listing(CAPTURES), key=lambda name: (len(name), name)):
+        place = f"{CAPTURES}/{name}"
+        inside = [place] if files.is_file(place) else [f"{place}/{one}" for one in files.listing(place)]
+        found += [one for one in inside if one.endswith(_ENDING)]
     if not found:
         raise UsageError(f"{folder} has no captures; xoff run --capture makes them")
-    return found
+    return [stack.enter_context(files.open(name, LARGEST)) for name in found]
 
 
-def write_merged(folder: Path, out: BinaryIO) -> None:
+def write_merged(folder: Folder, out: BinaryIO) -> None:
     """All captures of a result as one file with an interface for each direction of a cable."""
     with ExitStack() as stack:
-        files: list[BinaryIO] = [stack.enter_context(path.open("rb")) for path in captures_of(folder)]
+        files = open_captures(folder.path, stack)
         try:
-            name = json.loads((folder / RESULT).read_text(encoding="utf-8")).get("experiment")
-        except (OSError, ValueError, AttributeError):
-            name = None
-        try:
-            capture_file.merge(files, out, str(name or ""))
+            capture_file.merge(files, out, folder.result["experiment"])
         except capture_file.CaptureError as error:
-            raise UsageError(f"a capture of {folder}: {error}") from None
+            raise UsageError(f"a capture of {folder.path}: {error}") from None

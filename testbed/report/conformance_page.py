@@ -8,13 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.lab.conformance import FILE, Cell, Matrix
+from testbed.lab.foreign import ForeignFolder
 from testbed.lab.result import Claim, expectation
 from testbed.report.markup import Html, heading, table, text, verdict
 from testbed.units import written
 
 
 def is_conformance(path: Path) -> bool:
-    return (path / FILE).is_file()
+    return ForeignFolder(path).has(FILE)
 
 
 def body(folder: Path) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from testbed.lab import parquet
+from testbed.lab.csv_cells import neutral
 from testbed.report.folder import Folder, ReportError
 
 _FIXED = ("t_ns", "network", "event", "node", "port", "priorities")
@@ -40,13 +41,18 @@ def _plain(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value
 
 
-def write_csv(folder: Folder, out: TextIO) -> None:
-    writer = csv.DictWriter(out, fields(folder), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows(folder))
+def write_csv(folder: Folder, out: BinaryIO) -> None:
+    """Write the table as text that is neutral in spreadsheets and terminals."""
+    names = fields(folder)
+    text = io.TextIOWrapper(out, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(neutral, names))
+    writer.writerows([neutral(row.get(name, "")) for name in names] for row in rows(folder))
+    text.detach()
 
 
-def write_parquet(folder: Folder, path: Path) -> None:
+def write_parquet(folder: Folder, out: BinaryIO) -> None:
+    """Write the table with types; texts are as they were logged."""
     if not parquet.is_available():
         raise ReportError("Parquet takes the Python package pyarrow: pip install pyarrow, or export --csv")
-    parquet.write(path, rows(folder), fields(folder))
+    parquet.write(out, rows(folder), fields(folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from testbed.errors import nearest, plain
 from testbed.lab.result import Claim
@@ -19,12 +19,17 @@ _MOST_LANES = 120
 ENDINGS = (".pdf", ".png", ".svg")
 
 
-def plot(folder: Folder, figure: str, path: Path) -> None:
-    """Write one figure; the ending of the path is the format. The same result gives the same file."""
-    if figure not in FIGURES:
-        raise ReportError(f"there is no figure {figure}; {nearest(figure, FIGURES)}")
+def require_ending(path: Path) -> str:
+    """Return the ending of a path, which is the format of its figure."""
     if path.suffix not in ENDINGS:
         raise ReportError(f"{path}: the ending gives the format, one of {', '.join(ENDINGS)}")
+    return path.suffix
+
+
+def plot(folder: Folder, figure: str, out: BinaryIO, ending: str) -> None:
+    """Write one figure, in the format of an ending. The same result gives the same file."""
+    if figure not in FIGURES:
+        raise ReportError(f"there is no figure {figure}; {nearest(figure, FIGURES)}")
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -36,7 +41,7 @@ def plot(folder: Folder, figure: str, path: Path) -> None:
         drawn = Figure(layout="constrained")
         FIGURES[figure](folder, drawn)
         undated: dict[str, dict[str, Any]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
-        drawn.savefig(path, metadata=undated.get(path.suffix), dpi=200)
+        drawn.savefig(out, format=ending.removeprefix("."), metadata=undated.get(ending), dpi=200)
 
 
 def _pauses(folder: Folder, drawn: Any) -> None:

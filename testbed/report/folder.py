@@ -1,24 +1,32 @@
 """A result folder as it was read: `result.json`, the networks, events, DCBX log and time series.
 
-Everything in a folder may be of foreign origin. A file that is damaged gives an error that names it, and a line of a
-log that is no event is counted and left out. Text is kept as it is: whoever shows it has to escape it.
+Everything in a folder may be of foreign origin. It is opened by `lab/foreign.py`; a file that cannot be read gives an
+error that names it, and a line that is not what it should be is left out and named (`damage.py`). What comes out of
+here has the types that it should have, and text is kept as it is: whoever shows it has to escape it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UsageError
-from testbed.lab.result import BOUNDS, RESULT, Claim
+from testbed.lab.foreign import DEEPEST, ForeignError, ForeignFolder, decoded, is_shallow, line_of
+from testbed.lab.result import BOUNDS, RESULT, Claim, Figure
+from testbed.report.damage import Damage
 
 EVENTS = "events.jsonl"
 NETWORKS = "networks.jsonl"
 DCBX = "dcbx.jsonl"
 LATEST_NS = 10**18
+MOST_KINDS = 1000
+"""Names of events, and of fields, in one log."""
+MOST_NETWORKS = 2000
+_LARGEST_LIST = 256 << 20
+"""Octets of a log that is kept in memory as a whole."""
 _KEYS = {
     "experiment": str,
     "status": str,
@@ -36,7 +44,7 @@ _KEYS = {
 """What a report takes from `result.json`, with the type of each."""
 
 
-class ReportError(UsageError):
+class ReportError(ForeignError):
     """A folder or file that a report cannot be made from."""
 
 
@@ -83,9 +91,14 @@ class Folder:
     path: Path
     result: dict[str, Any]
     networks: list[Network] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
-    damaged_lines: int = 0
-    """Lines of logs, and claims, that are not what they should be."""
+    damage: Damage = field(init=False)
+    """What is left out."""
+
+    def __post_init__(self) -> None:
+        self.files = ForeignFolder(self.path)
+        self.damage = Damage(self.path)
 
     @property
     def name(self) -> str:
@@ -98,98 +111,128 @@ class Folder:
 
     def events(self) -> Iterator[Event]:
         """The event log, in the order of the file."""
-        for line in self._lines(EVENTS):
-            match line:
-                case {"t": int(t_ns), "event": str(name)} if abs(t_ns) <= LATEST_NS:
-                    port, priorities = line.get("port", ""), line.get("priorities", [])
-                    known = isinstance(port, str) and isinstance(priorities, list)
-                    if known and all(type(p) is int and p in range(8) for p in priorities):
-                        rest = {k: v for k, v in line.items() if k not in ("t", "event", "port", "priorities")}
-                        yield Event(t_ns, name, port, tuple(priorities), rest)
-                        continue
-            self.damaged_lines += 1
+        kinds: set[str] = set()
+        names: set[str] = set()
+        for number, line in self._lines(EVENTS):
+            event = _event(line)
+            if event is None:
+                self.damage.add(EVENTS, number, "is no event")
+                continue
+            kinds.add(event.name)
+            names.update(event.fields)
+            for found, what in ((kinds, "kinds of events"), (names, "names of fields")):
+                if len(found) > MOST_KINDS:
+                    raise ReportError(
+                        f"{self.path / EVENTS}: line {number}: there are more than {MOST_KINDS} {what}, and no run "
+                        "has so many"
+                    )
+            yield event
 
     def dcbx(self) -> list[dict[str, Any]]:
         """The log of DCBX."""
-        return [line for line in self._lines(DCBX) if isinstance(line, dict) and isinstance(line.get("t_ns"), int)]
+        found = []
+        for number, line in self._lines(DCBX, _LARGEST_LIST):
+            match line:
+                case {"t_ns": int(t_ns), "what": str(), "port": str()} if 0 <= t_ns <= LATEST_NS:
+                    found.append(line)
+                case _:
+                    self.damage.add(DCBX, number, "is no line of DCBX")
+        return found
 
-    def has(self, name: str) -> bool:
-        return (self.path / name).is_file()
+    def read_networks(self) -> None:
+        """Take the networks from their log."""
+        started: dict[str, Any] | None = None
 
-    def lines(self, name: str) -> Iterator[Any]:
-        """A file of JSON lines."""
-        return self._lines(name)
+        def close(end_ns: int) -> None:
+            if started is not None:
+                self.networks.append(network_of(started, len(self.networks) + 1, end_ns))
 
-    def _lines(self, name: str) -> Iterator[Any]:
+        for number, line in self._lines(NETWORKS, _LARGEST_LIST):
+            match line:
+                case {"network": "started", "t_ns": int(t_ns)} if abs(t_ns) <= LATEST_NS:
+                    close(t_ns)
+                    started = line
+                case {"network": "ended", "t_ns": int(t_ns)} if abs(t_ns) <= LATEST_NS:
+                    close(t_ns)
+                    started = None
+                case _:
+                    self.damage.add(NETWORKS, number, "is no start or end of a network")
+            if len(self.networks) > MOST_NETWORKS:
+                raise ReportError(
+                    f"{self.path / NETWORKS}: line {number}: there are more than {MOST_NETWORKS} networks"
+                )
+        close(self.end_ns)  # the run ended before the network did
+
+    def read_outcome(self, text: str) -> None:
+        """Take figures and claims from the text of `result.json`, those that can be read."""
+        for place, one in enumerate(self.result["figures"]):
+            match one:
+                case {"name": str(name), "value": value} if _is_finite(value):
+                    self.figures.append(Figure(name, value, _text(one.get("unit"))))
+                case _:
+                    self.damage.add(RESULT, line_of(text, "figures", place), "is no figure")
+        for place, one in enumerate(self.result["claims"]):
+            match one:
+                case {"name": str(name), "expected": dict(expected), "passed": bool(passed)} if _is_finite(one):
+                    known = {bound: value for bound, value in expected.items() if bound in BOUNDS}
+                    self.claims.append(Claim(name, known, one.get("measured"), passed, _text(one.get("unit"))))
+                case _:
+                    self.damage.add(RESULT, line_of(text, "claims", place), "is no claim")
+
+    def _lines(self, name: str, most: int | None = None) -> Iterator[tuple[int, Any]]:
+        """A file of JSON lines, with their numbers; none if there is no such file."""
         try:
-            with (self.path / name).open(encoding="utf-8", errors="replace") as log:
-                for line in log:
-                    try:
-                        yield json.loads(line)
-                    except (ValueError, RecursionError):
-                        self.damaged_lines += 1
+            for number, line in self.files.lines(name) if most is None else self.files.lines(name, most):
+                try:
+                    content = json.loads(line)
+                except (ValueError, RecursionError):
+                    self.damage.add(name, number, "is not JSON")
+                    continue
+                if line.count("{") + line.count("[") > DEEPEST and not is_shallow(content):
+                    self.damage.add(name, number, f"is nested deeper than {DEEPEST} times")
+                else:
+                    yield number, content
         except FileNotFoundError:
             return
-        except OSError as error:
-            raise ReportError(f"{self.path / name}: {error.strerror}") from None
 
 
 def read(path: Path) -> Folder:
     """The result in a folder, without its logs, which are read when they are needed."""
-    file = path / RESULT
-    if not path.is_dir():
+    files = ForeignFolder(path)
+    if not files.is_there():
         raise ReportError(f"there is no result folder {path}; xoff run makes one, in results/")
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        text = files.text(RESULT)
     except FileNotFoundError:
         raise ReportError(f"{path} has no {RESULT}: it is no result folder, or its run did not end") from None
-    except (ValueError, RecursionError) as error:
-        raise ReportError(f"{file} is not JSON: {error}") from None
-    except OSError as error:
-        raise ReportError(f"{file}: {error.strerror}") from None
+    content = decoded(text, path / RESULT)
     for key, kind in _KEYS.items():
         if not isinstance(content, dict) or not isinstance(content.get(key), kind):
-            raise ReportError(f"{file} is not a result of xoff: {key} is missing, or no {kind.__name__}")
+            raise ReportError(f"{path / RESULT} is not a result of xoff: {key} is missing, or no {kind.__name__}")
     folder = Folder(path, content)
-    folder.networks = _networks(folder)
-    folder.claims = _claims(folder)
+    folder.read_networks()
+    folder.read_outcome(text)
     return folder
 
 
-def _claims(folder: Folder) -> list[Claim]:
-    """Those claims that can be read."""
-    found = []
-    for one in folder.result["claims"]:
-        match one:
-            case {"name": str(name), "expected": dict(expected), "passed": bool(passed)}:
-                unit = one.get("unit")
-                known = {bound: value for bound, value in expected.items() if bound in BOUNDS}
-                found.append(Claim(name, known, one.get("measured"), passed, unit if isinstance(unit, str) else ""))
-            case _:
-                folder.damaged_lines += 1
-    return found
+def _event(line: Any) -> Event | None:
+    match line:
+        case {"t": int(t_ns), "event": str(name)} if abs(t_ns) <= LATEST_NS:
+            port, priorities = line.get("port", ""), line.get("priorities", [])
+            known = isinstance(port, str) and isinstance(priorities, list)
+            if known and all(type(p) is int and p in range(8) for p in priorities):
+                rest = {k: v for k, v in line.items() if k not in ("t", "event", "port", "priorities")}
+                return Event(t_ns, name, port, tuple(priorities), rest)
+    return None
 
 
-def _networks(folder: Folder) -> list[Network]:
-    found: list[Network] = []
-    started: dict[str, Any] | None = None
-
-    def close(end_ns: int) -> None:
-        if started is not None:
-            found.append(network_of(started, len(found) + 1, end_ns))
-
-    for line in folder.lines(NETWORKS):
-        match line:
-            case {"network": "started", "t_ns": int(t_ns)}:
-                close(t_ns)
-                started = line
-            case {"network": "ended", "t_ns": int(t_ns)}:
-                close(t_ns)
-                started = None
-            case _:
-                folder.damaged_lines += 1
-    close(folder.end_ns)  # the run ended before the network did
-    return found
+def _is_finite(value: Any) -> bool:
+    """Return whether all numbers in a value are some: JSON of Python can have Infinity, and 1e999 is that too."""
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def network_of(line: dict[str, Any], number: int, end_ns: int) -> Network:

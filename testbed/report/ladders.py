@@ -22,7 +22,7 @@ def ladders(folder: Folder) -> list[str]:
     left = 0
     for network in folder.networks:
         own = [record for record in records if network.start_ns <= record["t_ns"] <= network.end_ns]
-        ports = {record.get("port") for record in own}
+        ports = {record["port"] for record in own}
         for cable in network.cables:
             one, other = cable["ends"]
             if one not in ports or other not in ports:

@@ -154,9 +154,8 @@ def _tables(folder: Folder, found: Tracks) -> list[str]:
     out += [folded("Events by kind", tables.events_table(found))]
     out += [heading(3, "Provenance"), tables.provenance(folder)]
     out += [heading(3, "Make it again"), f"<pre>{text(tables.command(folder), 4000)}</pre>"]
-    if folder.damaged_lines:
-        words = f"{folder.damaged_lines} lines of its logs or claims cannot be read and are left out."
-        out.append(f'<p class="bad">{words}</p>')
+    if folder.damage:
+        out.append(f'<p class="bad">{text(folder.damage)}</p>')
     return out
 
 

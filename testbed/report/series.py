@@ -10,10 +10,9 @@ import csv
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from testbed.report.folder import LATEST_NS, Folder, ReportError
-from testbed.report.tracks import LARGEST, OCCUPANCY, Shape, Track
+from testbed.report.tracks import LARGEST, MOST_TRACKS, OCCUPANCY, Shape, Track
 
 PREFIX = "series:"
 """Of the panels of series."""
@@ -44,9 +43,13 @@ class _Column:
 def tracks(folder: Folder) -> list[Track]:
     """The tracks of all series of a result; what is never anything but zero is left out."""
     found: dict[tuple[str, ...], _Column] = {}
-    for path in sorted(folder.path.glob("series-*.csv")):
-        for row in _rows(folder, path):
-            _add(folder, path.stem.removeprefix("series-"), row, found)
+    for file in folder.files.listing():
+        if file.startswith("series-") and file.endswith(".csv"):
+            for line, row in _rows(folder, file):
+                if (wrong := _add(file.removeprefix("series-").removesuffix(".csv"), row, found)) is not None:
+                    folder.damage.add(file, line, wrong)
+                if len(found) > MOST_TRACKS:
+                    raise ReportError(f"{folder.path / file}: line {line}: there are more than {MOST_TRACKS} series")
     return [_track(folder, column) for column in found.values() if any(column.values)]
 
 
@@ -71,25 +74,24 @@ def _end(track: Track, t_ns: int) -> None:
         track.add(t_ns, 0)
 
 
-def _rows(folder: Folder, path: Path) -> Iterator[dict[str, str]]:
+def _rows(folder: Folder, file: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of a table, each with the number of its line."""
+    rows = csv.DictReader(line for _, line in folder.files.lines(file))
     try:
-        with path.open(encoding="utf-8", errors="replace", newline="") as file:
-            for row in csv.DictReader(file):
-                if None in row or any(value is None for value in row.values()):
-                    folder.damaged_lines += 1
-                else:
-                    yield row
+        for row in rows:
+            if None in row or any(value is None for value in row.values()):
+                folder.damage.add(file, rows.line_num, "has other columns")
+            else:
+                yield rows.line_num, row
     except csv.Error as error:
-        raise ReportError(f"{path} is not a table: {error}") from None
-    except OSError as error:
-        raise ReportError(f"{path}: {error.strerror}") from None
+        raise ReportError(f"{folder.path / file}: line {rows.line_num} is of no table: {error}") from None
 
 
-def _add(folder: Folder, name: str, row: dict[str, str], found: dict[tuple[str, ...], _Column]) -> None:
+def _add(name: str, row: dict[str, str], found: dict[tuple[str, ...], _Column]) -> str | None:
+    """Add a row to the columns; if it is damaged, what is wrong with it."""
     t_ns = _number(row.get("t_ns", ""))
     if t_ns is None or abs(t_ns) > LATEST_NS:
-        folder.damaged_lines += 1
-        return
+        return "has no time"
     port, priority = row.get("port", ""), row.get("priority", "")
     label = f"priority {priority}" if priority else row.get("flow", "")
     for column, text in row.items():
@@ -103,11 +105,13 @@ def _add(folder: Folder, name: str, row: dict[str, str], found: dict[tuple[str, 
         if key not in found:
             found[key] = _Column(panel, port, f"{label}, {column}" if panel == OCCUPANCY else label, unit)
         one = found[key]
-        if abs(value) >= LARGEST or (one.t_ns and t_ns < one.t_ns[-1]):
-            folder.damaged_lines += 1
-        else:
-            one.t_ns.append(int(t_ns))
-            one.values.append(value)
+        if abs(value) >= LARGEST:
+            return "has a number that is too large"
+        if one.t_ns and t_ns < one.t_ns[-1]:
+            return "is earlier than the one before it"
+        one.t_ns.append(int(t_ns))
+        one.values.append(value)
+    return None
 
 
 def _words(column: str) -> str:

@@ -26,7 +26,7 @@ def states(folder: Folder, facts: list[Event]) -> list[Row]:
 
 def _of_dcbx(folder: Folder) -> Iterator[Row]:
     for line in folder.dcbx():
-        what, port = line.get("what"), readable(line.get("port", ""), 60)
+        what, port = line["what"], readable(line["port"], 60)
         if what in _CHANGES:
             words = [f"oper {_value(_content(line))}"]
             if line.get("remote") is not None:

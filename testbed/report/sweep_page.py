@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import UsageError
+from testbed.lab.foreign import ForeignFolder
 from testbed.lab.sweep_tables import FAILED, OWN_COLUMNS, SUMMARY
 from testbed.report.folder import ReportError
 from testbed.report.markup import Html, folded, heading, table, text
 from testbed.units import Duration, Length, Rate, Size, written
 
 _MOST_FIGURES, _MOST_LINES, _MOST_CELLS, _MOST_MAPS = 60, 6, 400, 6
+_MOST_MEANS = 500_000
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 560, 220, 84, 14, 40
 _HEATS = 5
 
@@ -61,30 +63,28 @@ class Study:
 
 
 def is_sweep(path: Path) -> bool:
-    return (path / SUMMARY).is_file()
+    return ForeignFolder(path).has(SUMMARY)
 
 
 def read(folder: Path) -> Study:
     """The summary of a sweep."""
-    path = folder / SUMMARY
+    files = ForeignFolder(folder)
     figures: dict[str, list[Mean]] = {}
+    rows = csv.DictReader(line for _, line in files.lines(SUMMARY))
     try:
-        with path.open(encoding="utf-8", errors="replace", newline="") as file:
-            rows = csv.DictReader(file)
-            parameters = tuple(name for name in rows.fieldnames or () if name not in OWN_COLUMNS)
-            for row in rows:
-                numbers = [float(row[name]) for name in ("mean", "half width of 95 %", "least", "most")]
-                point = tuple(row[name] for name in parameters)
-                if any(math.isinf(number) for number in numbers) or math.isnan(numbers[0]):
-                    raise ValueError("a mean that is not a number")
-                figures.setdefault(row["figure"], []).append(Mean(point, int(row["runs"]), *numbers))
-        failed = (folder / FAILED).read_text(encoding="utf-8", errors="replace").count("\n") - 1
-    except FileNotFoundError:
-        failed = 0
+        parameters = tuple(name for name in rows.fieldnames or () if name not in OWN_COLUMNS)
+        for number, row in enumerate(rows):
+            numbers = [float(row[name]) for name in ("mean", "half width of 95 %", "least", "most")]
+            point = tuple(row[name] for name in parameters)
+            if any(math.isinf(number) for number in numbers) or math.isnan(numbers[0]):
+                raise ValueError("a mean that is not a number")
+            figures.setdefault(row["figure"], []).append(Mean(point, int(row["runs"]), *numbers))
+            if number > _MOST_MEANS:
+                raise ValueError(f"there are more than {_MOST_MEANS} rows")
     except (csv.Error, KeyError, TypeError, ValueError) as error:
-        raise ReportError(f"{path} is no summary of a sweep: {error}") from None
-    except OSError as error:
-        raise ReportError(f"{path}: {error.strerror}") from None
+        line = f"{folder / SUMMARY}: line {rows.line_num}"
+        raise ReportError(f"{line} is of no summary of a sweep: {error}") from None
+    failed = sum(1 for _ in files.lines(FAILED)) - 1 if files.has(FAILED) else 0
     return Study(folder.resolve().name, parameters, figures, max(0, failed))
 
 

@@ -65,11 +65,7 @@ def comparison(folders: list[Folder]) -> Html:
     """What claims and figures came to in each of several results."""
     rows: dict[str, list[object]] = {}
     for number, folder in enumerate(folders):
-        values: dict[str, object] = {
-            str(f.get("name")): written(f.get("value"), str(f.get("unit", "")))
-            for f in folder.result["figures"]
-            if isinstance(f, dict)
-        }
+        values: dict[str, object] = {figure.name: written(figure.value, figure.unit) for figure in folder.figures}
         values |= {
             c.name: verdict(c.passed, written(c.measured, c.unit), written(c.measured, c.unit)) for c in folder.claims
         }
@@ -90,9 +86,7 @@ def claims_table(folder: Folder) -> Html:
 def figures_table(folder: Folder) -> Html:
     claimed = {claim.name for claim in folder.claims}
     rows = [
-        [str(one.get("name")), written(one.get("value"), str(one.get("unit", "")))]
-        for one in folder.result["figures"]
-        if isinstance(one, dict) and one.get("name") not in claimed
+        [figure.name, written(figure.value, figure.unit)] for figure in folder.figures if figure.name not in claimed
     ]
     found = table("Figures", ("figure", "value"), rows, most=1000)
     return found if len(rows) <= _MOST_FIGURES else folded(f"{len(rows)} figures", found)

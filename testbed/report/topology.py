@@ -204,7 +204,7 @@ def _speed(cable: dict[str, Any]) -> str:
         if isinstance(real_rate, int) and real_rate != rate:
             words += f" (hardware: {Rate.from_bps(real_rate)}, {real_length:g} m)"
         return words
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return ""
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from testbed.report.folder import LATEST_NS, Event, Folder
+from testbed.report.folder import EVENTS, LATEST_NS, Event, Folder, ReportError
 
 
 class Shape(enum.StrEnum):
@@ -104,6 +104,8 @@ class Tracks:
 
 
 MOST_FACTS = 500
+MOST_TRACKS = 100_000
+"""Of one result: some ten for each port of the largest networks."""
 LARGEST = 2**53
 """Integers below it are exact in a browser."""
 _SHOWN = _MARKED | _OPENS.keys() | _CLOSES.keys() | {"threshold", "drop"}
@@ -177,11 +179,9 @@ class _DisorderError(Exception):
 
 def tracks(folder: Folder) -> Tracks:
     """The tracks of a result. The log of a network is in the order of time; one that is not takes more memory."""
-    damaged = folder.damaged_lines
     try:
         return _read(folder, folder.events())
     except _DisorderError:
-        folder.damaged_lines = damaged
         return _read(folder, sorted(folder.events(), key=lambda event: event.t_ns))
 
 
@@ -199,6 +199,8 @@ def _read(folder: Folder, events: Iterable[Event]) -> Tracks:
         while ends and latest_ns > ends[0]:
             reader.end(ends.pop(0))
         reader.take(event)
+        if len(reader.found) + len(reader.open) > MOST_TRACKS:
+            raise ReportError(f"{folder.path / EVENTS} is of more than {MOST_TRACKS} ports and priorities")
     for end_ns in ends[:1]:
         reader.end(end_ns)
     found = sorted(reader.found.values(), key=lambda track: (track.panel, natural(track.port), natural(track.label)))

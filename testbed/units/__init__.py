@@ -284,9 +284,11 @@ def written(value: object, unit: str) -> str:
     """A reported number and its unit as people write them: 94522026 and "b/s" are 94.522026Mb/s."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         for kind in (Rate, Length, Duration, Size):
-            inner = round(value * kind.units[unit]) if unit == kind.reported else -1
-            if 0 <= inner <= kind.limit:
-                return str(kind._exactly(inner))
+            # What is larger, or no number, cannot be multiplied and rounded.
+            if unit == kind.reported and 0 <= value <= kind.limit:
+                inner = round(value * kind.units[unit])
+                if inner <= kind.limit:
+                    return str(kind._exactly(inner))
     elif isinstance(value, list) and unit:
         return f"[{', '.join(written(item, unit) for item in value)}]"
     elif isinstance(value, dict) and unit:

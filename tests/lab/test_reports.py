@@ -34,7 +34,7 @@ def test_pauses_and_drops_in_the_report_are_those_that_the_network_counted(ready
     assert [paused["h1-eth0"], paused["h2-eth0"]] == result.figure("with PFC: pauses of each sender")
     assert found.dropped["threshold"] == result.figure("lost by flows")
     assert found.events["xoff_sent"] == next(one.measured for one in result.claims if one.name == "with PFC: pauses")
-    assert folder.damaged_lines == 0
+    assert not folder.damage
 
     (data,) = re.findall(r'class="data">(.*?)</script>', report([result.folder]))
     rows = {(one["panel"], one["port"]): one["rows"] for one in json.loads(data)["tracks"]}

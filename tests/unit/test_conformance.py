@@ -13,6 +13,7 @@ import pytest
 from experiments.conformance import _tables
 from testbed.lab import definition
 from testbed.lab.conformance import FILE, Cell, ConformanceError, Matrix, case_name
+from testbed.lab.foreign import ForeignError
 from testbed.lab.result import Claim, Figure
 from testbed.net.sonic import Switch
 from testbed.report.page import report
@@ -139,10 +140,16 @@ def test_a_cell_that_failed_by_another_claim_than_its_main_one_has_that_ones_nam
     assert cell("L08", "leaf", 7, passed=False).measured == "7"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"switch": "", "columns": [], "cases": [{}], "cells": []}'])
+@pytest.mark.parametrize("content", ["[]", "{}", '{"switch": "", "columns": [], "cases": [{}], "cells": []}'])
 def test_what_is_no_matrix_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
     with pytest.raises(ConformanceError, match=r"conformance\.json is no result of `xoff conformance`"):
+        Matrix.read(tmp_path)
+
+
+def test_what_is_not_json_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"switch": "",\n}')
+    with pytest.raises(ForeignError, match=r"conformance\.json: line 2 is not JSON"):
         Matrix.read(tmp_path)
 
 

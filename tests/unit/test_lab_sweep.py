@@ -315,7 +315,7 @@ def test_a_comparison_of_sweeps_has_a_line_for_each_mean_that_differs(tmp_path: 
     found = {one.what: str(one.second) for one in compare_folders(tmp_path / "a", tmp_path / "c")}
     assert found == {"load=1 goodput": "101 (1 run)", "load=10 goodput": "1001 (1 run)"}
     (tmp_path / "c" / sweep_tables.SUMMARY).write_text("load,figure\n1,goodput\n")
-    with pytest.raises(UsageError, match=r"summary\.csv cannot be read: 'runs'; sweep again"):
+    with pytest.raises(UsageError, match=r"summary\.csv: line 2 cannot be read: 'runs'; sweep again"):
         compare_folders(tmp_path / "a", tmp_path / "c")
 
 

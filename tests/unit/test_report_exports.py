@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
+from testbed.errors import plain
 from testbed.report import perfetto
 from testbed.report.folder import read
 from tests.report_folders import HOSTILE, MS, hostile, lines, pause, small
@@ -146,11 +147,36 @@ def test_the_table_has_a_row_for_each_event_and_a_column_for_each_field(
     assert capsys.readouterr().out.strip() == str(folder / "events.csv")
 
 
-def test_text_of_any_kind_comes_back_from_the_table(tmp_path: Path) -> None:
+def test_text_of_any_kind_comes_back_from_the_table_written_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = hostile(tmp_path / "one")
     assert main(["export", str(folder), "--csv", "-o", str(tmp_path / "x.csv")]) == 0
     with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as file:
-        assert {row["port"] for row in csv.DictReader(file)} >= {f"{HOSTILE}s1-eth1", "s1-eth2"}
+        assert {row["port"] for row in csv.DictReader(file)} >= {plain(f"{HOSTILE}s1-eth1"), "s1-eth2"}
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"xoff: {folder}: line 5 of networks.jsonl is not JSON" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("=HYPERLINK(1)", "'=HYPERLINK(1)"), ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"), ("@SUM(1)", "'@SUM(1)"),
+        ("-2+3", "'-2+3"), ("-5", "-5"), ("\t=1", "\\t=1"), ("\r=1", "\\r=1"), (" =1", " '=1"), ("\uff1d1", "'\uff1d1"),
+        ("x;=1", "x;'=1"), ("x\n$(touch y)\n#", "x\\n$(touch y)\\n#"), ("a, b-c", "a, b-c"), (-5, "-5"),
+        ("\x1b[2J", "\\x1b[2J"), ("\ud800", "\\ud800"),
+    ],
+)  # fmt: skip
+def test_no_cell_is_a_formula_or_has_a_second_line(tmp_path: Path, given: Any, shown: str) -> None:
+    folder = small(tmp_path / "one")
+    event = {"t": 1, "event": f"{given}", "port": "p", "priorities": [], "field": given, f"{given}": 1}
+    lines(folder / "events.jsonl", [event])
+    assert main(["export", str(folder), "--csv"]) == 0
+    text = (folder / "events.csv").read_bytes().decode()
+    assert text.count("\n") == 2, "a header and a row"
+    head, row = csv.reader(text.splitlines())
+    assert (row[head.index("event")], row[head.index("field")]) == (shown, shown)
+    assert head.count(shown) == 1
 
 
 def test_parquet_has_numbers_as_numbers(tmp_path: Path) -> None:

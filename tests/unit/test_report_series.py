@@ -69,5 +69,6 @@ def test_rows_that_cannot_be_are_counted_and_hostile_names_are_text(tmp_path: Pa
     folder = read(with_series(tmp_path / "one", odd=rows))
     found = tracks(folder)
     assert [list(one.values) for one in found] == [[5, 0], [1, 0]]
-    assert folder.damaged_lines == 4
+    assert len(folder.damage) == 4
+    assert "line 3 of series-odd.csv has no time, line 4 of series-odd.csv has other columns" in str(folder.damage)
     assert "<img" not in report([folder.path])

@@ -63,5 +63,5 @@ def test_a_damaged_summary_is_named(tmp_path: Path, content: str) -> None:
     if not content:
         assert "no parameter" in report([tmp_path])
         return
-    with pytest.raises(ReportError, match=r"summary\.csv is no summary of a sweep"):
+    with pytest.raises(ReportError, match=r"summary\.csv: line 2 is of no summary of a sweep"):
         report([tmp_path])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from testbed.lab.foreign import ForeignError
 from testbed.report.folder import ReportError, read
 from testbed.report.tracks import ASSERTED, DROPS, OCCUPANCY, PAUSED, STORM, Tracks, natural, tracks
 from tests.report_folders import MS, drop, lines, network, pause, small
@@ -84,7 +85,8 @@ def test_lines_that_are_no_events_are_counted_and_left_out(tmp_path: Path) -> No
         log.write('{"t": 1}\n[]\n{broken\n{"t": 1, "event": "drop", "port": "x", "priorities": [9]}\n')
     one = read(folder)
     assert tracks(one).pauses == {("h1-eth0", 3): 2, ("h2-eth0", 3): 1}
-    assert one.damaged_lines == 4
+    assert len(one.damage) == 4
+    assert "line 32 of events.jsonl is no event" in str(one.damage) and "and 1 more lines" in str(one.damage)
 
 
 def test_a_network_that_did_not_end_ends_with_the_run(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_a_network_that_did_not_end_ends_with_the_run(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (None, "has no result.json"),
-        ("{", "is not JSON"),
+        ("{", r"result\.json: line 1 is not JSON"),
         ("[]", "is not a result of xoff: experiment is missing"),
         ('{"experiment": 3}', "experiment is missing, or no str"),
     ],
@@ -108,7 +110,7 @@ def test_what_is_no_result_gets_one_clear_message(tmp_path: Path, content: str |
     (folder / "result.json").unlink()
     if content is not None:
         (folder / "result.json").write_text(content)
-    with pytest.raises(ReportError, match=message):
+    with pytest.raises(ForeignError, match=message):
         read(folder)
     with pytest.raises(ReportError, match="there is no result folder"):
         read(tmp_path / "none")
@@ -125,4 +127,4 @@ def test_damaged_lines_are_counted_once_each_even_if_the_log_is_out_of_order(tmp
         log.write("{broken\n")
     one = read(folder)
     tracks(one)
-    assert one.damaged_lines == 3 and one.claims == []
+    assert len(one.damage) == 3 and one.claims == []

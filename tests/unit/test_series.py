@@ -41,7 +41,7 @@ def test_a_series_is_read_with_what_is_installed(tmp_path: Path, monkeypatch: An
     def pretended(name: str) -> Any:
         if name != reader:
             raise ModuleNotFoundError(name=name)
-        return SimpleNamespace(read_csv=lambda file: (reader, file.read_text()))
+        return SimpleNamespace(read_csv=lambda file: (reader, file.read().decode()))
 
     monkeypatch.setattr(importlib, "import_module", pretended)
     assert reading.read(tmp_path, "buffer") == (reader, "t_ns,port\n1,s1-eth1\n")

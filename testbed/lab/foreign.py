@@ -1,0 +1,245 @@
+"""A folder whose content may be from elsewhere: a result folder that came by mail, in an archive or from a worker.
+
+Whatever reads a result folder, or writes into one that was there before, does it here. Files are opened below the
+folder's descriptor, and no symbolic link in it is followed, so that nothing outside of it is read or written. Only
+regular files are read, up to a size that their readers can bear. A file that is written appears whole or not at all, in
+the place of whatever had its name. The path of the folder itself is its user's, and may have links.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from testbed.errors import UsageError
+
+LARGEST_DOCUMENT = 64 << 20
+"""Octets of a file that is read as a whole."""
+LARGEST_LOG = 4 << 30
+"""Octets of a file that is read line by line, and line by line shrinks to what is counted in it."""
+LONGEST_LINE = 64 << 20
+DEEPEST = 64
+"""Objects and lists of JSON in each other."""
+_MOST_NAMES = 100_000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link, and none is followed in a result folder",
+    stat.S_IFDIR: "a folder, and no file",
+    stat.S_IFIFO: "a pipe, and no file",
+    stat.S_IFSOCK: "a socket, and no file",
+    stat.S_IFCHR: "a device, and no file",
+    stat.S_IFBLK: "a device, and no file",
+}
+
+
+class ForeignError(UsageError):
+    """Something in a folder is not what Xoff leaves there, and is not opened or not read to its end."""
+
+
+@dataclass(frozen=True)
+class ForeignFolder:
+    """A folder, and the only way to its files. Names may have several parts, as in `captures/1/x.pcapng`."""
+
+    root: Path
+    """Links on this path are followed: the user has named it."""
+    parts: tuple[str, ...] = ()
+    """From there on, without links."""
+
+    @property
+    def path(self) -> Path:
+        return self.root.joinpath(*self.parts)
+
+    def inside(self, name: str) -> ForeignFolder:
+        """Return a folder in this one, which need not be there."""
+        return ForeignFolder(self.root, (*self.parts, *_parts(name)))
+
+    def is_there(self) -> bool:
+        try:
+            with self._opened(()):
+                return True
+        except (OSError, ForeignError):
+            return False
+
+    def has(self, name: str) -> bool:
+        """Return whether anything has that name; opening it shows whether it is a file that can be read."""
+        return self._mode(name) is not None
+
+    def listing(self, name: str = "") -> list[str]:
+        """Return the names in this folder or one in it, sorted; none if it is not there."""
+        try:
+            with self._opened(_parts(name) if name else ()) as folder, os.scandir(folder) as entries:
+                found = [entry.name for entry in itertools.islice(entries, _MOST_NAMES + 1)]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ForeignError(f"{self.path / name}: {error.strerror}") from None
+        if len(found) > _MOST_NAMES:
+            raise ForeignError(f"{self.path / name} has more than {_MOST_NAMES} files, and no run leaves so many")
+        return sorted(found)
+
+    def is_file(self, name: str) -> bool:
+        """Return whether it is a regular file, and no link to one."""
+        mode = self._mode(name)
+        return mode is not None and stat.S_ISREG(mode)
+
+    def open(self, name: str, most: int = LARGEST_LOG) -> BinaryIO:
+        """Open a regular file of at most so many octets; FileNotFoundError if there is none, else ForeignError."""
+        path = self.path / name
+        try:
+            *folders, last = _parts(name)
+            with self._opened(folders) as folder:
+                _require_file(path, os.stat(last, dir_fd=folder, follow_symlinks=False), most)
+                handle = os.open(last, _READ, dir_fd=folder)
+            try:
+                _require_file(path, os.fstat(handle), most)  # it may be another one by now
+                return os.fdopen(handle, "rb")
+            except BaseException:
+                os.close(handle)
+                raise
+        except FileNotFoundError as error:
+            raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
+        except OSError as error:
+            raise ForeignError(f"{path}: {error.strerror}") from None
+
+    def lines(self, name: str, most: int = LARGEST_LOG) -> Iterator[tuple[int, str]]:
+        """Yield each line of a file, its end with it, and the line's number."""
+        with self.open(name, most) as file:
+            for number in itertools.count(1):
+                if not (line := file.readline(LONGEST_LINE + 1)):
+                    return
+                if len(line) > LONGEST_LINE:
+                    raise ForeignError(f"{self.path / name}: line {number} is longer than {LONGEST_LINE >> 20} MiB")
+                yield number, line.decode(errors="replace")
+
+    def text(self, name: str) -> str:
+        """Return the text of a file."""
+        with self.open(name, LARGEST_DOCUMENT) as file:
+            octets = file.read(LARGEST_DOCUMENT)
+        try:
+            return octets.decode()
+        except UnicodeDecodeError as error:
+            line = octets.count(b"\n", 0, error.start) + 1
+            raise ForeignError(f"{self.path / name}: line {line} is not UTF-8") from None
+
+    def json(self, name: str) -> Any:
+        """Return the content of a JSON file."""
+        return decoded(self.text(name), self.path / name)
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        """Yield a new file that gets this name at the end of the block, whatever had it before."""
+        *folders, last = _parts(name)
+        with self._opened(folders) as folder:
+            draft = f".xoff-{secrets.token_hex(6)}.draft"
+            handle = os.open(draft, _CREATE, 0o666, dir_fd=folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    yield file
+                os.rename(draft, last, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(draft, dir_fd=folder)
+                raise
+
+    def _mode(self, name: str) -> int | None:
+        *folders, last = _parts(name)
+        try:
+            with self._opened(folders) as folder:
+                return os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode
+        except OSError:
+            return None
+
+    @contextmanager
+    def _opened(self, parts: tuple[str, ...] | list[str]) -> Iterator[int]:
+        """Yield the descriptor of a folder."""
+        handle = os.open(self.root, _FOLDER)
+        try:
+            path = self.root
+            for part in (*self.parts, *parts):
+                path = path / part
+                try:
+                    inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+                except OSError as error:
+                    if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                        raise
+                    mode = os.stat(part, dir_fd=handle, follow_symlinks=False).st_mode
+                    kind = _KINDS.get(stat.S_IFMT(mode), "no folder")
+                    raise ForeignError(f"{path} is {kind}") from None
+                os.close(handle)
+                handle = inner
+            yield handle
+        finally:
+            os.close(handle)
+
+
+def decoded(text: str, path: Path) -> Any:
+    """Return what a JSON file has; ForeignError names the file and the line that is none."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ForeignError(f"{path}: line {error.lineno} is not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise ForeignError(f"{path} is not JSON that can be read: {error}") from None
+    if not is_shallow(content):
+        raise ForeignError(f"{path} is not JSON that can be read: it is nested deeper than {DEEPEST} times")
+    return content
+
+
+def is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
+    """Return whether a value of JSON is nested so little that all code can walk through it."""
+    if not isinstance(value, (dict, list)):
+        return True
+    return deepest > 0 and all(
+        is_shallow(one, deepest - 1) for one in (value.values() if isinstance(value, dict) else value)
+    )
+
+
+def line_of(text: str, *keys: str | int) -> int:
+    """Return the line of a JSON text on which the value of these keys and places begins."""
+    at = 0
+    decoder = json.JSONDecoder()
+    for wanted in keys:
+        at = _blank(text, at) + 1
+        for place in itertools.count():
+            at = _blank(text, at)
+            key: str | int = place
+            if isinstance(wanted, str):
+                key, at = decoder.raw_decode(text, at)
+                at = _blank(text, _blank(text, at) + 1)
+            if key == wanted:
+                break
+            _, at = decoder.raw_decode(text, at)
+            at = _blank(text, at) + 1
+    return text.count("\n", 0, at) + 1
+
+
+def _blank(text: str, at: int) -> int:
+    while text[at].isspace():
+        at += 1
+    return at
+
+
+def _parts(name: str) -> list[str]:
+    parts = PurePosixPath(name).parts
+    if not parts or parts[0] == "/" or ".." in parts or "\0" in name:
+        raise ForeignError(f"{name!r} is no name of a file in a result folder")
+    return list(parts)
+
+
+def _require_file(path: Path, found: os.stat_result, most: int) -> None:
+    kind = stat.S_IFMT(found.st_mode)
+    if kind != stat.S_IFREG:
+        raise ForeignError(f"{path} is {_KINDS.get(kind, 'no file')}")
+    if found.st_size > most:
+        raise ForeignError(f"{path} has {found.st_size} octets; at most {most} are read")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.lab.foreign import ForeignFolder
+from testbed.lab.foreign import ForeignError, ForeignFolder
 from testbed.lab.result import RESULT, distinct
 from testbed.lab.sweep_tables import OWN_COLUMNS, SUMMARY, spread
 
@@ -94,6 +94,8 @@ def _of_sweep(folder: ForeignFolder) -> dict[str, Any]:
             runs = int(row["runs"])
             half_width = float(row["half width of 95 %"]) if runs > 1 else None
             found[f"{point} {row['figure']}".strip()] = SweepMean(float(row["mean"]), half_width, runs)
+    except ForeignError:
+        raise
     except (ValueError, KeyError, TypeError, csv.Error) as error:
         place = f"{folder.path / SUMMARY}: line {rows.line_num}"
         raise UsageError(f"{place} cannot be read: {error}; sweep again, and it is written anew") from None

@@ -116,14 +116,15 @@ class Matrix:
         path = folder / FILE
         try:
             content = ForeignFolder(folder).json(FILE)
+        except OSError as error:
+            raise ConformanceError(f"{path}: {error.strerror}") from None
+        try:
             return cls(
                 str(content["switch"]),
                 tuple(map(str, content["columns"])),
                 {str(one["case"]): str(one["summary"]) for one in content["cases"]},
                 tuple(map(_cell, content["cells"])),
             )
-        except OSError as error:
-            raise ConformanceError(f"{path}: {error.strerror}") from None
         except (ValueError, TypeError, KeyError) as error:
             raise ConformanceError(f"{path} is no result of `xoff conformance`: {error}") from None
 

@@ -15,7 +15,7 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.lab.engine import Kind
 from testbed.lab.fidelity import Verdict
-from testbed.lab.foreign import ForeignFolder
+from testbed.lab.foreign import ForeignError, ForeignFolder
 from testbed.lab.result import RESULT, Result
 from testbed.lab.tolerances import DEFAULT, FILE, Apart, Pair, Stated, Value
 
@@ -98,6 +98,8 @@ def stored(folder: Path) -> dict[str, Result]:
     for where in [files] if files.has(RESULT) else [one for one in inside if one.has(RESULT)]:
         try:
             result = Result.read(where)
+        except ForeignError:
+            raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(f"{where.path / RESULT} cannot be read: {error!r}; make the run again") from None
         if result.experiment in found:

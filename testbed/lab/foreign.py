@@ -43,7 +43,7 @@ _KINDS = {
 }
 
 
-class ForeignError(UsageError):
+class ForeignError(UsageError, ValueError):
     """Something in a folder is not what Xoff leaves there, and is not opened or not read to its end."""
 
 

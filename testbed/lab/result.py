@@ -156,7 +156,7 @@ class Result:
 
     @classmethod
     def read(cls, folder: Path | ForeignFolder) -> Result:
-        """The result in a folder. FileNotFoundError, ForeignError, ValueError, KeyError, TypeError or AttributeError if
+        """The result in a folder. ValueError (ForeignError where it is no JSON), KeyError, TypeError or AttributeError if
         `result.json` is not as `write` leaves it.
         """
         files = folder if isinstance(folder, ForeignFolder) else ForeignFolder(folder)

@@ -119,11 +119,13 @@ def answers(lesson: Lesson, folder: Path) -> dict[str, Any]:
     """What a student has written into the file of answers, open ones left out."""
     path = folder / ANSWERS
     try:
-        found = tomllib.loads(ForeignFolder(folder).text(ANSWERS))
+        text = ForeignFolder(folder).text(ANSWERS)
     except FileNotFoundError:
         raise UsageError(
             f"{path} is not there; `xoff lesson start {lesson.number} DIR` makes a folder with it"
         ) from None
+    try:
+        found = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f'{path}: {error}; an answer is a number, or text in quotes as in "s1-eth1"') from None
     known = {question.key for question in lesson.questions}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import UsageError
-from testbed.lab.foreign import ForeignFolder
+from testbed.lab.foreign import ForeignError, ForeignFolder
 from testbed.lab.sweep_tables import FAILED, OWN_COLUMNS, SUMMARY
 from testbed.report.folder import ReportError
 from testbed.report.markup import Html, folded, heading, table, text
@@ -81,6 +81,8 @@ def read(folder: Path) -> Study:
             figures.setdefault(row["figure"], []).append(Mean(point, int(row["runs"]), *numbers))
             if number > _MOST_MEANS:
                 raise ValueError(f"there are more than {_MOST_MEANS} rows")
+    except ForeignError:
+        raise
     except (csv.Error, KeyError, TypeError, ValueError) as error:
         line = f"{folder / SUMMARY}: line {rows.line_num}"
         raise ReportError(f"{line} is of no summary of a sweep: {error}") from None

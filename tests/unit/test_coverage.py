@@ -40,7 +40,7 @@ NO_READINGS = {
     *range(280, 285),
     *range(285, 295),
     *range(300, 305),
-    *range(306, 350),
+    *range(306, 360),
     *range(385, 390),
 }
 

@@ -90,7 +90,9 @@ def _network_of(lab: object) -> dict[str, object]:
                 return line
             printed.append(str(line.get("text", "")))
         if lab.ended is not None:
-            raise UsageError("\n  ".join([lab.ended.removeprefix("UsageError: "), *printed[-4:]]))
+            reason = lab.ended.removeprefix("UsageError: ")
+            others = [line for line in printed if reason not in line]  # the lab prints its reason too
+            raise UsageError("\n  ".join([reason, *others[-4:]]))
         time.sleep(0.01)
 
 

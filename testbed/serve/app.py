@@ -49,7 +49,7 @@ def application(access: Access, results: list[Path], live: LiveLab | None) -> Ap
         Route("/", pages.first),
         Route("/results", pages.results),
         Route("/favicon.ico", _no_icon),
-        Route("/result/{number:int}", pages.result),
+        Route("/result/{number}", pages.result),
     ]
     if live is not None:
         routes += [Route("/lab", pages.lab), WebSocketRoute("/socket", pages.socket)]
@@ -83,7 +83,8 @@ class _Guard:
             response = RedirectResponse(scope["path"] if scope["path"].startswith("/r") else "/", 303, _HEADERS)
             response.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="strict")
         else:
-            response = PlainTextResponse(f"{_WORDS[verdict]}\n", verdict.value, _HEADERS)
+            closing = _HEADERS | {"Connection": "close"}  # a place for others
+            response = PlainTextResponse(f"{_WORDS[verdict]}\n", verdict.value, closing)
         await response(scope, receive, send)
 
 
@@ -111,10 +112,9 @@ class _Pages:
         return await self._report(self._results) if self._results else await _not_found(request, None)
 
     async def result(self, request: Request) -> Response:
-        number = request.path_params["number"]
-        if not 1 <= number <= len(self._results):
-            return await _not_found(request, None)
-        return await self._report([self._results[number - 1]])
+        numbered = {str(number): path for number, path in enumerate(self._results, 1)}
+        path = numbered.get(request.path_params["number"])
+        return await self._report([path]) if path is not None else await _not_found(request, None)
 
     async def socket(self, socket: WebSocket) -> None:
         live = self._live

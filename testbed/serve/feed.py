@@ -22,6 +22,22 @@ _HEADROOM, _MARKS, _FLOWS = f"{PREFIX}headroom in use", f"{PREFIX}ECN marks", f"
 _WIRE_OCTETS = 24
 
 
+class _Words:
+    """Words about subjects, as rows of the times at which they changed; empty words mean that there are none now."""
+
+    def __init__(self) -> None:
+        self.rows: deque[list[Any]] = deque(maxlen=2000)
+        self._now: dict[str, str] = {}
+
+    def changed(self, t_ns: int, now: dict[str, str]) -> list[list[Any]]:
+        """The rows that differ from the last time, which are kept."""
+        rows: list[list[Any]] = [[t_ns, name, words] for name, words in now.items() if self._now.get(name) != words]
+        rows += [[t_ns, name, ""] for name in self._now if name not in now]
+        self._now = now
+        self.rows.extend(rows)
+        return rows
+
+
 class Feed:
     """The history of one network that runs."""
 
@@ -38,8 +54,7 @@ class Feed:
         self._panels: list[dict[str, Any]] = []
         self._marks = 0
         self.state: dict[str, Any] = {}
-        self._states: dict[str, str] = {}
-        self._state_rows: deque[list[Any]] = deque(maxlen=2000)
+        self._states, self._cables = _Words(), _Words()
         self._words: deque[list[Any]] = deque(maxlen=_MOST_WORDS)
         self._received: dict[int, tuple[int, int]] = {}
 
@@ -54,7 +69,8 @@ class Feed:
             elif kind == "state" and isinstance(line.get("state"), dict):
                 self.state = line["state"]
                 message["state"] = self.state
-                message["states"] = message.get("states", []) + self._changed_states(int(line["t_ns"]))
+                for kind, new in self._changed_states(int(line["t_ns"])).items():
+                    message[kind] = message.get(kind, []) + new
             elif "text" in line:
                 words = [self.t_ns, readable(line["text"], 400), line.get("ok") is not False]
                 self._words.append(words)
@@ -77,7 +93,8 @@ class Feed:
             "marks": list(self._reader.marks),
             "panels": self._panels,
             "state": self.state,
-            "states": list(self._state_rows),
+            "states": list(self._states.rows),
+            "cables": list(self._cables.rows),
             "words": list(self._words),
         }
 
@@ -118,17 +135,16 @@ class Feed:
             if panel == _FLOWS and track.values and track.values[-1] and self.t_ns - track.t_ns[-1] > 10**8:
                 track.add(track.t_ns[-1] + 10**8, 0)
 
-    def _changed_states(self, t_ns: int) -> list[list[Any]]:
-        """Rows of DCBX and SR that differ from the last time."""
+    def _changed_states(self, t_ns: int) -> dict[str, list[list[Any]]]:
+        """Rows of DCBX and SR, and of cables that are pulled, which differ from the last time."""
         now: dict[str, str] = {}
         for key in ("dcbx", "sr"):
             rows = self.state.get(key)
             now |= {str(name): readable(words, 400) for name, words in rows.items()} if isinstance(rows, dict) else {}
-        changed = [[t_ns, name, words] for name, words in now.items() if self._states.get(name) != words]
-        changed += [[t_ns, name, ""] for name in self._states if name not in now]
-        self._states = now
-        self._state_rows.extend(changed)
-        return changed
+        ports = self.state.get("ports")
+        found = ports.items() if isinstance(ports, dict) else ()
+        pulled = {str(name): "pulled" for name, port in found if isinstance(port, dict) and port.get("cable") is False}
+        return {"states": self._states.changed(t_ns, now), "cables": self._cables.changed(t_ns, pulled)}
 
     def _tracks(self) -> list[Track]:
         return list(self._reader.found.values())[:_MOST_TRACKS]

@@ -37,8 +37,8 @@ _BODY = """
 <p class="note" id="legend"><span class="key"><svg viewBox="0 0 14 10" aria-hidden="true"><rect class="k-paused"
 width="14" height="10"/></svg>paused</span> <span class="key"><svg viewBox="0 0 14 10" aria-hidden="true"><rect
 class="k-xoff" width="14" height="10"/></svg>sends XOFF</span> <span class="key">A cable's half has the load that its
-end sends: the wider and darker, the more. A bar in a switch is the use of its shared pool. Click a port or a node to
-choose it.</span></p>
+end sends: the wider and darker, the more. A dotted cable is pulled. A bar in a switch is the use of its shared pool.
+Click a port or a node to choose it.</span></p>
 </section>
 <section aria-label="Controls" class="levers">
 <form id="traffic"><fieldset><legend>Traffic</legend>

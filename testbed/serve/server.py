@@ -15,9 +15,13 @@ import uvicorn
 from testbed.errors import UsageError, XoffError
 from testbed.serve.app import App
 from testbed.serve.commands import LONGEST
+from testbed.serve.connections import MOST_WAITING, Waiting
 from testbed.serve.live_lab import LiveLab
+from testbed.serve.viewers import MOST
 
 _LARGEST_FRAME = LONGEST * 4
+_MOST_CONNECTIONS = 2 * (MOST_WAITING + MOST)
+"""Viewers, those without a request, and as many that a viewer's browser opens beside."""
 
 
 class ServeError(XoffError):
@@ -64,9 +68,9 @@ class _Server(uvicorn.Server):
 async def serving(app: App, listening: socket.socket, live: LiveLab | None, ready: Callable[[], None]) -> int | None:
     """The same, in an event loop that runs."""
     config = uvicorn.Config(
-        app, http="h11", ws="websockets-sansio", lifespan="off", log_config=None, access_log=False,
+        app, http=Waiting().protocol(), ws="websockets-sansio", lifespan="off", log_config=None, access_log=False,
         server_header=False, ws_max_size=_LARGEST_FRAME, ws_per_message_deflate=False,
-        timeout_graceful_shutdown=1, limit_concurrency=256, h11_max_incomplete_event_size=16384,
+        timeout_graceful_shutdown=1, limit_concurrency=_MOST_CONNECTIONS, h11_max_incomplete_event_size=16384,
     )  # fmt: skip
     server, loop = _Server(config), asyncio.get_running_loop()
     caught: list[int] = []

@@ -137,8 +137,11 @@ def test_what_a_lesson_does_acts_in_the_lab_and_is_seen(browser: Any, ready: Rea
         view.press("Pull")
         view.answered("the cable of s1-eth2 is out")
         view.until("document.querySelector('[data-load=h2-eth0]').getAttribute('class') === 'load'")
+        view.until("document.querySelector('[data-load=h2-eth0]').parentNode.classList.contains('pulled')")
+        view.until("document.getElementById('state').textContent.includes('without a cable: h2-eth0, s1-eth2')")
         view.press("Plug in")
         view.answered("the cable of s1-eth2 is in")
+        view.until("!document.querySelector('.pulled')")
 
         view.press("Pause")
         view.until("xoffLive.paused")

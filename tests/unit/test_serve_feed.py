@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from testbed.cli import serve
 from testbed.errors import UsageError
 from testbed.lab.wire import Frame, FrameKind, Sample
 from testbed.serve.feed import KEPT_NS, Feed
@@ -161,3 +162,31 @@ def test_why_a_lab_has_ended(tmp_path: Path) -> None:
     session.frame(Frame.of(FrameKind.END, {"virtual_ns": 1, "status": "error", "reason": "exit code 1"}))
     live.lab.lines(1.0)
     assert live.lab.ended == "UsageError: no such host"
+
+
+def test_a_cable_is_pulled_from_one_time_to_another() -> None:
+    """The page looks back over the last minute, so it needs the times."""
+    feed = Feed(described())
+
+    def ports(*pulled: str) -> dict[str, Any]:
+        return {"ports": {name: {"cable": name not in pulled} for name in ("h1-eth0", "s1-eth1", "h2-eth0")}}
+
+    messages = [
+        feed.take([{"live": "state", "t_ns": t_ns, "state": state}])
+        for t_ns, state in ((MS, ports()), (2 * MS, ports("h1-eth0", "s1-eth1")), (3 * MS, {}), (4 * MS, ports()))
+    ]
+    out = [[2 * MS, "h1-eth0", "pulled"], [2 * MS, "s1-eth1", "pulled"]]
+    back = [[3 * MS, "h1-eth0", ""], [3 * MS, "s1-eth1", ""]]
+    assert [message["cables"] for message in messages if message] == [[], out, back, []]
+    assert feed.snapshot()["cables"] == out + back
+
+
+def test_a_lab_that_ends_before_its_network_runs_gives_its_reason_once(tmp_path: Path) -> None:
+    session = ScriptedSession(tmp_path)
+    reason = "topology incast,x: Incast: n is 'x'; a whole number, 1 or more, is expected"
+    session.write("a line of before", f"incast,x: {reason}")
+    session.frame(Frame.of(FrameKind.NOTE, {"note": "failure", "type": "UsageError", "message": reason}))
+    session.frame(Frame.of(FrameKind.END, {"reason": "exit code 2"}))
+    with pytest.raises(UsageError) as caught:
+        serve._network_of(RunningLab("incast,x", session, session.stream.open("rb"), 1.0, True))
+    assert str(caught.value) == f"{reason}\n  a line of before"

@@ -3,7 +3,7 @@
 
 const at = (id) => document.getElementById(id);
 const live = {
-  tracks: [], marks: [], states: [], state: {}, panels: new Map(), newest: 0, shown: 0, speed: 1, paused: false, following: true,
+  tracks: [], marks: [], states: [], cables: [], state: {}, panels: new Map(), newest: 0, shown: 0, speed: 1, paused: false, following: true,
   socket: null, tries: 0, ended: false, draws: 0,
 };
 const drawing = drawingIn(document);
@@ -55,6 +55,7 @@ function take(message) {
     live.tracks = message.tracks.map(newTrack);
     live.marks = message.marks;
     live.states = message.states;
+    live.cables = message.cables;
     live.newest = live.shown = message.t_ns;
     at("words").replaceChildren();
     message.words.forEach(addWords);
@@ -71,6 +72,7 @@ function take(message) {
     if (message.panels) arrange(message.panels);
     if (message.t_ns) live.newest = message.t_ns;
     if (message.states) live.states.push(...message.states);
+    if (message.cables) live.cables.push(...message.cables);
     if (message.state) takeState(message.state);
     (message.words || []).forEach(addWords);
     forget();
@@ -172,7 +174,7 @@ function draw(now) {
   if (live.following) back.value = live.shown;
   const view = { start: Math.max(0, live.shown - span), end: Math.max(live.shown, 1e6) };
   at("clock").textContent = timeText(live.shown, 1e6);
-  at("state").textContent = showNetwork(drawing, live.tracks, live.shown);
+  at("state").textContent = showNetwork(drawing, live.tracks, live.shown) + showPulled(rowsAt(live.cables, live.shown, 0));
   const rows = rowsAt(live.states, live.shown, 0);
   showRows(at("states"), rows);
   at("no-states").hidden = rows.size > 0;
@@ -184,6 +186,12 @@ function draw(now) {
   }
   live.draws++;
   requestAnimationFrame(draw);
+}
+
+// Cables that are pulled, by their ends; the words about them.
+function showPulled(pulled) {
+  for (const [port, half] of drawing.loads) half.parentNode.classList.toggle("pulled", pulled.has(port));
+  return pulled.size ? `; without a cable: ${[...pulled.keys()].sort().slice(0, 8).join(", ")}` : "";
 }
 
 // Controls

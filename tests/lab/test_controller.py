@@ -1,13 +1,12 @@
 """The controller as a program: its processes and sockets on this machine, and under Ryu and os-ken in the lab.
 
-Routers are made up (`tests/fake_routers.py`), sessions and REST are real. With os-ken installed beside the tests, the
-whole application is tried on this machine too; without it only its service is, and the lab has the rest.
+Routers are made up (`tests/fake_routers.py`), sessions and REST are real. On this machine the service is tried alone,
+and the whole application under os-ken.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import signal
@@ -41,9 +40,6 @@ print(f"agents {service.agents_at}, REST {service.rest_at}, alone", flush=True)
 service.serve()
 print("ended", flush=True)
 """
-here = pytest.mark.skipif(
-    importlib.util.find_spec("os_ken") is None, reason="os-ken is not installed beside the tests; the lab has it"
-)
 
 
 @dataclass
@@ -74,7 +70,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture(params=["alone", pytest.param("os-ken", marks=here)])
+@pytest.fixture(params=["alone", "os-ken"])
 def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
     """Starts controllers: the service alone, or the whole application."""
     started: list[Running] = []
@@ -281,7 +277,6 @@ def test_the_command_line_shows_and_intents(
     assert "no controller answers at" in sr("topology", code=3)
 
 
-@here
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -300,7 +295,7 @@ def test_the_command_line_shows_and_intents(
         (["--agents", "0.0.0.0:0"], "0.0.0.0:0 for agents is open to the network"),
         (["--rest", "192.0.2.1:1"], "give REST a certificate (XOFF_SR_TLS_CERTIFICATE), or allow it by"),
         (["--openflow", "0.0.0.0:1"], "0.0.0.0:1 for switches is open to the network"),
-        (["--routers", "open"], "open, with the list of routers, is no TOML"),
+        (["--routers", "open"], "open, with the list of routers, is not TOML"),
     ],
 )
 def test_what_keeps_a_controller_from_starting_is_one_line(options: list[str], message: str, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 from tests import soak_controller
@@ -11,13 +9,9 @@ from tests.soak_controller import TRICKS, Soak
 
 pytestmark = pytest.mark.slow
 
-here = pytest.mark.skipif(
-    importlib.util.find_spec("os_ken") is None, reason="os-ken is not installed beside the tests; the lab has it"
-)
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["alone", pytest.param("os-ken", marks=here)])
+@pytest.mark.parametrize("library", ["alone", "os-ken"])
 def test_hostile_clients_keep_no_operator_and_no_router_out(library: str) -> None:
     with Soak(library, hostile=len(TRICKS) * 4) as soak:
         soak.run(6)

@@ -99,7 +99,8 @@ def _run(name: str | None, openflow: Address) -> NoReturn:
     _check_free(openflow)
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger(package).setLevel(logging.WARNING)
-    logging.getLogger(f"{package}.controller").setLevel(logging.CRITICAL)  # `switches` has a line for what fails there
+    for quiet in (f"{package}.controller", "OFPHandler"):
+        logging.getLogger(quiet).setLevel(logging.CRITICAL)  # `switches` has a line for what fails there
     try:
         code = _serve(package, openflow)
     except XoffError as error:

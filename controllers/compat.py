@@ -33,7 +33,7 @@ CONFIG_DISPATCHER, MAIN_DISPATCHER, DEAD_DISPATCHER = (
 
 DOOR = SwitchDoor()
 """By which switches come in, under `python3 -m controllers` and under Ryu's own launcher."""
-install(DOOR, _controller)
+install(DOOR, _controller, _part("ofproto.ofproto_parser"))
 
 
 def openflow_host() -> str:

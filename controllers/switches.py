@@ -1,8 +1,11 @@
 """The door for OpenFlow switches: the library's server, with limits that it has not.
 
 Both libraries accept every connection and give it threads, or green threads, of its own. Here connections have a limit,
-those that have not sent their datapath id a lower one, and one over a limit is closed at once. Whatever a
-connection's octets make the library's parser raise ends that connection, with one line in the log, and is counted.
+those that have not sent their datapath id a lower one, and one over a limit is closed at once.
+
+The libraries' parsers log a traceback for each message that they cannot parse, and go on. Here it is counted, one line
+a second names a peer and the reason, and a stranger's connection ends; a switch may send what a library lacks, so its
+message is left out. Whatever else a connection's octets make the library raise ends the connection.
 
 The libraries' threads of a connection that has ended may live for two more seconds; they count until then.
 """
@@ -23,10 +26,12 @@ LOG = logging.getLogger("xoff")
 MOST_SWITCHES = 256
 MOST_STRANGERS = 96
 _AGAIN_S = 0.1
+_SHOWN = 200
 _LOG_NS = 1_000_000_000
-"""Between two lines about connections that failed; those between are counted."""
+"""Between two lines about what peers sent; those between are counted."""
 
 Serve = Callable[[Any, Any], None]
+Parse = Callable[..., Any]
 
 
 class SwitchDoor:
@@ -38,8 +43,7 @@ class SwitchDoor:
         self._lock = threading.Lock()
         self._strangers: set[int] = set()  # by the identity of their socket
         self._switches: set[int] = set()
-        self._logged_ns = -_LOG_NS
-        self._unlogged = 0
+        self._refusals, self._defects = _Limit(), _Limit()
 
     def guarded(self, serve: Serve) -> Serve:
         """`serve` for one connection, if there is room for it; whatever it raises ends there."""
@@ -52,7 +56,8 @@ class SwitchDoor:
             try:
                 serve(line, address or "a leaf")
             except Exception as error:
-                self._fail(address, error)
+                self.counters["failed"] += 1
+                self.log(address or "a leaf", f"cannot be read, its connection ends: {_reason(error)}")
             finally:
                 self._leave(line)
                 line.close()
@@ -81,16 +86,70 @@ class SwitchDoor:
             self._strangers.discard(id(connection))
             self._switches.discard(id(connection))
 
-    def _fail(self, address: object, error: Exception) -> None:
+    def reading(self, parse: Parse) -> Parse:
+        """`parse`, which returns None for a message that it cannot parse."""
+
+        def read(datapath: Any, version: int, kind: int, *rest: Any) -> Any:
+            try:
+                return parse(datapath, version, kind, *rest)
+            except Exception as error:
+                self.refuse(datapath, f"a message of type {kind} is malformed: {_reason(error)}")
+                return None
+
+        return read
+
+    def refuse(self, datapath: Any, why: str) -> None:
+        """Count a message that means nothing, and end the connection if it is a stranger's."""
+        self.counters["malformed"] += 1
         with self._lock:
-            self.counters["failed"] += 1
+            is_switch = id(datapath.socket) in self._switches
+        self.log(datapath.address, f"{why}; {'it is left out' if is_switch else 'the connection ends'}")
+        if not is_switch:
+            datapath.close()
+
+    def defect(self, datapath: Any, octets: bytes) -> None:
+        """Log the exception that a switch's message has raised in the controller, and end the connection."""
+        self.counters["defects"] += 1
+        if (others := self._defects.others()) is not None:
+            what = f"a defect of the controller ends the connection of switch {datapath.id}"
+            LOG.exception("%s: %s; %d others before", what, octets[:_SHOWN].hex(), others)
+        datapath.close()
+
+    def log(self, address: object, why: str) -> None:
+        """A line about what a peer sent, or has not read; not more than one a second."""
+        if (others := self._refusals.others()) is not None:
+            LOG.warning("OpenFlow from %s: %s; %d others before", _peer(address), why, others)
+
+
+class _Limit:
+    """One line in a while; those between are counted."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._logged_ns = -_LOG_NS
+        self._left_out = 0
+
+    def others(self) -> int | None:
+        """How many were left out before the one that may be logged now; None if this is left out, too."""
+        with self._lock:
             now_ns = time.monotonic_ns()
             if now_ns < self._logged_ns + _LOG_NS:
-                self._unlogged += 1
-                return
-            self._logged_ns, others, self._unlogged = now_ns, self._unlogged, 0
-        why = f"{type(error).__name__}: {str(error)[:200]!a}"
-        LOG.warning("OpenFlow from %s cannot be read, its connection ends: %s; %d others before", address, why, others)
+                self._left_out += 1
+                return None
+            self._logged_ns, others, self._left_out = now_ns, self._left_out, 0
+            return others
+
+
+def _peer(address: object) -> str:
+    """As in 127.0.0.1:4711; a Unix socket has no address."""
+    if not isinstance(address, tuple):
+        return str(address)
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:_SHOWN]!a}"
 
 
 class Connection:
@@ -107,8 +166,8 @@ class Connection:
         return getattr(self._connection, name)
 
 
-def install(door: SwitchDoor, controller: Any) -> None:
-    """Have the library's module `controller` let switches in by this door; once, before it listens."""
+def install(door: SwitchDoor, controller: Any, parser: Any) -> None:
+    """Have the library's modules `controller` and `ofproto_parser` use this door; once, before they listen."""
 
     class Server(controller.StreamServer):  # type: ignore[misc]
         """Goes on accepting when there was no descriptor, or no thread, for a connection."""
@@ -127,3 +186,5 @@ def install(door: SwitchDoor, controller: Any) -> None:
 
     controller.StreamServer = Server
     controller.datapath_connection_factory = door.guarded(controller.datapath_connection_factory)
+    for version, parse in parser._MSG_PARSERS.items():
+        parser._MSG_PARSERS[version] = door.reading(parse)

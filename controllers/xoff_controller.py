@@ -27,7 +27,6 @@ _PATIENCE_S = 0.5
 """How long a switch may leave what it is sent unread, when its queue is full."""
 COOKIE = 0x786F6666
 """Marks our flow entries, so that no others are removed."""
-_SHOWN = 200
 
 
 Handler = Callable[["XoffController", Any], None]
@@ -43,10 +42,7 @@ def _guarded(handler: Handler) -> Handler:
         except Exception:
             message = getattr(event, "msg", None)
             datapath = event.datapath if message is None else message.datapath
-            octets = bytes(getattr(message, "buf", None) or b"")[:_SHOWN].hex()
-            compat.DOOR.counters["defects"] += 1
-            LOG.exception("a defect of the controller ends the connection of switch %s: %s", datapath.id, octets)
-            datapath.close()
+            compat.DOOR.defect(datapath, bytes(getattr(message, "buf", None) or b""))
 
     return safe
 
@@ -132,6 +128,9 @@ class XoffController(compat.App):
     def packet_in(self, event: Any) -> None:
         message = event.msg
         number = message.datapath.id
+        if "in_port" not in message.match:
+            compat.DOOR.refuse(message.datapath, "a frame without the port that it came in by")
+            return
         with self._lock:
             known = self.leaves.counters.copy()
             orders = self.leaves.frame(number, message.match["in_port"], message.data)
@@ -166,7 +165,7 @@ class XoffController(compat.App):
         for order in orders:
             if not _has_room(datapath):
                 compat.DOOR.counters["does_not_read"] += 1
-                LOG.warning("switch %s does not read what it is sent; its connection ends", datapath.id)
+                compat.DOOR.log(datapath.address, f"switch {datapath.id} does not read what it is sent, and is closed")
                 datapath.close()
                 return
             match order:

@@ -27,6 +27,9 @@ def library(serve: Any) -> Any:
     return SimpleNamespace(datapath_connection_factory=serve, StreamServer=_Server)
 
 
+PARSER = SimpleNamespace(_MSG_PARSERS={})
+
+
 def test_a_unix_socket_is_given_none_of_tcps_options_and_else_is_what_it_is() -> None:
     one, other = socket.socketpair(socket.AF_UNIX)
     with one, other:
@@ -41,7 +44,7 @@ def test_a_unix_socket_is_given_none_of_tcps_options_and_else_is_what_it_is() ->
             connection.sendall(b"hello")
 
         controller, door = library(serve), SwitchDoor()
-        install(door, controller)
+        install(door, controller, PARSER)
         controller.datapath_connection_factory(one, "")
         assert other.recv(5) == b"hello" and not door.counters["failed"]
         assert one.fileno() == -1
@@ -96,10 +99,72 @@ def test_what_a_connection_raises_ends_there_with_one_line_a_second(caplog: pyte
     assert len(caplog.messages) == 1 and "ValueError: '\\x1b[31mnot OpenFlow'" in caplog.messages[0]
 
 
+class _Datapath:
+    """A connection as the library has it."""
+
+    def __init__(self, line: object = None, address: object = ("127.0.0.1", 4711)) -> None:
+        self.socket, self.address, self.id, self.closed = line or object(), address, 7, False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_message_that_cannot_be_parsed_is_one_line_a_second_and_ends_a_strangers_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def parse(datapath: Any, version: int, kind: int, *rest: Any) -> str:
+        if kind != 10:
+            raise TypeError("\x1b[31mno such type")
+        return "a message"
+
+    door, parser = SwitchDoor(), SimpleNamespace(_MSG_PARSERS={4: parse})
+    install(door, library(lambda *_: None), parser)
+    read, strangers = parser._MSG_PARSERS[4], [_Datapath() for _ in range(540)]
+    assert read(strangers[0], 4, 10, 8, 1, b"") == "a message" and not door.counters
+    with caplog.at_level(logging.WARNING):
+        assert [read(stranger, 4, 31, 8, 1, b"") for stranger in strangers] == [None] * 540
+    assert door.counters == {"malformed": 540} and all(stranger.closed for stranger in strangers)
+    reason = "a message of type 31 is malformed: TypeError: '\\x1b[31mno such type'; the connection ends"
+    assert caplog.messages[0] == f"OpenFlow from 127.0.0.1:4711: {reason}; 0 others before"
+    assert len(caplog.messages) <= 3 and not any(record.exc_info for record in caplog.records)
+
+
+def test_a_switchs_malformed_message_is_left_out_and_its_connection_stays(caplog: pytest.LogCaptureFixture) -> None:
+    door, known = SwitchDoor(), list[_Datapath]()
+
+    def serve(line: Any, address: object) -> None:
+        door.identified(line)
+        known.append(_Datapath(line, ("::1", 4712, 0, 0)))
+        door.refuse(known[0], "a frame without the port that it came in by")
+
+    with caplog.at_level(logging.WARNING):
+        door.guarded(serve)(socket.socketpair()[0], "")
+    assert not known[0].closed
+    assert caplog.messages == [
+        "OpenFlow from [::1]:4712: a frame without the port that it came in by; it is left out; 0 others before"
+    ]
+
+
+def test_a_defect_is_logged_with_its_place_once_a_second_and_beside_what_peers_send(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    door, switch = SwitchDoor(), _Datapath()
+    with caplog.at_level(logging.WARNING):
+        door.log("a leaf", "anything")
+        for _ in range(20):
+            try:
+                raise KeyError("of ours")
+            except KeyError:
+                door.defect(switch, b"\x04\x0a")
+    assert door.counters["defects"] == 20 and switch.closed
+    assert caplog.messages[1] == "a defect of the controller ends the connection of switch 7: 040a; 0 others before"
+    assert caplog.records[1].exc_info and len(caplog.records) <= 4
+
+
 def test_the_server_goes_on_when_it_could_not_accept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controllers.switches._AGAIN_S", 0)
     controller, door = library(lambda *_: None), SwitchDoor()
-    install(door, controller)
+    install(door, controller, PARSER)
     server = controller.StreamServer()
     server.accepted = [OSError(24, "Too many open files"), RuntimeError("can't start new thread")]
     server.serve_forever()

@@ -119,43 +119,64 @@ def test_times_are_multiplied_by_the_scale_rates_divided_and_bytes_kept() -> Non
     assert lab.byte_events == real.byte_events == 1
 
 
+def test_the_variant_cuts_4_us_and_1_ns_after_the_first_cnp_when_alpha_has_decayed_four_times() -> None:
+    control = Dcqcn(LINE, MLX)
+    control.on_cnp(10 * US)
+    assert control.deadline_ns == 14 * US + 1
+    control.on_deadline(14 * US)
+    assert (control.rate_bps, control.alpha) == (40e9, pytest.approx((1 - GAIN) ** 4, rel=1e-12))
+    control.on_deadline(14 * US + 1)
+    assert control.rate_bps == pytest.approx(40e9 * (1 - (1 - GAIN) ** 4 / 2), rel=1e-12)
+    assert control.target_bps == 40e9
+
+
+def test_the_variants_times_are_multiplied_by_the_scale() -> None:
+    control = Dcqcn(Line(Rate("40Mb/s"), Scale(1000)), MLX)
+    control.on_cnp(0)
+    assert control.deadline_ns == 1000 * (4 * US + 1)
+
+
 def test_the_variant_cuts_once_in_4_us_and_updates_alpha_each_us() -> None:
     control = Dcqcn(LINE, MLX)
     control.on_cnp(10 * US)
-    assert (control.rate_bps, control.target_bps) == (20e9, 40e9)
-    control.on_cnp(10 * US + 100)
-    control.on_cnp(13 * US + 500)
-    assert control.rate_bps == 20e9, "4 us have not passed"
-    reach(control, 14 * US)
-    # Alpha at 11 us with a CNP, at 12 and 13 without, at 14 with one again.
-    alpha = ((1 - GAIN) * 1 + GAIN) * (1 - GAIN) ** 2
+    reach(control, 14 * US + 1)
+    first = control.rate_bps
+    control.on_cnp(14 * US + 100)
+    control.on_cnp(17 * US + 500)
+    assert control.rate_bps == first, "4 us have not passed"
+    reach(control, 18 * US + 1)
+    # Alpha at 11 to 14 us without a CNP, at 15 with one, at 16 and 17 without, at 18 with one again.
+    alpha = ((1 - GAIN) ** 5 + GAIN) * (1 - GAIN) ** 2
     alpha = alpha * (1 - GAIN) + GAIN
     assert control.alpha == pytest.approx(alpha, rel=1e-12)
-    assert control.rate_bps == pytest.approx(20e9 * (1 - alpha / 2), rel=1e-12)
+    assert control.rate_bps == pytest.approx(first * (1 - alpha / 2), rel=1e-12)
     assert control.target_bps == 40e9, "the rate has not been increased since the decrease before"
 
 
 def test_the_variant_waits_with_a_decrease_for_its_timer() -> None:
     control = Dcqcn(LINE, MLX)
     control.on_cnp(0)
+    reach(control, 4 * US + 1)
+    first = control.rate_bps
     control.on_cnp(101 * US)
-    assert control.rate_bps == 20e9
-    assert control.deadline_ns == 104 * US
-    reach(control, 104 * US)
-    assert control.rate_bps < 20e9
+    assert control.rate_bps == first
+    assert control.deadline_ns == 104 * US + 1
+    reach(control, 104 * US + 1)
+    assert control.rate_bps < first
 
 
 def test_the_variant_recovers_once_adds_once_and_then_adds_twice_as_much() -> None:
-    control = Dcqcn(LINE, MLX)
+    control, first_ns = Dcqcn(LINE, MLX), 4 * US + 1
     control.on_cnp(0)
+    reach(control, first_ns)
     control.target_bps = 30e9
     targets = []
     for event in range(1, 5):
-        reach(control, event * 900 * US)
+        reach(control, first_ns + event * 900 * US)
         targets.append(control.target_bps)
     assert targets == [30e9, 30e9 + 50e6, 30e9 + 150e6, 30e9 + 250e6]
-    control.on_cnp(4 * 900 * US + 1)
-    reach(control, 4 * 900 * US + 4 * US)
+    control.on_cnp(first_ns + 4 * 900 * US + 1)
+    reach(control, first_ns + 4 * 900 * US + 4 * US)
     assert control.target_bps > control.rate_bps
     assert control.target_bps < 30e9, "the rate was increased, so the target follows"
 

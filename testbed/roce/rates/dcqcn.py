@@ -16,8 +16,9 @@ file. It differs in three ways:
 
 - Alpha is updated by a timer of its own, up if a CNP came since the last time, else down. It starts with the first
   CNP.
-- The rate is decreased at most once in each `decrease_interval`, if a CNP came. Rt follows only if Rc has been
-  increased since the last decrease.
+- The rate is decreased by a timer of its own, each `decrease_interval`, if a CNP came since the last time. It starts
+  with the first CNP, which so decreases nothing at once, and 1 ns late, so that alpha's update of the same moment is
+  before. Rt follows only if Rc has been increased since the last decrease.
 - There is no byte counter, and the rate timer counts alone: T < F fast recovery, T == F additive, T > F hyper
   increase.
 """
@@ -75,6 +76,9 @@ MLX = replace(
     decrease_interval=Duration("4us"),
 )
 
+_BEHIND_ALPHA = Duration("1ns")
+"""How long after alpha's update of the same moment the variant decreases the rate."""
+
 
 class Dcqcn(RateControl):
     """One flow's Rc, Rt and alpha."""
@@ -115,7 +119,7 @@ class Dcqcn(RateControl):
             return
         if self._alpha_due_ns == NEVER:  # the first CNP
             self._alpha_due_ns = now_ns + self._alpha_ns
-            self._decrease_due_ns = now_ns
+            self._decrease_due_ns = now_ns + self._decrease_ns + self.line.scale.lab(_BEHIND_ALPHA).ns
         else:
             self._has_cnp = True
             late_ns = now_ns - self._decrease_due_ns  # the timer runs on while no CNP comes

@@ -9,6 +9,8 @@ _STEP_NS = 100_000
 class NewThing(RateControl):
     """Half of the rate at each CNP, and a twentieth of the line more every 100 us of hardware's time."""
 
+    needs_marks = True  # the run warns where no port on a flow's way marks
+
     def __init__(self, line: Line) -> None:
         super().__init__(line)
         self._step_ns = int(_STEP_NS * line.scale.k)

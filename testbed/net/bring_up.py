@@ -7,7 +7,6 @@ and the port program; each switch and router its buffer.
 from __future__ import annotations
 
 import enum
-import sys
 from collections.abc import Mapping
 
 from testbed.buffer.settings import BufferSettings
@@ -16,6 +15,7 @@ from testbed.linux import kernel, links
 from testbed.linux.netlink import Message
 from testbed.linux.port_program import PortProgram, PortTables
 from testbed.linux.vswitch import Bridge, Vswitch
+from testbed.net.notebook import warn
 from testbed.net.port import Port
 from testbed.net.ports import FabricError, NetworkPorts, PortState, bridges, forwards, is_leaf
 from testbed.net.queues import Queues
@@ -74,7 +74,7 @@ def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch)
     if disagreements and mismatch is Mismatch.REFUSE:
         raise FabricError("\n".join(map(str, disagreements)))
     for disagreement in disagreements:
-        print(f"warning: {disagreement}", file=sys.stderr)
+        warn(str(disagreement))
     return disagreements
 
 

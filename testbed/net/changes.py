@@ -58,8 +58,10 @@ def set_ecn(fabric: Fabric, name: str, priority: int, curve: EcnCurve | None) ->
     if priority not in port.settings.ecn:
         having = ", ".join(map(str, sorted(port.settings.ecn))) or "none"
         raise FabricError(f"{name} was made without ECN for priority {priority}; with it: {having}")
+    curve = curve or NO_MARKS
     with kernel.urgently(_URGENCY):
-        fabric.sockets.of(port.node).send(port.queues.marking(priority, curve or NO_MARKS))
+        fabric.sockets.of(port.node).send(port.queues.marking(priority, curve))
+    port.settings = replace(port.settings, ecn=dict(port.settings.ecn) | {priority: curve})
 
 
 def with_dormant_ecn(port: Port) -> Port:

@@ -7,7 +7,7 @@ one network.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.agent.agents import Agents
 from testbed.dcbx.settings import DcbxSettings
@@ -22,6 +22,9 @@ from testbed.net.ports import FabricError, PortState, is_leaf
 from testbed.net.routes import Graph
 from testbed.priority.path import Disagreement
 from testbed.units import Duration
+
+if TYPE_CHECKING:
+    from testbed.net.marks import Unmarked
 
 __all__ = ["Fabric", "FabricError", "Mismatch", "PortState"]
 
@@ -53,6 +56,8 @@ class Fabric(Inspection):
         self.deadlock_poll: Duration | None = None
         """How often to look for deadlocks; None: never."""
         self._watching: Beside | None = None
+        self._graph = Graph()
+        """Known when the network has started; then no cable is laid any more."""
         self.disagreements: list[Disagreement] = []
         """Where priorities are mapped differently along a path, so that PFC cannot work."""
 
@@ -65,6 +70,7 @@ class Fabric(Inspection):
             by_node = self.by_node()
             bring_up.choose_queues(by_node)
             self.disagreements = bring_up.check_priorities(by_node, self.mismatch)
+            self._graph = Graph.of(self.cabling.links)
             self.nodes = {name: number for number, name in enumerate(by_node)}
             setup = self._setup(program)
             for name, ports in by_node.items():
@@ -96,7 +102,7 @@ class Fabric(Inspection):
             raise
 
     def _setup(self, program: PortProgram) -> NodeSetup:
-        return NodeSetup(self, program, Graph.of(self.cabling.links), self.nodes)
+        return NodeSetup(self, program, self._graph, self.nodes)
 
     def set_mac(self, intf: Any, mac: Mac) -> None:
         """Another address for a port; switches forward to it."""
@@ -105,9 +111,15 @@ class Fabric(Inspection):
             return
         self.ports[intf.slot].mac = mac
         if self.program is not None:
-            graph, setup = Graph.of(self.cabling.links), self._setup(self.program)
-            for switch in graph.forwarding - self.vswitches.keys():
-                setup.set_stations(switch, graph.next_hops(switch))
+            setup = self._setup(self.program)
+            for switch in self._graph.forwarding - self.vswitches.keys():
+                setup.set_stations(switch, self._graph.next_hops(switch))
+
+    def unmarked(self, source: str, target: str, priority: int, ds_field: int) -> Unmarked | None:
+        """Return the ports on the way from a host to another if none of them marks such packets; None if one does."""
+        from testbed.net.marks import unmarked  # to import it takes lab time, which runs without marks need not have
+
+        return unmarked(self, self._graph.way(source, target), priority, ds_field)
 
     def configure_dcbx(self, port: str, settings: DcbxSettings | None) -> None:
         """Other settings for a port while it runs; None: DCBX off."""

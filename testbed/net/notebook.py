@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -34,6 +35,11 @@ class Notebook(Protocol):
     def figure(self, name: str, value: Any) -> None: ...
     def claim(self, name: str, measured: Any, *, equals: Any) -> object: ...
     def network_is_up(self) -> AbstractContextManager[None]: ...
+
+
+def warn(text: str) -> None:
+    """Print a warning: it is in the run's output, and the user sees it at once."""
+    print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 _CURRENT: ContextVar[Notebook | None] = ContextVar("notebook", default=None)

@@ -8,7 +8,7 @@ different hosts use different ways and every run the same.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,12 +61,31 @@ class Graph:
 
     def next_hops(self, switch: str) -> dict[str, str]:
         """{host or router: port of `switch` that leads to it}."""
-        hosts = [node for node in self.neighbours if node not in self.forwarding]
         return {
             host: port
-            for number, host in enumerate(hosts)
+            for number, host in enumerate(self._stations())
             if (port := self._next_port(switch, host, number)) is not None
         }
+
+    def way(self, source: str, target: str) -> list[str] | None:
+        """The ports by which frames leave nodes on their way from a host to another; None if routers lie between."""
+        distance = self._distances(target)
+        nearest = distance.get(source, 0) - 1
+        hops = [hop for hop in self.neighbours.get(source, ()) if distance.get(hop[1]) == nearest]
+        number = list(self._stations()).index(target) if target in self.neighbours else 0
+        way: list[str] = []
+        while hops and len(way) < len(self.neighbours):
+            port, node = hops[0]
+            way.append(port)
+            if node == target:
+                return way
+            taken = self._next_port(node, target, number) if node in self.forwarding else None
+            hops = [hop for hop in self.neighbours[node] if hop[0] == taken]
+        return None
+
+    def _stations(self) -> Iterator[str]:
+        """Hosts and routers, in the order of their numbers."""
+        return (node for node in self.neighbours if node not in self.forwarding)
 
     def _next_port(self, switch: str, host: str, number: int) -> str | None:
         wanted = self.chosen(switch, host) if self.chosen else None

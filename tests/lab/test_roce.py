@@ -17,7 +17,7 @@ from testbed.lab.engine import Ready
 from testbed.lab.result import Result, Status
 from tests.unit.tshark import TSHARK, decode_capture
 
-from .conftest import ROOT, Runner, kept
+from .conftest import ROOT, Output, Runner, kept
 
 EXPERIMENTS = (
     "dcqcn_recovery",
@@ -65,6 +65,27 @@ def test_a_flow_fills_a_line_of_100_mbps_with_the_cpu_at_most_60_percent_busy(vm
     assert found.figure("lost") == 0
     assert float(found.figure("filled")) >= 0.98
     assert float(found.figure("busy")) <= 0.6
+
+
+def test_a_rate_control_without_marks_warns_of_the_ports_and_with_them_it_is_notified(
+    run: Runner, output: Output
+) -> None:
+    result = run("roce:goes_by_marks")
+    folder = folder_of(result)
+    assert result.figure("bare: CNPs") == [0, 0]
+    assert min(result.figure("marking: CNPs")) > 0
+    warnings = [line for line in (folder / "output.log").read_text().splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 1
+    assert "rate control dcqcn of h1 to r, h2 to r" in warnings[0]
+    assert "no port on the way marks priority 3: s1-eth3." in warnings[0]
+    assert warnings[0].encode() in output.err
+
+
+@pytest.mark.parametrize("transport", ["udp", "tcp", "roce"])
+def test_a_rate_above_the_line_ends_the_run_with_both_values(run: Runner, transport: str) -> None:
+    result = run("roce:too_fast", transport=transport)
+    assert result.status is Status.ERROR
+    assert "rate is 5Gb/s, and the line of h1 is 10Mb/s (10Gb/s real)" in result.reason
 
 
 def test_packets_on_the_wire_have_a_right_icrc_and_the_fields_of_their_flow(run: Runner) -> None:

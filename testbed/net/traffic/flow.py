@@ -8,7 +8,7 @@ from typing import Any
 from testbed.ecn.field import Ecn
 from testbed.errors import UsageError, XoffError
 from testbed.net.traffic.transport import Transport, transport_named
-from testbed.units import Duration, Rate, Size
+from testbed.units import Duration, Rate, Scale, Size
 
 
 class FlowError(XoffError):
@@ -111,6 +111,18 @@ class Flow:
             raise UsageError(f"a rate of {self.rate} sends nothing; without rate it is what the port takes")
         if self.size is not None and not self.size.bytes:
             raise UsageError(f"a size of {self.size} sends nothing; give at least 1B")
+
+    def check_line(self, line: Rate, scale: Scale) -> None:
+        """Refuse a rate above the sender's line: most likely it is meant for the hardware that the line stands for."""
+        if self.rate is None or self.rate <= line:
+            return
+        meant = ""
+        if scale.k > 1 and not self.rate.bps % scale.k and scale.lab(self.rate) <= line:
+            meant = f': rate="{scale.lab(self.rate)}" stands for {self.rate} of hardware here'
+        raise FlowOptionError(
+            f"flow from {self.source} to {self.target}: rate is {self.rate}, and the line of {self.source} is "
+            f"{scale.both(line)}. Rates of flows are those of the lab{meant}; without rate a flow takes all of the line"
+        )
 
     @property
     def ds_field(self) -> int:

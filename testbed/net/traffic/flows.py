@@ -21,6 +21,7 @@ from testbed.linux import kernel
 from testbed.linux.child import Child
 from testbed.linux.qdiscs import WIRE_OVERHEAD
 from testbed.net.fabric import Fabric
+from testbed.net.notebook import warn
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.transport import Endpoint, Outcome, Transport
@@ -154,11 +155,19 @@ class Flows:
         self._flows = [
             replace(flow, source=fabric.node(flow.source), target=fabric.node(flow.target)) for flow in flows
         ]
+        ports = fabric.by_node()
+        for flow in self._flows:
+            if own := ports.get(flow.source.name):
+                fastest = max(own, key=lambda port: port.cable.rate)
+                flow.check_line(fastest.cable.rate, fastest.scale)
         self._settle = Duration("20s") if settle is None else Duration(settle)
         by_transport: dict[type[Transport], dict[int, Flow]] = {}
         for index, flow in enumerate(self._flows, first):
             by_transport.setdefault(type(flow.transport), {})[index] = flow
         self._endpoints = [one for kind, chosen in by_transport.items() for one in kind.endpoints(chosen)]
+        for kind, chosen in by_transport.items():
+            for text in kind.warnings(chosen):
+                warn(text)
         self._shared = _Shared(len(self._endpoints), len(self._flows), first)
         self._processes: list[_Process] = []
         self.reports: list[Report] = []

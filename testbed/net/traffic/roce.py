@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from testbed.ecn.field import Ecn
-from testbed.errors import UsageError
+from testbed.errors import UsageError, listed
+from testbed.net.fabric import Fabric
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.transport import Endpoint, Outcome, Transport, register
 from testbed.roce import rates
+from testbed.roce.rates import Line
 from testbed.roce.requester import Operation
 from testbed.roce.settings import Settings
 from testbed.units import Duration, Size
@@ -94,6 +96,11 @@ class Roce(Transport):
             )
             for name, node in nodes.items()
         ]
+
+    @classmethod
+    def warnings(cls, flows: Mapping[int, Flow]) -> Sequence[str]:
+        """Name the rate controls that go by marks where no port marks."""
+        return without_marks([flow for flow in flows.values() if flow.rate_control not in (None, "fixed")])
 
     def report(self, flow: Flow, outcome: Outcome) -> Report:
         taken: Taken = outcome.receiver
@@ -178,6 +185,53 @@ class RoceReport(Report):
 def ds_field(flow: Flow) -> int:
     """DSCP as the flow has it; ECT(0) unless it asks for another field."""
     return flow.ds_field & ~3 | (Ecn.ECT_0 if flow.ecn is None else flow.ecn)
+
+
+def line_of(node: Any) -> Line:
+    """The line of a host that has RoCE flows."""
+    for port in Fabric.current().ports.values():
+        if port.node is node:
+            return Line(port.cable.rate, port.scale)
+    raise UsageError(f"{node.name} has no lossless port, as hosts of a LosslessTopo have; transport roce needs one")
+
+
+def without_marks(flows: Sequence[Flow]) -> list[str]:
+    """Return a warning for each priority and rate control that goes by marks, if nothing marks the packets."""
+    fabric = Fabric.current()
+    made: dict[tuple[int, Line], rates.RateControl] = {}
+    concerned: dict[tuple[str, int | None], list[Flow]] = {}
+    silent: dict[tuple[str, int | None], dict[str, None]] = {}
+    for flow in flows:
+        line = line_of(flow.source)
+        if (id(flow.rate_control), line) not in made:
+            made[id(flow.rate_control), line] = rates.control(flow.rate_control, line)
+        control, ds = made[id(flow.rate_control), line], ds_field(flow)
+        if not control.needs_marks or ds & 3 == Ecn.CE:
+            continue
+        name = flow.rate_control if isinstance(flow.rate_control, str) else type(control).__name__
+        found = None
+        if ds & 3 != Ecn.NOT_ECT:
+            found = fabric.unmarked(flow.source.name, flow.target.name, flow.priority, ds)
+            if found is None:
+                continue
+        key = name, None if found is None else found.priority
+        concerned.setdefault(key, []).append(flow)
+        silent.setdefault(key, {}).update((port.name, None) for port in (found.ports if found else ()))
+    return [_without_marks(*key, flows, list(silent[key])) for key, flows in concerned.items()]
+
+
+def _without_marks(name: str, priority: int | None, flows: Sequence[Flow], ports: Sequence[str]) -> str:
+    whose = listed([f"{flow.source.name} to {flow.target.name}" for flow in flows], 4)
+    begin = f"rate control {name} of the flow from {whose}" if len(flows) == 1 else f"rate control {name} of {whose}"
+    begin = f"{begin} slows down by marks alone, and will not: "
+    if priority is None:
+        return f"{begin}with ecn={int(Ecn.NOT_ECT)} nothing may mark the packets; leave ecn out"
+    if not ports:
+        return f"{begin}there is no switch on the way, so nothing marks"
+    return (
+        f"{begin}no port on the way marks priority {priority}: {listed(ports, 8)}. A curve at these ports does it, as "
+        f'in Port(ecn={{{priority}: EcnCurve("40kB", "160kB", "20%")}})'
+    )
 
 
 register(Roce())

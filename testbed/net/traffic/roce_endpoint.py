@@ -18,8 +18,7 @@ from testbed.frames import roce_run
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, PORT
 from testbed.frames.roce_run import PacketRun
 from testbed.linux import kernel, mmsg
-from testbed.net.fabric import Fabric
-from testbed.net.traffic.roce import Roce, ds_field
+from testbed.net.traffic.roce import Roce, ds_field, line_of
 from testbed.net.traffic.roce_flow import KEY, Asker, Source, Target, maker_of_source, transport_of
 from testbed.net.traffic.transport import Endpoint, EndpointControl
 from testbed.roce.endpoint import DatagramKind, Outgoing
@@ -97,9 +96,7 @@ class RoceEndpoint(Endpoint):
 
     def __init__(self, node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int]) -> None:
         super().__init__(node, flows, sends, receives)
-        fabric = Fabric.current()
-        port = next(port for port in fabric.ports.values() if port.node is node)
-        self._line = Line(port.cable.rate, port.scale)
+        self._line = line_of(node)
         # Tables for all endpoints, before they are forked. On `vm` the first packet would wait 40 ms for them.
         mtu = transport_of(next(iter(flows.values()))).settings.mtu
         roce_run.prepare(mtu)

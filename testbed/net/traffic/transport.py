@@ -108,6 +108,11 @@ class Transport(ABC):
         A flow's index is its place among all flows, those of other transports included; port numbers can depend on it.
         """
 
+    @classmethod
+    def warnings(cls, flows: Mapping[int, Flow]) -> Sequence[str]:
+        """Settings of the flows that have no effect in this network; each is printed before the flows begin."""
+        return ()
+
     @abstractmethod
     def report(self, flow: Flow, outcome: Outcome) -> Report:
         """What became of a flow."""

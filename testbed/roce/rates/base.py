@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from testbed import plugins
 from testbed.errors import UsageError, nearest
@@ -29,6 +30,9 @@ class RateControl:
 
     A subclass sets `rate_bps`, and has those of the methods that it needs.
     """
+
+    needs_marks: ClassVar[bool] = False
+    """True if it slows down by CNPs alone; where no port on a flow's way marks, the run then has a warning."""
 
     def __init__(self, line: Line) -> None:
         self.line = line

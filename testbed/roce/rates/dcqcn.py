@@ -83,6 +83,8 @@ _BEHIND_ALPHA = Duration("1ns")
 class Dcqcn(RateControl):
     """One flow's Rc, Rt and alpha."""
 
+    needs_marks = True
+
     def __init__(self, line: Line, parameters: DcqcnParameters = PAPER) -> None:
         super().__init__(line)
         self.parameters = parameters

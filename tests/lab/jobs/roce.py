@@ -45,6 +45,36 @@ def on_the_wire(run: Run) -> None:
         run.claim("CNPs", sum(report.marked for report in running.reports), at_least=1)
 
 
+@experiment(timeout="60s")
+def goes_by_marks(run: Run) -> None:
+    """DCQCN where nothing marks, and where the switch does."""
+    from testbed.ecn.curve import EcnCurve
+    from testbed.net.network import network
+    from testbed.net.port import Port
+    from testbed.net.traffic import Flow, Flows
+    from testbed.net.traffic.roce import RoceReport
+    from topologies.incast import Incast
+
+    for case, port in (("bare", Port()), ("marking", Port(ecn={3: EcnCurve("40kB", "160kB", "20%")}))):
+        with network(Incast(2, port=port), run, case=case, autoStaticArp=True):
+            flows = [Flow(host, "r", transport="roce", size="1MB", rate_control="dcqcn") for host in ("h1", "h2")]
+            with run.measuring(), Flows(flows) as running:
+                running.wait()
+        cnps = [report.cnps_received for report in running.reports if isinstance(report, RoceReport)]
+        run.figure(f"{case}: CNPs", cnps)
+
+
+@experiment(timeout="60s")
+def too_fast(run: Run, transport: str = "udp") -> None:
+    """A rate of hardware on a line of the lab."""
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+    from topologies.incast import Incast
+
+    with network(Incast(2), run), Flows([Flow("h1", "r", transport=transport, rate="5Gb/s", duration="1s")]) as running:
+        running.wait()
+
+
 class Half(RateControl):
     """Half of the line, and a note of what was reported to it."""
 

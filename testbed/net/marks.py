@@ -1,0 +1,78 @@
+"""The ports on the way of packets that mark none of them: a rate control that goes by marks alone does nothing there.
+
+The way is that of the tables which switches are filled with. Each port on it takes the priority of a packet by the
+reference of the port program (`testbed.priority`), so by its own trust and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from testbed.ecn.curve import LONGEST_QUEUE
+from testbed.net.ports import NetworkPorts, PortState, forwards, is_leaf
+from testbed.priority.classify import classify, rewrite
+from testbed.priority.marking import mark
+from testbed.priority.settings import PriorityMap
+
+_BEFORE_DS_FIELD, _BEHIND_IT = bytes(12) + b"\x08\x00\x45", bytes(18)
+
+
+@dataclass(frozen=True)
+class Unmarked:
+    """Packets that no port on their way marks."""
+
+    priority: int
+    """The queue that they have in switches; that of the last, where these differ."""
+    ports: tuple[PortState, ...]
+    """Those of switches and routers on the way, by which they leave."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A port on the way, and the queue that packets have in it."""
+
+    port: PortState
+    queue: int | None
+    """None: it is not known."""
+
+    @property
+    def marks(self) -> bool:
+        assert self.port.settings is not None
+        curves = self.port.settings.ecn
+        return any(curve.kmin < LONGEST_QUEUE for queue, curve in curves.items() if self.queue in (None, queue))
+
+
+def unmarked(network: NetworkPorts, way: Sequence[str] | None, priority: int, ds_field: int) -> Unmarked | None:
+    """Return the ports of a way if none of them marks packets with this priority of the socket and this DS field.
+
+    None: one does, or could, as it is not known beforehand which queue they have there. Without a way, any port of the
+    network may be on it.
+    """
+    if way is None:  # routers forward by routes, and packets can have another DSCP behind them
+        places = [_Place(port, None) for port in network.ports.values() if forwards(port.node)]
+    else:
+        places = list(_places(network, way, priority, ds_field))
+    if any(place.marks for place in places):
+        return None
+    known = [place.queue for place in places if place.queue is not None]
+    return Unmarked(known[-1] if known else priority, tuple(one.port for one in places if forwards(one.port.node)))
+
+
+def _places(network: NetworkPorts, way: Sequence[str], priority: int, ds_field: int) -> Iterator[_Place]:
+    leaving = [network.port(name) for name in way]
+    marked = mark(_BEFORE_DS_FIELD + bytes([ds_field]) + _BEHIND_IT, priority, _priorities(leaving[0]))
+    frame = marked.frame
+    yield _Place(leaving[0], marked.local)
+    for before, port in pairwise(leaving):
+        coming = _priorities(network.far_end(before))
+        queue, frame = classify(frame, coming).local, rewrite(frame, coming)
+        assert port.settings is not None
+        is_chosen_elsewhere = is_leaf(port.node) or port.settings.dcbx or port.settings.vls is not None
+        yield _Place(port, None if is_chosen_elsewhere else queue)
+
+
+def _priorities(port: PortState) -> PriorityMap:
+    assert port.settings is not None
+    return port.settings.priorities

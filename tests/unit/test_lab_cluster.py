@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import signal
 import socket
 import subprocess
 import sys
-import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,45 +176,3 @@ def test_the_lab_in_a_shared_folder_is_written_once_and_compared(tmp_path: Path)
         parts.share(lab, tmp_path / "none" / "lab.tar")
     with pytest.raises(UsageError, match="is not a file"):
         parts.share(lab, tmp_path)
-
-
-# Results
-
-
-def packed(**members: bytes) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        for name, content in members.items():
-            member = tarfile.TarInfo(name.replace("__", "/").replace("UP", ".."))
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return out.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("content", "error"),
-    [
-        (b"", tarfile.TarError),
-        (b"no tar" * 1000, tarfile.TarError),
-        (packed(UP__UP__evil=b"x"), ValueError),
-        (packed(__evil=b"x"), ValueError),
-        (packed(**{"result.json": b"{"}), ValueError),
-        (packed(**{"result.json": b"{}"}), KeyError),
-        (packed(**{"result.json": b"[]"}), TypeError),
-    ],
-)
-def test_what_is_no_result_leaves_nothing(content: bytes, error: type[Exception], tmp_path: Path) -> None:
-    with pytest.raises(error):
-        client._received(content, tmp_path / "out", "mine")
-    assert not list((tmp_path / "out").iterdir())
-    assert not (tmp_path / "evil").exists()
-
-
-def test_a_link_is_no_file_of_a_result(tmp_path: Path) -> None:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        member = tarfile.TarInfo("result.json")
-        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(member)
-    with pytest.raises(ValueError, match="is not a file of a result"):
-        client._received(out.getvalue(), tmp_path / "out", "mine")

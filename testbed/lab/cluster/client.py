@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import io
 import queue
-import shutil
 import sys
-import tarfile
 import threading
 import time
 import uuid
@@ -21,20 +18,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from testbed.errors import UsageError
 from testbed.lab import api, cache
-from testbed.lab.api import Silent
 from testbed.lab.batch import Batch, Task, TaskOutcome
 from testbed.lab.cache import Report
-from testbed.lab.cluster import on_worker, parts
+from testbed.lab.cluster import on_worker, parts, received
 from testbed.lab.cluster.connection import ClusterError, cause, client_of, require_same_versions
 from testbed.lab.cluster.parts import Part
 from testbed.lab.engine import Kind, Ready
-from testbed.lab.result import Result
 
 _COMES_BACK_WITHIN_S = 20.0
 """A scheduler that was lost."""
@@ -42,7 +37,8 @@ _LOOK_S = 0.5
 _ATTEMPTS = 4
 """Machines on which a run is tried that cannot make it."""
 _LEAST_AHEAD = 64
-_LARGEST_RESULT = 4 << 30
+_LONGEST_ERROR = 2000
+"""Characters of what a worker reports."""
 
 
 @contextmanager
@@ -71,6 +67,8 @@ class _AtWork:
     task: Task
     refused: dict[str, str] = field(default_factory=dict)
     """Machines that could not make it, and why."""
+    has_lab: bool = False
+    """Whether the request names the lab."""
 
 
 class Cluster:
@@ -119,7 +117,7 @@ class Cluster:
                         continue
                     answer, error = self._answer(future)
                     future.release()
-                    if answer is not None and "wants" in answer:
+                    if answer is not None and "wants" in answer and not one.has_lab:
                         if "lab" not in request["parts"]:
                             self._give_lab(request, one.task.on)
                         ahead.appendleft(one)
@@ -215,6 +213,7 @@ class Cluster:
                 self._client.submit, self._module.perform, dict(request), run, packed.tar,
                 key=run["key"], pure=False, workers=fit or None,
             )  # fmt: skip
+        one.has_lab = "lab" in request["parts"]
         at_work[future] = one
         future.add_done_callback(self._ended.put)
 
@@ -222,13 +221,15 @@ class Cluster:
         """What became of a run; None if it is to be made again."""
         if answer is not None and "result" in answer:
             try:
-                return TaskOutcome(one.task, _received(answer["result"], out, one.task.experiment.name))
+                name, seed = one.task.experiment.name, one.task.seed
+                return TaskOutcome(one.task, received.result(answer["result"], out, name, seed))
             except OSError as wrong:
                 raise ClusterError(f"results cannot go to {out}: {wrong.strerror}; the same command goes on") from None
-            except (ValueError, KeyError, TypeError, tarfile.TarError) as wrong:
+            except received.UnusableError as wrong:
                 error = f"the result of {answer['worker']} cannot be used: {wrong}"
         elif answer is not None:
-            error = f"{answer['worker']}: {answer.get('error', 'it was stopped there')}"
+            why = "it has no lab after it was given one" if "wants" in answer else "it was stopped there"
+            error = f"{answer['worker']}: {answer.get('error', why)}"[:_LONGEST_ERROR]
             one.refused[answer["worker"]] = error
             self._unfit.add(answer["worker"])
             others = set(self._asked(self._client.nthreads)) - self._unfit
@@ -242,14 +243,16 @@ class Cluster:
         from distributed.scheduler import KilledWorker
 
         try:
-            answer: dict[str, Any] = future.result(timeout=_COMES_BACK_WITHIN_S)
-            return answer, ""
+            answer = future.result(timeout=_COMES_BACK_WITHIN_S)
+            if isinstance(answer, dict) and isinstance(answer.get("worker"), str):
+                return answer, ""
+            return None, f"its worker returned {str(type(answer))[:80]}, and no answer"
         except KilledWorker as error:
             return None, f"its worker was lost {error.allowed_failures + 1} times; the last one was {error.last_worker}"
         except Exception as error:
             if future.status in ("cancelled", "lost"):
                 raise self._gone() from None
-            return None, f"{type(error).__name__}: {cause(error)}"
+            return None, f"{type(error).__name__}: {cause(error)}"[:_LONGEST_ERROR]
 
     def _gone(self) -> ClusterError:
         return ClusterError(
@@ -335,24 +338,3 @@ def _sent_module() -> ModuleType:
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return sys.modules[name]
-
-
-def _received(packed: bytes, out: Path, name: str) -> Result:
-    """Make a result folder of a tar from a worker, which may have been made by anything."""
-    folder = api.new_folder(out, name)
-    try:
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            for member in archive:
-                inside = PurePosixPath(member.name)
-                source = archive.extractfile(member) if member.isfile() else None
-                if source is None or inside.is_absolute() or ".." in inside.parts:
-                    raise ValueError(f"{member.name!r} in it is not a file of a result")
-                (folder / inside).parent.mkdir(parents=True, exist_ok=True)
-                with (folder / inside).open("wb") as target:
-                    shutil.copyfileobj(source, target)
-        result = Result.read(folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    api.write_parquet(folder, Silent())
-    return result

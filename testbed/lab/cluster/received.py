@@ -1,0 +1,73 @@
+"""Makes a result folder of what a worker has sent, which may be anything, in limited room.
+
+What cannot be used is the failure of one run. Only a disk of this machine that takes nothing more ends the whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import shutil
+import tarfile
+from itertools import chain
+from pathlib import Path, PurePosixPath
+
+from testbed.lab import api
+from testbed.lab.api import Silent
+from testbed.lab.result import Result, Status
+
+LARGEST, MOST_FILES = 4 << 30, 100_000
+"""Octets and files of a result, many times what the limits of a job leave."""
+_OF_THIS_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+class UnusableError(Exception):
+    """Why what has come is no result."""
+
+
+def result(packed: object, out: Path, experiment: str, seed: int) -> Result:
+    """The result of a run that is in a tar, in a new folder.
+
+    UnusableError if there is none in it, and OSError if this machine's disk does not take it.
+    """
+    folder = api.new_folder(out, experiment)
+    try:
+        _unpack(packed, folder)
+        found = Result.read(folder)
+        _require_usable(found, experiment, seed)
+        api.write_parquet(folder, Silent())
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        is_ours = isinstance(error, OSError) and error.errno in _OF_THIS_MACHINE
+        if is_ours or not isinstance(error, Exception):
+            raise
+        raise UnusableError(f"{type(error).__name__}: {error}"[:500]) from error
+    return found
+
+
+def _unpack(packed: object, folder: Path) -> None:
+    """Unpack a tar of files, not compressed, as `one_run` writes it. Sparse files would take more room than it has."""
+    if not isinstance(packed, bytes) or len(packed) > LARGEST:
+        raise ValueError(f"it is no tar of at most {LARGEST >> 20} MB")
+    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as archive:
+        for number, member in enumerate(archive):
+            inside = PurePosixPath(member.name)
+            source = archive.extractfile(member) if member.isfile() and not member.issparse() else None
+            if source is None or inside.is_absolute() or ".." in inside.parts:
+                raise ValueError(f"{member.name[:200]!r} in it is not a file of a result")
+            if number >= MOST_FILES:
+                raise ValueError(f"it has more than {MOST_FILES} files")
+            (folder / inside).parent.mkdir(parents=True, exist_ok=True)
+            with (folder / inside).open("wb") as target:
+                shutil.copyfileobj(source, target)
+
+
+def _require_usable(found: Result, experiment: str, seed: int) -> None:
+    """Refuse a result of another run, and one that tables could not be made of or that would end the sweep."""
+    if (found.experiment, found.seed) != (experiment, seed):
+        raise ValueError(f"it is of {found.experiment!r} with seed {found.seed!r}, and not of the run that was given")
+    named = [(one.name, one.unit) for one in found.figures] + [(one.name, one.unit) for one in found.claims]
+    if not all(isinstance(text, str) for text in (found.reason, *chain(*named))):
+        raise ValueError("a name, a unit or the reason in it is no text")
+    if found.status is Status.DISK_FULL:
+        raise ValueError("the worker's disk was full")  # of which its process reports an error

@@ -1,0 +1,274 @@
+"""Results that come back from workers, which may be anything: what cannot be used is the failure of one run."""
+
+from __future__ import annotations
+
+import bz2
+import errno
+import gzip
+import io
+import json
+import lzma
+import os
+import resource
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from testbed.lab import api, definition
+from testbed.lab.api import PackedRun
+from testbed.lab.batch import Task
+from testbed.lab.cluster import received
+from testbed.lab.cluster.client import Cluster
+from testbed.lab.cluster.connection import ClusterError
+from testbed.lab.cluster.received import UnusableError
+from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
+from testbed.lab.job import Job
+from testbed.lab.result import RESULT, Again, Figure, Provenance, Result, Status, Times
+
+pytestmark = pytest.mark.usefixtures("xoff_cache")
+SEED = 1
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> dict[str, Any]:
+    """A sound result.json."""
+    fidelity = Fidelity(Verdict.KEPT, (), 1, None, None, None, Thresholds())
+    made_with = Provenance("um", "", "i", "k", "kd", "", "x", "c", "code")
+    figures = (Figure("goodput", 1, "b/s"),)
+    Result("incast", Status.OK, "", {}, SEED, figures, (), fidelity, made_with, Times(1, 1.0, None), {}).write(tmp_path)
+    found: dict[str, Any] = json.loads((tmp_path / RESULT).read_text())
+    return found
+
+
+def packed(*members: tuple[str, bytes], form: int = tarfile.PAX_FORMAT) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        for name, data in members:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+def whole(content: object, *members: tuple[str, bytes]) -> bytes:
+    return packed((RESULT, json.dumps(content).encode()), *members)
+
+
+def taken(data: object, out: Path) -> Any:
+    return received.result(data, out, "incast", SEED)
+
+
+def test_what_a_worker_sends_becomes_a_folder(content: dict[str, Any], tmp_path: Path) -> None:
+    long = "a/" * 60 + "deep"
+    found = taken(whole(content, ("output.log", b"words"), (long, b"x")), tmp_path / "out")
+    assert found.folder == tmp_path / "out" / "incast-001"
+    assert (found.folder / "output.log").read_bytes() == b"words"
+    assert (found.folder / long).read_bytes() == b"x"
+
+
+def _of_kind(kind: bytes, name: str = RESULT, size: int = 0, **more: Any) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.type, member.size = kind, size
+    for key, value in more.items():
+        setattr(member, key, value)
+    return member.tobuf(tarfile.PAX_FORMAT) + bytes(1024)
+
+
+def _sparse() -> bytes:
+    """Some octets that claim to be a file of 100 TB."""
+    size = str(100 << 40)
+    return _of_kind(
+        tarfile.REGTYPE, pax_headers={"GNU.sparse.map": "0,0", "GNU.sparse.size": size, "GNU.sparse.realsize": size}
+    )
+
+
+Change = Callable[[dict[str, Any]], object]
+WRONG: dict[str, tuple[Change, str]] = {
+    "nothing": (lambda _: b"", "ReadError: "),
+    "no tar": (lambda _: b"no tar" * 1000, "ReadError: "),
+    "no octets": (lambda _: "text", "it is no tar of at most"),
+    "further up": (lambda c: whole(c, ("../../evil", b"x")), "'../../evil' in it is not a file of a result"),
+    "a path from the root": (lambda c: whole(c, ("/evil", b"x")), "'/evil' in it is not a file of a result"),
+    "a long name": (lambda c: whole(c, ("x" * 300, b"x")), "File name too long"),
+    "a zero in a name": (lambda c: whole(c, ("x\0" + "y" * 101, b"x")), "null"),
+    "no name": (lambda c: whole(c, (".", b"x")), "Is a directory"),
+    "a file in a file": (lambda c: whole(c, ("result.json/evil", b"x")), "Error: [Errno"),
+    "a symbolic link": (
+        lambda _: _of_kind(tarfile.SYMTYPE, linkname="/etc/passwd"),
+        "'result.json' in it is not a file",
+    ),
+    "a hard link": (lambda _: _of_kind(tarfile.LNKTYPE, linkname="result.json"), "'result.json' in it is not a file"),
+    "a FIFO": (lambda _: _of_kind(tarfile.FIFOTYPE), "'result.json' in it is not a file"),
+    "a sparse file": (lambda _: _sparse(), "'result.json' in it is not a file"),
+    "many headers": (lambda _: tarfile.TarInfo.create_pax_global_header({"a": "b"}) * 5000, "RecursionError: "),
+    "more than there is": (lambda _: _of_kind(tarfile.REGTYPE, size=1 << 40), "unexpected end of data"),
+    "gzip": (lambda c: gzip.compress(whole(c)), "ReadError: "),
+    "bz2": (lambda c: bz2.compress(whole(c)), "ReadError: "),
+    "xz": (lambda c: lzma.compress(whole(c)), "ReadError: "),
+    "half a result": (lambda _: packed((RESULT, b"{")), "result.json"),
+    "an empty result": (lambda _: packed((RESULT, b"{}")), "KeyError: 'fidelity'"),
+    "a result of another kind": (lambda _: packed((RESULT, b"[]")), "Error: "),
+    "a deep result": (lambda _: packed((RESULT, b"[" * 100_000)), "Error: "),
+    "another experiment": (
+        lambda c: whole(c | {"experiment": "chain"}),
+        "it is of 'chain' with seed 1, and not of the",
+    ),
+    "another seed": (lambda c: whole(c | {"seed": SEED + 1}), "it is of 'incast' with seed 2, and not of the run"),
+    "a name that is no text": (
+        lambda c: whole(c | {"figures": [{"name": [1], "value": 1, "unit": ""}]}),
+        "a name, a unit or the reason in it is no text",
+    ),
+    "a unit that is no text": (
+        lambda c: whole(c | {"figures": [{"name": "a", "value": 1, "unit": {}}]}),
+        "a name, a unit or the reason in it is no text",
+    ),
+    "a reason that is no text": (lambda c: whole(c | {"reason": 7}), "a name, a unit or the reason in it is no text"),
+    "what would stop the sweep": (lambda c: whole(c | {"status": "disk-full"}), "the worker's disk was full"),
+}
+
+
+@contextmanager
+def _small_files() -> Iterator[None]:
+    """A file of more than 100 MB cannot be written meanwhile."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 20, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(("wrong", "why"), WRONG.values(), ids=WRONG)
+def test_what_is_no_result_leaves_nothing_and_takes_no_room(
+    wrong: Change, why: str, content: dict[str, Any], tmp_path: Path
+) -> None:
+    with _small_files(), pytest.raises(UnusableError) as caught:
+        taken(wrong(content), tmp_path / "out")
+    assert why in str(caught.value)
+    assert len(str(caught.value)) <= 500
+    assert not list((tmp_path / "out").iterdir())
+    assert not (tmp_path / "evil").exists()
+
+
+def test_size_and_number_of_files_are_limited(
+    content: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(received, "MOST_FILES", 3)
+    assert taken(whole(content, ("a", b""), ("b", b"")), tmp_path / "out").seed == SEED
+    with pytest.raises(UnusableError, match="it has more than 3 files"):
+        taken(whole(content, ("a", b""), ("b", b""), ("c", b"")), tmp_path / "out")
+    monkeypatch.setattr(received, "LARGEST", 20 << 20)
+    with pytest.raises(UnusableError, match="it is no tar of at most 20 MB"):
+        taken(whole(content, ("a", bytes(21 << 20))), tmp_path / "out")
+
+
+# What becomes of the sweep
+
+
+class Scheduler:
+    """What `Cluster` needs of a client of Dask; each run submitted gets the next of some answers."""
+
+    def __init__(self, *answers: object) -> None:
+        self.status = "running"
+        self._answers = iter(answers)
+
+    def nthreads(self) -> dict[str, int]:
+        return {"one": 1, "other": 1}
+
+    def submit(self, *_: object, **named: object) -> Any:
+        answer = next(self._answers)
+
+        def result(timeout: float) -> object:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        found = SimpleNamespace(status="finished", result=result, release=lambda: None)
+        found.add_done_callback = lambda call: call(_Future(found))
+        return _Future(found)
+
+    def cancel(self, futures: object, force: bool) -> None: ...
+
+
+class _Future:
+    """Two of them are equal if they are of one run."""
+
+    def __init__(self, run: SimpleNamespace) -> None:
+        self._run = run
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run, name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Future) and self._run is other._run
+
+    def __hash__(self) -> int:
+        return id(self._run)
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Give answers to runs, as many if no other number is given; what became of each, in their order."""
+    pytest.importorskip("distributed")
+    packed_run = PackedRun("incast", Job("", "incast", {}), b"", "", "", Again((), {}))
+    monkeypatch.setattr(api, "pack_run", lambda *_, **__: packed_run)
+    monkeypatch.setattr(Cluster, "_prepared", lambda *_: {"parts": {"lab": {}}})
+
+    def make(*answers: object, runs: int = 0) -> list[str]:
+        tasks = [Task(definition.find("incast"), None, seed=SEED) for _ in range(runs or len(answers))]  # type: ignore[arg-type]
+        cluster = Cluster(Scheduler(*answers), "tcp://there:1", lambda _: None, None)
+        became = cluster.run(tasks, out=tmp_path / "out").outcomes
+        return [one.result.experiment if one.result else str(one.error) for one in became]
+
+    return make
+
+
+def _answer(**content: object) -> dict[str, object]:
+    return {"worker": "tcp://w:1", **content}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (_answer(result=packed(("x" * 300, b"x"))), "the result of tcp://w:1 cannot be used: OSError: "),
+        (_answer(result=packed(("result.json/x", b"x"), ("result.json", b""))), "the result of tcp://w:1 cannot be us"),
+        (_answer(result=7), "the result of tcp://w:1 cannot be used: ValueError: it is no tar"),
+        ({"result": b""}, "its worker returned <class 'dict'>, and no answer"),
+        ([], "its worker returned <class 'list'>, and no answer"),
+        (None, "its worker returned <class 'NoneType'>, and no answer"),
+        (RecursionError("deep"), "RecursionError: deep"),
+        (ValueError("x" * 10**6), "ValueError: xxx"),
+    ],
+)
+def test_one_workers_answer_is_one_runs_failure(
+    answer: object, said: str, made: Callable[..., list[str]], content: dict[str, Any]
+) -> None:
+    good = _answer(result=whole(content))
+    became = made(good, answer, good)
+    assert (became[0], became[2]) == ("incast", "incast")
+    assert became[1].startswith(said)
+    assert len(became[1]) < 3000
+
+
+def test_workers_that_request_the_lab_again_and_again_are_let_go(made: Callable[..., list[str]]) -> None:
+    """A run is tried on another worker; when there is none left, it has failed."""
+    wanting = [_answer(wants="lab", worker=name) for name in ("one", "other")]
+    assert made(*wanting, runs=1) == ["other: it has no lab after it was given one"]
+
+
+def test_a_disk_of_this_machine_that_is_full_ends_the_sweep(
+    made: Callable[..., list[str]], content: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(received.shutil, "copyfileobj", full)  # type: ignore[attr-defined]
+    with pytest.raises(
+        ClusterError, match=r"results cannot go to .*: No space left on device; the same command goes on"
+    ):
+        made(_answer(result=whole(content)))

@@ -1,7 +1,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+waitListening: Any
+
 class Mininet:
+    built: bool
     inited: bool
     # Nodes are of the classes that a topology names, so their type is open.
     hosts: list[Any]

@@ -48,7 +48,11 @@ COMMANDS = {
         "compare this machine's results with the repository's", "verify", "verify", "verify_options", True, True
     ),
     "shell": Command(
-        "Mininet's command line in the lab, in real time", "shell", "open_shell", "shell_options", installs=True
+        "Mininet's command line in the lab, or a script's",
+        "shell",
+        "open_shell",
+        "shell_options",
+        installs=True,
     ),
     "lesson": Command("guided labs that check your work", "lesson", "lesson", "options"),
     "lock": Command("lock Python packages for run --with", "packages", "lock", "lock_options"),

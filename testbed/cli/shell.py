@@ -1,4 +1,4 @@
-"""`xoff shell`: Mininet's command line in the lab, in the user's own terminal.
+"""`xoff shell`: Mininet's command line in the lab, in the user's own terminal; also that of a script for Mininet.
 
 On the engine `um` the lab's time stands still at a prompt. While a command runs it is as fast as the user's, or as many
 times as fast, by `--speed`: after each 100 ms the lab waits until it may run on. Captures and other files that the
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import select
+import shlex
 import shutil
 import signal
 import sys
@@ -18,6 +19,7 @@ import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -26,14 +28,14 @@ from testbed.cli.arguments import whole
 from testbed.cli.engine_setup import engine_option, ready
 from testbed.cli.packages import having, with_option
 from testbed.errors import UsageError
-from testbed.lab import cache
+from testbed.lab import cache, definition, script
 from testbed.lab.api import new_folder
 from testbed.lab.collect import OUTPUT_LOG, Collector
 from testbed.lab.engine import Kind as Engine
 from testbed.lab.engine import Ready, RunningJob
 from testbed.lab.experiment_run import EVENT_LOG
 from testbed.lab.fidelity import WINDOW_NS
-from testbed.lab.job import Job, Limits, Terminal, pack
+from testbed.lab.job import Job, Limits, Terminal, UserCode, job_for, pack, place_of
 from testbed.lab.result import Exit
 from testbed.lab.wire import Decoder, Frame, FrameKind
 from testbed.net import shell as topologies
@@ -44,21 +46,35 @@ _LOOK_S, _SHORTEST_LOOK_S = 0.01, 0.001
 _INTERRUPT = b"\x03"
 
 
-def shell(topology: str, ready: Ready, out: Path, speed: float = 1.0) -> int:
-    """Hand the terminal to Mininet on `topology`; return the exit code. Files that were left there go below `out`.
+@dataclass(frozen=True)
+class _TopologyFile:
+    """A user's file with `topos`, as a job takes it."""
 
-    `speed`: seconds of virtual time in a second, at most; 0 is no limit.
+    source: Path
+
+    @property
+    def name(self) -> str:
+        return self.source.stem
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return script.files(self.source)
+
+
+def shell(wanted: str, ready: Ready, out: Path, speed: float = 1.0) -> int:
+    """Hand the terminal to Mininet on a topology, or to a script; return the exit code.
+
+    Files that were left there go below `out`. `speed`: seconds of virtual time in a second, at most; 0 is no limit.
     """
-    topologies.check(topology)
+    job, along = _wanted(wanted)
     if not sys.stdin.isatty():
         raise UsageError("xoff shell needs a terminal; for a script, write an experiment and use xoff run")
     size = shutil.get_terminal_size()
     terminal = Terminal(size.lines, size.columns, os.environ.get("TERM", "xterm"))
     limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER, memory_mb=ready.memory_mb)
     further = ready.packages.digest if ready.packages else ""
-    reproducible = ready.kind.reproducible
-    job = Job("", topology, {}, limits=limits, reproducible=reproducible, terminal=terminal, packages=further)
-    with cache.owned("shell") as workplace, ready.start(pack(job, held=ready.holds), workplace) as session:
+    job = replace(job, limits=limits, reproducible=ready.kind.reproducible, terminal=terminal, packages=further)
+    with cache.owned("shell") as workplace, ready.start(pack(job, along, held=ready.holds), workplace) as session:
         session.send(Frame.of(FrameKind.RESIZE, [size.lines, size.columns]))
         left = workplace / "left"
         left.mkdir()
@@ -70,6 +86,26 @@ def shell(topology: str, ready: Ready, out: Path, speed: float = 1.0) -> int:
                 talk.close()
         _keep(left, out)
         return code
+
+
+def _wanted(wanted: str) -> tuple[Job, UserCode | None]:
+    """The job for a topology of Xoff's, one of a file of the user's, or a script, and the code that goes along."""
+    file, name = topologies.file_of(wanted)
+    if file is None:
+        topologies.check(wanted)
+        return Job("", wanted, {}), None
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}")
+    if script.is_of_topologies(file):
+        code = _TopologyFile(file.resolve())
+        return Job(place_of(code.source), f"{file.name}{name}", {}), code
+    experiment = definition.load_file(file)
+    if not experiment.is_script:
+        raise UsageError(f"{file} is a file of experiments, which have no command line; xoff run runs them")
+    if name.startswith(":"):
+        raise UsageError(f"{file} defines no `topos`, so there is no {name[1:].partition(',')[0]} in it")
+    given = {"arguments": shlex.join(filter(None, name.split(",")))} if name else {}
+    return job_for(experiment, given, 1, Limits(), reproducible=True), experiment
 
 
 class _Conversation:
@@ -161,8 +197,10 @@ def _raw_terminal() -> Iterator[None]:
 
 def shell_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument(
-        "topology", metavar="TOPOLOGY", help=f"as in star,8; there are {', '.join(topologies.names())}"
-    )
+        "topology", metavar="TOPOLOGY",
+        help=f"as in star,8; there are {', '.join(topologies.names())}; FILE.py,8 of a file that defines topos; "
+        "or FILE.py, a script for Mininet",
+    )  # fmt: skip
     what.completer = lambda **_: topologies.names()  # type: ignore[attr-defined]
     with_option(parser)
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="where captures go in the end")
@@ -174,6 +212,7 @@ def shell_options(parser: argparse.ArgumentParser) -> None:
 
 
 def open_shell(options: argparse.Namespace) -> int:
-    """Mininet's command line on a topology, in this terminal. On um, time stands still at the prompt."""
-    topologies.check(options.topology)
+    """Mininet's command line on a topology, or a script of yours, in this terminal. On um, time stands still at the
+    prompt."""
+    _wanted(options.topology)  # a typo is reported before anything is set up
     return shell(options.topology, having(ready(options.engine), options.packages), options.out, options.speed)

@@ -15,19 +15,18 @@ import importlib.util
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, overload
 
-import testbed
 from testbed import plugins, shipped_packages
 from testbed.errors import UsageError
-from testbed.lab import snappi_script
+from testbed.lab import script, snappi_script
 from testbed.net import notebook
+from testbed.net.script import beside
 from testbed.plugins import Plugin
 from testbed.units import Duration, Quantity, Scale
 
@@ -139,6 +138,8 @@ class Experiment:
     files: tuple[str, ...]
     packages: tuple[str, ...]
     source: Path
+    is_script: bool = False
+    """It is a whole file, run as a program, and no function of it."""
     origin: Origin | None = None
     """None: by its name."""
 
@@ -163,7 +164,7 @@ class Experiment:
     def perform(self, run: Run, parameters: Mapping[str, Any]) -> None:
         """Run the experiment's function, here and now: the lab calls this."""
         values = self.read_parameters(parameters)
-        with _beside(self.source), notebook.current_is(run):
+        with beside(self.source), notebook.current_is(run):
             self.body(run, **values)
 
 
@@ -237,14 +238,18 @@ def _parameters(body: Callable[..., None]) -> tuple[Parameter, ...]:
 
 
 def load_file(path: Path, name: str | None = None) -> Experiment:
-    """The experiment in a Python file, or the script of snappi that it is; `name` chooses when there are several."""
+    """The experiment in a Python file, or the script that it is; `name` chooses when there are several."""
     if not path.is_file():
         raise ExperimentError(f"there is no experiment file {path}")
-    if snappi_script.is_script(path):
-        return replace(_of_script(path.resolve()), origin=Origin(("run", str(path)), (str(path),)))
+    if not script.is_marked(path):  # nearly all files are, and parsing takes longer
+        origin = Origin(("run", str(path)), (str(path),))
+        if snappi_script.is_script(path):
+            return _of_script(path.resolve(), snappi_script.body, origin, snappi_script.PACKAGE)
+        if script.is_script(path):
+            return _of_script(path.resolve(), script.body, origin)
     found = experiments_in(_import(path))
     if not found:
-        raise ExperimentError(f"{path} holds no function marked with @experiment")
+        raise ExperimentError(f"{path} holds no function marked with @experiment, and as a script it would do nothing")
     if name is None and len(found) > 1:
         raise ExperimentError(f"{path} holds several experiments; name one, as in {path}:{found[0].name}")
     for candidate in found:
@@ -254,12 +259,13 @@ def load_file(path: Path, name: str | None = None) -> Experiment:
     raise ExperimentError(f"{path} has no experiment {name}; it has {', '.join(e.name for e in found)}")
 
 
-def _of_script(path: Path) -> Experiment:
-    """A script of snappi, which is run as it is."""
-    body = snappi_script.body(path)
+def _of_script(
+    path: Path, body_of: Callable[[Path], Callable[..., None]], origin: Origin, *packages: str
+) -> Experiment:
+    """A script, which is run as it is."""
+    body = body_of(path)
     return Experiment(
-        path.stem, body, _parameters(body), Duration(snappi_script.TIMEOUT), snappi_script.files(path),
-        (snappi_script.PACKAGE,), path,
+        path.stem, body, _parameters(body), Duration(script.TIMEOUT), script.files(path), packages, path, True, origin
     )  # fmt: skip
 
 
@@ -348,7 +354,7 @@ def _import_once(path: Path, name: str | None) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with _beside(path):
+        with beside(path):
             spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         del sys.modules[name]
@@ -363,15 +369,3 @@ def _import_once(path: Path, name: str | None) -> ModuleType:
         del sys.modules[name]
         raise ExperimentError(f"{path} cannot be read: {type(error).__name__}: {error}") from error
     return module
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[None]:
-    """Let code import what is beside `path`, as it can in a script; but a file there hides no package of Xoff's."""
-    folder, ours = str(path.parent), str(Path(testbed.__path__[0]).parent)
-    sys.path.insert(sys.path.index(ours) + 1 if ours in sys.path else 0, folder)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # the code has removed it itself
-            sys.path.remove(folder)

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import testbed
 from testbed import plugins
@@ -119,14 +119,25 @@ def job_for(
 ) -> Job:
     """The job that runs `experiment`; parameters are checked here, before anything starts."""
     parameters = {name: plain(value) for name, value in experiment.read_parameters(given).items()}
-    place = _place(experiment.source)
+    place = place_of(experiment.source)
     return Job(
         place, experiment.name, parameters, seed, limits, reproducible, packages=packages,
         capture_octets=capture_octets, series_ns=series_ns, follow=follow,
     )  # fmt: skip
 
 
-def pack(job: Job, experiment: Experiment | None = None, *, held: Sequence[str] = ()) -> bytes:
+class UserCode(Protocol):
+    """A file of the user's, and what is beside it that goes along: an experiment has both."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> Path: ...
+    @property
+    def files(self) -> tuple[str, ...]: ...
+
+
+def pack(job: Job, experiment: UserCode | None = None, *, held: Sequence[str] = ()) -> bytes:
     """The job and all code it may use, as a tar, without the packages that the lab holds already."""
     packed = _tar(_code(job, experiment, held) | {"job.json": job.encode().encode()})
     if len(packed) > LARGEST:
@@ -134,12 +145,12 @@ def pack(job: Job, experiment: Experiment | None = None, *, held: Sequence[str] 
     return packed
 
 
-def digest_of_code(job: Job, experiment: Experiment | None = None) -> str:
+def digest_of_code(job: Job, experiment: UserCode | None = None) -> str:
     """The digest of all code that the job may use, whatever its parameters and its seed are."""
     return hashlib.sha256(_tar(_code(job, experiment))).hexdigest()
 
 
-def _code(job: Job, experiment: Experiment | None, held: Sequence[str] = ()) -> dict[str, bytes]:
+def _code(job: Job, experiment: UserCode | None, held: Sequence[str] = ()) -> dict[str, bytes]:
     """All files of code that the job may use, by their paths in the lab."""
     files = _in_lab(read(package for package in OURS if package not in held))
     if _needs_plugins(job):
@@ -213,7 +224,8 @@ def _needs_plugins(job: Job) -> bool:
     return any(isinstance(value, str) and value in names for value in job.parameters.values())
 
 
-def _place(source: Path) -> str:
+def place_of(source: Path) -> str:
+    """The place of an experiment's file in the lab, relative to where the code is unpacked."""
     if (place := plugins.place_of(source)) is not None:
         return place
     if source.is_relative_to(_OURS) and source.relative_to(_OURS).parts[0] in ("experiments", "topologies"):

@@ -6,14 +6,16 @@ import errno
 import resource
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import mininet.net
 from mininet.link import TCLink
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import OVSBridge
 from mininet.topo import Topo
+from mininet.util import waitListening
 
 from testbed.linux import ovs
 from testbed.linux.kernel import in_network_of, set_arp
@@ -33,6 +35,8 @@ agents: its shell's ends, its logs, the sockets of its agent, and some room."""
 _MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
 """As root the system allows more than the limit that a process starts with. Each node is a process as well."""
 _ROUND_NS = 10_000_000
+_REPORTED = 4096
+"""Octets of a connection that iperf takes for a client's."""
 
 
 class Network(Mininet):
@@ -58,6 +62,24 @@ class Network(Mininet):
                 set_arp((address, mac) for other, address, mac in known if other is not host and address and mac)
 
 
+def prepare_mininet() -> None:
+    """Have Mininet do without what a sandbox has not, and measure with the iperf that is here."""
+    Mininet.inited = True  # its set-up tunes settings of the whole machine
+    mininet.net.waitListening = _wait_listening
+
+
+def _wait_listening(client: Any, server: str, port: int) -> bool:
+    """Wait for a server of iperf as Mininet does, and then have it print a report.
+
+    Mininet waits for two of them. The first was about the connection of telnet that found it listening, but since
+    2.0.14 iperf reports none that brings nothing. The pause keeps the two reports from being summed up as one test.
+    """
+    listens: bool = waitListening(client, server, port)
+    if listens:
+        client.cmd(f"head -c {_REPORTED} /dev/zero >/dev/tcp/{server}/{port}; sleep 0.5")
+    return listens
+
+
 def _require_possible(nodes: int) -> None:
     """Refuse what is beyond the descriptors that the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -74,7 +96,7 @@ def _require_descriptors(nodes: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
 
 
-def _wait_for_round_moment() -> None:
+def wait_for_round_moment() -> None:
     """Start on a whole hundredth of a second: captures take some microseconds to set up, and a network does the same at
     the same times with and without them."""
     time.sleep((_ROUND_NS - time.monotonic_ns() % _ROUND_NS) / 1e9)
@@ -93,11 +115,15 @@ def network(
     if not isinstance(topo, Topo):
         raise FabricError(f"network({topo!r}): a topology is expected, as in network(Incast(2)), not its class or name")
     setLogLevel(log)
-    Mininet.inited = True  # its set-up tunes settings of the whole machine, which a sandbox has not
+    prepare_mininet()
     chosen = {"controller": None, "autoSetMacs": True} | options
+    shaped: AbstractContextManager[None] = nullcontext()
     if not isinstance(topo, LosslessTopo):
+        from testbed.net import line_rate
+
         ovs.ensure()
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
+        shaped = line_rate.of_links(line_rate.DEFAULT)
     fabric = Fabric.current()
     fabric.deadlock_poll = getattr(topo, "deadlock_poll", None)
     net, is_described, since_ns = None, False, time.monotonic_ns()
@@ -111,7 +137,7 @@ def network(
         _require_possible(nodes)
         _require_descriptors(nodes)
         try:
-            with few_processes():
+            with few_processes(), shaped:
                 net.build()
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM):
@@ -123,7 +149,7 @@ def network(
         if run is not None and run.capture_octets:
             about = " ".join(filter(None, [type(topo).__name__, case]))
             captured = captures.capturing(net, run, about)
-        _wait_for_round_moment()
+        wait_for_round_moment()
         net.start()
         fabric.start()  # for a network without switches, whose start would have done it
         if run is not None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
+import runpy
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from testbed import plugins, shipped_packages
-from testbed.errors import UsageError
+from testbed.errors import UsageError, nearest
+from testbed.net.script import beside
+
+_FILE = re.compile(r"(.*?\.py)(?=[:,]|$)", re.DOTALL)
 
 
 def shell(wanted: str) -> None:
@@ -22,7 +28,8 @@ def shell(wanted: str) -> None:
 
     commands.install()
     with network(topo, log="output") as net:
-        print(f"*** {wanted}: {len(net.hosts)} hosts, {len(net.switches)} switches; `help` for commands, `exit` to end")
+        has = f"{len(net.hosts)} hosts, {len(net.switches)} switches"
+        print(f"*** {_shown(wanted)}: {has}; `help` for commands, `exit` to end")
         try:
             CLI(net)
         finally:
@@ -41,15 +48,18 @@ def build(wanted: str) -> Any:
             values.append(_value(argument))
     kind = find(name)
     try:
-        _check_arguments(name, kind, values, named)
+        _check_arguments(_shown(name), kind, values, named)
         return kind(*values, **named)
     except (TypeError, UsageError) as error:
-        raise UsageError(f"topology {wanted}: {error}") from None
+        raise UsageError(f"topology {_shown(wanted)}: {error}") from None
 
 
 def _check_arguments(name: str, kind: Any, values: list[Any], named: dict[str, Any]) -> None:
     """Refuse what `build` has no argument for; a topology's class may have `OPTIONS` for all of its kind."""
-    taken = list(inspect.signature(kind.build).parameters.values())[1:]
+    if build := getattr(kind, "build", None):
+        taken = list(inspect.signature(build).parameters.values())[1:]
+    else:  # any function that makes a topology is one for Mininet
+        taken = list(inspect.signature(kind).parameters.values())
     if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in taken):
         return
     own = [one.name for one in taken]
@@ -93,11 +103,39 @@ def check(wanted: str) -> None:
         raise UsageError(f"there is no topology {name}; {hint}")
 
 
+def file_of(wanted: str) -> tuple[Path | None, str]:
+    """The user's file that a topology is in, and what is behind its name: `my/file.py:ring,4` or `my/file.py,4`."""
+    found = _FILE.match(wanted)
+    return (Path(found[1]), wanted[found.end() :]) if found else (None, wanted)
+
+
 def find(name: str) -> Any:
+    file, chosen = file_of(name)
+    if file is not None:
+        return _of_file(file, chosen.removeprefix(":"))
     check(name)
     if name not in own_names() and (plugin := plugins.named(plugins.TOPOLOGIES, name)) is not None:
         return plugin.load()
     return importlib.import_module(f"topologies.{_module(name)}").topos[name]
+
+
+def _of_file(file: Path, name: str) -> Any:
+    """A topology of `topos` in a file of the user's, which is executed: `name`, or the only one."""
+    with beside(file):
+        found = runpy.run_path(str(file)).get("topos")
+    if not isinstance(found, dict) or not found:
+        raise UsageError(f"{file.name}: topos is {found!r}, and not a dict of topologies, as in {{'mine': MyTopo}}")
+    if not name and len(found) > 1:
+        raise UsageError(f"{file.name} has several topologies; name one, as in {file.name}:{next(iter(found))}")
+    if name and name not in found:
+        raise UsageError(f"{file.name} has no topology {name}; {nearest(name, found)}")
+    return found[name] if name else next(iter(found.values()))
+
+
+def _shown(wanted: str) -> str:
+    """A topology's name without the folder that its file is in."""
+    file, rest = file_of(wanted)
+    return wanted if file is None else f"{file.name}{rest}"
 
 
 def _module(name: str) -> str:

@@ -41,7 +41,7 @@ NO_READINGS = {
     *range(285, 295),
     *range(300, 305),
     *range(306, 360),
-    *range(385, 390),
+    *range(375, 390),
 }
 
 

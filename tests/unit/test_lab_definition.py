@@ -270,7 +270,9 @@ def test_a_file_that_is_not_there_or_holds_none_is_refused(experiment_file: Writ
     assert complaint(lambda: definition.find("nowhere.py")) == "there is no experiment file nowhere.py"
     assert complaint(lambda: definition.load_file(tmp_path)) == f"there is no experiment file {tmp_path}"
     path = experiment_file("def plain(run: Run) -> None: ...")
-    assert complaint(lambda: definition.load_file(path)) == f"{path} holds no function marked with @experiment"
+    assert complaint(lambda: definition.load_file(path)) == (
+        f"{path} holds no function marked with @experiment, and as a script it would do nothing"
+    )
 
 
 @pytest.mark.parametrize(

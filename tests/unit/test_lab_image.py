@@ -256,8 +256,8 @@ def append(name: str) -> Callable[[dict[str, Any]], object]:
         append("build.lock"),
     ],
     ids=[
-        "suite", "package added", "package removed", "package of scripts removed", "kernel", "module", "preload", "pins",
-        "init.py", "ryu-manager", "controller", "python.lock", "sources.lock", "build.lock",
+        "suite", "package added", "package removed", "program of scripts removed", "kernel", "module", "preload",
+        "pins", "init.py", "ryu-manager", "controller", "python.lock", "sources.lock", "build.lock",
     ],
 )  # fmt: skip
 def test_the_key_changes_with_every_input(change: Callable[[dict[str, Any]], object], recipe: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.lab import definition, snappi_script
+from testbed.lab.script import files
 
 SCRIPT = "import snappi\n\napi = snappi.api(location='https://nowhere')\nraise SystemExit('it is not run here')\n"
 
@@ -63,7 +64,7 @@ def test_modules_and_data_beside_it_go_along(script: Path) -> None:
     (folder / "settings.py").write_text("import deep\nimport settings\nFILE = 'ports.json'\n")
     (folder / "ports.json").write_text("{}")
     (folder / "other.json").write_text("{}")
-    assert snappi_script.files(script) == (
+    assert files(script) == (
         "conftest.py", "deep.py", "helpers/__init__.py", "helpers/common.py", "ports.json", "settings.py",
     )  # fmt: skip
 
@@ -71,5 +72,5 @@ def test_modules_and_data_beside_it_go_along(script: Path) -> None:
 def test_a_file_without_the_word_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "test_mine.py"
     path.write_text("from testbed.lab import experiment\n")
-    monkeypatch.setattr("testbed.lab.snappi_script.ast.parse", lambda _: pytest.fail("it is parsed"))
+    monkeypatch.setattr("testbed.lab.script.ast.parse", lambda _: pytest.fail("it is parsed"))
     assert not snappi_script.is_script(path)

@@ -45,6 +45,45 @@ def test_what_it_takes_is_passed_on() -> None:
     assert shell.build("incast,4,length=5m,scale=10").given == ((4,), {"length": "5m", "scale": 10})
 
 
+FILE = """
+import helper
+
+def ring(n=3): return ("ring", n, helper.X)
+
+topos = {"ring": ring}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.undo()  # the topology above
+    (tmp_path / "helper.py").write_text("X = 7\n")
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_topology_of_a_file_may_be_a_function_and_import_what_is_beside_it(file: Path) -> None:
+    assert shell.build(f"{file},4") == ("ring", 4, 7)
+    assert shell.build(f"{file}:ring,n=5") == ("ring", 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("topos", "wanted", "message"),
+    [
+        ("{'ring': ring}", "mine.py:rng,4", "mine.py has no topology rng; did you mean ring?"),
+        ("{'a': ring, 'b': ring}", "mine.py,4", "mine.py has several topologies; name one, as in mine.py:a"),
+        ("[ring]", "mine.py", "mine.py: topos is ["),
+        ("{'ring': ring}", "mine.py,4,5", "topology mine.py,4,5: mine.py takes at most 1 values (n), and not 2"),
+    ],
+)
+def test_a_file_without_the_wanted_topology_is_named(topos: str, wanted: str, message: str, file: Path) -> None:
+    file.write_text(f"{FILE}topos = {topos}\n")
+    with pytest.raises(UsageError) as caught:
+        shell.build(str(file.parent / wanted))
+    assert str(caught.value).startswith(message)
+
+
 def test_the_page_on_networks_names_every_command_that_shows_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "network.md").read_text()
     table = page.partition("| command | what it does |\n")[2].partition("\n\n")[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import runpy
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,6 +12,7 @@ from typing import Any
 from testbed.net import shell
 from testbed.net.network import network
 from testbed.net.notebook import Notebook
+from testbed.net.script import as_program
 from testbed.net.test_ports.session import Session
 from testbed.units import Rate
 
@@ -30,14 +30,9 @@ def run_script(run: Notebook, source: Path, topology: str, line: Rate) -> None:
             if code := pytest.main(["-p", "no:cacheprovider", "-s", "-q", str(source)]):
                 raise SystemExit(int(code))
         else:
-            arguments, sys.argv = sys.argv, [str(source)]
             try:
-                runpy.run_path(str(source), run_name="__main__")
-            except SystemExit as end:
-                if end.code:
-                    raise
+                as_program(source)
             finally:
-                sys.argv = arguments
                 Session.close_all()
 
 

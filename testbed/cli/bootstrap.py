@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.errors import XoffError
+from testbed.errors import XoffError, plain
 from testbed.lab import cache
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +38,7 @@ def main() -> int:
         python = environment(_purpose(sys.argv[1:]))
     except XoffError as error:
         if not completes:
-            print(f"xoff: {error}", file=sys.stderr)
+            print(f"xoff: {plain(error)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("xoff: interrupted", file=sys.stderr)

@@ -12,6 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from testbed.cli.streams import exact
+from testbed.errors import plain
 from testbed.lab import cache, carry
 from testbed.lab.carry import Carried
 
@@ -63,7 +65,7 @@ class _Meter:
                 say(f"{self._what}: {percent} %")
         elif done == total or time.monotonic() - self._shown > _SHOWN_EVERY_S:
             self._shown, self._is_open = time.monotonic(), True
-            print(f"\rxoff: {self._what}: {percent:3d} %", end="", file=sys.stderr, flush=True)
+            print(f"\rxoff: {plain(self._what)}: {percent:3d} %", end="", file=exact(sys.stderr), flush=True)
 
 
 def _tell(done: Carried, as_json: bool, then: str) -> int:

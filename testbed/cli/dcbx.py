@@ -16,7 +16,7 @@ from pathlib import Path
 
 from testbed.agent.standalone import control_socket
 from testbed.dcbx import show
-from testbed.errors import UsageError
+from testbed.errors import UsageError, plain
 from testbed.lab.result import Exit
 
 _USER, _NOBODY, _GROUP = "xoff", "nobody", "xoff"
@@ -169,7 +169,7 @@ WantedBy=multi-user.target
 
 def _say(text: str) -> None:
     """A line for people. A reader that has gone, or that does not read, neither ends the agent nor stops it."""
-    octets = f"xoff: {text}\n".encode(errors="replace")[:_ALWAYS_FITS]
+    octets = f"xoff: {plain(text)}\n".encode(errors="replace")[:_ALWAYS_FITS]
     with contextlib.suppress(OSError):
         poll = select.poll()
         poll.register(_STANDARD_ERROR, select.POLLOUT)

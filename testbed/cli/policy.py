@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from testbed.cli import streams
 from testbed.errors import UsageError
 from testbed.lab.result import Exit
 from testbed.policy import fabric_file
@@ -143,7 +144,7 @@ def _convert(options: argparse.Namespace, reading: Reading) -> int:
 
         for problem in problems.warnings:
             print_error(f"{options.file}:{problem}")
-        print(text, end="")
+        streams.write_data(text)
     return Exit.OK
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from testbed.cli import controller
+from testbed.cli import controller, streams
 from testbed.cli.policy import Whole, read_file
 from testbed.lab.result import Exit
 from testbed.rest.client import Client, ControllerError
@@ -89,7 +89,7 @@ def _status(client: Client, options: argparse.Namespace) -> int:
 
 def _policy(client: Client, options: argparse.Namespace) -> int:
     answer = client.ask("GET", "/qos/policy")
-    print(json.dumps(answer, indent=1) if options.json else answer["text"], end="\n" if options.json else "")
+    streams.write_data(f"{json.dumps(answer, indent=1)}\n" if options.json else answer["text"])
     return Exit.OK
 
 

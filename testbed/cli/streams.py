@@ -1,4 +1,9 @@
-"""The standard streams: opened where they are missing, and an error on them does not end a run."""
+"""The standard streams: opened where they are missing, and an error on them does not end a run.
+
+What is written to them can only be read: names and messages come from files, routers and jobs, so each character that
+could give an order to a terminal is written out, whoever prints it and however. What means to give orders, such as rich
+with its colours, or is made for a program takes `exact` or `write_data`.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, cast
 
-from testbed.errors import XoffError
+from testbed.errors import XoffError, plain
 
 
 class OutputError(XoffError):
@@ -23,10 +28,11 @@ class OutputError(XoffError):
 
 
 class Stream:
-    """A text stream that keeps its first error; the rest of it is the stream's own."""
+    """A text stream that is neutral and keeps its first error; the rest of it is the stream's own."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
+        self.exact = _Exact(self)
         self.error: OSError | None = None
         self.lasts = False
         """Swallow what comes after an error, and the error too."""
@@ -39,6 +45,9 @@ class Stream:
         return OutputError(self.error)
 
     def write(self, text: str) -> int:
+        return self.write_exactly(plain(text))
+
+    def write_exactly(self, text: str) -> int:
         if self.error is None:
             try:
                 return self._stream.write(text)
@@ -72,6 +81,28 @@ class Stream:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
+
+
+class _Exact:
+    """A stream to which everything is written as it is."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.write = stream.write_exactly
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
+def exact(stream: IO[str]) -> IO[str]:
+    """Return a stream for those who control the terminal: text from elsewhere is theirs to make neutral."""
+    return cast(IO[str], stream.exact) if isinstance(stream, Stream) else stream
+
+
+def write_data(text: str, stream: IO[str] | None = None) -> None:
+    """Write what is made for a file or another program: as it is, but for a terminal."""
+    stream = stream or sys.stdout
+    exact(stream).write(plain(text) if stream.isatty() else text)
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from testbed.cli import streams
 from testbed.cli.console import print_error, say, shown, stderr, stdout
 from testbed.cli.live_network import LiveNetwork
-from testbed.errors import plain
 from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Result, expectation
 from testbed.lab.result import Status as RunStatus
@@ -103,7 +103,7 @@ class Screen:
                 self._progress.console.print(Text.from_ansi(text), soft_wrap=True)
             else:
                 stream = sys.stderr if is_error else self._out
-                stream.write((plain(text) if stream.isatty() else text) + "\n")
+                streams.write_data(f"{text}\n", stream)
                 stream.flush()
 
     def update(self, task: TaskID, virtual_s: float, wall_s: float) -> None:

@@ -156,8 +156,8 @@ class Result:
 
     @classmethod
     def read(cls, folder: Path | ForeignFolder) -> Result:
-        """The result in a folder. ValueError (ForeignError where it is no JSON), KeyError, TypeError or AttributeError if
-        `result.json` is not as `write` leaves it.
+        """The result in a folder. ValueError (ForeignError where it is no JSON), KeyError, TypeError or
+        AttributeError if `result.json` is not as `write` leaves it.
         """
         files = folder if isinstance(folder, ForeignFolder) else ForeignFolder(folder)
         content = files.json(RESULT)

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from experiments.conformance._tables import MODELS, SPEEDS, default_tables
+from testbed.buffer.settings import BufferSettings
 from testbed.ecn.field import Ecn
 from testbed.errors import UsageError
 from testbed.lab import Experiment, OneOf, Run, experiment
 from testbed.lab.experiment_run import holds
-from testbed.net.sonic import Switch, scale_for
+from testbed.net.sonic import CELL, Switch, scale_for
 from testbed.sonic.tables import Tables
-from testbed.sonic.under_test import ports_under_test, under_test
+from testbed.sonic.under_test import classes, ports_under_test, with_only
 from testbed.units import Duration, Rate, Size
 
 if TYPE_CHECKING:
@@ -55,9 +56,10 @@ class Bench:
         self.is_control = control is not None
         self._control = control
         self._judged: dict[str, bool] = {}
-        self.switch = Switch.of(tables, **options)
+        self._options = options
+        self.switch = self.switch_of(tables)
         """As the case has it; in the control with the mechanism off."""
-        self.given = Switch.of(given, **options)
+        self.given = self.switch_of(given)
         """With all mechanisms."""
         self.ports = list(ports_under_test(given))
         """The ports under test, by their SONiC names; host h1 is at the first, and so on."""
@@ -71,6 +73,10 @@ class Bench:
                 f"{self.given.name}: no DSCP leads to a traffic class without PFC, and cases take one for lossy traffic"
             )
 
+    def switch_of(self, tables: Tables) -> Switch:
+        """A switch of other tables, on the same scale."""
+        return Switch.of(tables, **self._options)
+
     # Network and traffic
 
     @contextmanager
@@ -80,15 +86,14 @@ class Bench:
         from testbed.net.sonic_topo import SonicTopo
 
         if topo is None:
-            if hosts > len(self.ports):
-                raise CaseError(
-                    f"this case takes {hosts} ports with the same speed and the same PFC; {self.given.name} has "
-                    f"{len(self.ports)}"
-                )
             topo = SonicTopo(self.switch, hosts=hosts, mtu=mtu)
         case = f"control: {self._control.name}" if self._control else "the switch as it is"
         with network(topo, self.run, case=case, autoStaticArp=True, **options) as net:
             yield net
+
+    def port_of(self, host: str) -> str:
+        """The port at which a host is, by its SONiC name."""
+        return self.ports[int(host.removeprefix("h")) - 1]
 
     def port(self, net: Any, host: str) -> str:
         """The switch's port at which a host is, by its name in the lab: s1-eth2."""
@@ -101,6 +106,11 @@ class Bench:
         longest: Duration = max(port.cable.delay for port in net.fabric.ports.values())
         return longest * 2
 
+    def fill_time(self, net: Any, *frames: Size) -> Duration:
+        """The longest that more than a line's rate can come for one port until the switch is full, in the lab."""
+        node = net.fabric.port(self.port(net, "h1")).node.name
+        return fill_time(net.fabric.buffers[node], self.line, frames or (FRAME,)) + self.round_trip(net)
+
     def flow(
         self, source: str, target: str, priority: int, frame: Size | str = FRAME, rate: Rate | None = None, **more: Any
     ) -> Flow:
@@ -112,7 +122,7 @@ class Bench:
 
     def frame_time(self, frame: Size | str = FRAME) -> Duration:
         """Of a frame on the line, in the lab."""
-        return self.line.time_for(Size(frame) + Size.from_bytes(FRAME_WIRE))
+        return _frame_time(self.line, Size(frame))
 
     # Times and rates
 
@@ -153,11 +163,16 @@ class Bench:
 def case(
     *,
     control: Control,
+    ports: int = 2,
     timeout: str = "120s",
     tables: Change | None = None,
     watchdog_scale: int | None = None,
 ) -> Callable[[Callable[[Bench], None]], Experiment]:
-    """Make an experiment of a case's function; `timeout` is in the lab's time, for case and control together."""
+    """Make an experiment of a case's function.
+
+    `ports` is how many ports of one kind it takes. `timeout` is in the lab's time, for case and control together on
+    Xoff's own switch.
+    """
 
     def make(function: Callable[[Bench], None]) -> Experiment:
         @functools.wraps(function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
@@ -166,13 +181,19 @@ def case(
             speed: Annotated[str, OneOf(*SPEEDS)] = SPEEDS[0],
             buffer: Annotated[str, OneOf(*MODELS)] = MODELS[0],
             switch: Path | None = None,
+            at: Sequence[str] = (),
         ) -> None:
             found = default_tables(speed, buffer) if switch is None else Switch.from_config_db(switch).tables
-            given = under_test(found)
+            given = with_only(found, at or classes(found, CELL)[0].places())
             if tables is not None:
                 given = tables(given)
             scale = scale_for(replace(given, ports=ports_under_test(given)))
             options: dict[str, Any] = {"scale": scale, "watchdog_scale": watchdog_scale}
+            if len(ports_under_test(given)) < ports:
+                raise CaseError(
+                    f"this case takes {ports} ports that differ in cable, MTU and group profiles alone; the switch has "
+                    f"{len(ports_under_test(given))}"
+                )
             for off in (None, control):
                 changed = off.change(given) if off and off.change else given
                 bench = Bench(run, changed, given, off, options)
@@ -180,11 +201,34 @@ def case(
             bench.judge()
 
         parameters = list(inspect.signature(body, follow_wrapped=False).parameters.values())
-        # `switch` is a file of the lab, which cli/conformance.py writes; `--set` does not have it.
-        body.__signature__ = inspect.Signature(parameters[:-1])  # type: ignore[attr-defined]
+        # `switch` and its ports are of a file of the lab, which cli/conformance.py writes; `--set` does not have them.
+        body.__signature__ = inspect.Signature(parameters[:-2])  # type: ignore[attr-defined]
+        body.ports = ports  # type: ignore[attr-defined]
         return experiment(timeout=timeout)(body)
 
     return make
+
+
+def _frame_time(line: Rate, frame: Size) -> Duration:
+    return line.time_for(frame + Size.from_bytes(FRAME_WIRE))
+
+
+def frames_to_fill(buffer: BufferSettings, frame: Size = FRAME) -> int:
+    """The most frames that a switch can hold, in all its ingress pools."""
+    return sum(pool.total for pool in buffer.pools) // buffer.cells(frame.bytes) + 1
+
+
+def fill_time(buffer: BufferSettings, line: Rate, frames: Iterable[Size]) -> Duration:
+    """How long a switch takes at the longest until it is full, if a line's rate more comes in than goes out.
+
+    Of frames of several sizes those count that fill cells most slowly.
+    """
+    return max(_frame_time(line, frame) * frames_to_fill(buffer, frame) for frame in frames)
+
+
+def settle_time(fill: Duration) -> Duration:
+    """How long to wait for what a full switch holds, at the most: it empties as slowly as it fills."""
+    return max(Duration("20s"), fill * 2)
 
 
 def _reachable(switch: Switch, priority: int) -> bool:

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.conformance._case import Bench, CaseError
+from experiments.conformance._case import Bench, CaseError, settle_time
 from testbed.units import Duration
 
 _AFTER = Duration("100ms")
 """How long the flows go on in the lab once there was a first pause or drop."""
-_WITHIN = Duration("5s")
 
 
 @dataclass(frozen=True)
@@ -34,19 +33,26 @@ class Seen:
 
 
 def congest(bench: Bench, net: Any, flows: Sequence[Any]) -> Seen:
-    """Run flows until the switch sends XOFF or drops, and a little longer."""
+    """Run flows, twice the line's rate in all, until the switch sends XOFF or drops, and a little longer.
+
+    CaseError if it does neither although it has no cell left by then.
+    """
     from testbed.net.traffic import Flows
 
     fabric = net.fabric
     ports = [bench.port(net, host.name) for host in net.hosts]
     before = fabric.dropped(), _xoffs(fabric, ports)
-    with Flows(flows) as running, bench.run.measuring():
+    within = bench.fill_time(net, *{flow.frame for flow in flows})
+    with Flows(flows, settle=settle_time(within)) as running, bench.run.measuring():
         begin_ns = time.monotonic_ns()
         while (fabric.dropped(), sum(fabric.group(at, p).xoffs for at in ports for p in range(8))) == (before[0], 0):
-            if time.monotonic_ns() - begin_ns > _WITHIN.ns:
-                raise CaseError("twice the line's rate neither paused nor dropped anything")
+            if time.monotonic_ns() - begin_ns > within.ns:
+                raise CaseError(
+                    f"twice the line's rate for {bench.real(within)}, in which the switch's whole buffer is filled, "
+                    "neither paused nor dropped anything"
+                )
             time.sleep(0.005)
-        time.sleep(_AFTER.ns / 1e9)
+        time.sleep((_AFTER + bench.round_trip(net)).ns / 1e9)  # until XOFF has stopped the farthest sender
     drops = [event.t_ns for event in fabric.events() if event.kind == "drop" and event.t_ns >= begin_ns]
     pauses = [event.t_ns for event in fabric.events() if event.kind == "xoff_sent" and event.port in ports]
     first_ns = min((t_ns for t_ns in pauses if t_ns >= begin_ns), default=2**62)

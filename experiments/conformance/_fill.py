@@ -93,7 +93,14 @@ class Fill:
                 group = maps.dot1p_to_group[priority]
                 self.groups.append(Filled(sender, priority, name, fabric.port(name).number, group))
                 self.references.append(Reference())
-        self._path_ns = bench.frame_time().ns + fabric.port(self.out).cable.delay.ns + _SPARE_NS
+
+    def _wait(self, port: str) -> None:
+        """As long as a frame takes from the host at a port to the switch; what is held stays so."""
+        path_ns = self._bench.frame_time().ns + self.fabric.port(port).cable.delay.ns + _SPARE_NS
+        for _ in range(path_ns // _HOLD_NS):
+            time.sleep(_HOLD_NS / 1e9)
+            self._pause()
+        time.sleep(path_ns % _HOLD_NS / 1e9)
 
     def queue_of(self, priority: int) -> int:
         return self._queues[priority]
@@ -110,7 +117,7 @@ class Fill:
         one, reference = self.groups[place], self.references[place]
         self._sockets[place].send(bytes(FRAME.bytes - _HEADERS))
         one.sent += 1
-        time.sleep(self._path_ns / 1e9)
+        self._wait(one.port)
         found = self.counters(place)
         if found.xoff and one.xoff_frame is None:
             one.xoff_frame = one.sent
@@ -128,11 +135,17 @@ class Fill:
 
     def hold(self) -> None:
         """Stop the switch's queues to h2, or keep them stopped."""
+        if self._pause():
+            self._wait(self.out)
+
+    def _pause(self) -> bool:
+        """Send XOFF if it is time again."""
         now_ns = time.monotonic_ns()
-        if self._holds and now_ns - self._held_ns >= _HOLD_NS:
+        due = self._holds and now_ns - self._held_ns >= _HOLD_NS
+        if due:
             self._held_ns = now_ns
             self._wire.send(PfcFrame.xoff(self._mac, self._bench.lossless).encode())
-            time.sleep(self._path_ns / 1e9)
+        return due
 
     def drain(self) -> None:
         """Let the queues go, and wait until they are empty."""

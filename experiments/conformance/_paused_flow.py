@@ -10,27 +10,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from experiments.conformance._arrivals import Arrivals
 from experiments.conformance._case import Bench
 from testbed.frames import Mac
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.units import Duration
 
 if TYPE_CHECKING:
-    from testbed.net.wire import RawPort, Tap
-
-_IPV4 = b"\x08\x00"
+    from testbed.net.wire import RawPort
 
 
 @dataclass(frozen=True)
 class PausedFlow:
-    """From h1 to h2, as fast as the line."""
+    """From one host to another, as fast as the line."""
 
     wire: RawPort
-    """Of h2: what it sends pauses the switch."""
+    """Of the receiver: what it sends pauses the switch."""
     round_trip: Duration
+    """From the receiver to the switch and back."""
+    begun: Duration
+    """When its frames arrive at the latest."""
+    arrivals: Arrivals
+    """At the receiver."""
     _mac: Mac
     _priority: int
-    _tap: Tap
 
     def xoff(self, quanta: int = LONGEST_PAUSE) -> bytes:
         """A frame that pauses the flow."""
@@ -40,22 +43,23 @@ class PausedFlow:
         """A frame that ends its pause."""
         return PfcFrame.xon(self._mac, [self._priority]).encode()
 
-    def arrivals(self) -> list[int]:
-        """When each frame so far arrived at h2, in nanoseconds."""
-        return [t_ns for t_ns, frame in self._tap.arrivals() if frame[12:14] == _IPV4]
-
 
 @contextmanager
 def paused_flow(bench: Bench) -> Iterator[PausedFlow]:
-    """Two hosts at a switch, and the flow, which runs."""
+    """Two hosts at a switch, and the flow, which runs; the receiver is at the longer cable if they differ.
+
+    The sender is paused too, if the switch holds less than comes in a pause, and far away it would resume too late.
+    """
     from testbed.net.traffic import Flows
     from testbed.net.wire import RawPort, Tap
 
     priority = bench.lossless[0]
-    with (
-        bench.network(hosts=2) as net,
-        RawPort(net["h2"], "h2-eth0") as wire,
-        Tap(net["h2"], "h2-eth0") as tap,
-        Flows([bench.flow("h1", "h2", priority)]),
-    ):
-        yield PausedFlow(wire, bench.round_trip(net), net.fabric.port("h2-eth0").mac, priority, tap)
+    with bench.network(hosts=2) as net:
+        ports = sorted((net.fabric.port(f"{host}-eth0") for host in ("h1", "h2")), key=lambda one: one.cable.delay.ps)
+        (source, _), (target, at) = ((port.node.name, port) for port in ports)
+        with (
+            RawPort(net[target], at.name) as wire,
+            Tap(net[target], at.name) as tap,
+            Flows([bench.flow(source, target, priority)]),
+        ):
+            yield PausedFlow(wire, at.cable.delay * 2, bench.round_trip(net), Arrivals(tap), at.mac, priority)

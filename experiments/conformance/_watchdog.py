@@ -1,6 +1,7 @@
 """Pauses of a known length at a port with a PFC watchdog, whose times in the lab are those of the file.
 
-Not an experiment. The host h2 pauses the switch's port to it; what the watchdog did is in the event log.
+Not an experiment. The host h2 pauses the switch's port to it; what the watchdog did is in the event log. How long a
+storm lasts and how often it repeats XOFF follow from the watchdog's times, whatever a file has.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from experiments.conformance._case import Bench
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.pfc.settings import WatchdogSettings
 from testbed.sonic.tables import Tables, WatchdogAction, WatchdogRow
-from testbed.units import Duration
+from testbed.units import Duration, Rate
 
 LATE = Duration("1ms")
 """For the agent's own work, in the lab."""
@@ -43,6 +44,18 @@ def dropping(tables: Tables) -> Tables:
     return with_action(watched(tables), WatchdogAction.DROP)
 
 
+def soon_over(tables: Tables) -> Tables:
+    """The same as `dropping`, and a storm is over after its detection time at the latest: for cases that are not about
+    the restoration time, which may be a minute.
+    """
+    tables = dropping(tables)
+    rows = {
+        port: replace(row, restoration_time=min(row.restoration_time or row.detection_time, row.detection_time))
+        for port, row in tables.watchdogs.items()
+    }
+    return replace(tables, watchdogs=rows)
+
+
 def settings(bench: Bench) -> WatchdogSettings:
     """Of the ports under test, as the case has them; in the control, too."""
     found = bench.given.ports[bench.ports[0]].settings.pfc.watchdog
@@ -50,9 +63,21 @@ def settings(bench: Bench) -> WatchdogSettings:
     return found
 
 
+def repeats_after(line: Rate, watchdog: WatchdogSettings) -> Duration:
+    """How soon a storm repeats XOFF: long before the pause of one is over, and before a restoration time is, in which
+    the watchdog would take the storm for over.
+    """
+    return min(line.time_for_quanta(LONGEST_PAUSE) // 3, watchdog.restoration * 3 // 4)
+
+
+def outlasting(line: Rate, watchdog: WatchdogSettings, poll: Duration) -> Duration:
+    """The length of a storm that goes on after it was found: XOFF comes once more, however late the poll is."""
+    return watchdog.detection + poll + repeats_after(line, watchdog) + SETTLED
+
+
 @dataclass(frozen=True)
 class Pause:
-    """One pause, as the port that is paused had it."""
+    """One pause, as the port that is paused had it: the cable's delay after its frames were sent."""
 
     begin_ns: int
     last_xoff_ns: int
@@ -62,22 +87,25 @@ class Pause:
 class Stormer:
     """Pauses the switch's port to h2, for one priority."""
 
-    def __init__(self, wire: Any, mac: Any, bench: Bench, priority: int) -> None:
-        self._wire, self._line = wire, bench.line
-        self._mac, self._priority = mac, priority
+    def __init__(self, wire: Any, net: Any, bench: Bench, priority: int) -> None:
+        port = net.fabric.port("h2-eth0")
+        self._wire, self._mac, self._priority = wire, port.mac, priority
+        self._delay_ns = port.cable.delay.ns
+        self._period_ns = repeats_after(bench.line, settings(bench)).ns
+        self.settled = SETTLED + bench.round_trip(net)
+        """For what is on its way, in the cables too."""
 
     def pause(self, length: Duration) -> Pause:
         """XOFF again and again, before the last one's time is over; XON at the end."""
         xoff = PfcFrame.xoff(self._mac, [self._priority]).encode()
-        period_ns = self._line.time_for_quanta(LONGEST_PAUSE).ns // 3
         begin_ns = time.monotonic_ns()
         last_ns = begin_ns
-        for moment_ns in range(begin_ns, begin_ns + length.ns, period_ns):
+        for moment_ns in range(begin_ns, begin_ns + length.ns, self._period_ns):
             self._wire.send_at(xoff, moment_ns)
             last_ns = moment_ns
         end_ns = begin_ns + length.ns
         self._wire.send_at(PfcFrame.xon(self._mac, [self._priority]).encode(), end_ns)
-        return Pause(begin_ns, last_ns, end_ns)
+        return Pause(*(moment_ns + self._delay_ns for moment_ns in (begin_ns, last_ns, end_ns)))
 
 
 @contextmanager
@@ -85,7 +113,7 @@ def stormer(bench: Bench, net: Any, priority: int) -> Iterator[Stormer]:
     from testbed.net.wire import RawPort
 
     with RawPort(net["h2"], "h2-eth0") as wire:
-        yield Stormer(wire, net.fabric.port("h2-eth0").mac, bench, priority)
+        yield Stormer(wire, net, bench, priority)
 
 
 def events(net: Any, port: str, kind: str) -> list[Any]:

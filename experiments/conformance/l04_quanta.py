@@ -1,6 +1,5 @@
 """L04: one PFC frame pauses for its quanta."""
 
-import time
 from itertools import pairwise
 
 from experiments.conformance._case import Bench, Control, case
@@ -19,10 +18,10 @@ def l04_quanta(bench: Bench) -> None:
         for quanta in _QUANTA:
             expected = bench.line.time_for_quanta(quanta)
             with bench.run.measuring():
-                time.sleep(0.05)
+                flow.arrivals.wait(0.05 + flow.begun.ns / 1e9)
                 flow.wire.send(flow.xoff(quanta))
-                time.sleep((expected + flow.round_trip).ns / 1e9 + 0.05)
-            paused = Duration.from_ns(max(later - earlier for earlier, later in pairwise(flow.arrivals())))
+                flow.arrivals.wait((expected + flow.round_trip).ns / 1e9 + 0.05)
+            paused = Duration.from_ns(max(later - earlier for earlier, later in pairwise(flow.arrivals.taken())))
             bench.claim(
                 f"pause by {quanta} quanta", bench.real(paused),
                 at_least=bench.real(expected * 95 // 100), at_most=bench.real(expected * 105 // 100),

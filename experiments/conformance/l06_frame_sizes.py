@@ -13,7 +13,7 @@ def _lost(octets: int) -> str:
     return f"frames of {octets} octets lost"
 
 
-@case(control=Control("no headroom", without_headroom, fails=list(map(_lost, _SIZES))), timeout="300s")
+@case(ports=3, control=Control("no headroom", without_headroom, fails=list(map(_lost, _SIZES))), timeout="300s")
 def l06_frame_sizes(bench: Bench) -> None:
     """Two senders at line rate for one port, with frames of each size: PFC keeps all of them."""
     priority = bench.lossless[0]

@@ -10,7 +10,7 @@ _MIX = {64: 7, 594: 4, 1518: 1}
 _FCS, _OVERHEAD = 4, 20
 
 
-@case(control=Control("no headroom", without_headroom, fails=["frames lost"]))
+@case(ports=3, control=Control("no headroom", without_headroom, fails=["frames lost"]))
 def l07_imix(bench: Bench) -> None:
     """7 : 4 : 1 frames of 64, 594 and 1518 octets from two senders at line rate for one port: none is lost."""
     priority = bench.lossless[0]

@@ -5,7 +5,7 @@ from experiments.conformance._congestion import congest
 from experiments.conformance._tables import without_pfc
 
 
-@case(control=Control("no PFC", without_pfc, fails=["frames dropped before the first XOFF", "XOFF sent"]))
+@case(ports=3, control=Control("no PFC", without_pfc, fails=["frames dropped before the first XOFF", "XOFF sent"]))
 def l08_burst(bench: Bench) -> None:
     """A burst of two senders at line rate for one port: XOFF is sent before any frame is lost, and none is."""
     with bench.network(hosts=3) as net:

@@ -3,18 +3,16 @@
 import time
 from typing import Any
 
-from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._case import Bench, Control, case, settle_time
 from experiments.conformance._tables import without_ecn
 from testbed.units import Duration
 
 _MOST, *_LESS = 200, 140, 110, 80
 """Percent of the line that two senders share."""
-_WITHIN = Duration("5s")
-"""In the lab, for the first PFC frame at the highest load."""
 _MARKED, _PAUSED = "lowest load with ECN marks, %", "lowest load with PFC frames, %"
 
 
-@case(control=Control("no ECN", without_ecn, fails=[_MARKED]))
+@case(ports=3, control=Control("no ECN", without_ecn, fails=[_MARKED]))
 def l09_ecn_before_pfc(bench: Bench) -> None:
     """Two senders with several loads for one port: ECN marks come at a lower one than the first PFC frame."""
     from testbed.net.traffic import Flow, Flows
@@ -30,9 +28,11 @@ def l09_ecn_before_pfc(bench: Bench) -> None:
         def flows(load: int, **more: Any) -> list[Flow]:
             return [bench.flow(host, "h3", priority, rate=bench.line * load // 200, **more) for host in ("h1", "h2")]
 
-        with Flows(flows(_MOST)) as running, bench.run.measuring():
+        within = bench.fill_time(net)
+        settle = settle_time(within)
+        with Flows(flows(_MOST), settle) as running, bench.run.measuring():
             begin_ns = time.monotonic_ns()
-            while not xoffs() and time.monotonic_ns() - begin_ns < _WITHIN.ns:
+            while not xoffs() and time.monotonic_ns() - begin_ns < within.ns:
                 time.sleep(0.01)
             # With less load the queue has a fifth more time than it took to reach the threshold of PFC here.
             lasts = Duration.from_ns((time.monotonic_ns() - begin_ns) * 6 // 5)
@@ -40,7 +40,7 @@ def l09_ecn_before_pfc(bench: Bench) -> None:
         paused[_MOST] = xoffs()
         for load in _LESS:
             before = xoffs()
-            with Flows(flows(load, duration=lasts)) as running, bench.run.measuring():
+            with Flows(flows(load, duration=lasts), settle) as running, bench.run.measuring():
                 running.wait()
             reports[load] = running.reports
             paused[load] = xoffs() - before

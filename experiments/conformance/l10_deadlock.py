@@ -5,23 +5,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from experiments.conformance._case import Bench, CaseError, Control, case
-from experiments.conformance._tables import CELL, without_watchdog
-from experiments.conformance._watchdog import LATE, dropping, in_us, settings
+from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._tables import without_watchdog
+from experiments.conformance._watchdog import LATE, in_us, settings, soon_over
 from testbed.sonic.tables import NeighbourRow, Tables
 from testbed.units import Duration, Size
 
 SWITCHES = 3
-_LONGEST_FILL, _LOOK, _LOAD = Duration("15s"), Duration("100ms"), Duration("1500ms")
-"""Buffers have to be full before anything waits; large ones take their time."""
+_LOOK, _LOAD = Duration("100ms"), Duration("1500ms")
+"""In the lab; the load goes on for longer where a deadlock may last so long that it is broken."""
 POLL = Duration("5ms")
 """Of the look for deadlocks, in the lab."""
 BROKEN = "deadlock until it was broken, longest"
 
 
 @case(
+    ports=3,
     control=Control("no watchdog", without_watchdog, fails=[BROKEN, "deadlocks that last at the end"]),
-    tables=dropping,
+    tables=soon_over,
     watchdog_scale=1,
     timeout="120s",
 )
@@ -34,17 +35,18 @@ def l10_deadlock(bench: Bench) -> None:
         # Each to the host at the switch before it, so that every cable of the circle has two flows.
         names = [f"h{number}" for number in range(1, SWITCHES + 1)]
         flows = [bench.flow(name, names[place - 1], priority, buffer=Size("64kB")) for place, name in enumerate(names)]
+        longest_fill, broken_in = bench.fill_time(net) * SWITCHES, watchdog.detection + watchdog.poll
         with Flows(flows, settle=Duration("8s")) as running, bench.run.measuring():
-            for _ in range(_LONGEST_FILL // _LOOK):
+            for _ in range(longest_fill // _LOOK + 1):
                 time.sleep(_LOOK.ns / 1e9)
                 if net.fabric.deadlocks():
                     break
-            time.sleep((watchdog.detection + watchdog.poll).ns / 1e9)
+            time.sleep(broken_in.ns / 1e9)
             halfway = sum(running.received(place) for place in range(SWITCHES))
-            time.sleep(_LOAD.ns / 1e9)
+            time.sleep(max(_LOAD, broken_in * 3).ns / 1e9)
             at_the_end = sum(running.received(place) for place in range(SWITCHES))
             running.stop_sending()
-            time.sleep((watchdog.detection + watchdog.poll).ns / 1e9 + 1)
+            time.sleep(broken_in.ns / 1e9 + 1)
         found = net.fabric.deadlocks()
         storms = sum(event.kind == "storm_detected" for event in net.fabric.events())
     lasted = [in_us(one.lasted_ns) if one.lasted_ns is not None else None for one in found]
@@ -60,14 +62,11 @@ def l10_deadlock(bench: Bench) -> None:
 
 def _circle(bench: Bench) -> Any:
     """The switch three times, each with a host and cables to the next one and the one before."""
-    from testbed.net.sonic import Switch
     from testbed.net.sonic_topo import SonicTopo
 
-    if len(bench.ports) < SWITCHES:
-        raise CaseError(f"this case takes {SWITCHES} ports; {bench.given.name} has {len(bench.ports)}")
     names = [f"dut{number}" for number in range(1, SWITCHES + 1)]
     tables = [_cabled(bench.tables, names, place, bench.ports) for place in range(SWITCHES)]
-    switches = [Switch.of(one, watchdog_scale=1, cell=CELL) for one in tables]
+    switches = [bench.switch_of(one) for one in tables]
 
     class Circle(SonicTopo):
         """Everything goes one way round."""

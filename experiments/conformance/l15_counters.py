@@ -4,19 +4,17 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
-from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._case import Bench, Control, case, settle_time
 from experiments.conformance._tables import without_pfc
 from testbed.frames.mac_control import ETHERTYPE, PfcFrame, parse
 
-_WITHIN_S = 5
-"""In the lab, for the switch to pause or drop."""
 Counts = Mapping[tuple[str, int], int]
 """By host and priority."""
 _OBEYED = "PFC frames received, by port and lossless priority"
 _SENT = "PFC frames sent, by port and lossless priority"
 
 
-@case(control=Control("no PFC", without_pfc, fails=[_OBEYED, "priorities that paused a sender"]))
+@case(ports=3, control=Control("no PFC", without_pfc, fails=[_OBEYED, "priorities that paused a sender"]))
 def l15_counters(bench: Bench) -> None:
     """Counters of PFC frames by port and priority, and of data frames, are what testers sent and received."""
     from testbed.net.traffic import Flows
@@ -56,8 +54,9 @@ def l15_counters(bench: Bench) -> None:
 
         group = fabric.group(ports["h1"], bench.lossless[0])
         flows = [bench.flow(host, "h3", priority) for host in ("h1", "h2") for priority in bench.lossless]
-        with Flows(flows) as running, bench.run.measuring():
-            until = time.monotonic() + _WITHIN_S
+        within, trip = bench.fill_time(net), bench.round_trip(net)
+        with Flows(flows, settle_time(within)) as running, bench.run.measuring():
+            until = time.monotonic() + within.ns / 1e9
             while time.monotonic() < until and not all(
                 fabric.group(ports["h1"], priority).xoffs or any(fabric.group(ports["h1"], priority).dropped_frames)
                 for priority in bench.lossless
@@ -65,6 +64,7 @@ def l15_counters(bench: Bench) -> None:
                 time.sleep(0.01)
                 take()
             time.sleep(0.1)
+        time.sleep(trip.ns / 1e9)
         take()
         states = {(host, p): fabric.pfc(ports[host], p) for host in hosts for p in range(8)}
         counted = {key: one["xoff_sent"] + one["xoff_refreshed"] + one["xon_sent"] for key, one in states.items()}

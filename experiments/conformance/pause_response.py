@@ -11,8 +11,8 @@ from testbed.net.port import AGENT_REACTION, PortNeeds
 from testbed.units import Duration
 
 LONGEST = "longest response without a loss"
-_HOLD, _MOST = Duration("100ms"), Duration("5s")
-"""XOFF of 65535 quanta lasts 335 ms at 100 Mb/s; the most is for the largest buffer."""
+_HOLD = Duration("100ms")
+"""XOFF of 65535 quanta lasts 335 ms at 100 Mb/s."""
 _SHORT, _BEYOND = 3, 6
 """Frame times: how far below the computed limit a response has to be without loss, and how far above with loss."""
 
@@ -66,8 +66,10 @@ def _lost(bench: Bench, response: Duration) -> int:
     with bench.network(topo=Late(bench.switch, hosts=2)) as net, RawPort(net["h2"], "h2-eth0") as wire:
         mac, port = net.fabric.port("h2-eth0").mac, bench.port(net, "h1")
         group = bench.switch.ports[bench.ports[0]].settings.priorities.dot1p_to_group[priority]
-        with Flows([bench.flow("h1", "h2", priority)], settle=Duration("2s")) as running, bench.run.measuring():
-            for _ in range(_MOST // _HOLD):
+        within = bench.fill_time(net)
+        settle = max(Duration("2s"), within * 2)
+        with Flows([bench.flow("h1", "h2", priority)], settle) as running, bench.run.measuring():
+            for _ in range(within // _HOLD + 1):
                 wire.send(PfcFrame.xoff(mac, [priority]).encode())
                 time.sleep(_HOLD.ns / 1e9)
                 if net.fabric.group(port, group).xoffs:

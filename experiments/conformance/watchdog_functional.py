@@ -3,19 +3,19 @@
 import time
 
 from experiments.conformance._case import Bench, Control, case
-from experiments.conformance._tables import CELL, without_watchdog
-from experiments.conformance._watchdog import SETTLED, dropping, events, settings, stormer, with_action
+from experiments.conformance._tables import without_watchdog
+from experiments.conformance._watchdog import events, settings, soon_over, stormer, with_action
 from testbed.sonic.tables import WatchdogAction
 from testbed.units import Rate
 
 FORWARDED, FOUND = "forward: goodput of the stormed queue", "drop: storms found"
-STEADY = SETTLED * 6
 _SAME = "its priority to another port"
 
 
 @case(
+    ports=3,
     control=Control("no watchdog", without_watchdog, fails=[FORWARDED, FOUND]),
-    tables=dropping,
+    tables=soon_over,
     watchdog_scale=1,
 )
 def watchdog_functional(bench: Bench) -> None:
@@ -25,30 +25,30 @@ def watchdog_functional(bench: Bench) -> None:
 
 
 def _storm(bench: Bench, action: WatchdogAction) -> None:
-    from testbed.net.sonic import Switch
     from testbed.net.sonic_topo import SonicTopo
     from testbed.net.traffic import Flows
 
     priority, watchdog = bench.lossless[0], settings(bench)
     rate, nothing = bench.line // 10, Rate.from_bps(0)
-    switch = Switch.of(with_action(bench.tables, action), watchdog_scale=1, cell=CELL)
+    switch = bench.switch_of(with_action(bench.tables, action))
     others = {f"priority {number}": bench.flow("h1", "h2", number, rate=rate)
               for number in [*bench.lossless[1:2], *bench.lossy[:1]]}  # fmt: skip
     with bench.network(topo=SonicTopo(switch, hosts=3)) as net, stormer(bench, net, priority) as storm:
-        port = bench.port(net, "h2")
+        port, settled = bench.port(net, "h2"), storm.settled
+        steady = settled * 6
         given = {
             "the stormed queue": bench.flow("h1", "h2", priority, rate=rate),
             _SAME: bench.flow("h1", "h3", priority, rate=rate),
         } | others
         with Flows([*given.values()]) as flows, bench.run.measuring():
-            time.sleep(SETTLED.ns / 1e9)
-            pause = storm.pause(watchdog.detection + watchdog.poll + SETTLED + STEADY)
-            time.sleep((watchdog.restoration + watchdog.poll + SETTLED * 2).ns / 1e9)
+            time.sleep(settled.ns / 1e9)
+            pause = storm.pause(watchdog.detection + watchdog.poll + settled + steady)
+            time.sleep((watchdog.restoration + watchdog.poll + settled * 2).ns / 1e9)
         reports = dict(zip(given, flows.reports, strict=True))
         found = len(events(net, port, "storm_detected"))
         emptied = len(events(net, port, "queue_emptied"))
-    steady_ns = pause.end_ns - STEADY.ns
-    during = {name: report.goodput_over(steady_ns, STEADY - SETTLED) for name, report in reports.items()}
+    steady_ns = pause.end_ns - steady.ns
+    during = {name: report.goodput_over(steady_ns, steady - settled) for name, report in reports.items()}
     stormed = during.pop("the stormed queue")
     if action is WatchdogAction.FORWARD:
         bench.claim(FORWARDED, bench.real(stormed), at_least=bench.real(rate * 98 // 100))

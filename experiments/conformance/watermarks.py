@@ -1,11 +1,11 @@
 """Watermarks of priority groups, queues and pools, as the switch's own commands show them."""
 
-from experiments.conformance._case import FRAME, Bench, Control, case
+from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill
 from experiments.conformance._fill import Fill, fill
 
 SHARED, HEADROOM = "bytes: group, shared", "bytes: group, headroom"
-_MOST, _IN_HEADROOM, _AGAIN = 50_000, 20, 30
-"""Frames: the most until XOFF, those after it, and those after watermarks were cleared."""
+_IN_HEADROOM, _AGAIN = 20, 30
+"""Frames: those after XOFF, and those after watermarks were cleared."""
 
 
 @case(
@@ -15,8 +15,8 @@ _MOST, _IN_HEADROOM, _AGAIN = 50_000, 20, 30
 def watermarks(bench: Bench) -> None:
     """A known number of bytes is held, once beyond XOFF and once, after clearing, far below: watermarks are exact."""
     with fill(bench, ["h1"], holds=not bench.is_control) as held:
-        reference = held.references[0]
-        while reference.xoff_frame is None and reference.dropped_frame is None and held.groups[0].sent < _MOST:
+        reference, most = held.references[0], frames_to_fill(held.settings)
+        while reference.xoff_frame is None and reference.dropped_frame is None and held.groups[0].sent < most:
             held.send()
         for _ in range(_IN_HEADROOM):
             held.send()

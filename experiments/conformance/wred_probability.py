@@ -16,7 +16,7 @@ MARKED = "marked half way from Kmin to Kmax, in percent"
 _FRAMES, _BELOW = 4000, 500
 
 
-@case(control=Control("no ECN", without_ecn, fails=[MARKED]), timeout="120s")
+@case(ports=3, control=Control("no ECN", without_ecn, fails=[MARKED]), timeout="120s")
 def wred_probability(bench: Bench) -> None:
     """A queue is held at known lengths: marks follow the profile's curve there, and none are below Kmin."""
     priority = bench.lossless[0]

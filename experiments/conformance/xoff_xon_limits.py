@@ -1,12 +1,12 @@
 """XOFF and XON limits of a lossless priority group."""
 
-from experiments.conformance._case import FRAME, Bench, Control, case
+from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill
 from experiments.conformance._fill import fill
 from experiments.conformance._tables import without_pfc
 from testbed.units import Size
 
 XOFF, XON = "bytes held when XOFF was sent", "bytes of the shared pool held when XON was sent"
-_MOST, _MOST_IN_CONTROL = 50_000, 3_000
+_MOST_IN_CONTROL = 3_000
 """Frames. In the control none of them stays, however many come."""
 
 
@@ -16,7 +16,7 @@ def xoff_xon_limits(bench: Bench) -> None:
     with fill(bench, ["h1"]) as held:
         cell = held.settings.cell_bytes
         group, reference = held.groups[0], held.references[0]
-        most = _MOST_IN_CONTROL if bench.is_control else _MOST
+        most = _MOST_IN_CONTROL if bench.is_control else frames_to_fill(held.settings)
         while group.xoff_frame is None and reference.xoff_frame is None and group.sent < most:
             if group.dropped_frame or reference.dropped_frame:
                 break

@@ -11,7 +11,7 @@ _STORM, _SPREAD, _REPEAT = Duration("400ms"), Duration("50ms"), Duration("100ms"
 _LOSSY, _LOSSLESS = "goodput of all lossy priorities", "goodput of the lossless priorities"
 
 
-@case(control=Control("no PFC", without_pfc, fails=[_LOSSY, _LOSSLESS]))
+@case(ports=3, control=Control("no PFC", without_pfc, fails=[_LOSSY, _LOSSLESS]))
 def y01_storm_beside_lossy(bench: Bench) -> None:
     """All lossless priorities are stormed: lossy traffic has the whole line, and loses nothing."""
     from testbed.net.traffic import Flows

@@ -8,7 +8,7 @@ from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 _OPCODE, _RESERVED, _CUT = slice(14, 16), slice(16, 17), 30
 
 
-@case(control=Control("valid frames", fails=[SLOWEST]))
+@case(ports=3, control=Control("valid frames", fails=[SLOWEST]))
 def y02_malformed_pfc(bench: Bench) -> None:
     """Malformed PFC frames: no priority pauses, and none of them is forwarded."""
 

@@ -5,7 +5,7 @@ from experiments.conformance._ignored import SLOWEST, ignores
 from testbed.frames.mac_control import LONGEST_PAUSE, PauseFrame
 
 
-@case(control=Control("PFC instead of PAUSE", fails=[SLOWEST]))
+@case(ports=3, control=Control("PFC instead of PAUSE", fails=[SLOWEST]))
 def y03_global_pause(bench: Bench) -> None:
     """PAUSE frames of the whole link: no priority pauses, and none of them is forwarded."""
     ignores(bench, lambda source: {"global_pause": PauseFrame(source, LONGEST_PAUSE).encode()})

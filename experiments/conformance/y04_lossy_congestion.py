@@ -4,7 +4,7 @@ from experiments.conformance._case import Bench, Control, case
 from experiments.conformance._congestion import congest
 
 
-@case(control=Control("a lossless priority", fails=["XOFF sent", "frames dropped"]))
+@case(ports=3, control=Control("a lossless priority", fails=["XOFF sent", "frames dropped"]))
 def y04_lossy_congestion(bench: Bench) -> None:
     """Two senders of a lossy priority for one port: frames are dropped, and no PFC frame is sent."""
     priority = (bench.lossless if bench.is_control else bench.lossy)[0]

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from testbed.cli import console, streams, ui
@@ -21,13 +21,13 @@ from testbed.cli.report import write as write_report
 from testbed.errors import UsageError
 from testbed.lab import batch, definition
 from testbed.lab.batch import Task, TaskOutcome
-from testbed.lab.conformance import FILE, Cell, ConformanceError, Matrix, case_name, in_order
+from testbed.lab.conformance import FILE, Cell, ColumnPorts, ConformanceError, Matrix, case_name, in_order, ports_of
 from testbed.lab.definition import Experiment, OneOf, Origin
 from testbed.lab.engine import Kind
 from testbed.lab.job import Limits
 from testbed.lab.result import Exit, expectation
-from testbed.net.sonic import Switch, speed
-from testbed.sonic.under_test import ports_under_test, under_test
+from testbed.net.sonic import CELL, Switch, speed
+from testbed.sonic.under_test import classes, patience, split
 from testbed.units import written
 
 _CASE = '''"""The case {case} on a switch of the user's; written by `xoff conformance`."""
@@ -41,13 +41,13 @@ from testbed.lab import Run, experiment
 @experiment(timeout="{timeout}", files=["switch.json"])
 def {name}(run: Run) -> None:
     """{summary}"""
-    case.body(run, switch=Path(__file__).with_name("switch.json"))
+    case.body(run, switch=Path(__file__).with_name("switch.json"), at={ports!r})
 '''
 _EXAMPLES = """\
 examples:
   xoff conformance                               every case at 100G with both buffer models
   xoff conformance --speed 400G --case L01,L03   two cases
-  xoff conformance --switch config_db.json       every case on your own switch
+  xoff conformance --switch config_db.json       every case on your own switch, for each class of its ports
 
 Each case runs on the switch, and again with the mechanism off that it tests: that control has to fail.
 Exit code: 0 if every case passed, 1 if one failed. docs/conformance.md describes the cases.
@@ -64,6 +64,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--buffer", metavar="B,...", help="its buffer models: dynamic, static thresholds (default: both)"
     )
+    parser.add_argument(
+        "--ports", metavar="PORT,...",
+        help="ports of FILE to test, as in Ethernet0,Ethernet48 (default: the one with the least headroom to spare, "
+        "and one of each class: speed, cable, MTU, buffer profiles, maps)",
+    )  # fmt: skip
     what = parser.add_argument("--case", metavar="CASE,...", help="cases, as in L01,Y03 (default: all)")
     what.completer = lambda **_: list(_cases())  # type: ignore[attr-defined]
     parser.add_argument("-j", type=whole(1, 2), default=1, metavar="N", help="run up to N side by side, a core each")
@@ -76,20 +81,28 @@ def conformance(options: argparse.Namespace) -> int:
     streams.outlast()
     cases = _chosen("case", options.case, _cases())
     with tempfile.TemporaryDirectory(prefix="xoff-conformance-") as place:
-        planned = _on_file(cases, options, Path(place)) if options.switch else _on_own(cases, options)
+        tested: tuple[ColumnPorts, ...] = ()
+        if options.switch:
+            planned, tested = _on_file(cases, options, Path(place))
+            for one in tested:
+                console.say(f"{one.column}: {one.in_words}")
+        else:
+            planned = _on_own(cases, options)
+        if not planned:
+            raise UsageError("the switch has too few ports of one kind for each of these cases")
         _make(options.output)
-        return _run(options, cases, planned)
+        return _run(options, cases, planned, tested)
 
 
 def _run(
-    options: argparse.Namespace, cases: dict[str, Experiment], planned: list[tuple[str, Experiment, dict[str, str]]]
+    options: argparse.Namespace, cases: dict[str, Experiment], planned: list[_Planned], tested: tuple[ColumnPorts, ...]
 ) -> int:
     engine = ready(Kind.UM)  # decision 0290
     tasks = [
-        Task(experiment, engine, given, limits=Limits(virtual_s=experiment.timeout.ps / 1e12))
-        for _, experiment, given in planned
+        Task(one.experiment, engine, one.parameters, limits=Limits(virtual_s=one.experiment.timeout.ps / 1e12))
+        for one in planned
     ]
-    columns = {id(task): column for task, (column, _, _) in zip(tasks, planned, strict=True)}
+    columns = {id(task): one.column for task, one in zip(tasks, planned, strict=True)}
 
     def name(task: Task) -> str:
         return f"{case_name(task.experiment.name)} {columns[id(task)]}"
@@ -106,9 +119,10 @@ def _run(
         )
     matrix = Matrix(
         Path(options.switch).name if options.switch else "",
-        tuple(dict.fromkeys(column for column, _, _ in planned)),
+        tuple(dict.fromkeys(one.column for one in planned)),
         {case: experiment.summary for case, experiment in cases.items()},
         tuple(Cell.of(columns[id(one.task)], one.result) for one in finished.outcomes if one.result is not None),
+        tested,
     )
     if matrix.cells:
         _write(matrix, options.output)
@@ -164,46 +178,85 @@ def _values(cases: dict[str, Experiment], parameter: str, text: str | None) -> l
     return found
 
 
-def _on_own(cases: dict[str, Experiment], options: argparse.Namespace) -> list[tuple[str, Experiment, dict[str, str]]]:
-    """Column, experiment and parameters of each run on a switch of Xoff's own."""
+def _on_own(cases: dict[str, Experiment], options: argparse.Namespace) -> list[_Planned]:
+    """The runs on a switch of Xoff's own."""
+    if options.ports is not None:
+        raise UsageError("--ports is for a switch of your own: --switch FILE; all ports of Xoff's own are alike")
     speeds = _values(cases, "speed", options.speed or "100G")
     models = _values(cases, "buffer", options.buffer)
     columns = [(f"{chosen} {model}", {"speed": chosen, "buffer": model}) for chosen in speeds for model in models]
-    return [(column, case, given) for case in cases.values() for column, given in columns]
+    return [_Planned(column, case, given) for case in cases.values() for column, given in columns]
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """One run: its column in the matrix, the experiment and its parameters."""
+
+    column: str
+    experiment: Experiment
+    parameters: dict[str, str] = field(default_factory=dict)
 
 
 def _on_file(
     cases: dict[str, Experiment], options: argparse.Namespace, place: Path
-) -> list[tuple[str, Experiment, dict[str, str]]]:
-    """The same on the user's switch, which travels to the lab as a file beside the experiment."""
+) -> tuple[list[_Planned], tuple[ColumnPorts, ...]]:
+    """The same on the user's switch, which travels to the lab as a file beside the experiment: once for each class of
+    ports.
+    """
     for name in ("speed", "buffer"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} is for Xoff's own switch; with --switch it is what {options.switch} has")
     switch = Switch.from_config_db(options.switch)
     switch.require()
-    chosen = under_test(switch.tables)
-    column = f"{switch.name} {speed(chosen, next(iter(ports_under_test(chosen))))}"
+    chosen = classes(switch.tables, CELL, split(options.ports) if options.ports is not None else ())
     for warning in switch.warnings:
         console.say(f"{options.switch}: {warning}")
-    try:
-        shutil.copyfile(options.switch, place / "switch.json")
-        return [(column, _written(case, place, options.switch), {}) for case in cases.values()]
-    except OSError as error:
-        raise ConformanceError(f"{place} cannot be written: {error.strerror}") from None
+    planned, tested = [], []
+    for number, one in enumerate(chosen):
+        ports = one.places()
+        lab = _OnFile(Path(options.switch), place / str(number), ports, [port for port in ports if port in one.ports])
+        column = f"{switch.name} {ports[0]} {speed(switch.tables, ports[0])} {switch.ports[ports[0]].length}"
+        left_out = [name for name, case in cases.items() if ports_of(case) > len(ports)]
+        tested.append(ColumnPorts(column, ports, one.about(switch.tables), one.headroom.remedy, tuple(left_out)))
+        try:
+            lab.folder.mkdir()
+            shutil.copyfile(lab.switch, lab.folder / "switch.json")
+            planned += [
+                _Planned(column, _written(case, lab, patience(switch.tables)))
+                for name, case in cases.items()
+                if name not in left_out
+            ]
+        except OSError as error:
+            raise ConformanceError(f"{lab.folder} cannot be written: {error.strerror}") from None
+    return planned, tuple(tested)
 
 
-def _written(case: Experiment, place: Path, switch: str) -> Experiment:
-    path = place / f"{case.name}.py"
+@dataclass(frozen=True)
+class _OnFile:
+    """A column's part of the user's switch, and the folder for its experiments."""
+
+    switch: Path
+    folder: Path
+    ports: tuple[str, ...]
+    own: list[str]
+    """Those of them that are of the column's class."""
+
+
+def _written(case: Experiment, lab: _OnFile, patience: int) -> Experiment:
+    """A case as an experiment of its own, for these ports; its time limit is for the user's switch."""
+    path = lab.folder / f"{case.name}.py"
     path.write_text(
         _CASE.format(
             case=case_name(case.name),
             module=case.source.stem,
             name=case.name,
-            timeout=case.timeout,
+            timeout=case.timeout * patience,
             summary=case.summary,
+            ports=lab.ports,
         )
     )
-    words = ("conformance", "--switch", switch, "--case", case_name(case.name))
+    switch = str(lab.switch)
+    words = ("conformance", "--switch", switch, "--ports", ",".join(lab.own), "--case", case_name(case.name))
     origin = Origin(words, (switch,), takes_parameters=False, takes_options=False)
     return replace(definition.load_file(path), origin=origin)
 
@@ -240,6 +293,9 @@ def _show(matrix: Matrix) -> None:
     for cell in matrix.cells:
         for line in _complaints(cell):
             console.stdout.print(f"{cell.case} {cell.column}: {line}", markup=False, highlight=False, soft_wrap=True)
+    for one in matrix.tested:
+        if one.remedy:
+            console.stdout.print(f"{one.column}: {one.remedy}", markup=False, highlight=False, soft_wrap=True)
     passed = sum(cell.passed for cell in matrix.cells)
     console.stdout.print(f"{passed} of {len(matrix.cells)} runs passed", highlight=False)
 

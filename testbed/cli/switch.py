@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from testbed.cli import console, streams
 from testbed.cli import run as running
-from testbed.cli import streams
 from testbed.cli.arguments import above_zero, one_of, whole
 from testbed.errors import UsageError
 from testbed.lab import definition
@@ -19,10 +19,12 @@ from testbed.lab.engine import Kind
 from testbed.lab.result import Exit
 from testbed.net import load
 from testbed.net.sonic import CELL, Switch, read_octets, scale_for
-from testbed.net.sonic_run import PATTERNS, Workload, hosts_of_each
-from testbed.sonic.check import check, check_fabric
+from testbed.net.sonic_places import by_name
+from testbed.net.sonic_run import PATTERNS, Workload, hosts_at_ports, size_to_test, untested
+from testbed.sonic.check import check
 from testbed.sonic.division import divisions
-from testbed.sonic.headroom import needed_at
+from testbed.sonic.fabric import check_fabric
+from testbed.sonic.headroom import Need, described, lossless_groups, needed_at
 from testbed.sonic.problems import Severity
 from testbed.sonic.read import Reading, read
 from testbed.sonic.tables import Tables
@@ -47,6 +49,7 @@ def switch_run(
     priority: int = 3,
     scale: int = 0,
     cell: int = 208,
+    ports: str = "",
 ) -> None:
     """{summary}"""
     sonic_run.perform(
@@ -58,6 +61,7 @@ def switch_run(
         priority=priority,
         scale=scale,
         cell=cell,
+        ports=ports,
     )
 '''
 
@@ -78,8 +82,15 @@ def options(parser: argparse.ArgumentParser) -> None:
     work.add_argument(
         "--workload", default="incast,2", metavar="W", help=f"{', '.join(PATTERNS)}, with hosts, as in incast,8"
     )
+    work.add_argument(
+        "--ports", metavar="PORT,...",
+        help="ports for the first hosts, as in Ethernet4 or leaf1:Ethernet4 (default: the one with the least headroom "
+        "to spare, and one of each class; of an incast the last host, which receives, is at the one with the most)",
+    )  # fmt: skip
     size = above_zero(Size, "1MB")
-    work.add_argument("--size", type=size, default=Size("1MB"), metavar="S", help="what each flow sends (default 1MB)")
+    work.add_argument(
+        "--size", type=size, metavar="S", help="what each flow sends (default: enough for pauses, 1MB at the least)"
+    )
     work.add_argument("--frame", type=size, default=Size("1514B"), metavar="S", help="of the frames, without FCS")
     work.add_argument("--priority", type=one_of("priority", "01234567"), default="3", metavar="P", help="0 to 7")
     work.add_argument("--scale", type=whole(1, 1000), metavar="K", help="times longer than the hardware")
@@ -141,19 +152,17 @@ def _show(name: str, reading: Reading, cell: int) -> None:
 
 def _headrooms(tables: Tables, cell: int) -> list[str]:
     """A line for each kind of lossless port: what it has, and what it needs."""
-    kinds: dict[tuple[Any, ...], list[str]] = {}
-    for port, row in tables.ports.items():
-        for priority in sorted(tables.pfc_of(port)):
-            profile, need = tables.profile(port, priority), needed_at(tables, port, cell)
-            has = "computed" if profile is None else f"{profile.xoff or 0} B"
-            kind = (row.speed, tables.cables.get(port, "5m (assumed)"), row.mtu or "9100 (assumed)", has, need)
-            names = kinds.setdefault(kind, [])
+    kinds: dict[tuple[str, str, Need], list[str]] = {}
+    for port in tables.ports:
+        for group in lossless_groups(tables, port, cell):
+            has = "computed" if group.has is None else f"{group.has} B"
+            names = kinds.setdefault((described(tables, port), has, group.need), [])
             if port not in names:
                 names.append(port)
     return [
-        f"headroom of {len(names)} ports, {kind[0] // 1000} Gb/s, {kind[1]}, MTU {kind[2]}: {kind[3]}; needed "
-        f"{kind[4].least} B at least, {kind[4].most} B for the slowest that 802.3 allows"
-        for kind, names in kinds.items()
+        f"headroom of {len(names)} ports, {kind}: {has}; needed {need.least} B at least, {need.most} B for the slowest "
+        "that 802.3 allows"
+        for (kind, has, need), names in kinds.items()
     ]
 
 
@@ -178,12 +187,16 @@ def _as_json(reading: Reading, cell: int) -> dict[str, Any]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    workload = Workload.parse(options.workload)
+    workload, priority = Workload.parse(options.workload), int(options.priority)
     switches = [Switch.from_config_db(name, scale=options.scale, cell=options.cell) for name in options.files]
-    hosts_of_each(switches, workload.hosts)
+    places = hosts_at_ports(switches, workload, options.ports or "")
     for one in switches:
         one.require()
-        one.dscp(int(options.priority))
+    for name, port in places:
+        by_name(switches)[name].dscp(priority, port)
+    for text in untested(switches, places, workload):
+        console.say(f"no sender is at {text}; --ports or a larger --workload puts one there")
+    size = options.size or size_to_test(switches, places, workload, priority)
     scale = options.scale or max(scale_for(one.tables).k for one in switches)
     fastest = max((port.rate for one in switches for port in one.ports.values()), default=Rate("1Mb/s"))
     busy = load.Load(workload.count, fastest, options.frame.bytes, len(switches))
@@ -197,21 +210,24 @@ def _run(options: argparse.Namespace) -> int:
         options.experiment, options.packages = [str(path)], []
         options.set = [
             f"workload={options.workload}",
-            f"size={options.size}",
+            f"size={size}",
             f"frame={options.frame}",
             f"priority={options.priority}",
             f"scale={scale}",
             f"cell={options.cell}",
+            f"ports={options.ports or ''}",
         ]
-        return running.run_as(options, _origin(options))
+        return running.run_as(options, _origin(options, size))
 
 
-def _origin(options: argparse.Namespace) -> Origin:
+def _origin(options: argparse.Namespace, size: Size) -> Origin:
     """The command for its result: the folder of the experiment may be gone by then."""
-    words = ["switch", "run", *options.files, "--workload", options.workload, "--size", str(options.size)]
+    words = ["switch", "run", *options.files, "--workload", options.workload, "--size", str(size)]
     words += ["--frame", str(options.frame), "--priority", options.priority, "--cell", str(options.cell)]
     if options.scale is not None:
         words += ["--scale", str(options.scale)]
+    if options.ports is not None:
+        words += ["--ports", options.ports]
     return Origin(tuple(words), tuple(options.files), takes_parameters=False)
 
 

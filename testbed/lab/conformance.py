@@ -34,6 +34,11 @@ def case_name(experiment: str) -> str:
     return (match[1] if match else experiment.replace("_", "-")).upper()
 
 
+def ports_of(case: Experiment) -> int:
+    """How many ports of one kind a case takes."""
+    return int(getattr(case.body, "ports", 1))
+
+
 def in_order(experiments: Iterable[Experiment]) -> dict[str, Experiment]:
     """Cases by their names: those that a plan numbers, then the others."""
     by_name = {case_name(one.name): one for one in experiments}
@@ -82,6 +87,26 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class ColumnPorts:
+    """The ports of the user's switch that a column is about, by their SONiC names."""
+
+    column: str
+    ports: tuple[str, ...]
+    """Those with hosts: h1 is at the first."""
+    about: str
+    """The first one: speed and cable of the hardware, its profile and its headroom."""
+    remedy: str = ""
+    """What to set, where it has too little headroom."""
+    left_out: tuple[str, ...] = ()
+    """Cases that take more ports of one kind than there are."""
+
+    @property
+    def in_words(self) -> str:
+        cases = f"; {', '.join(self.left_out)} take more ports of one kind, and are left out" if self.left_out else ""
+        return f"hosts at {', '.join(self.ports)}; {self.ports[0]}: {self.about}{cases}"
+
+
+@dataclass(frozen=True)
 class Matrix:
     """All cells of a run; columns and cases are in the order in which they were run."""
 
@@ -91,6 +116,8 @@ class Matrix:
     summaries: dict[str, str]
     """Of each case."""
     cells: tuple[Cell, ...]
+    tested: tuple[ColumnPorts, ...] = ()
+    """Of each column, where the switch is the user's."""
 
     @property
     def passed(self) -> bool:
@@ -108,6 +135,7 @@ class Matrix:
             "columns": list(self.columns),
             "cases": [{"case": case, "summary": summary} for case, summary in self.summaries.items()],
             "cells": [asdict(cell) for cell in self.cells],
+            "tested": [asdict(one) for one in self.tested],
         }
 
     @classmethod
@@ -124,9 +152,14 @@ class Matrix:
                 tuple(map(str, content["columns"])),
                 {str(one["case"]): str(one["summary"]) for one in content["cases"]},
                 tuple(map(_cell, content["cells"])),
+                tuple(map(_tested, content.get("tested", ()))),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise ConformanceError(f"{path} is no result of `xoff conformance`: {error}") from None
+
+
+def _tested(content: dict[str, Any]) -> ColumnPorts:
+    return ColumnPorts(**content | {name: tuple(content[name]) for name in ("ports", "left_out")})
 
 
 def _cell(content: dict[str, Any]) -> Cell:

@@ -35,7 +35,7 @@ from testbed.sonic.check import check
 from testbed.sonic.classes import classes_of
 from testbed.sonic.division import divisions, egress_pools, ingress_pools, memory, reserved
 from testbed.sonic.entries import LARGEST
-from testbed.sonic.headroom import needed_at
+from testbed.sonic.headroom import SHORT_CABLE, needed_at
 from testbed.sonic.problems import ConfigDbError, Problem, Severity
 from testbed.sonic.read import Reading, read
 from testbed.sonic.tables import (
@@ -52,8 +52,6 @@ CELL = 208
 """Bytes of a cell where it is not given: config_db.json does not have it."""
 LAB_RATE = Rate("100Mb/s")
 """Of the fastest port, in the lab, if no scale is given."""
-SHORT_CABLE = "5m"
-"""Where CABLE_LENGTH has no entry."""
 DEFAULT_POLL_MS = 200
 _NODE = re.compile(r"(?=.*[0-9])[a-z][a-z0-9]{0,8}", re.ASCII)
 _ACTIONS = {"drop": Action.DROP, "forward": Action.FORWARD, "alert": Action.ALERT}
@@ -166,16 +164,21 @@ class Switch:
         except UsageError as error:
             raise SwitchError(f"{self.name}: {error}") from None
 
-    def dscp(self, priority: int) -> int:
+    def dscp(self, priority: int, port: str | None = None) -> int:
         """A DSCP that this switch takes for a priority (traffic class): for `Flow(..., dscp=...)`. Where ports trust
-        the tag it is -1: the host's tag has the priority."""
-        for port in self.ports.values():
-            if port.settings.priorities.trust is Trust.DOT1P:
+        the tag it is -1: the host's tag has the priority.
+
+        `port` is the one at which the sender is; without it the first will do that is up and has such a DSCP.
+        """
+        up = [one for one in self.ports.values() if one.up]
+        for one in [self.ports[port]] if port is not None else up or self.ports.values():
+            if one.settings.priorities.trust is Trust.DOT1P:
                 return -1
-            carrier = port.settings.priorities.carrier(priority)
+            carrier = one.settings.priorities.carrier(priority)
             if carrier is not None:
                 return carrier
-        raise SwitchError(f"{self.name}: no DSCP is mapped to traffic class {priority}")
+        where = f" at {port}" if port is not None else ""
+        raise SwitchError(f"{self.name}: no DSCP is mapped to traffic class {priority}{where}")
 
 
 def read_octets(name: str) -> bytes:

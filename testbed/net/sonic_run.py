@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from testbed.buffer.settings import GroupSettings, Pool, Static, Threshold
 from testbed.ecn.field import Ecn
-from testbed.errors import UsageError, nearest
+from testbed.errors import UsageError, listed, nearest
 from testbed.linux.port_program import DROP_REASONS
-from testbed.net.sonic import Switch, SwitchError
+from testbed.net.sonic import Switch
+from testbed.net.sonic_places import Place, by_name, free_places, hosts_at
+from testbed.sonic.headroom import described, lossless_groups, tightest
+from testbed.sonic.under_test import PortsError, classes, split
 from testbed.units import Size
 from testbed.workload import transfers
 from testbed.workload.transfers import Transfer
 
 PATTERNS = ("incast", "permutation", "all-to-all")
+USUAL_SIZE = Size("1MB")
+"""Of each flow at the least, where the user gives no size."""
 
 
 class Run(Protocol):
@@ -57,17 +63,58 @@ class Workload:
         return transfers.all_to_all(hosts, size)
 
 
-def hosts_of_each(switches: Sequence[Switch], wanted: int) -> int:
-    """How many hosts each switch gets so that there are `wanted`; SwitchError if there are not enough ports."""
-    names = {switch.name for switch in switches}
-    free = [
-        sum(port.up and not (port.neighbour and port.neighbour[0] in names) for port in switch.ports.values())
-        for switch in switches
-    ]
-    for each in range(1, max(free, default=0) + 1):
-        if sum(min(each, ports) for ports in free) >= wanted:
-            return each
-    raise SwitchError(f"{wanted} hosts are wanted, and the switches have {sum(free)} free ports that are up")
+def hosts_at_ports(switches: Sequence[Switch], workload: Workload, ports: str) -> list[Place]:
+    """Where the workload's hosts are; `ports` names some of them, as "Ethernet4,Ethernet8", and is empty otherwise."""
+    receives = workload.pattern == "incast"
+    return hosts_at(switches, workload.hosts, split(ports) if ports else (), last_receives=receives)
+
+
+def untested(switches: Sequence[Switch], places: Sequence[Place], workload: Workload) -> list[str]:
+    """The classes of ports whose headroom the run does not use, each as one of its ports with its kind."""
+    senders = {*(places[:-1] if workload.pattern == "incast" else places)}
+    free, found = {*free_places(switches)}, []
+    for switch in switches:
+        try:
+            of_switch = classes(switch.tables, switch.buffer.cell)
+        except PortsError:  # no port with PFC
+            continue
+        for one in of_switch:
+            at = {(switch.name, port) for port in one.ports}
+            if at & free and not at & senders:
+                found.append(f"{switch.name} {listed(one.ports, 4)}: {one.about(switch.tables)}")
+    return found
+
+
+def size_to_test(switches: Sequence[Switch], places: Sequence[Place], workload: Workload, priority: int) -> Size:
+    """What each flow has to send at the least so that all senders are paused, and what comes meanwhile is in headroom.
+
+    Twice what a group may hold when all senders' groups are full, and two round trips of the longest cable.
+    """
+    most = 0
+    converging = {"incast": workload.count, "all-to-all": workload.count - 1}.get(workload.pattern, 1)
+    if converging < 2:
+        return USUAL_SIZE  # nothing is overloaded
+    for switch in switches:
+        ports = [port for name, port in places if name == switch.name]
+        buffer = switch.buffer_of(ports)
+        for name in ports:
+            port = switch.ports[name]
+            number = port.settings.priorities.dot1p_to_group[priority]
+            group = buffer.groups.get((port.number, number), GroupSettings())
+            pool = Pool(buffer.total, buffer.headroom_pool) if not group.pool else buffer.more_pools[group.pool - 1]
+            shared = pool.total - (pool.headroom_pool or 0)
+            held = group.guaranteed + settles_at(group.threshold, shared, converging)
+            flight = port.rate.size_in(port.length.propagation() * 2).bytes
+            most = max(most, held * buffer.cell + flight)
+    whole = most * 2 * converging // (converging - 1)
+    return max(USUAL_SIZE, Size.from_bytes(-(-whole // USUAL_SIZE.bytes) * USUAL_SIZE.bytes))
+
+
+def settles_at(threshold: Threshold, shared: int, groups: int) -> int:
+    """The cells of the shared pool that each of so many full groups holds."""
+    if isinstance(threshold, Static):
+        return min(threshold.cells, shared)
+    return int(shared * threshold.alpha / (1 + groups * threshold.alpha))
 
 
 def perform(run: Run, files: Sequence[Path], **options: Any) -> None:
@@ -79,32 +126,51 @@ def perform(run: Run, files: Sequence[Path], **options: Any) -> None:
     scale = options["scale"] or None
     switches = [Switch.from_config_db(file, scale=scale, cell=options["cell"]) for file in files]
     workload, priority = Workload.parse(options["workload"]), options["priority"]
-    topo = SonicTopo(*switches, hosts=hosts_of_each(switches, workload.hosts))
+    places = hosts_at_ports(switches, workload, options.get("ports", ""))
+    topo = SonicTopo(*switches, places=places)
+    hosts = {f"h{number}": place for number, place in enumerate(places, 1)}
+    for host, (name, port) in hosts.items():
+        run.figure(f"{host} at {name} {port}", port_in_words(by_name(switches)[name], port, priority))
     with network(topo, run, autoStaticArp=True) as net:  # type: ignore[arg-type]
-        hosts = [host.name for host in net.hosts][: workload.hosts]
-        dscp = {name: switches[0].dscp(priority) for name in hosts}
+        dscp = {host: by_name(switches)[name].dscp(priority, port) for host, (name, port) in hosts.items()}
         flows = [
             Flow(
                 one.source, one.target, priority, options["frame"], size=one.size, dscp=dscp[one.source], ecn=Ecn.ECT_0
             )
-            for one in workload.transfers(hosts, Size(options["size"]), run.rng)
+            for one in workload.transfers(list(hosts), Size(options["size"]), run.rng)
         ]
         with Flows(flows) as running:
             running.wait()
         reports = running.reports
-        _report(run, net.fabric, topo, switches)
-        lossless = all(priority in switch.tables.pfc_of(port) for switch in switches for port in switch.ports)
+        losing = _report(run, net.fabric, topo, switches)
+    for switch, port in losing:
+        group = tightest(switch.tables, port, switch.buffer.cell)
+        if group is not None and group.remedy:
+            run.figure(f"remedy for {switch.name} {port}", group.remedy)
+    lossless = all(priority in by_name(switches)[name].tables.pfc_of(port) for name, port in places)
     run.figure("scale", topo.scale.k)
     run.figure("datagrams sent", sum(report.sent for report in reports))
     run.figure("datagrams lost", sum(report.lost for report in reports))
-    run.figure("slowest flow", min((report.goodput for report in reports), key=lambda rate: rate.bps))
+    slowest = min((report.goodput for report in reports), key=lambda rate: rate.bps)
+    run.figure("slowest flow, on the hardware", slowest * topo.scale.k)
     if lossless:
         run.claim("lossless datagrams lost", sum(report.lost for report in reports), equals=0)
 
 
-def _report(run: Run, fabric: Any, topo: Any, switches: Sequence[Switch]) -> None:
-    """A line for each group that was used: its pauses, what it held at most, and what it lost and why."""
-    lost = 0
+def port_in_words(switch: Switch, port: str, priority: int) -> str:
+    """A port with its speed, cable and MTU, and the headroom of the priority's group."""
+    groups = lossless_groups(switch.tables, port, switch.buffer.cell)
+    group = next((one for one in groups if one.group == priority), None)
+    if group is None:
+        return f"{described(switch.tables, port)}, no PFC for {priority}"
+    return f"{described(switch.tables, port)}, {group.in_words}"
+
+
+def _report(run: Run, fabric: Any, topo: Any, switches: Sequence[Switch]) -> list[tuple[Switch, str]]:
+    """A line for each group that was used: its pauses, what it held at most, and what it lost and why; and the ports
+    whose groups lost frames although they are lossless.
+    """
+    lost, losing, calm = 0, [], []
     for switch in switches:
         node, cell = topo.nodes_by_hostname[switch.name], switch.buffer.cell
         for port in switch.ports.values():
@@ -120,8 +186,13 @@ def _report(run: Run, fabric: Any, topo: Any, switches: Sequence[Switch]) -> Non
                 parts = [f"shared {shared} B"]
                 if limits.lossless:
                     lost += sum(dropped.values())
+                    losing += [(switch, port.name)] if dropped else []
+                    calm += [] if group.xoffs else [f"{switch.name} {port.name}"]
                     parts.insert(0, f"XOFF {fabric.pfc(name, number)['xoff_sent']}")
                     parts.append(f"headroom {headroom} of {limits.headroom * cell} B")
                 parts += [f"{count} dropped by {reason}" for reason, count in dropped.items()]
                 run.figure(f"{switch.name} {port.name}, group {number}", ", ".join(parts))
+    if calm:
+        run.figure("lossless, and never paused, so their headroom was not tested", ", ".join(calm))
     run.claim("frames of lossless groups dropped", lost, equals=0)
+    return losing

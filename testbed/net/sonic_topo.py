@@ -9,6 +9,7 @@ from typing import Any
 from testbed.net.cable import MTU, Cable
 from testbed.net.port import Port
 from testbed.net.sonic import Switch, SwitchError, SwitchPort, node_name
+from testbed.net.sonic_places import Place, by_name, cables_between, free_places
 from testbed.net.topo import LosslessTopo
 from testbed.sonic.division import egress_pools, ingress_pools
 from testbed.units import Length
@@ -17,42 +18,50 @@ from testbed.units import Length
 class SonicTopo(LosslessTopo):
     """Switches with the cables that their DEVICE_NEIGHBOR tables name, and a host h1, h2, ... on each other port.
 
-    `hosts` limits the hosts of each switch; ports beyond are left out. `mtu` is that of all links.
+    `hosts` limits the hosts of each switch; ports beyond are left out. `places` has the port of each host in their
+    order, by the hostname of its switch, instead: [("leaf1", "Ethernet4"), ...]. `mtu` is that of all links.
 
     `names` has the SONiC name of each port by that
     of the lab, as {"s1-eth1": "Ethernet0"}, and `nodes` the lab's name of each switch by its hostname. `at` has the
     port of the switch at which a host is: {"h1": ("s1", "Ethernet0")}.
     """
 
-    def __init__(self, *switches: Switch, hosts: int | None = None, mtu: int = MTU, **options: Any) -> None:
+    def __init__(
+        self,
+        *switches: Switch,
+        hosts: int | None = None,
+        places: Sequence[Place] | None = None,
+        mtu: int = MTU,
+        **options: Any,
+    ) -> None:
         if not switches:
             raise SwitchError("no switch; SonicTopo(Switch.from_config_db(...)) has one")
-        names = [switch.name for switch in switches]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise SwitchError(f"two files have the hostname {twice}; DEVICE_METADATA|localhost has to tell them apart")
+        by_name(switches)
         self.switches_read = switches
         self.names: dict[str, str] = {}
         self.nodes_by_hostname: dict[str, str] = {}
         self.at: dict[str, tuple[str, str]] = {}
         self.pools: dict[str, list[str]] = {}
         scale = max((switch.scale for switch in switches), key=lambda one: one.k)
-        super().__init__(switches=switches, hosts=hosts, mtu=mtu, **{"scale": scale, "mismatch": "warn"} | options)
+        given = {"scale": scale, "mismatch": "warn"} | options
+        super().__init__(switches=switches, hosts=hosts, places=places, mtu=mtu, **given)
 
-    def build(self, switches: Sequence[Switch], hosts: int | None = None, mtu: int = MTU) -> None:
+    def build(
+        self,
+        switches: Sequence[Switch],
+        hosts: int | None = None,
+        places: Sequence[Place] | None = None,
+        mtu: int = MTU,
+    ) -> None:
         nodes = {switch.name: node_name(switch.name, number) for number, switch in enumerate(switches, 1)}
         self.nodes_by_hostname = nodes
-        cables = self._cables(switches)
-        cabled = {(switch, port.name) for ends in cables for switch, port in ends}
-        free = {
-            switch.name: [one for one in switch.ports.values() if one.up and (switch.name, one.name) not in cabled][
-                :hosts
-            ]
-            for switch in switches
-        }
+        cables = cables_between(switches)
+        if places is None:
+            free = free_places(switches)
+            places = [place for switch in switches for place in [one for one in free if one[0] == switch.name][:hosts]]
         for switch in switches:
-            present = [name for name in switch.ports if (switch.name, name) in cabled]
-            present += [port.name for port in free[switch.name]]
+            present = [port.name for ends in cables for one, port in ends if one is switch]
+            present += [port for name, port in places if name == switch.name]
             self.addSwitch(nodes[switch.name], buffer=switch.buffer_of(present))
             egress = egress_pools(switch.tables) if switch.buffer.egress_pools else {}
             self.pools[nodes[switch.name]] = [*ingress_pools(switch.tables), *egress]
@@ -60,38 +69,11 @@ class SonicTopo(LosslessTopo):
                 self.names[f"{nodes[switch.name]}-eth{port.number}"] = port.name
         for (one, port), (other, far) in cables:
             self.addLink(
-                nodes[one], nodes[other], port.number, far.number,
+                nodes[one.name], nodes[other.name], port.number, far.number,
                 cable=_cable(port, far, mtu), settings1=port.settings, settings2=far.settings,
             )  # fmt: skip
-        hosts_of = [(nodes[switch.name], port) for switch in switches for port in free[switch.name]]
-        for number, (node, port) in enumerate(hosts_of, 1):
-            self._host(f"h{number}", node, port, mtu)
-
-    @staticmethod
-    def _cables(switches: Sequence[Switch]) -> list[tuple[tuple[str, SwitchPort], tuple[str, SwitchPort]]]:
-        """Between the switches, each once: (switch, port) of both ends."""
-        by_name = {switch.name: switch for switch in switches}
-        found: list[tuple[tuple[str, SwitchPort], tuple[str, SwitchPort]]] = []
-        cabled: set[tuple[str, str]] = set()
-        for switch in switches:
-            for port in switch.ports.values():
-                if port.neighbour is None or (switch.name, port.name) in cabled or not port.up:
-                    continue
-                other = by_name.get(port.neighbour[0])
-                if other is None:
-                    continue
-                far = other.ports.get(port.neighbour[1])
-                if far is None or other is switch:
-                    raise SwitchError(
-                        f"{switch.name}: DEVICE_NEIGHBOR of {port.name} is {' '.join(port.neighbour)}, and there "
-                        f"is no "
-                        "such port of another switch"
-                    )
-                if (other.name, far.name) in cabled or not far.up:
-                    continue
-                cabled |= {(switch.name, port.name), (other.name, far.name)}
-                found.append(((switch.name, port), (other.name, far)))
-        return found
+        for number, (name, place) in enumerate(places, 1):
+            self._host(f"h{number}", nodes[name], by_name(switches)[name].ports[place], mtu)
 
     def _host(self, name: str, node: str, port: SwitchPort, mtu: int) -> None:
         self.at[name] = node, port.name

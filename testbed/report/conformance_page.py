@@ -33,6 +33,9 @@ def body(folder: Path) -> str:
         heading(2, "Matrix"),
         table("Matrix", ("case", "measured", *matrix.columns), (_row(matrix, case) for case in matrix.summaries)),
     ]
+    if matrix.tested:
+        rows = ((one.column, one.in_words, one.remedy or "-") for one in matrix.tested)
+        parts += [heading(2, "Ports"), table("Ports", ("switch", "ports under test", "remedy"), rows)]
     for case, about in matrix.summaries.items():
         parts += [heading(2, f"{case}: {about}"), _measured(matrix, case)]
     return "\n".join([*parts, "</main>"])

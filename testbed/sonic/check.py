@@ -1,24 +1,21 @@
-"""What is contradictory or risky in the tables of a switch, and where the switches of a fabric disagree.
+"""What is contradictory or risky in the tables of a switch.
 
 Each finding is a warning: the switch takes such a file. A rule's name is for programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from testbed.errors import listed
 from testbed.sonic.classes import classes_of
 from testbed.sonic.division import Division, divisions, egress_pools, ingress_pools
-from testbed.sonic.headroom import needed_at
-from testbed.sonic.problems import Problem, Problems, path
-from testbed.sonic.tables import NULL, MapKind, Mode, NeighbourRow, SchedulerType, Tables
-from testbed.units import Length
+from testbed.sonic.headroom import GroupHeadroom, described, lossless_groups
+from testbed.sonic.problems import Problems, path
+from testbed.sonic.tables import NULL, MapKind, Mode, ProfileRow, SchedulerType, Tables
 
 CELL = 208
 _DEFAULT_POLL_MS = 200
-_USED_MAPS = (MapKind.DSCP_TO_TC, MapKind.DOT1P_TO_TC, MapKind.TC_TO_PG, MapKind.TC_TO_QUEUE, MapKind.PFC_TO_QUEUE)
 
 
 def check(tables: Tables, problems: Problems, cell: int = CELL) -> None:
@@ -97,20 +94,70 @@ class _Checker:
                 )
             if profile.lossless and profile.xon is None and not profile.xon_offset:
                 self._warn(where, "no xon and no xon_offset: PAUSE ends one cell below the threshold", "no hysteresis")
+            self._offset(where, profile)
+
+    def _offset(self, where: str, profile: ProfileRow) -> None:
+        """An xon_offset that no threshold is above cannot do anything."""
+        division = self._divisions.get(profile.pool)
+        if not profile.xon_offset or not profile.lossless or division is None or division.shared < 0:
+            return
+        if profile.static_th is not None:
+            most = min(profile.static_th, division.shared)
+        else:
+            most = int(division.shared * Fraction(2) ** (profile.dynamic_th or 0))
+        if profile.xon_offset < most:
+            return
+        ends = f"xon, {profile.xon} B, alone ends PAUSE" if profile.xon else "PAUSE ends when the group is empty"
+        self._warn(
+            where,
+            f"xon_offset, {profile.xon_offset} B, is not below the threshold, which is {most} B at the most: it has no "
+            f"effect, and {ends}",
+            "xon_offset above threshold",
+        )
 
     # Ports
 
     def port(self, port: str) -> None:
+        self._directions(port)
         self._lossless(port)
         self._ways(port)
         self._queues(port)
         self._watchdog(port)
 
+    def _directions(self, port: str) -> None:
+        """A group takes cells of an ingress pool, and a queue of an egress pool."""
+        tables = self._tables
+        for table, places, pools, effect in (
+            ("BUFFER_PG", tables.groups, ingress_pools(tables), "groups take their cells of ingress pools"),
+            ("BUFFER_QUEUE", tables.queue_profiles, egress_pools(tables), "it does not limit these queues"),
+        ):
+            wrong: dict[str, list[int]] = {}
+            for (other, number), given in places.items():
+                name = tables.profile_name(port, number) if given == NULL and table == "BUFFER_PG" else given
+                profile = tables.profiles.get(name or "") if other == port else None
+                if (
+                    name is not None
+                    and profile is not None
+                    and profile.pool in tables.pools
+                    and profile.pool not in pools
+                ):
+                    wrong.setdefault(name, []).append(number)
+            for name, numbers in wrong.items():
+                pool = tables.profiles[name].pool
+                self._at(
+                    port,
+                    path(table),
+                    f"{listed(map(str, numbers))} have the profile {name} of {pool}, an {tables.pools[pool].type} "
+                    f"pool: {effect}",
+                    "wrong direction",
+                )
+
     def _lossless(self, port: str) -> None:
         tables = self._tables
-        enabled = tables.pfc_of(port)
-        for priority in sorted(enabled):
-            name, profile = tables.profile_name(port, priority), tables.profile(port, priority)
+        enabled, headrooms = tables.pfc_of(port), lossless_groups(tables, port, self._cell)
+        for headroom in headrooms:
+            priority, name = headroom.group, headroom.profile
+            profile = tables.profile(port, priority)
             if name is None:
                 self._at(
                     port,
@@ -134,7 +181,7 @@ class _Checker:
                     "no headroom",
                 )
             elif profile is not None:
-                self._headroom(port, name, profile.xoff or 0)
+                self._headroom(headroom)
         for (other, priority), name in tables.groups.items():
             profile = tables.profile(port, priority) if other == port else None
             if profile is not None and profile.lossless and priority not in enabled:
@@ -146,20 +193,16 @@ class _Checker:
                     "pfc off",
                 )
 
-    def _headroom(self, port: str, name: str, xoff: int) -> None:
-        row = self._tables.ports[port]
-        length = self._tables.cables.get(port)
-        if length is None:
+    def _headroom(self, group: GroupHeadroom) -> None:
+        port = group.port
+        if port not in self._tables.cables:
             self._at(port, path("CABLE_LENGTH"), "no cable length; 5m is assumed", "no length")
-        need = needed_at(self._tables, port, self._cell)
-        of = f"{row.speed // 1000} Gb/s, {length or '5m'}, MTU {row.mtu or 9100}"
-        where = path("BUFFER_PROFILE", name, "xoff")
-        if xoff < need.least:
+        if group.slack < 0:
             self._at(
                 port,
-                where,
-                f"xoff is {xoff} B and {of} need {need.least} B at least: {need.least - xoff} B are "
-                "missing, and frames will be lost",
+                path("BUFFER_PROFILE", group.profile or "", "xoff"),
+                f"xoff is {group.has} B and {described(self._tables, port)} need {group.need.least} B at least: "
+                f"{-group.slack} B are missing, and frames will be lost; {group.remedy}",
                 "headroom too small",
             )
 
@@ -333,70 +376,3 @@ class _Checker:
                 f"pfc_enable and pfcwd_sw_enable differ in {listed(map(str, watched))}",
                 "watchdog differs",
             )
-
-
-# A fabric
-
-
-def check_fabric(switches: Mapping[str, Tables]) -> list[tuple[str, Problem]]:
-    """Where the switches of several files disagree: (file, finding). A switch is known by its hostname."""
-    found: list[tuple[str, Problem]] = []
-    files = {tables.hostname: file for file, tables in switches.items()}
-    for file, tables in switches.items():
-        for port, near in tables.neighbours.items():
-            other = files.get(near.name)
-            if other is None or other == file:
-                continue
-            problems = Problems()
-            _link(tables, port, switches[other], near, problems)
-            found += [(file, problem) for problem in problems.found]
-    return found
-
-
-def _link(one: Tables, port: str, other: Tables, near: NeighbourRow, problems: Problems) -> None:
-    name, far = near.name, near.port
-    where = path("DEVICE_NEIGHBOR", port)
-    ends = f"{port} and {name} {far}"
-    if far not in other.ports:
-        problems.warning(where, f"{name} has no port {far or '(none is named)'}", "neighbour")
-        return
-    back = other.neighbours.get(far)
-    if back is not None and (back.name, back.port) != (one.hostname, port):
-        problems.warning(
-            where, f"{name} {far} is this port's neighbour, and its own is {back.name} {back.port}", "neighbour"
-        )
-    for what, here, there in (
-        ("speed", one.ports[port].speed, other.ports[far].speed),
-        ("MTU", one.ports[port].mtu, other.ports[far].mtu),
-        ("cable length", _length(one, port), _length(other, far)),
-    ):
-        if here != there:
-            problems.warning(where, f"{ends} differ in {what}: {here} and {there}", "ends differ")
-    for priorities, has, lacks in (
-        (one.pfc_of(port) - other.pfc_of(far), port, f"{name} {far}"),
-        (other.pfc_of(far) - one.pfc_of(port), f"{name} {far}", port),
-    ):
-        if priorities:
-            numbers = listed(map(str, sorted(priorities)))
-            problems.warning(where, f"PFC of {numbers} is on at {has} and off at {lacks}", "pfc differs")
-    for kind in _USED_MAPS:
-        here_map, there_map = one.map_of(port, kind) or {}, other.map_of(far, kind) or {}
-        differ = _differences(here_map, there_map, kind.sources)
-        if differ:
-            problems.warning(where, f"{ends} differ in {kind}: {listed(differ, 4)}", "maps differ")
-
-
-def _length(tables: Tables, port: str) -> str | None:
-    text = tables.cables.get(port)
-    return None if text is None else str(Length(text))
-
-
-def _differences(one: Mapping[int, int], other: Mapping[int, int], sources: Sequence[int]) -> list[str]:
-    return list(_each_difference(one, other, sources))
-
-
-def _each_difference(one: Mapping[int, int], other: Mapping[int, int], sources: Sequence[int]) -> Iterator[str]:
-    for source in sources:
-        here, there = one.get(source), other.get(source)
-        if here != there:
-            yield f"{source} to {'none' if here is None else here} and {'none' if there is None else there}"

@@ -1,4 +1,4 @@
-"""How much headroom a lossless group of a port needs, by speed, cable length and MTU.
+"""How much headroom a lossless group of a port needs, by speed, cable length and MTU, and how much it has.
 
 Two bounds, by the sums of `testbed.headroom`. Below `least` frames are lost even if both stations react at once and all
 frames have full size. `most` is for stations as slow as the standards allow, and for the frames that waste most of
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from testbed.headroom import annex_n
 from testbed.headroom.calculation import HeadroomError, HeadroomPort, adaptive
-from testbed.sonic.tables import Tables
+from testbed.sonic.tables import NULL, Tables
 from testbed.units import Length, Rate
 
 DEFAULT_MTU = 9100
+SHORT_CABLE = "5m"
+"""Where CABLE_LENGTH has no entry."""
 _TAGGED = 18
 """Of a frame beside its payload, with FCS."""
 _FCS = 4
@@ -44,7 +46,74 @@ def needed(rate: Rate, length: Length, mtu: int, cell: int) -> Need:
 
 
 def needed_at(tables: Tables, port: str, cell: int) -> Need:
-    """Of a port of a switch, whose cable is 5 m if the file has no length of it."""
+    """Of a port of a switch."""
     row = tables.ports[port]
-    length = Length(tables.cables.get(port, "5m"))
+    length = Length(tables.cables.get(port, SHORT_CABLE))
     return needed(Rate.from_bps(row.speed * 10**6), length, row.mtu or DEFAULT_MTU, cell)
+
+
+def described(tables: Tables, port: str) -> str:
+    """Speed, cable and MTU of a port."""
+    row = tables.ports[port]
+    length = tables.cables.get(port)
+    mtu = f"MTU {row.mtu}" if row.mtu else f"MTU {DEFAULT_MTU} (assumed)"
+    return f"{Rate.from_bps(row.speed * 10**6)}, {length or f'{SHORT_CABLE} (assumed)'}, {mtu}"
+
+
+@dataclass(frozen=True)
+class GroupHeadroom:
+    """One lossless group of a port: the headroom that it has, in bytes, and what the port's cable needs."""
+
+    port: str
+    group: int
+    profile: str | None
+    """Of BUFFER_PROFILE, also one that the file lacks; None: the group has none."""
+    has: int | None
+    """None: there is no such profile, and the switch computes what is needed."""
+    need: Need
+    pool: str = ""
+    pool_xoff: int | None = None
+
+    @property
+    def slack(self) -> int:
+        """What it has beyond the least that is needed; below zero frames will be lost."""
+        return (self.need.most if self.has is None else self.has) - self.need.least
+
+    @property
+    def in_words(self) -> str:
+        has = "computed" if self.has is None else f"{self.has} B"
+        return f"headroom {has}, needed {self.need.least} B"
+
+    @property
+    def remedy(self) -> str:
+        """What to set where there is too little; empty where there is not."""
+        if self.slack >= 0:
+            return ""
+        most = f"{self.need.most} ({self.need.least} is the least, with full frames and stations that react at once)"
+        if self.profile is None or not self.has:
+            return f"give BUFFER_PG {self.port}|{self.group} a lossless profile with an xoff of {most}"
+        shared = ""
+        if self.pool_xoff is not None and self.pool_xoff < self.need.most:
+            shared = f", and xoff of pool {self.pool}, {self.pool_xoff}, to no less"
+        return f"set xoff of profile {self.profile} to {most}{shared}"
+
+
+def lossless_groups(tables: Tables, port: str, cell: int) -> list[GroupHeadroom]:
+    """The groups of a port with PFC, by their numbers."""
+    found, need = [], needed_at(tables, port, cell)
+    for group in sorted(tables.pfc_of(port)):
+        name, row = tables.profile_name(port, group), tables.profile(port, group)
+        if row is not None:
+            pool = tables.pools.get(row.pool)
+            found.append(
+                GroupHeadroom(port, group, name, row.xoff or 0, need, row.pool, pool.xoff if pool is not None else None)
+            )
+        else:
+            computed = tables.groups.get((port, group)) == NULL
+            found.append(GroupHeadroom(port, group, name, None if computed else 0, need))
+    return found
+
+
+def tightest(tables: Tables, port: str, cell: int) -> GroupHeadroom | None:
+    """The lossless group of a port that has the least slack; None: the port has no PFC."""
+    return min(lossless_groups(tables, port, cell), key=lambda one: one.slack, default=None)

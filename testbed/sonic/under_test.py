@@ -1,40 +1,156 @@
-"""Which ports of a switch a conformance run tests."""
+"""Which ports of a switch a run tests: the one with the least headroom to spare, and one of each class of ports.
+
+Ports of a class have the same speed, cable, MTU and buffer profiles, and whatever else decides about lossless traffic.
+Ports that differ only in cable, MTU and the profiles of priority groups can be tested beside each other: the others
+then have hosts, and what they do is the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from testbed.errors import UsageError
+from testbed.errors import UsageError, nearest
+from testbed.sonic.headroom import SHORT_CABLE, GroupHeadroom, described, tightest
 from testbed.sonic.tables import PortRow, Tables
+from testbed.units import Length, Rate
 
 MOST_PORTS = 4
+_USUAL_POOL = 16 << 20
+_USUAL_WATCHDOG_MS = 1400
+_USUAL_DELAY_BYTES = 1 << 20
+"""Of the switch and cables for which a case's time limit is meant."""
 
 
-class NothingToTestError(UsageError):
-    """A switch without a port that could be tested."""
+class PortsError(UsageError):
+    """Ports that cannot be tested."""
 
 
-def under_test(tables: Tables, most: int = MOST_PORTS) -> Tables:
-    """The same switch with only the ports under test up: those of one kind, which are the most, and the first of them.
+@dataclass(frozen=True)
+class PortClass:
+    """Ports of one class; or, where the user names ports, those of them that are of one class."""
 
-    A kind is speed, lossless priorities, cable length and maps. Neighbours are left out: testers take their places.
+    ports: tuple[str, ...]
+    beside: tuple[str, ...]
+    """Ports of other classes that can have hosts too, the user's first."""
+    headroom: GroupHeadroom
+    """Of the tightest lossless group; it is the same at each port."""
+
+    def places(self, most: int = MOST_PORTS) -> tuple[str, ...]:
+        """The ports that get a host."""
+        return (*self.ports, *self.beside)[:most]
+
+    def about(self, tables: Tables) -> str:
+        """A port of the class in words, with the rate and the cable of the hardware."""
+        port, one = self.ports[0], self.headroom
+        return f"{described(tables, port)}, profile {one.profile or '(none)'}, {one.in_words}"
+
+
+def classes(tables: Tables, cell: int, named: Sequence[str] = ()) -> list[PortClass]:
+    """The classes of the ports that are up and have PFC, the one with the least slack first; each with its ports in the
+    order of the file.
+
+    With `named` only the classes of these ports, each with its named ports first.
     """
-    kinds: dict[object, list[str]] = {}
-    for port, row in tables.ports.items():
-        if row.admin_up and tables.pfc_of(port):
-            maps = tuple(sorted(tables.qos_of(port).maps.items()))
-            kinds.setdefault((row.speed, tables.pfc_of(port), tables.cables.get(port), maps), []).append(port)
-    if not kinds:
-        raise NothingToTestError(
+    testable = [port for port, row in tables.ports.items() if row.admin_up and tables.pfc_of(port)]
+    if not testable:
+        raise PortsError(
             "no port is up and has pfc_enable in PORT_QOS_MAP, so there is nothing to test; `xoff switch check` shows "
             "what the file has"
         )
-    chosen = max(kinds.values(), key=len)[:most]
-    rows = {port: replace(row, admin_up=port in chosen) for port, row in tables.ports.items()}
+    for port in named:
+        require_port(tables, port)
+        if not tables.pfc_of(port):
+            raise PortsError(f"{port} has no pfc_enable in PORT_QOS_MAP, so there is nothing to test at it")
+    ordered = [*dict.fromkeys(named), *(port for port in testable if port not in named)]
+    by_class: dict[object, list[str]] = {}
+    by_kind: dict[object, list[str]] = {}
+    for port in ordered:
+        by_class.setdefault(_class_of(tables, port), []).append(port)
+        by_kind.setdefault(_alike(tables, port), []).append(port)
+    found = []
+    for ports in by_class.values():
+        if named and ports[0] not in named:
+            continue
+        headroom = tightest(tables, ports[0], cell)
+        assert headroom is not None  # it has PFC
+        beside = [port for port in by_kind[_alike(tables, ports[0])] if port not in ports]
+        found.append(PortClass(tuple(ports), tuple(beside), headroom))
+    return sorted(found, key=lambda one: one.headroom.slack)
+
+
+def require_port(tables: Tables, port: str) -> None:
+    """PortsError if there is no such port, or if it is down."""
+    if port not in tables.ports:
+        raise PortsError(f"there is no port {port[:40]!r}; {nearest(port[:40], tables.ports)}")
+    if not tables.ports[port].admin_up:
+        raise PortsError(f"{port} is down (admin_status), so nothing can be tested at it")
+
+
+def split(text: str) -> list[str]:
+    """The names in a list such as "Ethernet0,Ethernet4"."""
+    found = list(dict.fromkeys(filter(None, (one.strip() for one in text.split(",")))))
+    if not found:
+        raise PortsError(f"--ports {text[:40]!r} names none; Ethernet0,Ethernet4 is a list of ports")
+    return found
+
+
+def in_order(tables: Tables, cell: int, ports: Iterable[str]) -> list[str]:
+    """These ports as a run takes them: the one with the least slack, one of each other class, and the others.
+
+    Ports without PFC are last.
+    """
+    chosen = list(ports)
+    slack = {port: group.slack for port in chosen if (group := tightest(tables, port, cell)) is not None}
+    first: dict[object, str] = {}
+    for port in slack:
+        first.setdefault(_class_of(tables, port), port)
+    leading = sorted(first.values(), key=slack.__getitem__)
+    ranks = {port: rank for rank, port in enumerate(leading)}
+    return sorted(chosen, key=lambda port: (ranks.get(port, len(ranks)), port not in slack))
+
+
+def with_only(tables: Tables, ports: Sequence[str]) -> Tables:
+    """The same switch with only these ports up, in this order. Neighbours are left out: testers take their places."""
+    rows = {port: replace(tables.ports[port], admin_up=True) for port in ports}
+    rows |= {port: replace(row, admin_up=False) for port, row in tables.ports.items() if port not in rows}
     return replace(tables, ports=rows, neighbours={})
 
 
 def ports_under_test(tables: Tables) -> Mapping[str, PortRow]:
     """The ports that are up, which of such tables are those under test."""
     return {port: row for port, row in tables.ports.items() if row.admin_up}
+
+
+def patience(tables: Tables) -> int:
+    """How many times longer a case may take on this switch than on Xoff's own.
+
+    Large buffers take long to fill, and a case waits for a watchdog's times and for what is in long cables.
+    """
+    pool = max((row.size or 0 for row in tables.pools.values()), default=0)
+    watchdog = max((row.detection_time + (row.restoration_time or 0) for row in tables.watchdogs.values()), default=0)
+    delays = (
+        Rate.from_bps(row.speed * 10**6).size_in(Length(tables.cables.get(port, SHORT_CABLE)).propagation()).bytes
+        for port, row in tables.ports.items()
+    )
+    watchdog += 10 * (tables.watchdog_poll or 0)
+    return 1 + pool // _USUAL_POOL + watchdog // _USUAL_WATCHDOG_MS + max(delays, default=0) * 8 // _USUAL_DELAY_BYTES
+
+
+def _alike(tables: Tables, port: str) -> object:
+    """What ports have in common that are tested beside each other."""
+    qos = tables.qos_of(port)
+    return (
+        tables.ports[port].speed,
+        qos.pfc_enable,
+        qos.pfcwd_sw_enable,
+        tuple(sorted(qos.maps.items())),
+        tables.watchdogs.get(port),
+        tuple((tables.queue_profiles.get((port, queue)), tables.queues.get((port, queue))) for queue in range(8)),
+    )
+
+
+def _class_of(tables: Tables, port: str) -> object:
+    profiles = tuple(tables.profile_name(port, group) for group in range(8))
+    length = Length(tables.cables.get(port, SHORT_CABLE))
+    return _alike(tables, port), length, tables.ports[port].mtu, profiles

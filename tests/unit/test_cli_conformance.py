@@ -117,11 +117,66 @@ def test_a_file_is_one_column_and_travels_with_each_case(
         patch.setattr(batch, "run", looking)
         assert main(["conformance", "--switch", str(path), "--case", "L01,L02", "--json"]) == Exit.OK
     found = json.loads(capsys.readouterr().out)
-    assert (found["switch"], found["columns"]) == ("leaf.json", ["dut1 400Gb/s"])
+    assert (found["switch"], found["columns"]) == ("leaf.json", ["dut1 Ethernet0 400Gb/s 40m"])
     assert seen == [path.read_bytes()] * 2
     assert [(task.experiment.name, task.experiment.parameters) for task in tasks] == [
         ("l01_storm", ()), ("l02_storm_of_two", ())
     ]  # fmt: skip
+
+
+def far(folder: Path) -> Path:
+    """A switch whose last port has a cable of 50 km, and whose first two ports have another speed."""
+    content = default_json("100G", "static")
+    content["CABLE_LENGTH"]["AZURE"]["Ethernet24"] = "50km"
+    content["PORT"]["Ethernet0"]["speed"] = content["PORT"]["Ethernet8"]["speed"] = "400000"
+    return config_db(folder, **content)
+
+
+def test_each_class_of_ports_is_a_column_and_the_one_that_check_complains_of_is_the_first(
+    tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["conformance", "--switch", str(far(tmp_path)), "--case", "L01,HEADROOM-SIZE"]) == Exit.OK
+    captured = capsys.readouterr()
+    columns = ["dut1 Ethernet24 100Gb/s 50km", "dut1 Ethernet0 400Gb/s 40m", "dut1 Ethernet16 100Gb/s 40m"]
+    found = json.loads(Path("results/conformance", FILE).read_text())
+    assert found["columns"] == columns
+    assert [one["ports"] for one in found["tested"]] == [
+        ["Ethernet24", "Ethernet16"], ["Ethernet0", "Ethernet8"], ["Ethernet16", "Ethernet24"]
+    ]  # fmt: skip
+    bodies = [task.experiment.source.parent.name for task in tasks]
+    assert bodies == ["0", "0", "1", "1", "2", "2"]
+    assert f"xoff: {columns[0]}: hosts at Ethernet24, Ethernet16; Ethernet24: 100Gb/s, 50km" in captured.err
+    assert f"{columns[0]}: set xoff of profile ingress_lossless to " in captured.out
+    assert f"{columns[2]}: set" not in captured.out
+
+
+def test_a_case_travels_with_its_ports_and_may_take_longer_on_a_large_switch(tasks: list[Task], tmp_path: Path) -> None:
+    texts: list[str] = []
+    run = batch.run
+
+    def looking(given: Sequence[Task], **options: Any) -> Batch:
+        texts.extend(task.experiment.source.read_text() for task in given)
+        return run(given, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "run", looking)
+        main(["conformance", "--switch", str(far(tmp_path)), "--ports", "Ethernet24", "--case", "L01", "--json"])
+    (text,) = texts
+    assert "at=('Ethernet24', 'Ethernet16'))" in text
+    assert tasks[0].limits is not None
+    assert tasks[0].limits.virtual_s > 10 * definition.find("l01_storm").timeout.ps / 1e12
+
+
+def test_cases_that_take_more_ports_than_a_class_has_are_left_out_and_named(
+    tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["conformance", "--switch", str(far(tmp_path)), "--ports", "Ethernet8", "--case", "L01,L06"]) == Exit.OK
+    captured = capsys.readouterr()
+    assert planned(tasks) == [("L01", {})]
+    assert "L06 take more ports of one kind, and are left out" in captured.err
+    assert "not run" in captured.out and "1 of 1 runs passed" in captured.out
+    assert main(["conformance", "--switch", str(far(tmp_path)), "--ports", "Ethernet8", "--case", "L06"]) == Exit.USAGE
+    assert "the switch has too few ports of one kind for each of these cases" in capsys.readouterr().err
 
 
 def test_a_file_with_errors_is_refused_with_their_paths(
@@ -158,6 +213,7 @@ def test_a_file_without_pfc_is_refused(tasks: list[Task], tmp_path: Path, capsys
             ["--switch", "a.json", "--speed", "100G"],
             "--speed is for Xoff's own switch; with --switch it is",
         ),
+        (["--ports", "Ethernet0"], "--ports is for a switch of your own: --switch FILE; all ports of Xoff's own are"),
         (["--switch", "a.json", "--buffer", "static"], "--buffer is for Xoff's own switch; with --switch it is what"),
     ],
 )

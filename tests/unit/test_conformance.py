@@ -12,7 +12,7 @@ import pytest
 
 from experiments.conformance import _tables
 from testbed.lab import definition
-from testbed.lab.conformance import FILE, Cell, ConformanceError, Matrix, case_name
+from testbed.lab.conformance import FILE, Cell, ColumnPorts, ConformanceError, Matrix, case_name, ports_of
 from testbed.lab.foreign import ForeignError
 from testbed.lab.result import Claim, Figure
 from testbed.net.sonic import Switch
@@ -20,7 +20,7 @@ from testbed.report.page import report
 from testbed.sonic.check import check
 from testbed.sonic.read import read
 from testbed.sonic.tables import Tables
-from testbed.sonic.under_test import NothingToTestError, ports_under_test, under_test
+from testbed.sonic.under_test import PortsError, classes
 
 COLUMNS = [(speed, model) for speed in _tables.SPEEDS for model in _tables.MODELS]
 ROOT = Path(__file__).parents[2]
@@ -65,22 +65,9 @@ def test_headroom_that_the_switch_computes_is_turned_off_too() -> None:
     assert {one.headroom for one in groups if one.lossless} == {0}
 
 
-# Ports under test
-
-
-def test_ports_of_the_most_common_kind_are_tested() -> None:
-    assert list(ports_under_test(under_test(default()))) == _tables.PORTS
-    chosen = under_test(default(Ethernet0={"speed": "400000"}))
-    assert list(ports_under_test(chosen)) == ["Ethernet8", "Ethernet16", "Ethernet24"]
-    assert list(ports_under_test(under_test(default(Ethernet8={"admin_status": "down"})))) == [
-        "Ethernet0", "Ethernet16", "Ethernet24"
-    ]  # fmt: skip
-    assert list(ports_under_test(under_test(default(), most=2))) == ["Ethernet0", "Ethernet8"]
-
-
 def test_a_switch_without_pfc_has_nothing_to_test() -> None:
-    with pytest.raises(NothingToTestError, match="no port is up and has pfc_enable in PORT_QOS_MAP"):
-        under_test(_tables.without_pfc(default()))
+    with pytest.raises(PortsError, match="no port is up and has pfc_enable in PORT_QOS_MAP"):
+        classes(_tables.without_pfc(default()), _tables.CELL)
 
 
 # Cases
@@ -91,6 +78,12 @@ def test_each_case_is_one_file_with_a_function_of_its_name() -> None:
     assert [case.source.stem for case in cases] == [case.name for case in cases]
     assert {"L01", "L09", "L15", "Y04"} <= {case_name(case.name) for case in cases}
     assert len({case_name(case.name) for case in cases}) == len(cases)
+
+
+def test_cases_with_three_hosts_take_three_ports() -> None:
+    cases = {case_name(case.name): ports_of(case) for case in definition.conformance()}
+    assert {cases[name] for name in ("L06", "L10", "L15", "Y02", "DWRR", "WATCHDOG-FUNCTIONAL")} == {3}
+    assert {cases[name] for name in ("L01", "L13", "HEADROOM-SIZE", "WATCHDOG-TIMER")} == {2}
 
 
 def test_each_case_has_a_section_on_the_page() -> None:
@@ -119,6 +112,7 @@ def cell(case: str, column: str, measured: Any = 0, passed: bool = True, **other
 MATRIX = Matrix(
     "", ("100G dynamic", "100G static"), {"L01": "A storm.", "L08": f"A burst {HOSTILE}."},
     (cell("L01", "100G dynamic"), cell("L01", "100G static", 7, passed=False), cell("L08", "100G dynamic")),
+    (ColumnPorts("100G static", ("Ethernet28", f"E{HOSTILE}"), "100Gb/s, 50km", "set xoff of p to 7", ("L09",)),),
 )  # fmt: skip
 
 
@@ -158,6 +152,15 @@ def test_the_report_has_verdicts_and_measured_values(tmp_path: Path) -> None:
     page = report([tmp_path])
     assert "1 of 3 runs failed." in page and "✗ 7" in page and "✓ 0" in page and "208B" in page
     assert "<img src=x" not in page and "L01-001" in page
+    assert "hosts at Ethernet28, E&lt;img" in page and "Ethernet28: 100Gb/s, 50km; L09 take more ports" in page
+    assert "set xoff of p to 7" in page
+
+
+def test_a_matrix_of_an_earlier_version_has_no_ports(tmp_path: Path) -> None:
+    content = MATRIX.as_json()
+    del content["tested"]
+    (tmp_path / FILE).write_text(json.dumps(content))
+    assert Matrix.read(tmp_path) == replace(MATRIX, tested=())
 
 
 def test_a_run_that_did_not_come_to_its_end_is_in_the_report_with_its_reason(tmp_path: Path) -> None:

@@ -40,8 +40,7 @@ NO_READINGS = {
     *range(280, 285),
     *range(285, 295),
     *range(300, 305),
-    *range(306, 360),
-    *range(375, 390),
+    *range(306, 390),
 }
 
 

@@ -16,12 +16,13 @@ from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.net.load import Load, OverloadError, costs, require
 from testbed.net.sonic import CELL, Switch, node_name
-from testbed.net.sonic_run import Workload, hosts_of_each
+from testbed.net.sonic_run import Workload
 from testbed.pfc.settings import Action
 from testbed.priority.settings import Trust
-from testbed.sonic.check import check, check_fabric
+from testbed.sonic.check import check
 from testbed.sonic.classes import classes_of
 from testbed.sonic.division import divisions
+from testbed.sonic.fabric import check_fabric
 from testbed.sonic.headroom import needed
 from testbed.sonic.problems import ConfigDbError, path
 from testbed.sonic.read import Reading, read
@@ -195,6 +196,17 @@ def _without_xon(row: dict[str, str]) -> None:
     row.pop("xon_offset", None)
 
 
+def _give_all(db: dict[str, Any], table: str, numbers: str, profile: str) -> None:
+    for key, row in db[table].items():
+        if numbers in key:
+            row["profile"] = profile
+
+
+def _lossless_profile(db: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = db["BUFFER_PROFILE"]["pg_lossless_100000_5m_profile"]
+    return found
+
+
 Change = Callable[[dict[str, Any]], object]
 CHANGES: list[tuple[str, Change]] = [
     ("no headroom", lambda db: db["BUFFER_PG"].popitem()),
@@ -212,6 +224,10 @@ CHANGES: list[tuple[str, Change]] = [
     ("no length", lambda db: db.pop("CABLE_LENGTH")),
     ("no queue profile", lambda db: [db["BUFFER_QUEUE"].pop(key) for key in list(db["BUFFER_QUEUE"]) if "|3" in key]),
     ("mode", lambda db: db["BUFFER_POOL"]["ingress_lossless_pool"].update(mode="static")),
+    ("wrong direction", lambda db: _give_all(db, "BUFFER_QUEUE", "|3", "ingress_lossy_profile")),
+    ("wrong direction", lambda db: _give_all(db, "BUFFER_PG", "|3", "egress_lossless_profile")),
+    ("xon_offset above threshold", lambda db: _lossless_profile(db).update(xon_offset="19000000")),
+    ("xon_offset above threshold", lambda db: _lossless_profile(db).update(xon_offset="80000", dynamic_th="-8")),
 ]
 
 
@@ -222,6 +238,30 @@ def test_a_change_of_a_sound_file_has_its_warning(rule: str, change: Change) -> 
     change(content)
     reading = checked(content)
     assert rule in {one.rule for one in reading.problems.warnings}, reading.problems.found
+
+
+def test_a_profile_of_the_wrong_direction_is_named_with_its_pool_and_its_queues() -> None:
+    content = config("leaf_100g_names")
+    _give_all(content, "BUFFER_QUEUE", "|3", "ingress_lossy_profile")
+    found = [str(one) for one in checked(content).problems.warnings if one.rule == "wrong direction"]
+    assert found == [
+        "$.BUFFER_QUEUE: warning: Ethernet0, Ethernet4, Ethernet8, Ethernet12, Ethernet16, Ethernet20 and 2 more: 3, 4 "
+        "have the profile ingress_lossy_profile of ingress_lossless_pool, an ingress pool: it does not limit these "
+        "queues"
+    ]
+
+
+def test_an_xon_offset_that_a_threshold_reaches_has_no_warning() -> None:
+    """With alpha 1 a group that is alone may hold nearly all of the 18 980 032 B that are shared."""
+    content = config("leaf_100g_names")
+    _lossless_profile(content)["xon_offset"] = "18980031"
+    assert "xon_offset above threshold" not in {one.rule for one in checked(content).problems.warnings}
+    _lossless_profile(content)["xon_offset"] = "18980032"
+    found = [one for one in checked(content).problems.warnings if one.rule == "xon_offset above threshold"]
+    assert [one.message for one in found] == [
+        "xon_offset, 18980032 B, is not below the threshold, which is 18980032 B at the most: it has no effect, and "
+        "xon, 18432 B, alone ends PAUSE"
+    ]
 
 
 def test_headroom_is_that_of_our_calculation_and_grows_with_cable_speed_and_mtu() -> None:
@@ -342,13 +382,6 @@ def test_a_name_that_interfaces_cannot_have_becomes_a_number() -> None:
 def test_a_workload_that_is_none_is_named(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=f"^{message}$".replace("?", r"\?")):
         Workload.parse(text)
-
-
-def test_hosts_are_spread_over_the_free_ports_of_all_switches() -> None:
-    switches = [Switch.from_config_db(FILES / f"fabric_{name}.json") for name in ("l1", "sp1")]
-    assert [hosts_of_each(switches, wanted) for wanted in (2, 3, 6)] == [1, 2, 3]
-    with pytest.raises(UsageError, match="7 hosts are wanted, and the switches have 6 free ports that are up"):
-        hosts_of_each(switches, 7)
 
 
 # Overload

@@ -1,0 +1,43 @@
+"""Moments at which a host's IPv4 frames arrive, over any time: for L03, L04 and L11.
+
+Not an experiment. The kernel keeps some thousand frames for a tap, which a flow at line rate sends in half a second, so
+they are taken while a case waits.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from testbed.net.wire import Tap
+
+_IPV4 = b"\x08\x00"
+_SLICE_NS = 200_000_000
+
+
+class Arrivals:
+    """Of the frames that a tap sees."""
+
+    def __init__(self, tap: Tap) -> None:
+        self._tap = tap
+        self._seen: list[int] = []
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, and take frames meanwhile."""
+        self.wait_until(time.monotonic_ns() + round(seconds * 1e9))
+
+    def wait_until(self, moment_ns: int) -> None:
+        """Sleep until a moment of the monotonic clock, and take frames meanwhile."""
+        while (left_ns := moment_ns - time.monotonic_ns()) > 0:
+            time.sleep(min(left_ns, _SLICE_NS) / 1e9)
+            self._take()
+
+    def taken(self) -> list[int]:
+        """When each frame since the last call arrived, in nanoseconds."""
+        self._take()
+        seen, self._seen = self._seen, []
+        return seen
+
+    def _take(self) -> None:
+        self._seen += [t_ns for t_ns, frame in self._tap.arrivals() if frame[12:14] == _IPV4]

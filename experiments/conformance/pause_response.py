@@ -69,12 +69,18 @@ def _lost(bench: Bench, response: Duration) -> int:
         within = bench.fill_time(net)
         settle = max(Duration("2s"), within * 2)
         with Flows([bench.flow("h1", "h2", priority)], settle) as running, bench.run.measuring():
+            xoff = PfcFrame.xoff(mac, [priority]).encode()
             for _ in range(within // _HOLD + 1):
-                wire.send(PfcFrame.xoff(mac, [priority]).encode())
+                wire.send(xoff)
                 time.sleep(_HOLD.ns / 1e9)
                 if net.fabric.group(port, group).xoffs:
                     break
-            time.sleep((response + _HOLD).ns / 1e9)
+            left = response + _HOLD + bench.round_trip(net)
+            while left > _HOLD * 2:
+                wire.send(xoff)
+                time.sleep(_HOLD.ns / 1e9)
+                left -= _HOLD
+            time.sleep(left.ns / 1e9)
             running.stop_sending()
             wire.send(PfcFrame.xon(mac, [priority]).encode())
     return int(running.reports[0].lost)

@@ -246,11 +246,16 @@ def _last_used(pattern: str) -> dict[Path, float]:
 
 
 def leave_only(work: Path, *names: str) -> None:
-    """Remove everything from an owned directory but these, and what keeps it owned."""
+    """Remove everything from an owned directory but these, and what keeps it owned; others cannot write to these.
+
+    After that the times of files may be noted: publishing changes nothing more of them.
+    """
     _remove_elsewhere(work)
     for path in work.iterdir():
         if path.name not in (*names, _OWNER):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for name in names:
+        ownership.protect(work / name)
 
 
 def publish(built: Path, final: Path) -> None:

@@ -49,6 +49,7 @@ def weakness(path: Path) -> tuple[Path, str] | None:
 
 
 def belongs_to_us(path: Path) -> bool:
+    """Return whether what is at a path itself, be it a link, is the user's."""
     try:
         return path.lstat().st_uid == os.geteuid()
     except OSError:

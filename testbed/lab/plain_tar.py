@@ -6,6 +6,7 @@ members. Here each member is one header of 512 octets and its data; all else is 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tarfile
@@ -15,6 +16,8 @@ from typing import IO
 
 _BLOCK = 512
 _STEP = 1 << 20
+_LARGEST = 1 << 50
+"""So far a file can be read; a header can hold a larger number."""
 
 
 class MalformedError(Exception):
@@ -39,15 +42,22 @@ class Member:
 
 
 def opened(path: Path) -> IO[bytes]:
-    """Open a regular file. Anything else is an OSError, at once: a FIFO would have us wait for a writer."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    """Open a regular file, also through a link. Anything else is an OSError: a FIFO waits for its other end."""
+    _require_file(path.stat())  # opening a device may set something going
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode) and not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is a pipe, socket or device, and no regular file")
+        _require_file(os.fstat(descriptor))  # it may be another one by now
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _require_file(seen: os.stat_result) -> None:
+    if stat.S_ISDIR(seen.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(seen.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe, socket or device, and not a regular file")
 
 
 def members(source: IO[bytes]) -> Iterator[Member]:
@@ -59,7 +69,7 @@ def members(source: IO[bytes]) -> Iterator[Member]:
             found = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
         except (tarfile.TarError, ValueError):
             raise MalformedError("there is no header of a file where one should be") from None
-        if found.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or found.size < 0:
+        if found.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or not 0 <= found.size < _LARGEST:
             raise MalformedError(f"{found.name!a} in it is no regular file")
         start = source.tell()
         yield Member(found.name, found.size, source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -210,14 +211,16 @@ def test_the_second_state_takes_the_place_of_no_other(
     assert ready.path in xoff_cache.iterdir()
 
 
-@pytest.fixture
-def taken(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Snapshot:
+@pytest.fixture(params=[0o022, 0o000], ids=["usual umask", "no umask"])
+def taken(request: pytest.FixtureRequest, xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Snapshot]:
     """A snapshot with a manifest, taken of nothing."""
+    before = os.umask(request.param)
     monkeypatch.setattr(snapshot, "Machine", StrictMachine)
     monkeypatch.setattr(snapshot, "held", lambda *_: b"version 1")
     monkeypatch.setattr(qemu, "arguments", lambda *_, **__: [])
     monkeypatch.setattr(qemu, "version", lambda: "7.2.0")
-    return snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
+    yield snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
+    os.umask(before)
 
 
 def test_memory_that_was_changed_and_given_back_its_time_is_noticed(taken: Snapshot) -> None:

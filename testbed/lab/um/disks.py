@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from testbed.lab import cache, erofs, image, job, ownership, prerequisites, recipe
+from testbed.lab import cache, erofs, image, job, prerequisites, recipe
 from testbed.lab.cache import Report
 from testbed.lab.image import Image
 from testbed.lab.packages import Packages
@@ -124,7 +124,6 @@ def _root(of: Image) -> Path:
 
 def _publish(work: Path, place: Path) -> None:
     cache.leave_only(work, DISK)
-    ownership.protect(work / DISK)  # now, as the time of a change of its mode is noted too
     _note(work, cache.sha256(work / DISK))
     cache.publish(work, place)
 

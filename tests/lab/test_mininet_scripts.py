@@ -52,7 +52,7 @@ EXAMPLES = {
     "vlanhost": [WAITED_FOR],
 }
 """Examples that run, and what they print; docs/howto/run-a-mininet-script.md has the others, with the reason."""
-SOON = ("controllers2", "scratchnet", "vlanhost")
+SOON = ("controllers2", "scratchnet")
 """Those that take little time, and together most of what the lab gives them."""
 
 
@@ -120,7 +120,7 @@ from mininet.net import Mininet
 from mininet.topolib import TreeTopo
 
 setLogLevel("output")
-net = Mininet(TreeTopo(depth=2, fanout=2), waitConnected=True)
+net = Mininet(TreeTopo(depth=1, fanout=2), waitConnected=True)
 net.start()
 assert net.pingAll() == 0
 received, sent = net.iperf(seconds=1)
@@ -129,6 +129,7 @@ net.stop()
 print(sys.argv[1:], file=open("left.txt", "w"))
 sys.exit(len(sys.argv) - 1)
 """
+PINGS = TREE.replace("net.iperf(seconds=1)", "0, 0")
 
 
 def test_net_iperf_ends_and_finds_the_rate_of_the_line(script: Run) -> None:
@@ -151,16 +152,15 @@ def test_the_line_and_arguments_are_parameters_and_the_exit_status_is_the_result
 
 
 def test_two_runs_of_a_script_are_the_same_to_the_byte(script: Run) -> None:
-    text = TREE.replace("seconds=1", "seconds=0.2")
-    assert script(text).digest == script(text).digest
+    assert script(PINGS).digest == script(PINGS).digest
 
 
 def test_captures_and_the_description_of_a_scripts_network_are_in_its_folder(script: Run) -> None:
-    result = script(TREE.replace("seconds=1", "seconds=0.1"), capture_octets=64)
+    result = script(PINGS, capture_octets=64)
     assert result.folder is not None
-    assert len(list((result.folder / "captures").rglob("*.pcapng"))) == 12
+    assert len(list((result.folder / "captures").rglob("*.pcapng"))) == 4
     (started, ended) = (json.loads(line) for line in (result.folder / "networks.jsonl").read_text().splitlines())
-    assert (started["topology"], len(started["cables"]), ended["network"]) == ("TreeTopo", 6, "ended")
+    assert (started["topology"], len(started["cables"]), ended["network"]) == ("TreeTopo", 2, "ended")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ EVIL = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e"
 EXAMPLES = ROOT / "docs" / "examples"
 POLICY, FABRIC = EXAMPLES / "qos-policy.xml", EXAMPLES / "qos-fabric.toml"
 
+EXPERIMENT = "from testbed.lab import experiment\n"
+"""The beginning of a file that is no script for Mininet."""
+
 
 def neutral(text: str) -> bool:
     return text.replace("\n", "").replace("\t", "").isprintable()
@@ -127,8 +130,8 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
     "ladder of a port that is not there": lambda at: ["ladder", result(at), "host", EVIL],
     "lesson check": lambda at: ["lesson", "check", "1", lesson(at)],
     "serve": lambda at: ["serve", written(at, EVIL, "").parent / EVIL],
-    "run": lambda at: ["run", written(at, "x.py", f"import testbed.lab\nraise ValueError('{EVIL[-1]}')")],
-    "run, no Python": lambda at: ["run", written(at, f"x{EVIL}.py", f"import testbed.lab\na = '{EVIL[-1]}' )")],
+    "run": lambda at: ["run", written(at, "x.py", f"{EXPERIMENT}raise ValueError('{EVIL[-1]}')"), "--out", at],
+    "run, no Python": lambda at: ["run", written(at, f"x{EVIL}.py", f"{EXPERIMENT}'{EVIL[-1]}' )"), "--out", at],
     "sweep": lambda at: ["sweep", "hello", "--grid", f"{EVIL}=1"],
     "qos": lambda at: ["qos", "status", "--token-file", at / EVIL],
     "sr": lambda at: ["sr", "topology", "--token-file", at / EVIL],

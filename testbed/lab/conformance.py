@@ -6,7 +6,7 @@ A column is a switch: the default one at a speed and with a buffer model, or the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -163,7 +163,5 @@ def _tested(content: dict[str, Any]) -> ColumnPorts:
 
 
 def _cell(content: dict[str, Any]) -> Cell:
-    claims: Sequence[dict[str, Any]] = content["claims"]
-    figures: Sequence[dict[str, Any]] = content["figures"]
-    lists = {"claims": tuple(Claim(**one) for one in claims), "figures": tuple(Figure(**one) for one in figures)}
+    lists = {"claims": tuple(map(Claim.of, content["claims"])), "figures": tuple(map(Figure.of, content["figures"]))}
     return Cell(**content | lists)

@@ -32,6 +32,7 @@ DEEPEST = 64
 _MOST_NAMES = 100_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LOCK = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {
     stat.S_IFLNK: "a symbolic link, and none is followed in a result folder",
@@ -70,6 +71,11 @@ class ForeignFolder:
                 return True
         except (OSError, ForeignError):
             return False
+
+    def require(self, name: str) -> None:
+        """Raise ForeignError or OSError unless there is a folder of that name, and no link to one."""
+        with self._opened(_parts(name)):
+            pass
 
     def has(self, name: str) -> bool:
         """Return whether anything has that name; opening it shows whether it is a file that can be read."""
@@ -111,6 +117,24 @@ class ForeignFolder:
             raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
         except OSError as error:
             raise ForeignError(f"{path}: {error.strerror}") from None
+
+    def lock_file(self, name: str) -> BinaryIO:
+        """Open a file for a lock, which is made if it is not there; nothing is written to it."""
+        *folders, last = _parts(name)
+        with self._opened(folders) as folder:
+            try:
+                handle = os.open(last, _LOCK, 0o666, dir_fd=folder)
+            except OSError as error:
+                if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+                    raise
+                raise ForeignError(f"{self.path / name} is no file that can be locked; remove it") from None
+            file = os.fdopen(handle, "wb")
+            try:
+                _require_file(self.path / name, os.fstat(handle), LARGEST_DOCUMENT)
+            except ForeignError:
+                file.close()
+                raise
+            return file
 
     def lines(self, name: str, most: int = LARGEST_LOG) -> Iterator[tuple[int, str]]:
         """Yield each line of a file, its end with it, and the line's number."""

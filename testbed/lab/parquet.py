@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, BinaryIO
 
 
@@ -13,7 +12,7 @@ def is_available() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def write(out: Path | BinaryIO, rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> None:
+def write(out: BinaryIO, rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> None:
     """A column for each name. Its type is that of its values: bool, 64-bit integer, double, or else text."""
     import pyarrow
     from pyarrow import parquet

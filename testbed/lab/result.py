@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -79,6 +80,14 @@ class Figure:
     value: Any
     unit: str
 
+    @classmethod
+    def of(cls, content: Any) -> Figure:
+        """The figure that an object of JSON describes; ValueError if it is none."""
+        match content:
+            case {"name": str(name), "value": value} if _is_finite(value) and isinstance(content.get("unit", ""), str):
+                return cls(name, value, content.get("unit", ""))
+        raise ValueError(f"{str(content)[:60]!r} is no figure")
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -90,6 +99,17 @@ class Claim:
     passed: bool
     unit: str = ""
     """Of what was measured and of what is expected."""
+
+    @classmethod
+    def of(cls, content: Any) -> Claim:
+        """The claim that an object of JSON describes; ValueError if it is none."""
+        match content:
+            case {"name": str(name), "expected": dict(expected), "passed": bool(passed)} if _is_finite(
+                content
+            ) and isinstance(content.get("unit", ""), str):
+                known = {bound: value for bound, value in expected.items() if bound in BOUNDS}
+                return cls(name, known, content.get("measured"), passed, content.get("unit", ""))
+        raise ValueError(f"{str(content)[:60]!r} is no claim")
 
 
 @dataclass(frozen=True)
@@ -172,8 +192,8 @@ class Result:
             reason=content["reason"],
             parameters=content["parameters"],
             seed=content["seed"],
-            figures=tuple(Figure(**figure) for figure in content["figures"]),
-            claims=tuple(Claim(**claim) for claim in content["claims"]),
+            figures=tuple(map(Figure.of, content["figures"])),
+            claims=tuple(map(Claim.of, content["claims"])),
             fidelity=Fidelity(**fidelity),
             provenance=Provenance(**content["provenance"]),
             times=Times(**times),
@@ -271,6 +291,15 @@ def distinct(names: Iterable[str]) -> list[str]:
             own = f"{name} ({number})"
         found[own], numbers[name] = None, number
     return list(found)
+
+
+def _is_finite(value: Any) -> bool:
+    """Return whether all numbers in a value are some: JSON of Python can have Infinity, and 1e999 is that too."""
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def expectation(claim: Claim) -> str:

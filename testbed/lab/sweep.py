@@ -37,6 +37,7 @@ from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.cluster.client import Cluster, connected
 from testbed.lab.definition import Experiment
 from testbed.lab.engine import Ready
+from testbed.lab.foreign import ForeignFolder
 from testbed.lab.job import Limits, job_for, pack
 from testbed.lab.result import RESULT, Status
 from testbed.lab.sweep_tables import Failure, Row
@@ -279,7 +280,9 @@ def _only_sweep_of(folder: Path) -> Iterator[None]:
     """Keep a second sweep out of the folder meanwhile."""
     try:
         (folder / RUNS).mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("w")
+        files = ForeignFolder(folder)
+        files.require(RUNS)  # the folder may have been another's, who has made a link of it
+        lock = files.lock_file(LOCK)
     except OSError as error:
         raise UsageError(f"a sweep cannot go to {folder}: {error.strerror}; name another folder") from None
     with lock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import functools
-import json
+import io
 import math
 import re
 import statistics
@@ -20,6 +20,8 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.lab import parquet
+from testbed.lab.csv_cells import neutral
+from testbed.lab.foreign import ForeignFolder
 from testbed.lab.result import RESULT, distinct
 from testbed.units import written
 
@@ -61,7 +63,7 @@ class Row:
         """The row of the result in a folder of the sweep."""
         path = sweep / folder / RESULT
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = ForeignFolder(sweep).json(f"{folder}/{RESULT}")
             return cls(
                 {name: str(value) for name, value in parameters.items()}, int(content["seed"]), str(content["status"]),
                 str(content["reason"]), bool(content["passed"]), str(content["digest"]), inputs, folder,
@@ -216,20 +218,22 @@ def varying(means: Sequence[Mean]) -> list[Mean]:
 def write(folder: Path, rows: Sequence[Row], failed: Sequence[Failure]) -> list[Path]:
     """Write all tables of a sweep; those that were written."""
     content = [row.columns() for row in rows]
-    _write_csv(folder / TABLE, content)
+    files = ForeignFolder(folder)
+    _write_csv(files, TABLE, content)
     means = [
         {**mean.parameters, "figure": mean.figure, "runs": mean.runs, "mean": mean.mean,
          "half width of 95 %": mean.half_width, "least": mean.least, "most": mean.most}
         for mean in summary(rows)
     ]  # fmt: skip
-    _write_csv(folder / SUMMARY, means)
+    _write_csv(files, SUMMARY, means)
     written = [folder / TABLE, folder / SUMMARY]
     (folder / FAILED).unlink(missing_ok=True)
     if failed:
-        _write_csv(folder / FAILED, [failure.columns() for failure in failed])
+        _write_csv(files, FAILED, [failure.columns() for failure in failed])
         written.append(folder / FAILED)
     if rows and parquet.is_available():
-        parquet.write(folder / PARQUET, content, _names(content))
+        with files.create(PARQUET) as out:
+            parquet.write(out, content, _names(content))
         written.append(folder / PARQUET)
     return written
 
@@ -238,10 +242,11 @@ def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    draft = path.with_suffix(".new")
-    with draft.open("w", newline="", encoding="utf-8") as out:
-        table = csv.DictWriter(out, _names(rows))
-        table.writeheader()
-        table.writerows(rows)
-    draft.replace(path)
+def _write_csv(files: ForeignFolder, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    columns = _names(rows)
+    with files.create(name) as out:
+        text = io.TextIOWrapper(out, encoding="utf-8", newline="")
+        table = csv.writer(text)
+        table.writerow(map(neutral, columns))
+        table.writerows([neutral(row.get(column, "")) for column in columns] for row in rows)
+        text.detach()

@@ -8,14 +8,13 @@ here has the types that it should have, and text is kept as it is: whoever shows
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from testbed.lab.foreign import DEEPEST, ForeignError, ForeignFolder, decoded, is_shallow, line_of
-from testbed.lab.result import BOUNDS, RESULT, Claim, Figure
+from testbed.lab.result import RESULT, Claim, Figure
 from testbed.report.damage import Damage
 
 EVENTS = "events.jsonl"
@@ -166,18 +165,15 @@ class Folder:
     def read_outcome(self, text: str) -> None:
         """Take figures and claims from the text of `result.json`, those that can be read."""
         for place, one in enumerate(self.result["figures"]):
-            match one:
-                case {"name": str(name), "value": value} if _is_finite(value):
-                    self.figures.append(Figure(name, value, _text(one.get("unit"))))
-                case _:
-                    self.damage.add(RESULT, line_of(text, "figures", place), "is no figure")
+            try:
+                self.figures.append(Figure.of(one))
+            except ValueError:
+                self.damage.add(RESULT, line_of(text, "figures", place), "is no figure")
         for place, one in enumerate(self.result["claims"]):
-            match one:
-                case {"name": str(name), "expected": dict(expected), "passed": bool(passed)} if _is_finite(one):
-                    known = {bound: value for bound, value in expected.items() if bound in BOUNDS}
-                    self.claims.append(Claim(name, known, one.get("measured"), passed, _text(one.get("unit"))))
-                case _:
-                    self.damage.add(RESULT, line_of(text, "claims", place), "is no claim")
+            try:
+                self.claims.append(Claim.of(one))
+            except ValueError:
+                self.damage.add(RESULT, line_of(text, "claims", place), "is no claim")
 
     def _lines(self, name: str, most: int | None = None) -> Iterator[tuple[int, Any]]:
         """A file of JSON lines, with their numbers; none if there is no such file."""
@@ -224,15 +220,6 @@ def _event(line: Any) -> Event | None:
                 rest = {k: v for k, v in line.items() if k not in ("t", "event", "port", "priorities")}
                 return Event(t_ns, name, port, tuple(priorities), rest)
     return None
-
-
-def _is_finite(value: Any) -> bool:
-    """Return whether all numbers in a value are some: JSON of Python can have Infinity, and 1e999 is that too."""
-    if isinstance(value, dict):
-        return all(map(_is_finite, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_finite, value))
-    return not isinstance(value, float) or math.isfinite(value)
 
 
 def network_of(line: dict[str, Any], number: int, end_ns: int) -> Network:

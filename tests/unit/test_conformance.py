@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -138,6 +139,19 @@ def test_a_cell_that_failed_by_another_claim_than_its_main_one_has_that_ones_nam
 def test_what_is_no_matrix_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
     with pytest.raises(ConformanceError, match=r"conformance\.json is no result of `xoff conformance`"):
+        Matrix.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [("claims", "expected", []), ("claims", "name", {}), ("claims", "passed", 1), ("figures", "name", []),
+     ("figures", "unit", {}), ("figures", "value", math.inf)],
+)  # fmt: skip
+def test_a_cell_with_what_is_no_claim_or_figure_is_refused(tmp_path: Path, kind: str, key: str, value: object) -> None:
+    content = json.loads(json.dumps(MATRIX.as_json()))
+    content["cells"][0][kind][0][key] = value
+    (tmp_path / FILE).write_text(json.dumps(content))
+    with pytest.raises(ConformanceError, match=rf"is no result of `xoff conformance`: .* is no {kind[:-1]}"):
         Matrix.read(tmp_path)
 
 

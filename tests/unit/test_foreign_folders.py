@@ -15,11 +15,14 @@ import pytest
 from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.frames import capture_file
+from testbed.lab import sweep
 from testbed.lab.foreign import ForeignError, ForeignFolder, decoded, line_of
 from testbed.lab.result import Result
 from testbed.report.captures import LARGEST
 from tests.report_folders import lines, result, small
 from tests.unit.dcbx_ladders import symmetric
+from tests.unit.scripted_lab import ScriptedReady
+from tests.unit.test_lab_sweep import answer, measured
 
 ROOT = Path(__file__).parents[2]
 MINE = "my own file\n"
@@ -208,6 +211,26 @@ def test_a_log_of_something_else_is_not_read_to_its_end(foreign: Path, capsys: p
     assert "events.jsonl: 10000 lines up to line 10001 are damaged; line 10001 is not JSON" in said
 
 
+def test_a_sweep_in_a_folder_from_elsewhere_writes_nowhere_else(
+    tmp_path: Path, mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "sweep"
+    folder.mkdir()
+    for name in ("table.csv", "table.new", "table.parquet", "summary.csv", "summary.new"):
+        (folder / name).symlink_to(mine)
+    sweep.run(measured, {"load": ["1"]}, on=ScriptedReady(answer=answer), out=folder).write_tables()
+    assert mine.read_text() == MINE and not (folder / "summary.csv").is_symlink()
+    (folder / ".lock").unlink()
+    (folder / ".lock").symlink_to(mine)
+    with pytest.raises(UsageError, match=r"\.lock is no file that can be locked"):
+        sweep.run(measured, {"load": ["1"]}, on=ScriptedReady(answer=answer), out=folder)
+    (folder / ".lock").unlink()
+    as_link(folder / "runs")
+    with pytest.raises(UsageError, match="runs is a symbolic link, and none is followed"):
+        sweep.run(measured, {"load": ["1"]}, on=ScriptedReady(answer=answer), out=folder)
+    assert mine.read_text() == MINE
+
+
 def test_a_result_is_not_read_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "result.json").write_text(json.dumps(result()))
@@ -261,7 +284,7 @@ READERS = [
     *sorted((ROOT / "testbed" / "report").glob("*.py")),
     *(ROOT / "testbed" / "lesson" / name for name in ("check.py",)),
     *(ROOT / "testbed" / "lab" / f"{name}.py" for name in (
-        "result", "comparison", "engine_figures", "series", "conformance"
+        "result", "comparison", "engine_figures", "series", "conformance", "parquet"
     )),
     *(ROOT / "testbed" / "cli" / f"{name}.py" for name in ("report", "export", "plot", "compare", "ladder")),
 ]  # fmt: skip

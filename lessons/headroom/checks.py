@@ -91,7 +91,7 @@ LESSON = Lesson(
             "the run has a figure of it",
         ),
         Number(
-            "third",
+            "share_of_two",
             "With your alpha, which part of the pool does each of two congested ports settle at, in percent?",
             lambda seen: float(100 * _settled(seen, 2)),
             "n groups that stay full have alpha / (1 + n alpha) each",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
+import re
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -65,6 +69,30 @@ def test_the_commands_of_teacher_and_student(ready: Ready, tmp_path: Path, capsy
     (folder / files.EXPERIMENT).write_text(experiment.replace("LOSSLESS: set[int] = {3}", "LOSSLESS: set[int] = {8}"))
     assert cli.main(["lesson", "check", "1", str(folder), *engine]) == 4
     assert "priority 8 does not exist" in capsys.readouterr().err
+
+
+def test_the_picture_of_lesson_1_is_the_one_that_its_page_promises(
+    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's command records the buffer: a saw-tooth between XOFF and XON, of each sender."""
+    page = next(lesson for lesson in LESSONS if lesson.number == 1).folder
+    _, command = re.findall(r"^    \./xoff (.+)$", (page / "teacher.md").read_text(), re.MULTILINE)
+    shutil.copyfile(page / "solution.py", tmp_path / "experiment.py")
+    monkeypatch.chdir(tmp_path)
+    words = command.replace("solution/experiment.py", "experiment.py").split()
+    assert cli.main([*words, "--engine", ready.kind]) == 0
+    (folder,) = Path("results").iterdir()
+    assert "s1-eth1 priority 3, shared" in (folder / "report.html").read_text()
+    networks = [json.loads(line) for line in (folder / "networks.jsonl").read_text().splitlines()]
+    begin_ns = max(one["t_ns"] for one in networks if one["network"] == "started")
+    for port in ("s1-eth1", "s1-eth2"):
+        with (folder / "series-buffer.csv").open() as file:
+            rows = [row for row in csv.DictReader(file) if (row["port"], row["priority"]) == (port, "3")]
+        cells = [int(row["shared"]) for row in rows if int(row["t_ns"]) > begin_ns]
+        tops = [
+            cell for before, cell, after in zip(cells, cells[1:], cells[2:], strict=False) if before < cell >= after
+        ]
+        assert len(tops) >= 10 and min(tops[1:-1]) > 260 and max(tops) < 400
 
 
 @pytest.mark.parametrize("name", ["docs/start/tutorial.ipynb", "lessons/pfc_basics/notebook.ipynb"])

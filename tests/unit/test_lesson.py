@@ -79,6 +79,7 @@ def test_a_teachers_page_has_every_change_of_the_solution(lesson: Lesson) -> Non
 def test_keys_are_names_and_choices_have_a_right_one(lesson: Lesson) -> None:
     keys = [question.key for question in lesson.questions]
     assert len(set(keys)) == len(keys) and all(key.isidentifier() for key in keys)
+    assert not {"first", "second", "third", "fourth", "fifth"} & set(keys), "a key is what is asked, not its place"
     for question in lesson.questions:
         if isinstance(question, Choice):
             assert question.right in question.choices

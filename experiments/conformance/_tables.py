@@ -125,6 +125,7 @@ def without_headroom(tables: Tables) -> Tables:
 
 
 def without_watchdog(tables: Tables) -> Tables:
+    """No port has a watchdog, which in cases that hold a queue for as long as a buffer takes to fill would end that."""
     return replace(tables, watchdogs={})
 
 

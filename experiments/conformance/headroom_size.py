@@ -2,13 +2,15 @@
 
 from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill
 from experiments.conformance._fill import fill
-from experiments.conformance._tables import without_headroom
+from experiments.conformance._tables import without_headroom, without_watchdog
 from testbed.units import Size
 
 HEADROOM = "bytes taken after XOFF until a frame is dropped, least of all groups"
 
 
-@case(control=Control("no headroom", without_headroom, fails=[HEADROOM]), timeout="400s")
+@case(
+    control=Control("no headroom", without_headroom, fails=[HEADROOM]), tables=without_watchdog, timeout="400s"
+)  # fmt: skip
 def headroom_size(bench: Bench) -> None:
     """Senders ignore PAUSE until frames are dropped: each group takes its headroom, and all together the pool's."""
     senders = ["h1", "h3"] if len(bench.ports) > 2 else ["h1"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.conformance._case import FRAME, Bench, Control, case
-from experiments.conformance._tables import without_headroom
+from experiments.conformance._tables import without_headroom, without_watchdog
 from testbed.frames.mac_control import PfcFrame
 from testbed.net.port import AGENT_REACTION, PortNeeds
 from testbed.units import Duration
@@ -17,7 +17,9 @@ _SHORT, _BEYOND = 3, 6
 """Frame times: how far below the computed limit a response has to be without loss, and how far above with loss."""
 
 
-@case(control=Control("no headroom", without_headroom, fails=[LONGEST]), timeout="120s")
+@case(
+    control=Control("no headroom", without_headroom, fails=[LONGEST]), tables=without_watchdog, timeout="120s"
+)  # fmt: skip
 def pause_response(bench: Bench) -> None:
     """A sender obeys XOFF as late as headroom allows, and nothing is lost; a few frames later there is loss."""
     below, beyond = _limit(bench) - bench.frame_time() * _SHORT, _limit(bench) + bench.frame_time() * _BEYOND

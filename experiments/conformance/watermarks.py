@@ -2,6 +2,7 @@
 
 from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill
 from experiments.conformance._fill import Fill, fill
+from experiments.conformance._tables import without_watchdog
 
 SHARED, HEADROOM = "bytes: group, shared", "bytes: group, headroom"
 _IN_HEADROOM, _AGAIN = 20, 30
@@ -10,6 +11,7 @@ _IN_HEADROOM, _AGAIN = 20, 30
 
 @case(
     control=Control("nothing is held", fails=[SHARED, HEADROOM, "bytes: queue", "after clearing: group, shared"]),
+    tables=without_watchdog,
     timeout="240s",
 )
 def watermarks(bench: Bench) -> None:

@@ -55,20 +55,26 @@ def _claim(bench: Bench, name: str, curve: EcnCurve, report: Any) -> None:
 def _held(bench: Bench, priority: int, lengths: list[int]) -> tuple[dict[int, Any], int]:
     """What became of the frames that found the queue at each length, shortest first; and the longest queue.
 
+    Frames of the host with the shorter cable start so much later that they arrive as planned.
     Two hosts at line rate lengthen the queue to a third by a frame in each frame time; one alone keeps its length.
     """
     from testbed.net.traffic import Flows
 
     time, waiting = bench.frame_time(), 0
+    delays = {host: bench.lab(bench.given.ports[bench.port_of(host)].length.propagation()) for host in ("h1", "h2")}
+    ahead = {host: max(delays.values()) - delay for host, delay in delays.items()}
     start = Duration("0s")
     flows, places = [], {}
     for length in lengths:
         frames = length // FRAME.bytes - waiting
-        flows += [bench.flow(name, "h3", priority, rate=bench.line, count=frames, start=start) for name in ("h1", "h2")]
+        flows += [
+            bench.flow(host, "h3", priority, rate=bench.line, count=frames, start=start + later)
+            for host, later in ahead.items()
+        ]
         start += time * frames
         places[length], waiting = len(flows), waiting + frames
         many = _BELOW if length == lengths[0] else _FRAMES
-        flows.append(bench.flow("h2", "h3", priority, rate=bench.line, count=many, start=start))
+        flows.append(bench.flow("h2", "h3", priority, rate=bench.line, count=many, start=start + ahead["h2"]))
         start += time * many
     with bench.network(hosts=3) as net, Flows(flows, settle=Duration("2s")) as running, bench.run.measuring():
         running.wait()

@@ -2,7 +2,7 @@
 
 from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill
 from experiments.conformance._fill import fill
-from experiments.conformance._tables import without_pfc
+from experiments.conformance._tables import without_pfc, without_watchdog
 from testbed.units import Size
 
 XOFF, XON = "bytes held when XOFF was sent", "bytes of the shared pool held when XON was sent"
@@ -10,7 +10,7 @@ _MOST_IN_CONTROL = 3_000
 """Frames. In the control none of them stays, however many come."""
 
 
-@case(control=Control("no PFC", without_pfc, fails=[XOFF, XON]), timeout="240s")
+@case(control=Control("no PFC", without_pfc, fails=[XOFF, XON]), tables=without_watchdog, timeout="240s")
 def xoff_xon_limits(bench: Bench) -> None:
     """Frames fill a group one by one, then leave it: XOFF and XON come with the frames that the profile means."""
     with fill(bench, ["h1"]) as held:

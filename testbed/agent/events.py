@@ -117,6 +117,7 @@ class AgentEvent(enum.IntEnum):
     TUNNEL_LEARNED = 119, "reverse tunnel learned from data packets"
     SR_INSTALLED = 120, "{what} of the SR policy controller installed", _ITEM
     SR_REMOVED = 121, "{what} of the SR policy controller removed", _ITEM
+    HOLD_SET = 126, "nothing is sent on these priorities until the far port has no defenses on (DCBX)"
     DEADLOCK_DETECTED = (
         122,
         "deadlock {deadlock}: number {place} in a circle of {queues} queues that wait for each other",

@@ -30,6 +30,7 @@ class OrderType(enum.IntEnum):
     SEND = 5  # the frame that follows, the way that PFC frames go
     OBEY = 6  # the PFC frame that follows, which came through a tunnel, as if it had come in here
     WATCHDOG = 7  # other settings of the watchdog, which follow (`encode_watchdog`)
+    HOLD = 8  # nothing is sent on the priorities `mask`, and on no other for this reason
 
 
 class Order(NamedTuple):

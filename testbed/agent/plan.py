@@ -170,8 +170,9 @@ class AgentPlan:
     pid: int
     ports: tuple[PortPlan, ...]
     wan: WanPlan | None = None
-    lay_out_buffer: Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout] | None = None
-    """The buffer with these priorities lossless, as a mask for each slot, and with these headrooms, in cells for each
-    slot that has measured it; UsageError if it has not enough cells."""
+    lay_out_buffer: Callable[[Mapping[int, int], Mapping[int, int], Mapping[int, int]], BufferLayout] | None = None
+    """The buffer with these priorities lossless, as a mask for each slot, with these headrooms, in cells for each slot
+    that has measured it, and for so many traffic classes of the peer, for each slot that is sized by them; UsageError
+    if it has not enough cells."""
     warms_up: bool = False
     """Does the agent handle a pause once before there is traffic, because the first one takes the CPU longest?"""

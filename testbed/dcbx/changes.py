@@ -38,16 +38,16 @@ def changes(before: PortState | None, after: PortState, at_ns: int) -> list[Even
 
 
 def _pfc(at_ns: int, pfc: Feature[int]) -> Event:
-    return PfcChanged(at_ns, pfc.oper or 0, pfc.defended or 0, pfc.remote, pfc.remote_defended, pfc.why)
+    return PfcChanged(at_ns, pfc.oper or 0, pfc.defended or 0, pfc.remote, pfc.remote_defended, pfc.why, pfc.held)
 
 
 def _cn(at_ns: int, cn: Feature[int]) -> Event:
-    return CnChanged(at_ns, cn.oper or 0, cn.defended or 0, cn.remote, cn.remote_defended, cn.why)
+    return CnChanged(at_ns, cn.oper or 0, cn.defended or 0, cn.remote, cn.remote_defended, cn.why, cn.held)
 
 
 def _traffic_classes(at_ns: int, classes: Feature[int]) -> Event:
     assert classes.oper is not None  # every port has some
-    return TrafficClassesChanged(at_ns, classes.oper, classes.remote)
+    return TrafficClassesChanged(at_ns, classes.oper, classes.remote, classes.buffered)
 
 
 def _oper(feature: Feature[Any]) -> object:
@@ -55,7 +55,8 @@ def _oper(feature: Feature[Any]) -> object:
 
 
 def _with_remote(feature: Feature[Any]) -> object:
-    return feature.oper, feature.defended, feature.remote, feature.remote_defended
+    seen = feature.defended, feature.remote, feature.remote_defended
+    return feature.oper, *seen, feature.held, feature.buffered
 
 
 _TOLD: dict[str, tuple[Callable[[int, Feature[Any]], Event], Callable[[Feature[Any]], object]]] = {

@@ -248,6 +248,7 @@ def _config(top: _Table) -> Config:
     version = top.take("version", _one_of(DcbxVersion, [str(one) for one in DcbxVersion]), DcbxVersion.PUBLISHED)
     tie_break = top.take("tie_break", _one_of(TieBreak, [str(one) for one in TieBreak]), None)
     traffic_classes = top.take("traffic_classes", _number, 8)
+    by_classes = top.take("buffer_by_classes", _flag, False)
     timers, pfc, ets, cn = top.table("lldp"), top.table("pfc"), top.table("ets"), top.table("cn")
     applications = _applications(top)
     parts = {
@@ -256,7 +257,9 @@ def _config(top: _Table) -> Config:
         "applications": applications,
         "cn": cn and _cn(cn),
     }
-    settings = top.build(lambda: DcbxSettings(version, tie_break, traffic_classes, **parts))  # type: ignore[arg-type]
+    settings = top.build(
+        lambda: DcbxSettings(version, tie_break, traffic_classes, buffer_by_classes=by_classes, **parts)  # type: ignore[arg-type]
+    )
     return Config(settings, _timers(timers) if timers else LldpTimers())
 
 
@@ -270,14 +273,15 @@ def _timers(table: _Table) -> LldpTimers:
 
 def _pfc(table: _Table) -> PfcAdmin:
     values: dict[str, Any] = {"enabled": table.take("enabled", _priority_set, 0), "cap": table.take("cap", _number, 8)}
-    for key, default in (("willing", False), ("defense", False), ("defon_octet", True), ("headroom", False)):
-        values[key] = table.take(key, _flag, default)
+    for key in ("willing", "defense", "defon_octet", "headroom", "hold"):
+        values[key] = table.take(key, _flag, key == "defon_octet")
     return table.build(lambda: PfcAdmin(**values))
 
 
 def _cn(table: _Table) -> CnAdmin:
     enabled, willing = table.take("enabled", _priority_set, 0), table.take("willing", _flag, False)
-    return table.build(lambda: CnAdmin(enabled, willing))
+    hold = table.take("hold", _flag, False)
+    return table.build(lambda: CnAdmin(enabled, willing, hold))
 
 
 def _applications(top: _Table) -> ApplicationAdmin | None:

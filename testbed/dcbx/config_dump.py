@@ -25,11 +25,12 @@ def dump(settings: DcbxSettings, timers: LldpTimers = LldpTimers()) -> str:
     lines = [f'version = "{settings.version}"']
     if settings.tie_break is not None:
         lines.append(f'tie_break = "{settings.tie_break}"')
-    lines += [f"traffic_classes = {settings.traffic_classes}", "", "[lldp]"]
+    lines.append(f"traffic_classes = {settings.traffic_classes}")
+    lines += [f"buffer_by_classes = {_written(settings.buffer_by_classes)}", "", "[lldp]"]
     lines += [f"{field.name} = {_written(getattr(timers, field.name))}" for field in fields(LldpTimers)]
     if pfc := settings.pfc:
         values = {"enabled": list(priorities(pfc.enabled)), "willing": pfc.willing, "cap": pfc.cap}
-        values |= {"defense": pfc.defense, "defon_octet": pfc.defon_octet, "headroom": pfc.headroom}
+        values |= {"defense": pfc.defense, "defon_octet": pfc.defon_octet, "headroom": pfc.headroom, "hold": pfc.hold}
         lines += _section("pfc", values)
     if ets := settings.ets:
         values = {"willing": ets.willing, "cbs": ets.cbs}
@@ -46,8 +47,8 @@ def dump(settings: DcbxSettings, timers: LldpTimers = LldpTimers()) -> str:
         for entry in settings.applications.entries:
             lines += ["", "[[application]]", f"{names[entry.selector]} = {protocol_text(entry)}"]
             lines.append(f"priority = {entry.priority}")
-    if settings.cn:
-        values = {"enabled": list(priorities(settings.cn.enabled)), "willing": settings.cn.willing}
+    if cn := settings.cn:
+        values = {"enabled": list(priorities(cn.enabled)), "willing": cn.willing, "hold": cn.hold}
         lines += _section("cn", values)
     return "\n".join(lines) + "\n"
 

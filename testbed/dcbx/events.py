@@ -31,6 +31,7 @@ class PfcChanged(Event):
     remote: int | None  # where the peer runs it; what differs from `enabled` is for a local policy
     remote_defended: int | None  # the peer discards what is sent on these; None: not announced
     why: str
+    held: int | None = None  # send nothing on these yet; None: the port does not wait for the peer's defenses
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,16 @@ class CnChanged(Event):
     remote: int | None
     remote_defended: int | None
     why: str
+    held: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficClassesChanged(Event):
-    """How many traffic classes this port has, and its peer, which may guide the size of buffers."""
+    """How many traffic classes this port has, and its peer, and for how many its buffer is to be sized."""
 
     local: int
     remote: int | None
+    buffered: int | None = None  # None: for all priorities, whatever the peer has
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,8 @@ def _masks(name: str) -> Callable[[Record, Record], list[str]]:
             said.append(f"{name} {value_text.priorities(line['enabled'])}, {line['why']}")
         if line["defended"] != before.get("defended", []):
             said.append(f"{name} defends {value_text.priorities(line['defended'])}")
+        if line.get("held", []) != before.get("held", []):
+            said.append(f"{name} holds {value_text.priorities(line['held'])}")
         return said
 
     return say

@@ -4,6 +4,7 @@
     symmetric    Oper = Remote if LocalWilling and RemoteWilling is FALSE, else LocalAdmin
                  Pending = Remote is NULL, or not LocalWilling and RemoteWilling is TRUE and Oper != Remote
     defense      On, for a priority, if DefenseEnabled and Oper and Remote is not TRUE
+    hold         On, for a priority, if elected and Oper and the peer is not known, or Remote is TRUE with DefOn 1
 
 NULL is None: the last LLDPDU had no such TLV, or there was none. If both ports are willing in the symmetric machine,
 by the tie-break (decision 0102) one of them may count as not willing; the equations then hold with that.
@@ -95,3 +96,15 @@ def asymmetric(
 def defense(enabled: bool, oper: int, remote: int | None) -> int:
     """The priorities that are defended; sets of priorities are masks, and NULL is TRUE for none."""
     return oper & ~(remote or 0) if enabled else 0
+
+
+def hold(elected: bool, oper: int, remote: int | None, defended: int | None) -> int | None:
+    """The priorities on which nothing is sent until the far port shows that its defenses are off; None if the
+    port does not wait for that.
+
+    Where Remote is FALSE the far port has no defenses on, and DefOn is reserved; `defended` is None if its TLV shows no
+    DefOn, because it has no defenses.
+    """
+    if not elected:
+        return None
+    return oper if remote is None else oper & remote & (defended or 0)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
-from testbed.dcbx.machines import Outcome, asymmetric, defense, symmetric, winner
+from testbed.dcbx.machines import Outcome, asymmetric, defense, hold, symmetric, winner
 from testbed.dcbx.recommendation import advise
 from testbed.dcbx.settings import DcbxSettings, Recommend
 from testbed.frames import Mac
@@ -58,6 +58,8 @@ class Feature(Generic[T]):
     pending: bool = False
     defended: int | None = None  # where this port's defenses are on, a mask
     remote_defended: int | None = None  # the peer's, by its DefOn or Ready: it discards what is sent to it there
+    held: int | None = None  # where this port sends nothing because of that, a mask; None: it does not wait for it
+    buffered: int | None = None  # so many traffic classes of the peer this port's buffer is for; None: any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,9 @@ class _View:
 
     def traffic_classes(self) -> Feature[int]:
         own, remote = self._settings.traffic_classes, self._remote.traffic_classes
-        return Feature(own, own, remote, "local setting: it is announced only", pending=remote is None)
+        buffered = remote if self._settings.buffer_by_classes else None
+        why = "local setting: it is announced only"
+        return Feature(own, own, remote, why, pending=remote is None, buffered=buffered)
 
     def ets(self) -> Feature[Ets]:
         admin, tlv, advice = self._settings.ets, self._remote.ets, self._remote.recommendation
@@ -182,6 +186,7 @@ class _View:
             outcome.pending,
             defended,
             remote_defended,
+            hold(admin.hold, outcome.oper, remote, remote_defended),
         )
 
     def headroom(self) -> Feature[bool]:
@@ -232,6 +237,7 @@ class _View:
             outcome.pending,
             defended,
             remote_defended,
+            hold(admin.hold, outcome.oper, remote, remote_defended),
         )
 
     def _symmetric(

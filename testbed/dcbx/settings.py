@@ -85,6 +85,7 @@ class PfcAdmin:
     defense: bool = False
     defon_octet: bool = True  # draft only: the TLV has 7 octets, not 6 (decision 0101)
     headroom: bool = False  # announce that this port measures headroom; a private octet (decision 0113)
+    hold: bool = False  # draft only: send nothing on a priority until the peer shows DefOn 0 for it (decision 0376)
 
     def __post_init__(self) -> None:
         check_mask("PFC enable", self.enabled)
@@ -111,6 +112,7 @@ class CnAdmin:
 
     enabled: int
     willing: bool = False
+    hold: bool = False  # as that of PFC; in the published format Ready takes the place of DefOn
 
     def __post_init__(self) -> None:
         check_mask("CN enable", self.enabled)
@@ -127,6 +129,7 @@ class DcbxSettings:
     pfc: PfcAdmin | None = None
     applications: ApplicationAdmin | None = None
     cn: CnAdmin | None = None
+    buffer_by_classes: bool = False  # size this port's buffer for as many classes as the peer has (decision 0377)
 
     def __post_init__(self) -> None:
         if not 1 <= self.traffic_classes <= 8:
@@ -137,6 +140,11 @@ class DcbxSettings:
             raise DcbxSettingsError(
                 "the headroom capability comes after DefOn in the draft's PFC TLV, and defon_octet is off; "
                 "turn it on, or headroom off"
+            )
+        if self.pfc is not None and self.pfc.hold and not self.is_draft:
+            raise DcbxSettingsError(
+                "PFC's hold waits for DefOn 0, which the published format has not, so it would never end; "
+                "turn it off, or set the version to draft"
             )
         for entry in self.applications.entries if self.applications else ():
             if entry.selector not in (DRAFT_SELECTORS if self.is_draft else PUBLISHED_SELECTORS).values():

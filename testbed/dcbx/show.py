@@ -88,7 +88,13 @@ def _feature(name: str, feature: Feature[Any]) -> Plain:
         "defended": _priorities(feature.defended),
         "remote_defended": _priorities(feature.remote_defended),
         "why": feature.why,
+        **_elected(held=_priorities(feature.held), buffered=feature.buffered),
     }
+
+
+def _elected(**chosen: Any) -> Plain:
+    """What a port does only if it is set to."""
+    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def _neighbour(neighbour: Neighbour) -> Plain:
@@ -194,6 +200,12 @@ def _notes(port: Mapping[str, Any]) -> list[str]:
             f"the peer speaks the {port['peer_speaks']} format and this port the {port['version']} one, "
             "so its DCBX TLVs are ignored; set `version` of one end to that of the other"
         )
+    for name, feature in port["features"].items():
+        if feature.get("held"):
+            held = f"{value_text.NAMES[name]} {value_text.priorities(feature['held'])}"
+            notes.append(f"{held}: nothing is sent until the peer shows that its defenses are off")
+    if (classes := port["features"]["traffic_classes"].get("buffered")) is not None:
+        notes.append(f"the buffer is for the peer's {classes} traffic classes")
     for name, neighbour in zip(names, neighbours, strict=True):
         notes += [f"{name}: {flaw}" for flaw in neighbour["flaws"]]
     return notes
@@ -254,7 +266,8 @@ def _told(event: Event) -> Plain:
         case ApplicationsChanged():
             return {"what": "applications_changed", "entries": _entries(event.entries), "why": event.why}
         case TrafficClassesChanged():
-            return {"what": "traffic_classes_changed", "local": event.local, "remote": event.remote}
+            seen = {"local": event.local, "remote": event.remote, **_elected(buffered=event.buffered)}
+            return {"what": "traffic_classes_changed", **seen}
         case HeadroomChanged():
             return {"what": "headroom_changed", "both": event.both, "why": event.why}
         case PendingChanged():
@@ -276,7 +289,8 @@ def _told(event: Event) -> Plain:
 
 def _masks(event: PfcChanged | CnChanged) -> Plain:
     masks = ("enabled", "defended", "remote", "remote_defended")
-    return {name: _priorities(getattr(event, name)) for name in masks} | {"why": event.why}
+    found = {name: _priorities(getattr(event, name)) for name in masks}
+    return found | {"why": event.why} | _elected(held=_priorities(event.held))
 
 
 def _identifier(event: NeighbourFound | NeighbourLost) -> Plain:

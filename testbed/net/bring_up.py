@@ -92,6 +92,9 @@ class NodeSetup:
     def set_up_buffer(self, name: str, ports: list[PortState], delays: memoryview) -> None:
         """Divide the buffer of a switch or router; a host has none."""
         if not forwards(ports[0].node):
+            for port in ports:
+                if port.settings and port.settings.dcbx and port.settings.dcbx.buffer_by_classes:
+                    warn(f"{port.name}: buffer_by_classes has no effect, since a host has no buffer")
             return
         buffer = SwitchBuffer.of(ports[0].buffer, ports, delays)
         try:

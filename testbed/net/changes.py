@@ -86,7 +86,7 @@ def _lay_out(fabric: Fabric, ports: list[PortState], masks: dict[int, int]) -> N
     if not forwards(node):
         return
     program, number = fabric.running_program(), fabric.nodes[node.name]
-    layout = SwitchBuffer.of(ports[0].buffer, ports, fabric.cabling.delays)(masks, {})
+    layout = SwitchBuffer.of(ports[0].buffer, ports, fabric.cabling.delays)(masks, {}, {})
     by_slot = {port.slot: port for port in ports}
     for _ in range(_TRIES):
         is_busy = program.busy(number, layout.pools, layout.limits)

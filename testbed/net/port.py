@@ -240,7 +240,9 @@ class Buffer:
     def settings(self, ports: Mapping[int, PortNeeds]) -> BufferSettings:
         """The buffer of a switch that has these ports."""
         headroom = {number: self._headroom(needs) for number, needs in ports.items()}
-        xoff = self.xoff or self._even_part(ports, headroom)
+        named = {key: _fitted(key, one, ports) for key, one in self.groups.items() if _applies(key, one, ports)}
+        spared = self._spared(ports, headroom, named) if self.headroom_pool is None else 0
+        xoff = self.xoff or self._even_part(ports, headroom, spared)
         offset = min(self.xon_offset, xoff.cells) if isinstance(xoff, Static) else self.xon_offset
         groups = {
             (number, priority): GroupSettings(
@@ -253,15 +255,16 @@ class Buffer:
             for number, needs in ports.items()
             for priority in needs.lossless
         }
-        named = {key: _fitted(key, one, ports) for key, one in self.groups.items() if _applies(key, one, ports)}
+        groups |= named
+        pool = sum(one.headroom for one in groups.values() if not one.pool) - spared if spared else self.headroom_pool
         settings = BufferSettings(
             ports=tuple(ports),
             total=self.total,
-            headroom_pool=self.headroom_pool,
+            headroom_pool=pool,
             priorities=dict.fromkeys(range(8), self.lossy),
-            groups=groups | named,
+            groups=groups,
             cell_bytes=self.cell,
-            overbook_headroom=self.overbook_headroom,
+            overbook_headroom=self.overbook_headroom or spared > 0,
             more_pools=self.more_pools,
             egress_pools=self.egress_pools,
             queues={key: one for key, one in self.queues.items() if key[0] in ports},
@@ -280,10 +283,28 @@ class Buffer:
             return needs.measured
         return needs.headroom_cells(self) if self.headroom is None else self.headroom
 
-    def _even_part(self, ports: Mapping[int, PortNeeds], headroom: Mapping[int, int]) -> Static:
+    def _spared(
+        self,
+        ports: Mapping[int, PortNeeds],
+        headroom: Mapping[int, int],
+        named: Mapping[tuple[int, int], GroupSettings],
+    ) -> int:
+        """Cells of headroom that are not needed because a peer has fewer classes than a port lossless priorities.
+
+        The peer's class stops as a whole when one of its priorities is paused, so its priorities together fill the
+        headroom of one (decision 0377). Groups that are named keep all of theirs.
+        """
+        spared = 0
+        for number, needs in ports.items():
+            own = sum((number, priority) not in named for priority in needs.lossless)
+            if needs.classes is not None:
+                spared += headroom[number] * max(0, own - needs.classes)
+        return spared
+
+    def _even_part(self, ports: Mapping[int, PortNeeds], headroom: Mapping[int, int], spared: int) -> Static:
         """A tenth of the buffer stays for lossy traffic, and the rest is divided."""
         groups = [number for number, needs in ports.items() for _ in needs.lossless]
-        left = self.total * 9 // 10 - sum(headroom[number] + self.guaranteed for number in groups)
+        left = self.total * 9 // 10 - sum(headroom[number] + self.guaranteed for number in groups) + spared
         return Static(max(0, left) // max(1, len(groups)))
 
     def measured_headroom(self, rate: Rate, mtu: int, round_trip: Duration) -> int:
@@ -318,6 +339,8 @@ class PortNeeds:
     """Does DCBX decide what is lossless? Then groups for other priorities are not lossless either."""
     measured: int | None = None
     """Headroom in cells, if it was measured."""
+    classes: int | None = None
+    """How many traffic classes the peer has, if the buffer is sized by it."""
 
     def headroom_cells(self, buffer: Buffer) -> int:
         """Cells for everything that still arrives after XOFF was due.

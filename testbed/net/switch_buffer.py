@@ -52,10 +52,13 @@ class SwitchBuffer:
         return cls(buffer, tuple(found), delays)
 
     def settings(
-        self, lossless: Mapping[int, int] | None = None, measured: Mapping[int, int] = MappingProxyType({})
+        self,
+        lossless: Mapping[int, int] | None = None,
+        measured: Mapping[int, int] = MappingProxyType({}),
+        classes: Mapping[int, int] = MappingProxyType({}),
     ) -> BufferSettings:
-        """The buffer with the priorities of the ports' settings lossless, or with `lossless`, a mask for each slot, and
-        with `measured` headrooms, in cells.
+        """The buffer with the priorities of the ports' settings lossless, or `lossless`, a mask for each slot; with
+        `measured` headrooms, in cells; and for so many traffic `classes` of peers.
         """
         needs = {}
         for port in self.ports:
@@ -64,7 +67,13 @@ class SwitchBuffer:
                 enabled = frozenset(priority for priority in range(8) if lossless[port.slot] >> priority & 1)
             delay = Duration.from_ps(self.delays[port.slot])
             needs[port.number] = PortNeeds(
-                enabled, port.rate, delay, port.mtu, negotiated=port.negotiated, measured=measured.get(port.slot)
+                enabled,
+                port.rate,
+                delay,
+                port.mtu,
+                negotiated=port.negotiated,
+                measured=measured.get(port.slot),
+                classes=classes.get(port.slot),
             )
         return self.buffer.settings(needs)
 
@@ -85,8 +94,10 @@ class SwitchBuffer:
         slots = {port.number: port.slot for port in self.ports}
         return {(slots[number], queue): queue_limits(one) for (number, queue), one in settings.queues.items()}
 
-    def __call__(self, lossless: Mapping[int, int], measured: Mapping[int, int]) -> BufferLayout:
-        return self.layout(self.settings(lossless, measured))
+    def __call__(
+        self, lossless: Mapping[int, int], measured: Mapping[int, int], classes: Mapping[int, int]
+    ) -> BufferLayout:
+        return self.layout(self.settings(lossless, measured, classes))
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from testbed.agent.event_log import RECORD
 from testbed.agent.events import AgentEvent
-from testbed.agent.orders import NOTICE, NoticeType
+from testbed.agent.orders import NOTICE, NoticeType, Order, OrderType
 from testbed.agent.pfc.loop import Loop
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import Arrangement, PortPlan
@@ -131,7 +132,7 @@ class Agent:
         return said
 
     def receive(self, quanta: int) -> None:
-        frame = PfcFrame.xoff(PEER, [PRIORITY], quanta).encode()
+        frame = PfcFrame.of(PEER, {PRIORITY: quanta}).encode()
         self.loop._apply_frame(SLOT, frame, time.monotonic_ns())
 
 
@@ -327,3 +328,55 @@ def test_a_successor_on_a_link_that_is_down_starts_afresh_when_it_is_back() -> N
     second.program.congested = True
     second.port.pfc.restore({}, 1 << PRIORITY, time.monotonic_ns())
     assert second.link(True, 1) == ["xoff"]
+
+
+def order(agent: Agent, held: int) -> list[bytes]:
+    """Order a hold; the netlink requests since the last order."""
+    agent.requests.clear()
+    agent.loop._carry_out(Order(OrderType.HOLD, SLOT, held), time.monotonic_ns())
+    return agent.requests[:]
+
+
+def test_a_held_priority_is_stopped_until_it_is_released() -> None:
+    agent = Agent()
+    assert order(agent, 1 << PRIORITY) == [b"stop 3,"]
+    assert order(agent, 1 << PRIORITY) == []  # the same again
+    assert order(agent, 1 << 5) == [b"stop 5,go 3,"]
+    assert order(agent, 0) == [b"go 5,"]
+    assert [RECORD.unpack(one)[1:4] for one in agent.loop._records] == [
+        (AgentEvent.HOLD_SET, SLOT, mask) for mask in (1 << PRIORITY, 1 << 5, 0)
+    ]
+
+
+def test_neither_the_end_of_a_pause_nor_that_of_a_hold_resumes_what_the_other_stops() -> None:
+    agent = Agent()
+    agent.receive(0xFFFF)
+    order(agent, 1 << PRIORITY)
+    agent.receive(0)
+    assert b"go" not in b"".join(agent.requests)
+    agent.receive(0xFFFF)
+    assert order(agent, 0) == []
+    agent.requests.clear()
+    agent.receive(0)
+    assert agent.requests == [b"go 3,"]
+
+
+def test_a_lost_link_ends_pauses_and_no_hold() -> None:
+    agent = Agent()
+    order(agent, 1 << PRIORITY)
+    agent.receive(0xFFFF)
+    agent.link(False)
+    assert b"go" not in b"".join(agent.requests)
+
+
+def test_a_successor_goes_on_holding() -> None:
+    agent = Agent()
+    order(agent, 1 << PRIORITY)
+    successor = Agent(shared=agent.shared, timers=agent.timers)
+    assert successor.port.held_mask == 1 << PRIORITY
+    with Path("/dev/null").open("wb") as log:
+        successor.loop._plan, successor.loop._log_file = SimpleNamespace(warms_up=False), log.fileno()
+        successor.loop._take_over()
+    requests = b"".join(successor.requests)
+    assert requests.startswith(b"stop 3,") and b"go 3" not in requests
+    assert order(successor, 0) == [b"go 3,"]

@@ -20,8 +20,11 @@ class Cells:
         self.total = total
         self.asked = 0
 
-    def __call__(self, lossless: Mapping[int, int], measured: Mapping[int, int]) -> BufferLayout:
+    def __call__(
+        self, lossless: Mapping[int, int], measured: Mapping[int, int], classes: Mapping[int, int]
+    ) -> BufferLayout:
         self.asked += 1
+        self.classes = dict(classes)
         needed = sum(measured.get(slot, 10) for slot, mask in lossless.items() if mask)
         if needed > self.total:
             raise UsageError(f"{needed - self.total} cells are missing")

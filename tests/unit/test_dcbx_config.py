@@ -40,6 +40,7 @@ def test_every_section_becomes_its_settings() -> None:
         """
         tie_break = "lower"
         traffic_classes = 3
+        buffer_by_classes = true
         [lldp]
         interval = "5s"
         fast_count = 2
@@ -84,6 +85,7 @@ def test_every_section_becomes_its_settings() -> None:
         PfcAdmin(0x18, True, 2, True, headroom=True),
         ApplicationAdmin((AppEntry(3, Selector.ETHERTYPE, 0x8906), AppEntry(5, Selector.DSCP, 46)), True),
         CnAdmin(0x20),
+        buffer_by_classes=True,
     )
 
 
@@ -128,7 +130,7 @@ def test_the_page_shows_a_file_with_every_key_and_it_is_right() -> None:
         ("[pfc]\nenable = [3]", "f: [pfc] enable: unknown key; did you mean enabled?"),
         (
             "[cn]\nxyz = 1",
-            "f: [cn] xyz: unknown key; there are enabled, willing",
+            "f: [cn] xyz: unknown key; there are enabled, willing, hold",
         ),
         ("pfc = 3", "f: pfc: 3 is not a section; write [pfc] on a line of its own"),
         ("[application]", "f: application: {} is not a list of sections; write [[application]] above each of them"),

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from testbed.dcbx.machines import Outcome, asymmetric, defense, symmetric, winner
+from testbed.dcbx.machines import Outcome, asymmetric, defense, hold, symmetric, winner
 from testbed.dcbx.settings import TieBreak
 from testbed.frames import Mac
 
@@ -67,6 +67,28 @@ DEFENSE = """
     F F F  F
     F F -  F
 """
+
+HOLD = """
+    T T T  held
+    T T F  sent
+    T T -  sent
+    T F T  sent
+    T F F  sent
+    T F -  sent
+    T - T  held
+    T - F  held
+    T - -  held
+    F T T  sent
+    F T F  sent
+    F T -  sent
+    F F T  sent
+    F F F  sent
+    F F -  sent
+    F - T  sent
+    F - F  sent
+    F - -  sent
+"""
+"""Oper, Remote and the far port's DefOn of one priority."""
 
 WHY = {
     "T T -": "local setting: both ports are willing, and there is no tie-break",
@@ -174,6 +196,21 @@ def test_defense_machine(row: list[str], priority: int) -> None:
         far = None if remote == "-" else (rest | bit if remote == "T" else rest)
         near = rest | bit if oper == "T" else rest
         assert bool(defense(enabled == "T", near, far) & bit) == (expected == "T")
+
+
+@pytest.mark.parametrize("row", rows(HOLD, "T F", "T F -", "T F -"), ids=" ".join)
+@pytest.mark.parametrize("priority", range(8))
+def test_hold_until_the_far_port_shows_defon_0(row: list[str], priority: int) -> None:
+    oper, remote, defended, expected = row
+    bit = 1 << priority
+
+    def mask(value: str, rest: int) -> int | None:
+        return None if value == "-" else (rest | bit if value == "T" else rest)
+
+    for rest in (0, 0xFF & ~bit):  # the other priorities do not matter
+        near, far, on = (mask(value, rest) for value in (oper, remote, defended))
+        assert bool((hold(True, near or 0, far, on) or 0) & bit) == (expected == "held")
+        assert hold(False, near or 0, far, on) is None
 
 
 def test_defense_of_all_masks_is_that_of_their_bits() -> None:

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.dcbx.changes import changes
+from testbed.dcbx.events import PfcChanged, TrafficClassesChanged
 from testbed.dcbx.negotiation import Feature, Peer, PortState, negotiate
 from testbed.dcbx.recommendation import of_shares
 from testbed.dcbx.settings import (
@@ -229,6 +231,41 @@ def test_the_peers_defense_is_known_where_the_format_has_it() -> None:
     assert hears(settings(DRAFT), pfc=Pfc(0x18, cap=1)).pfc.remote_defended is None
     assert hears(settings(PUBLISHED), pfc=Pfc(0x18)).pfc.remote_defended is None
     assert hears(settings(PUBLISHED), cn=CongestionNotification(0x18, 0x08)).cn.remote_defended == 0x08
+
+
+def test_a_port_that_is_set_to_hold_sends_nothing_until_the_peer_shows_that_its_defense_is_off() -> None:
+    pfc, cn = PfcAdmin(0x18, hold=True), CnAdmin(0x20, hold=True)
+    held = settings(DRAFT, pfc=pfc, cn=cn)
+    alone = negotiate(held, LOW, None)
+    assert (alone.pfc.held, alone.cn.held) == (0x18, 0x20)
+    assert hears(held, pfc=Pfc(0x18, cap=1, defended=0x10)).pfc.held == 0x10
+    assert hears(held, pfc=Pfc(0x18, cap=1, defended=0)).pfc.held == 0
+    assert hears(held, pfc=Pfc(0x08, cap=1, defended=0x10)).pfc.held == 0, "DefOn is reserved where PFC is off"
+    assert hears(held, pfc=Pfc(0x18, cap=1)).pfc.held == 0, "a TLV of 6 octets has no defenses to show"
+    assert hears(held, cn=CongestionNotification(0x20, 0x20)).cn.held == 0x20
+    ready = settings(PUBLISHED, cn=cn)
+    assert hears(ready, cn=CongestionNotification(0x20, 0x20)).cn.held == 0x20
+    assert hears(ready, cn=CongestionNotification(0x20, 0)).cn.held == 0
+    usual = negotiate(settings(DRAFT), LOW, None)
+    assert (usual.pfc.held, usual.cn.held) == (None, None)
+
+
+def test_the_peers_traffic_classes_size_the_buffer_of_a_port_that_is_set_so() -> None:
+    for version in DcbxVersion:
+        sized, ets = settings(version, buffer_by_classes=True), EtsConfiguration(ets_of(version))
+        assert hears(sized, traffic_classes=4, ets=ets).traffic_classes.buffered == 4
+        assert negotiate(sized, LOW, None).traffic_classes.buffered is None
+        assert hears(settings(version), traffic_classes=4, ets=ets).traffic_classes.buffered is None
+
+
+def test_what_a_port_is_set_to_do_about_its_peer_is_in_its_events() -> None:
+    held = settings(DRAFT, pfc=PfcAdmin(0x08, hold=True), buffer_by_classes=True)
+    before = negotiate(held, LOW, None)
+    first = [event for event in changes(None, before, 1) if isinstance(event, PfcChanged | TrafficClassesChanged)]
+    assert [(one.buffered if isinstance(one, TrafficClassesChanged) else one.held) for one in first] == [None, 8]
+    after = hears(held, traffic_classes=2, pfc=Pfc(0x08, cap=1, defended=0))
+    then = [event for event in changes(before, after, 2) if isinstance(event, PfcChanged | TrafficClassesChanged)]
+    assert [(one.buffered if isinstance(one, TrafficClassesChanged) else one.held) for one in then] == [2, 0]
 
 
 def test_the_draft_pfc_tlv_is_sent_without_defon_on_demand() -> None:
@@ -485,6 +522,11 @@ def test_headroom_is_off_by_default() -> None:
             lambda: DcbxSettings(DRAFT, pfc=PfcAdmin(0x08, defon_octet=False, headroom=True)),
             "the headroom capability comes after DefOn in the draft's PFC TLV, and defon_octet is off; "
             "turn it on, or headroom off",
+        ),
+        (
+            lambda: DcbxSettings(PUBLISHED, pfc=PfcAdmin(0x08, hold=True)),
+            "PFC's hold waits for DefOn 0, which the published format has not, so it would never end; "
+            "turn it off, or set the version to draft",
         ),
         (
             lambda: DcbxSettings(DRAFT, applications=ApplicationAdmin((AppEntry(3, Selector.DSCP, 26),))),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.buffer.model import BufferModel
-from testbed.buffer.settings import BufferSettings, Static
+from testbed.buffer.settings import BufferSettings, GroupSettings, Static
 from testbed.buffer.use import Signal
 from testbed.headroom.calculation import Headroom, HeadroomPort, adaptive, read_alpha
 from testbed.headroom.vendor import SHIPPED
@@ -40,6 +42,32 @@ def test_headroom_and_shared_cells_are_of_one_pool_and_the_thresholds_are_even_p
     buffer = divided(1000, 110, 310)
     assert (buffer.headroom_cells, buffer.shared_cells) == (420, 580)
     assert thresholds(buffer) == [(900 - 420) // 2] * 2, "a tenth stays for lossy traffic"
+
+
+def by_classes(classes: int | None, **buffer: Any) -> BufferSettings:
+    """Two ports with four lossless priorities each, one of whose peers has so many traffic classes."""
+    needs = PortNeeds(frozenset({1, 2, 3, 4}), Rate("10Gb/s"), Duration("0s"), measured=50)
+    return Buffer(**{"total": 1000} | buffer).settings({1: needs, 2: replace(needs, classes=classes)})
+
+
+@pytest.mark.parametrize(("classes", "headroom"), [(None, 400), (8, 400), (4, 400), (3, 350), (2, 300), (1, 250)])
+def test_a_peer_with_few_traffic_classes_needs_one_headroom_for_each_of_them(
+    classes: int | None, headroom: int
+) -> None:
+    buffer = by_classes(classes)
+    assert (buffer.headroom_cells, buffer.shared_cells) == (headroom, 1000 - headroom)
+    assert all(buffer.group(port, priority).headroom == 50 for port in (1, 2) for priority in (1, 2, 3, 4))
+    even = by_classes(classes, xoff=None)
+    assert even.group(1, 1).threshold == Static((900 - headroom) // 8)
+
+
+def test_classes_of_a_peer_spare_nothing_of_what_is_configured() -> None:
+    named = GroupSettings(lossless=True, threshold=Static(10), headroom=70)
+    groups = {(2, priority): named for priority in (1, 2, 3)}
+    assert by_classes(1, groups=groups).headroom_cells == 5 * 50 + 3 * 50  # of a lossless group it is what was measured
+    pool = by_classes(1, headroom_pool=390, overbook_headroom=True)
+    assert pool.headroom_cells == 390
+    assert by_classes(1, total=300 + 40 + 8).shared_cells == 98
 
 
 def test_a_shorter_cable_on_one_port_raises_the_thresholds_of_all() -> None:

@@ -174,7 +174,7 @@ class Loop:
                 until = {priority: 0 if end == NEVER else end for priority, end in port.left_behind.items()}
                 frame, stop, resume = port.pfc.restore(until, congested, now_ns)
                 self._program.set_blocked(slot, 0)
-                self._netlink_send(port.stopping(stop) + port.resuming(resume))
+                self._netlink_send(port.stopping(stop | port.held_mask) + port.resuming(resume))
                 if frame:
                     self._send(port, frame)
                 # The speaker has missed changes since the predecessor died.
@@ -323,8 +323,7 @@ class Loop:
     def _expire(self, port: AgentPort, now_ns: int) -> None:
         resume, refresh, drop = port.pfc.expire(now_ns)
         slot = port.plan.slot
-        if resume:
-            self._resume(port, resume)
+        self._resume(port, resume)
         if refresh:
             relieved = still = 0
             for priority in PRIORITIES_IN[refresh]:
@@ -367,19 +366,19 @@ class Loop:
         elif order.type is OrderType.WATCHDOG:
             self._change(port, port.watch(parse_watchdog(order.frame), now_ns))
         elif order.type is OrderType.QUEUES:
-            port.arrange(order.queue_of)
-            self._netlink_send(port.stopping(port.pfc.paused_mask))
+            self._netlink_send(port.arrange(order.queue_of))
             self._program.set_queues(slot, order.sockets)
         elif order.type is OrderType.DRAINED:
             port.drained()
+        elif order.type is OrderType.HOLD and order.mask != port.held_mask:
+            self._netlink_send(port.hold(order.mask))
+            self._records.append(RECORD.pack(now_ns, AgentEvent.HOLD_SET, slot, order.mask, 0))
         elif order.type is OrderType.OBEY:
             self._apply_frame(slot, order.frame, now_ns)
         elif order.type is OrderType.SEND:
             self._send(port, order.frame)
-        elif order.type is OrderType.RELIEVED:
-            frame = port.pfc.relieved(order.mask, now_ns)
-            if frame:
-                self._send(port, frame)
+        elif order.type is OrderType.RELIEVED and (frame := port.pfc.relieved(order.mask, now_ns)):
+            self._send(port, frame)
 
     def _change(self, port: AgentPort, change: Change) -> None:
         self._resume(port, change.resume)

@@ -22,7 +22,7 @@ from testbed.units import NEVER
 
 SHARED = 24
 """Octets for each port in that memory: for each priority the queues that it stops, as a mask; then these:"""
-QUEUE_OF, ENABLED, LINK = 8, 16, 17
+QUEUE_OF, ENABLED, LINK, HELD = 8, 16, 17, 18
 _KNOWN, _UP, _DOWNS = 0x80, 0x40, 0x3F
 """In the octet LINK: whether the rest is known, whether there is a link, and how often it was lost, modulo 64."""
 
@@ -56,7 +56,7 @@ class AgentPort:
     """One port."""
 
     __slots__ = ("_go", "_leaving", "_masks", "_overlap", "_queues", "_shared", "_socket", "_stop",
-                 "blocked", "left_behind", "pfc", "plan", "send")  # fmt: skip
+                 "blocked", "held_mask", "left_behind", "pfc", "plan", "send")  # fmt: skip
 
     def __init__(self, plan: PortPlan, timers: memoryview[int], shared: memoryview[int]) -> None:
         """`timers` and `shared` are this port's part of the memory that a successor finds."""
@@ -71,6 +71,7 @@ class AgentPort:
             shared[ENABLED] = plan.pfc.mask
             shared[QUEUE_OF : QUEUE_OF + PRIORITIES] = bytes(plan.arrange(None).queue_of)
             self._masks[:] = bytes(self._only(priority) for priority in range(PRIORITIES))
+        self.held_mask = shared[HELD]
         self._note_overlap()
         settings = replace(plan.pfc, enabled=frozenset(PRIORITIES_IN[shared[ENABLED]]))
         self.pfc = PfcPort(settings, plan.mac, plan.rate, timers)
@@ -115,10 +116,10 @@ class AgentPort:
         return self._stop[self._queues[priorities]]
 
     def resuming(self, priorities: int) -> bytes:
-        """The request that resumes the queues of these priorities that no other pause stops."""
+        """The request that resumes the queues of these priorities that no other pause stops, and that are not held."""
         queues = self._queues[priorities]
-        if self._overlap:
-            queues &= ~self._queues[self.pfc.paused_mask]
+        if self._overlap or self.held_mask:
+            queues &= ~self._queues[self.stopped_mask]
         if self._leaving & priorities:
             self._leave(priorities)
         return self._go[queues]
@@ -134,6 +135,17 @@ class AgentPort:
             found |= 1 << self.plan.local[priority]
         return found
 
+    @property
+    def stopped_mask(self) -> int:
+        """The priorities whose queues are stopped, by a pause or held."""
+        return self.pfc.paused_mask | self.held_mask
+
+    def hold(self, priorities: int) -> bytes:
+        """The request that holds these priorities and no other: nothing is sent, paused or not."""
+        released = self.held_mask & ~priorities
+        self.held_mask = self._shared[HELD] = priorities
+        return self.stopping(priorities) + self.resuming(released & ~self.pfc.paused_mask)
+
     def enable(self, priorities: int, now_ns: int) -> Change:
         """PFC is on for these priorities and no other."""
         self._shared[ENABLED] = priorities
@@ -144,18 +156,22 @@ class AgentPort:
         """Other settings of the watchdog; all storms are over."""
         return self.pfc.configure(replace(self.pfc.settings, watchdog=watchdog), now_ns)
 
-    def arrange(self, queue_of: Sequence[int]) -> None:
-        """Frames go into these queues, by local priority. Those before may hold some still, until `drained`."""
+    def arrange(self, queue_of: Sequence[int]) -> bytes:
+        """Frames go into these queues, by local priority. Those before may hold some still, until `drained`.
+
+        Returns the request that stops the new queues, too, of what is stopped.
+        """
         self._shared[QUEUE_OF : QUEUE_OF + PRIORITIES] = bytes(queue_of)
         for priority in range(PRIORITIES):
             self._masks[priority] |= self._only(priority)
         self._queues.clear()
         self._note_overlap()
+        return self.stopping(self.stopped_mask)
 
     def drained(self) -> None:
         """The queues before hold nothing any longer: a priority leaves them, or when its pause ends."""
-        self._leaving = self.pfc.paused_mask
-        self._leave(0xFF & ~self.pfc.paused_mask)
+        self._leaving = self.stopped_mask
+        self._leave(0xFF & ~self._leaving)
 
     def _leave(self, priorities: int) -> None:
         for priority in PRIORITIES_IN[priorities]:

@@ -21,8 +21,9 @@ from testbed.units import NEVER
 _RETRY_NS = 1_000_000
 """How soon a layout is tried again that has to wait until the buffer has drained."""
 
-LayOut = Callable[[Mapping[int, int], Mapping[int, int]], BufferLayout]
-"""The layout for these lossless priorities, a mask for each slot, and these headrooms. UsageError: too few cells."""
+LayOut = Callable[[Mapping[int, int], Mapping[int, int], Mapping[int, int]], BufferLayout]
+"""The layout for these lossless priorities, a mask for each slot, these headrooms, and these numbers of traffic classes
+of peers. UsageError: too few cells."""
 
 
 class CellAllocation:
@@ -35,6 +36,8 @@ class CellAllocation:
         """Those that the buffer has cells for."""
         self.headroom: dict[int, int] = {}
         """Measured headroom, in cells."""
+        self.classes: dict[int, int] = {}
+        """How many traffic classes the peer has, of ports that size their buffer by it."""
         self.refused: dict[int, str] = {}
         """Why a port has fewer lossless priorities than it requests."""
 
@@ -50,7 +53,7 @@ class CellAllocation:
         by_need = sorted(self.headroom, key=lambda slot: self.headroom[slot])
         while True:
             try:
-                found = lay_out(granted, self.headroom)
+                found = lay_out(granted, self.headroom, self.classes)
                 break
             except UsageError as error:
                 asking = [slot for slot in by_need if granted.get(slot)]
@@ -62,7 +65,7 @@ class CellAllocation:
             if granted[slot] == mask:
                 continue
             try:
-                found = lay_out(granted | {slot: mask}, self.headroom)
+                found = lay_out(granted | {slot: mask}, self.headroom, self.classes)
                 granted[slot] = mask
             except UsageError as error:
                 refused[slot] = str(error)
@@ -110,6 +113,14 @@ class NodeBuffer:
         enable()
         self.allocation.wanted[slot] = after
         if before & ~after:
+            self.apply(now_ns)
+
+    def divide(self, slot: int, classes: int | None, now_ns: int) -> None:
+        """Size a port's buffer for so many traffic classes of its peer; None: for any number."""
+        before = self.allocation.classes.pop(slot, None)
+        if classes is not None:
+            self.allocation.classes[slot] = classes
+        if classes != before:
             self.apply(now_ns)
 
     def reserve(self, slot: int, cells: int | None, round_trip_ns: int, now_ns: int) -> None:

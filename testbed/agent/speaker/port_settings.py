@@ -14,7 +14,14 @@ from testbed.agent.plan import PortPlan
 from testbed.agent.speaker.node_buffer import NodeBuffer
 from testbed.agent.speaker.order_socket import OrderSocket
 from testbed.agent.speaker.speaker_log import SpeakerLog
-from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, Event, PfcChanged
+from testbed.dcbx.events import (
+    ApplicationsChanged,
+    CnChanged,
+    EtsChanged,
+    Event,
+    PfcChanged,
+    TrafficClassesChanged,
+)
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets
 from testbed.frames.mac_control import LONGEST_PAUSE
 from testbed.linux.netlink import Socket
@@ -30,6 +37,8 @@ class Applied:
     enabled: int
     defended_pfc: int = 0
     defended_cn: int = 0
+    held_pfc: int = 0
+    held_cn: int = 0
     ets: Ets | None = None
     applications: dict[Entry, int] = field(default_factory=dict)
 
@@ -73,12 +82,16 @@ class PortSettings:
     def apply(self, slot: int, event: Event, version: DcbxVersion) -> None:
         """Apply an event of DCBX to the port."""
         if isinstance(event, PfcChanged):
+            self._apply_hold(slot, event.held or 0, self.applied[slot].held_cn)
             self._apply_pfc(slot, event.enabled, event.at_ns)
             self.applied[slot].defended_pfc = event.defended
             self._apply_defense(slot, event.at_ns)
         elif isinstance(event, CnChanged):
             self.applied[slot].defended_cn = event.defended
             self._apply_defense(slot, event.at_ns)
+            self._apply_hold(slot, self.applied[slot].held_pfc, event.held or 0)
+        elif isinstance(event, TrafficClassesChanged):
+            self._buffer.divide(slot, event.buffered, event.at_ns)
         elif isinstance(event, EtsChanged):
             self._apply_ets(slot, event.ets, event.at_ns)
         elif isinstance(event, ApplicationsChanged):
@@ -101,6 +114,12 @@ class PortSettings:
         if mask != self._program.defended(slot):
             self._program.set_defended(slot, mask)
             self._log.record(now_ns, AgentEvent.DEFENSE_SET, slot, mask, 0)
+
+    def _apply_hold(self, slot: int, by_pfc: int, by_cn: int) -> None:
+        applied = self.applied[slot]
+        before, applied.held_pfc, applied.held_cn = applied.held_pfc | applied.held_cn, by_pfc, by_cn
+        if (held := by_pfc | by_cn) != before:
+            self._orders.send(Order(OrderType.HOLD, slot, held))
 
     def _apply_ets(self, slot: int, ets: Ets | None, now_ns: int) -> None:
         port, applied = self._ports[slot], self.applied[slot]

@@ -87,6 +87,10 @@ class Nic:
         defended = (state.pfc.defended or 0) | (state.cn.defended or 0)
         if defended:
             self._say("defenses are announced but not applied: NICs have no setting for them")
+        if (state.pfc.held or 0) | (state.cn.held or 0):
+            self._say("hold is not applied: NICs have no setting that stops a priority")
+        if state.traffic_classes.buffered is not None:
+            self._say("buffer_by_classes is not applied: what a NIC reserves is its driver's")
 
     def restore(self) -> bool:
         """Restore the original settings; whether that succeeded."""

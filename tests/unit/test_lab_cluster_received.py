@@ -121,13 +121,13 @@ WRONG: dict[str, tuple[Change, str]] = {
     "another seed": (lambda c: whole(c | {"seed": SEED + 1}), "it is of 'incast' with seed 2, and not of the run"),
     "a name that is no text": (
         lambda c: whole(c | {"figures": [{"name": [1], "value": 1, "unit": ""}]}),
-        "a name, a unit or the reason in it is no text",
+        "is no figure",
     ),
     "a unit that is no text": (
         lambda c: whole(c | {"figures": [{"name": "a", "value": 1, "unit": {}}]}),
-        "a name, a unit or the reason in it is no text",
+        "is no figure",
     ),
-    "a reason that is no text": (lambda c: whole(c | {"reason": 7}), "a name, a unit or the reason in it is no text"),
+    "a reason that is no text": (lambda c: whole(c | {"reason": 7}), "the reason in it is no text"),
     "what would stop the sweep": (lambda c: whole(c | {"status": "disk-full"}), "the worker's disk was full"),
 }
 

@@ -159,7 +159,11 @@ class Matrix:
 
 
 def _tested(content: dict[str, Any]) -> ColumnPorts:
-    return ColumnPorts(**content | {name: tuple(content[name]) for name in ("ports", "left_out")})
+    column, about, remedy = (str(content[name]) for name in ("column", "about", "remedy"))
+    ports, left_out = (tuple(map(str, content[name])) for name in ("ports", "left_out"))
+    if not ports:
+        raise ValueError(f"column {column[:40]!r} has no ports")
+    return ColumnPorts(column, ports, about, remedy, left_out)
 
 
 def _cell(content: dict[str, Any]) -> Cell:

@@ -135,7 +135,20 @@ def test_a_cell_that_failed_by_another_claim_than_its_main_one_has_that_ones_nam
     assert cell("L08", "leaf", 7, passed=False).measured == "7"
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"switch": "", "columns": [], "cases": [{}], "cells": []}'])
+PORTS = '{"switch": "", "columns": [], "cases": [], "cells": [], "tested": %s}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "{}",
+        '{"switch": "", "columns": [], "cases": [{}], "cells": []}',
+        PORTS % "7",
+        PORTS % "[{}]",
+        PORTS % '[{"column": "a", "about": "", "remedy": "", "ports": [], "left_out": []}]',
+    ],
+)
 def test_what_is_no_matrix_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
     with pytest.raises(ConformanceError, match=r"conformance\.json is no result of `xoff conformance`"):

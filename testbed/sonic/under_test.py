@@ -28,11 +28,11 @@ class PortsError(UsageError):
 
 @dataclass(frozen=True)
 class PortClass:
-    """Ports of one class; or, where the user names ports, those of them that are of one class."""
+    """Ports of one class, those that the user names first."""
 
     ports: tuple[str, ...]
     beside: tuple[str, ...]
-    """Ports of other classes that can have hosts too, the user's first."""
+    """Ports of other classes that can have hosts too, the user's first; none that would lose frames itself."""
     headroom: GroupHeadroom
     """Of the tightest lossless group; it is the same at each port."""
 
@@ -68,15 +68,23 @@ def classes(tables: Tables, cell: int, named: Sequence[str] = ()) -> list[PortCl
     for port in ordered:
         by_class.setdefault(_class_of(tables, port), []).append(port)
         by_kind.setdefault(_alike(tables, port), []).append(port)
+    headrooms = {ports[0]: _tightest(tables, ports[0], cell) for ports in by_class.values()}
+    short = {port for ports in by_class.values() if headrooms[ports[0]].slack < 0 for port in ports}
     found = []
     for ports in by_class.values():
         if named and ports[0] not in named:
             continue
-        headroom = tightest(tables, ports[0], cell)
-        assert headroom is not None  # it has PFC
-        beside = [port for port in by_kind[_alike(tables, ports[0])] if port not in ports]
-        found.append(PortClass(tuple(ports), tuple(beside), headroom))
+        others = [port for port in by_kind[_alike(tables, ports[0])] if port not in ports]
+        beside = [port for port in others if port in named or port not in short]
+        found.append(PortClass(tuple(ports), tuple(beside), headrooms[ports[0]]))
     return sorted(found, key=lambda one: one.headroom.slack)
+
+
+def _tightest(tables: Tables, port: str, cell: int) -> GroupHeadroom:
+    """Of a port with PFC."""
+    found = tightest(tables, port, cell)
+    assert found is not None
+    return found
 
 
 def require_port(tables: Tables, port: str) -> None:

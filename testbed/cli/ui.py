@@ -181,10 +181,11 @@ def show(result: Result) -> None:
         table.add_row(f"{mark} {shown(claim.name)}", shown(measured), shown(expectation(claim)))
     if table.row_count:
         stdout.print(table)
-    times = result.times
+    times, fidelity = result.times, result.fidelity
+    verdict = fidelity.explained if fidelity.verdict is Verdict.UNKNOWN else fidelity.verdict
     stdout.print(
         f"[dim]{times.virtual_ns / 1e9:.3f} s virtual in {times.wall_s:.1f} s wall (ratio {times.ratio:.2f}), "
-        f"fidelity {result.fidelity.verdict}, digest {result.digest[:16]}, in {shown(result.folder)}[/dim]",
+        f"fidelity {shown(verdict)}, digest {result.digest[:16]}, in {shown(result.folder)}[/dim]",
         soft_wrap=True,
     )
     name = result.experiment
@@ -195,5 +196,5 @@ def show(result: Result) -> None:
         print_error(f"{name}: not as claimed: {', '.join(wrong)}")
     # What ended otherwise did not end for want of CPU: set-up and errors keep it busy, and nothing is wrong with that.
     came_to_an_end = result.status in (RunStatus.OK, RunStatus.TIMEOUT, RunStatus.WALL_TIMEOUT)
-    if result.fidelity.verdict is Verdict.DEGRADED and came_to_an_end:
-        print_error(f"{name}: the lab did not keep its fidelity bounds: {'; '.join(result.fidelity.reasons)}")
+    if fidelity.verdict is Verdict.DEGRADED and came_to_an_end:
+        print_error(f"{name}: the lab did not keep its fidelity bounds: {'; '.join(fidelity.reasons)}")

@@ -160,6 +160,8 @@ class Collector:
         previous_ns = self.samples[-1].time_ns if self.samples else -1
         if not previous_ns < sample.time_ns <= _LATEST_NS or sample.late_ns > _LATEST_NS:
             raise _damage(frame)
+        if not 0 <= sample.tick_ns <= _LATEST_NS:
+            raise _damage(frame)
         self.samples.append(sample)
 
     def _note(self, frame: Frame) -> None:

@@ -52,6 +52,8 @@ _PIECE = 1 << 16
 # Agents (`agent/pfc/loop.py`) go first: passing something on takes as long as a pause, and would make them late.
 # Looking at the CPU takes most of a millisecond: then speakers (`agent/speaker/speaker.py`) go first too.
 _SAMPLING, _PASSING_ON, _LOOKING = 40, 35, 20
+_TICK_NS = 10_000_000
+"""A kernel without finer figures looks a hundred times a second whether the CPU is idle."""
 _CHUNK = wire.LARGEST >> 1
 _LONGEST_WAIT_S = 3600.0  # epoll takes no more than some weeks
 _CAPTURES_END_S = 2.0
@@ -322,14 +324,16 @@ def _sample_forever(start_ns: int, writer: int) -> None:
             time.sleep(early / 1e9)
         now = time.monotonic_ns()
         kernel.real_time(_LOOKING)
-        idle = idle_ns()  # none is added while a more urgent process runs, so it does not matter how long this takes
+        idle, tick = (
+            idle_ns()
+        )  # none is added while a more urgent process runs, so it does not matter how long this takes
         kernel.real_time(_SAMPLING)
-        os.write(writer, Sample(now - start_ns, now - due, idle).encode())
+        os.write(writer, Sample(now - start_ns, now - due, idle, tick).encode())
         due += WINDOW_NS * (1 + (now - due) // WINDOW_NS)
 
 
-def idle_ns() -> int:
-    """Idle time of the CPUs since boot, on average over them."""
+def idle_ns() -> tuple[int, int]:
+    """Return the idle time of the CPUs since boot, on average over them, and `Sample.tick_ns` of it."""
     try:
         # The only place where Linux shows it finer than in ticks of 10 ms; for root only.
         values = [
@@ -337,10 +341,10 @@ def idle_ns() -> int:
             for line in Path("/proc/timer_list").read_text().splitlines()
             if ".idle_sleeptime" in line
         ]
-        return sum(values) // len(values)
+        return sum(values) // len(values), 0
     except (OSError, ZeroDivisionError):
         idle = Path("/proc/uptime").read_text().split()[1]
-        return int(float(idle) * 1e9) // (os.cpu_count() or 1)
+        return int(float(idle) * 1e9) // (os.cpu_count() or 1), _TICK_NS
 
 
 def _set_size(terminal: int, rows: int, columns: int) -> None:

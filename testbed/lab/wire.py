@@ -18,7 +18,7 @@ from testbed.errors import XoffError
 
 _HEADER = struct.Struct("<4sBII")
 _MAGIC = b"Xoff"
-_SAMPLE = struct.Struct("<qqq")
+_SAMPLE = struct.Struct("<qqqq")
 LARGEST = 1 << 20
 
 
@@ -73,9 +73,10 @@ class Sample:
     time_ns: int  # since the job's start
     late_ns: int  # how long after it was due the look was taken
     idle_ns: int  # idle CPU time so far
+    tick_ns: int = 0  # how far apart the looks are by which the kernel counts it; 0: it is exact
 
     def encode(self) -> bytes:
-        return _SAMPLE.pack(self.time_ns, self.late_ns, self.idle_ns)
+        return _SAMPLE.pack(self.time_ns, self.late_ns, self.idle_ns, self.tick_ns)
 
     @classmethod
     def decode(cls, payload: bytes) -> Sample:

@@ -69,6 +69,17 @@ def test_a_busy_cpu_degrades_the_verdict_only_while_measuring(run: Runner, vm: R
     assert rested.fidelity.timer_late_ns < 200_000
 
 
+def test_on_um_system_calls_keep_the_cpu_busy_and_only_all_of_it_degrades_the_verdict(run: Runner) -> None:
+    part = run("behave:calls", percent=90)
+    assert part.fidelity.idle_percent == 0, "in a window of 100 ms each of the ten ticks met a call"
+    assert part.fidelity.verdict is Verdict.KEPT, part.fidelity
+    whole = run("behave:calls", percent=100)
+    assert whole.fidelity.verdict is Verdict.DEGRADED
+    assert whole.fidelity.reasons[0].startswith(
+        "the CPU was busy: 1s, in which the kernel looked 100 times, had 0 % idle"
+    )
+
+
 def test_setting_a_network_up_degrades_no_verdict(run: Runner, vm: Ready) -> None:
     result = run("topologies:rests", on=vm, wanted="incast,8")
     assert result.figure("set up in") > 200  # ms, in which the CPU was busy: two windows or more

@@ -279,7 +279,7 @@ kinds = st.fixed_dictionaries({"note": st.sampled_from(["figure", "claim", "phas
 ends = st.fixed_dictionaries(dict.fromkeys(("virtual_ns", "status", "reason"), json_values | st.just("ok")))
 payloads = (
     st.binary(max_size=40)
-    | st.builds(lambda *args: Sample(*args).encode(), *[st.integers(-(2**63), 2**63 - 1)] * 3)
+    | st.builds(lambda *args: Sample(*args).encode(), *[st.integers(-(2**63), 2**63 - 1)] * 4)
     | st.builds(json.dumps, json_values | ends).map(str.encode)
     | st.builds(lambda a, b: note(**{"kind": a["note"]} | b), kinds, st.dictionaries(fields, json_values))
 )

@@ -16,11 +16,11 @@ DEFAULT = Thresholds()
 MS = 1_000_000
 
 
-def looks(*idle_percent: float, late_ns: dict[int, int] | None = None) -> list[Sample]:
+def looks(*idle_percent: float, late_ns: dict[int, int] | None = None, tick_ns: int = 0) -> list[Sample]:
     """Looks on the dot with so much idle time in the windows between them, some of them late."""
     idle = accumulate((int(percent * WINDOW_NS / 100) for percent in idle_percent), initial=0)
     late = late_ns or {}
-    return [Sample(n * WINDOW_NS, late.get(n, 0), total) for n, total in enumerate(idle)]
+    return [Sample(n * WINDOW_NS, late.get(n, 0), total, tick_ns) for n, total in enumerate(idle)]
 
 
 def verdict(samples: list[Sample], *phases: tuple[int, int], agent: int | None = None) -> Fidelity:
@@ -104,6 +104,51 @@ def test_the_window_with_the_least_idle_time_decides(idle: list[int], wanted: in
     found = judge(looks(*idle), [], None, Thresholds(idle_percent=wanted))
     assert found.idle_percent == min(idle)
     assert (found.verdict is Verdict.DEGRADED) == (min(idle) < wanted)
+
+
+# Idle time that is counted in ticks of 10 ms, ten of which are in a window
+
+
+def ticks(*idle_percent: int, wanted: int = 1, phases: tuple[tuple[int, int], ...] = ()) -> Fidelity:
+    return judge(looks(*idle_percent, tick_ns=10 * MS), phases, None, Thresholds(idle_percent=wanted))
+
+
+def test_a_window_whose_ticks_all_met_work_is_no_proof_of_a_busy_cpu() -> None:
+    found = ticks(*[10] * 5, *[0] * 9, *[10] * 5)
+    assert (found.verdict, found.idle_percent) == (Verdict.KEPT, 0.0)
+
+
+def test_a_hundred_ticks_in_a_row_without_an_idle_one_are() -> None:
+    found = ticks(*[10] * 5, *[0] * 10, *[10] * 5)
+    assert found.verdict is Verdict.DEGRADED
+    assert found.reasons == (
+        "the CPU was busy: 1s, in which the kernel looked 100 times, had 0 % idle time, 1 % are required; "
+        "a larger scale or less traffic helps",
+    )
+
+
+def test_the_more_idle_time_is_required_the_fewer_ticks_show_it() -> None:
+    assert ticks(50, 0, 50, wanted=5).verdict is Verdict.KEPT
+    assert ticks(50, 0, 0, 50, wanted=5).verdict is Verdict.DEGRADED
+    assert ticks(50, 0, 50, wanted=10).verdict is Verdict.DEGRADED
+    assert ticks(0, 0, wanted=0).verdict is Verdict.KEPT
+
+
+def test_a_stretch_too_short_for_so_many_ticks_counts_as_it_is() -> None:
+    assert ticks(0, 0, 0).verdict is Verdict.DEGRADED
+    assert ticks(0, 0, 10).verdict is Verdict.KEPT
+
+
+def test_windows_of_two_phases_are_not_joined() -> None:
+    apart = ((0, 8 * WINDOW_NS), (9 * WINDOW_NS, 12 * WINDOW_NS))
+    assert ticks(10, *[0] * 7, 90, 0, 0, 0, phases=apart).verdict is Verdict.DEGRADED
+    assert ticks(10, *[0] * 7, 90, 0, 0, 10, phases=apart).verdict is Verdict.KEPT
+
+
+def test_a_verdict_is_explained_by_its_reasons() -> None:
+    assert verdict(looks(50)).explained == "kept"
+    assert verdict(looks()).explained == "unknown (no window of 100 ms was measured)"
+    assert verdict(looks(0)).explained.startswith("degraded (the CPU was busy: ")
 
 
 def test_the_verdict_as_json_has_everything() -> None:

@@ -157,9 +157,9 @@ def test_a_payload_that_is_not_json_is_damage(payload: bytes) -> None:
         Frame(FrameKind.END, payload).content()
 
 
-@given(int64s, int64s, int64s)
-def test_a_sample_comes_back_equal(time_ns: int, late_ns: int, idle_ns: int) -> None:
-    sample = Sample(time_ns, late_ns, idle_ns)
+@given(int64s, int64s, int64s, int64s)
+def test_a_sample_comes_back_equal(time_ns: int, late_ns: int, idle_ns: int, tick_ns: int) -> None:
+    sample = Sample(time_ns, late_ns, idle_ns, tick_ns)
     assert Sample.decode(sample.encode()) == sample
     assert len(sample.encode()) == Sample.size()
 

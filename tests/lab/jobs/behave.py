@@ -53,6 +53,20 @@ def said(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
+@experiment(timeout="60s")
+def calls(run: Run, percent: int = 100, lasts: Duration = Duration("1200ms")) -> None:
+    """System calls for a part of each 9.37 ms, which is no divisor of a kernel's tick."""
+    period_ns = 9_370_000
+    with run.measuring():
+        begin_ns = time.monotonic_ns()
+        for number in range(lasts.ns // period_ns):
+            until_ns = begin_ns + number * period_ns + period_ns * percent // 100
+            while time.monotonic_ns() < until_ns:
+                pass
+            if (left_ns := begin_ns + (number + 1) * period_ns - time.monotonic_ns()) > 0:
+                time.sleep(left_ns / 1e9)
+
+
 @experiment()
 def works(run: Run, measured: bool = True) -> None:
     """Keeps the CPU busy for half a second, and rests for as long."""

@@ -29,7 +29,6 @@ from testbed.cli.engine_setup import engine_option, ready
 from testbed.cli.packages import having, with_option
 from testbed.errors import UsageError
 from testbed.lab import cache, definition, script
-from testbed.lab.api import new_folder
 from testbed.lab.collect import OUTPUT_LOG, Collector
 from testbed.lab.engine import Kind as Engine
 from testbed.lab.engine import Ready, RunningJob
@@ -37,6 +36,7 @@ from testbed.lab.experiment_run import EVENT_LOG
 from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import Job, Limits, Terminal, UserCode, job_for, pack, place_of
 from testbed.lab.result import Exit
+from testbed.lab.result_folder import new_folder
 from testbed.lab.wire import Decoder, Frame, FrameKind
 from testbed.net import shell as topologies
 from testbed.net.notebook import DCBX_LOG

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from testbed.lab import api
 from testbed.lab.api import Silent
 from testbed.lab.result import Result, Status
+from testbed.lab.result_folder import new_folder
 
 LARGEST, MOST_FILES = 4 << 30, 100_000
 """Octets and files of a result, many times what the limits of a job leave."""
@@ -29,7 +30,7 @@ def result(packed: object, out: Path, experiment: str, seed: int) -> Result:
 
     UnusableError if there is none in it, and OSError if this machine's disk does not take it.
     """
-    folder = api.new_folder(out, experiment)
+    folder = new_folder(out, experiment)
     try:
         _unpack(packed, folder)
         found = Result.read(folder)

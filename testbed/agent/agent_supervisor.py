@@ -1,4 +1,10 @@
-"""The supervisor of all agents: forks one per node, restarts any that dies, with the pause failsafe until then."""
+"""The supervisor of all agents: forks one per node, restarts any that dies, with the pause failsafe until then.
+
+It has a deputy, a fork of it that waits for its end. If the supervisor dies, the deputy becomes the supervisor: it
+finds the agents that run (`lives.py`) and keeps them, starts those that are missing, and forks a deputy of its own. If
+the deputy dies, the supervisor forks another. Only if both are killed at once, an agent that dies after that has no
+successor.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +23,7 @@ from functools import partial
 from testbed.agent.event_log import RECORD
 from testbed.agent.events import AgentEvent
 from testbed.agent.handover import Handover
+from testbed.agent.lives import Lives
 from testbed.agent.pfc import loop
 from testbed.agent.pfc.pause_failsafe import PauseFailsafe
 from testbed.agent.plan import AgentPlan, PortPlan
@@ -27,6 +34,9 @@ from testbed.linux.port_program import PortProgram
 
 _MOST_RESTARTS = 5
 _WITHIN_NS = 10**9
+_UNKNOWN = -1
+"""The status of a process that this one has not forked."""
+_NO_SLOT = 0xFFFF
 _URGENCY, _FORKING, _BEGINNING = loop.URGENCY + 1, loop.URGENCY - 1, loop.URGENCY - 2
 """The supervisor is more urgent than an agent, whose end may take milliseconds of CPU; but not while it forks."""
 
@@ -39,6 +49,11 @@ class SharedResources:
     timers: memoryview[int]
     shared: memoryview[int]
     pids: memoryview[int]
+    """The process of each agent, then of each speaker, then of the supervisor and of its deputy; 0: none."""
+    given_up: memoryview[int]
+    """Of each agent and speaker: has it died too often, so that it gets no successor?"""
+    lives: Lives
+    """By the same numbers, which process it is."""
     lateness: memoryview[int]
     """Of each node, how late its agents were at worst, in ns."""
     ending: socket.socket
@@ -70,12 +85,15 @@ class AgentSupervisor:
         self._waiting = select.epoll()
         self._calls: dict[int, Callable[[], object]] = {}
         self._failsafes: list[PauseFailsafe] = []
-        self._running: set[int] = set()
+        self._running: dict[int, int] = {}
+        """The processes that are waited for, with a descriptor of each."""
         self._deaths: dict[int, list[int]] = {}
         self._ending = False
+        self._supervisor, self._deputy = 2 * len(plans), 2 * len(plans) + 1
 
     def run(self) -> None:
         """Until the network ends."""
+        self._common.pids[self._supervisor] = os.getpid()
         # Ctrl-C is for the user's command; agents end through the control socket.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -88,10 +106,76 @@ class AgentSupervisor:
         self._start({index: self._agent(index) for index in range(len(self._plans))})
         for index in range(len(self._plans)):
             self._start_speaker(index)
+        if self._plans:
+            self._start_deputy()
+        self._supervise()
+
+    def _supervise(self) -> None:
         while self._running or not self._ending:
             for file, _ in self._waiting.poll():
                 if file in self._calls:  # or it was ended by the one before
                     self._calls[file]()
+
+    def _start_deputy(self) -> None:
+        supervisor = os.pidfd_open(os.getpid())
+        pid = self._fork({0: partial(self._stand_by, supervisor)})[0]
+        os.close(supervisor)
+        self._common.pids[self._deputy] = pid
+        self._wait_for_end(pid, os.pidfd_open(pid), self._deputy_died)
+
+    def _deputy_died(self, _: int) -> None:
+        self._common.pids[self._deputy] = 0
+        if self._ending or kernel.wait_readable((self._common.ending,), 0):
+            return
+        self._note(AgentEvent.DEPUTY_DIED, 0)
+        if self._dies_too_often(self._deputy):
+            print(f"the deputy of the agent supervisor died {_MOST_RESTARTS + 1} times within a second; "
+                  "there is none from now on",
+                  file=sys.stderr)  # fmt: skip
+        else:
+            self._start_deputy()
+
+    def _stand_by(self, supervisor: int) -> None:
+        """Be the deputy: wait until the network ends, or until the supervisor does."""
+        kernel.real_time(_URGENCY)
+        ending = self._common.ending.fileno()
+        if ending not in kernel.wait_readable((ending, supervisor)):
+            os.close(supervisor)
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """Become the supervisor of the agents that run, and start those that do not."""
+        common, everything = self._common, range(2 * len(self._plans))
+        common.pids[self._supervisor], common.pids[self._deputy] = os.getpid(), 0
+        self._waiting.close()  # it has a copy in this process
+        self._waiting = select.epoll()
+        self._calls.clear()
+        for process in self._running.values():
+            os.close(process)
+        self._running.clear()
+        self._wait_for(common.ending.fileno(), self._end)
+        due = [who for who in everything if self._control(who) is not None and not common.given_up[who]]
+        missing = [who for who in due if not self._keep(who)]
+        self._note(AgentEvent.SUPERVISOR_DIED, len(due) - len(missing) << 32 | len(missing))
+        for who in missing:
+            self._ended(who, _UNKNOWN)
+        self._start_deputy()
+        self._supervise()
+
+    def _keep(self, who: int) -> bool:
+        """Supervise an agent or speaker that another process forked; False if there is none."""
+        found = self._common.lives.open_holder(who)
+        if found is None:
+            return False
+        pid, process = found
+        self._common.pids[who] = pid
+        self._wait_for_end(pid, process, partial(self._ended, who))
+        return True
+
+    def _control(self, who: int) -> socket.socket | None:
+        """The control socket of an agent or a speaker; None if the node has no speaker."""
+        index = who % len(self._plans)
+        return self._each[index].control if who < len(self._plans) else self._each[index].speaker
 
     def _prepare(self, plan: AgentPlan) -> None:
         with kernel.in_network_of(plan.pid):
@@ -142,13 +226,12 @@ class AgentSupervisor:
         """
         gc.freeze()  # existing objects stay; the collector need not scan them
         gc.disable()  # an agent creates no cycles
-        pids = self._fork({index: agent.run for index, agent in agents.items()})
+        pids = self._fork({index: partial(self._be, index, agent.run) for index, agent in agents.items()})
         gc.enable()
         for index, pid in pids.items():
             agents[index].close()
             self._common.pids[index] = pid
-            self._running.add(pid)
-            self._wait_for_end(pid, partial(self._died, index))
+            self._wait_for_end(pid, os.pidfd_open(pid), partial(self._ended, index))
 
     def _start_speaker(self, index: int) -> None:
         plan, own = self._plans[index], self._each[index]
@@ -163,10 +246,15 @@ class AgentSupervisor:
             own.orders[0],
             own.news[1],
         )
-        pid = self._fork({index: lambda: speaker.main(plan, resources)})[index]
-        self._common.pids[len(self._plans) + index] = pid
-        self._running.add(pid)
-        self._wait_for_end(pid, partial(self._speaker_died, index))
+        who = len(self._plans) + index
+        pid = self._fork({who: partial(self._be, who, partial(speaker.main, plan, resources))})[who]
+        self._common.pids[who] = pid
+        self._wait_for_end(pid, os.pidfd_open(pid), partial(self._ended, who))
+
+    def _be(self, who: int, body: Callable[[], None]) -> None:
+        """Be an agent or a speaker, unless there is one already: a supervisor that died had just forked it."""
+        if self._common.lives.take(who):
+            body()
 
     def _fork(self, bodies: Mapping[int, Callable[[], None]]) -> dict[int, int]:
         """Processes that do this; their pids."""
@@ -175,52 +263,56 @@ class AgentSupervisor:
         kernel.real_time(_URGENCY)
         return pids
 
-    def _wait_for_end(self, pid: int, died: Callable[[int], None]) -> None:
-        process = os.pidfd_open(pid)
-
-        def ended() -> None:
-            _, status = os.waitpid(pid, 0)
+    def _wait_for_end(self, pid: int, process: int, ended: Callable[[int], None]) -> None:
+        def end() -> None:
+            try:
+                _, status = os.waitpid(pid, 0)
+            except ChildProcessError:  # a supervisor before this one forked it
+                status = _UNKNOWN
             self._no_more(process)
             os.close(process)
-            self._running.discard(pid)
-            died(status)
+            del self._running[pid]
+            ended(status)
 
-        self._wait_for(process, ended)
+        self._running[pid] = process
+        self._wait_for(process, end)
 
-    def _died(self, index: int, status: int) -> None:
-        self._common.pids[index] = 0
-        if self._ending or status == 0:
+    def _ended(self, who: int, status: int) -> None:
+        """An agent or a speaker has ended."""
+        common, index = self._common, who % len(self._plans)
+        common.pids[who] = 0
+        control = self._control(who)
+        if self._ending or control is None or _is_closed(control) or self._keep(who):
             return
-        self._failsafes[index].engage()
+        if who == index:
+            self._failsafes[index].engage()
         self._note_death(index, status)
-        if self._dies_too_often(index):
-            self._give_up(index, f"died {_MOST_RESTARTS + 1} times within a second")
-            return
+        if self._dies_too_often(who):
+            common.given_up[who] = 1
+            self._give_up(who, f"died {_MOST_RESTARTS + 1} times within a second")
+        elif who == index:
+            self._succeed(index)
+        else:
+            self._start_speaker(index)
+
+    def _succeed(self, index: int) -> None:
+        """Start the successor of an agent."""
         kernel.real_time(_FORKING)
         try:
             successor = self._agent(index)
         except OSError as error:  # its node, or a port of it, is gone
+            self._common.given_up[index] = 1
             self._give_up(index, f"cannot be started anew: {error}")
         else:
             self._start({index: successor})
         finally:
             kernel.real_time(_URGENCY)
 
-    def _speaker_died(self, index: int, status: int) -> None:
-        self._common.pids[len(self._plans) + index] = 0
-        if self._ending or status == 0:
-            return
-        self._note_death(index, status)
-        if self._dies_too_often(-1 - index):
-            print(f"the DCBX speaker of {self._plans[index].node} died {_MOST_RESTARTS + 1} times within a second; "
-                  "it is disabled, and its ports keep their settings",
-                  file=sys.stderr)  # fmt: skip
-        else:
-            self._start_speaker(index)
-
     def _note_death(self, index: int, status: int) -> None:
-        record = RECORD.pack(time.monotonic_ns(), AgentEvent.AGENT_DIED, self._plans[index].ports[0].slot, 0, status)
-        os.write(self._each[index].log, record)
+        self._note(AgentEvent.AGENT_DIED, status, index, self._plans[index].ports[0].slot)
+
+    def _note(self, event: AgentEvent, value: int, index: int = 0, slot: int = _NO_SLOT) -> None:
+        os.write(self._each[index].log, RECORD.pack(time.monotonic_ns(), event, slot, 0, value))
 
     def _dies_too_often(self, who: int) -> bool:
         now_ns = time.monotonic_ns()
@@ -228,12 +320,17 @@ class AgentSupervisor:
         self._deaths[who] = recent
         return len(recent) > _MOST_RESTARTS
 
-    def _give_up(self, index: int, reason: str) -> None:
-        """No agent will resume this node's queues any more: open all of them."""
-        plan = self._plans[index]
+    def _give_up(self, who: int, reason: str) -> None:
+        if who >= len(self._plans):
+            node = self._plans[who - len(self._plans)].node
+            print(f"the DCBX speaker of {node} {reason}; it is disabled, and its ports keep their settings",
+                  file=sys.stderr)  # fmt: skip
+            return
+        # No agent will resume this node's queues any more: open all of them.
+        plan = self._plans[who]
         for port in plan.ports:
             self._common.program.set_blocked(port.slot, 0)
-        self._failsafes[index].release()
+        self._failsafes[who].release()
         print(f"the agent of {plan.node} {reason}; its PFC agent is disabled", file=sys.stderr)
 
 
@@ -241,3 +338,13 @@ def _begin(body: Callable[[], None]) -> None:
     """Be a process that was forked."""
     kernel.real_time(_BEGINNING)
     body()
+
+
+def _is_closed(end: socket.socket) -> bool:
+    """Has the network's own process closed the other end, so that who has this one ends too?"""
+    try:
+        return not end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

@@ -1,8 +1,9 @@
 """The agents of a network, controlled from the network's own process: one per node, and their supervisor.
 
 The program's maps, the rings, the logs and what a successor needs are made before and inherited. When the network's own
-process ends, however it ends, all of them end: the kernel kills the supervisor with it, and each agent finds its
-control socket closed. If only the supervisor is killed, agents continue.
+process ends, however it ends, all of them end: the kernel kills the supervisor with it, its deputy finds the socket to
+it closed, and each agent its control socket. If only the supervisor is killed, agents continue, and its deputy takes
+its place (`agent_supervisor.py`).
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from typing import Any
 from testbed.agent import event_log, query_socket
 from testbed.agent.agent_supervisor import AgentSupervisor, NodeResources, SharedResources
 from testbed.agent.handover import Handover
+from testbed.agent.lives import Lives
 from testbed.agent.orders import Order
 from testbed.agent.pfc.port import SHARED
 from testbed.agent.plan import AgentError, AgentPlan
 from testbed.dcbx.settings import DcbxSettings
-from testbed.linux import bpf
+from testbed.linux import bpf, kernel
 from testbed.linux.child import Child
 from testbed.linux.port_program import SLOTS, PortProgram
 from testbed.pfc import mask_of
@@ -63,9 +65,12 @@ class Agents:
         self._news = [_ends() for _ in plans]
         self._ending = socket.socketpair()
         self._supervisor = 0
+        """The first supervisor, a child of this process."""
         self._questions = 0
-        self._pids = memoryview(mmap.mmap(-1, 8 * max(1, 2 * len(plans)))).cast("q")
-        """The process of each agent at this moment, then of each speaker, shared with the supervisor; 0: none."""
+        self._pids = memoryview(mmap.mmap(-1, 8 * (2 * len(plans) + 2))).cast("q")
+        """The processes at this moment, as supervisors have them (`SharedResources.pids`)."""
+        self._given_up = memoryview(mmap.mmap(-1, max(1, 2 * len(plans))))
+        self._lives = Lives()
         self._lateness = memoryview(mmap.mmap(-1, 8 * max(1, len(plans)))).cast("q")
 
     def start(self) -> None:
@@ -101,12 +106,25 @@ class Agents:
                 strict=True,
             )
         ]
-        common = SharedResources(self._program, self._timers, self._shared, self._pids, self._lateness, self._ending[1])
+        common = SharedResources(
+            self._program, self._timers, self._shared, self._pids, self._given_up, self._lives, self._lateness,
+            self._ending[1],
+        )  # fmt: skip
         AgentSupervisor(self._plans, common, each).run()
 
     def pid(self, node: str, speaker: bool = False) -> int:
         """The process of a node's agent, or of its speaker; 0 if it has none at this moment."""
         return self._pids[self._index(node) + speaker * len(self._plans)]
+
+    @property
+    def supervisor(self) -> int:
+        """The process that supervises agents at this moment."""
+        return self._pids[2 * len(self._plans)]
+
+    @property
+    def deputy(self) -> int:
+        """The process that takes the supervisor's place if it dies; 0 if there is none at this moment."""
+        return self._pids[2 * len(self._plans) + 1]
 
     @property
     def lateness_ns(self) -> int:
@@ -194,14 +212,10 @@ class Agents:
     def stop(self) -> None:
         """End all agents, and wait for it; the logs stay readable."""
         if self._supervisor:
-            try:
-                ended, status = os.waitpid(self._supervisor, os.WNOHANG)
-            except ChildProcessError:  # its status was collected already
-                ended, status = self._supervisor, 0
-            if ended:
+            if not any(_runs(pid) for pid in (self.supervisor, self.deputy) if pid):
                 print(
-                    f"the agent supervisor ended too early ({os.waitstatus_to_exitcode(status)}): "
-                    "agents that died after that were not restarted",
+                    "the agent supervisor and its deputy ended too early: agents that died after that were not "
+                    "restarted",
                     file=sys.stderr,
                 )
             with suppress(OSError):
@@ -210,11 +224,10 @@ class Agents:
                 with suppress(OSError):
                     ours.shutdown(socket.SHUT_WR)
             if not self._all_end():
-                for pid in (*self._pids, 0 if ended else self._supervisor):
-                    if pid:
-                        with suppress(ProcessLookupError):
-                            os.kill(pid, signal.SIGKILL)
-            if not ended:
+                for pid in filter(None, self._pids):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):  # its status was collected already
                 os.waitpid(self._supervisor, 0)
             self._supervisor = 0
         for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
@@ -241,6 +254,7 @@ class Agents:
             os.close(one)
         self._logs.clear()
         self._dcbx_logs.clear()
+        self._lives.close()
         for ring in self._rings:
             ring.close()
         self._rings.clear()
@@ -253,3 +267,15 @@ class Agents:
             if plan.node == node:
                 return index
         raise AgentError(f"{node} has no agent; there are {', '.join(plan.node for plan in self._plans)}")
+
+
+def _runs(pid: int) -> bool:
+    """Does a process run that may have ended, and may not be a child of this one?"""
+    try:
+        process = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        return not kernel.wait_readable((process,), 0)
+    finally:
+        os.close(process)

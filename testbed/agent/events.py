@@ -85,7 +85,11 @@ class AgentEvent(enum.IntEnum):
     FRAME_SENT = 103, "XOFF frame sent {reaction_ns} ns after the threshold was crossed", _REACTION
     QUEUE_EMPTIED = 104, "queue emptied by the PFC watchdog"
     AGENT_STARTED = 105, "agent started"
-    AGENT_DIED = 106, "agent or speaker died, status {status}", Field("status", "exit status, as wait(2) gives it")
+    AGENT_DIED = (
+        106,
+        "agent or speaker died, status {status}",
+        Field("status", "exit status, as wait(2) gives it; -1 after the death of the supervisor that forked it"),
+    )
     SEND_FAILED = (
         107,
         "frame or request not sent: {error}",
@@ -135,6 +139,13 @@ class AgentEvent(enum.IntEnum):
         _DEADLOCK,
         Field("lasted_ns", "nanoseconds since it was detected", lambda value: value & (1 << 48) - 1),
     )
+    SUPERVISOR_DIED = (
+        124,
+        "agent supervisor died; its deputy keeps {kept} agents and speakers and starts {started} anew",
+        Field("kept", "agents and speakers that run on", lambda value: value >> 32),
+        Field("started", "those that had died and have no successor yet", lambda value: value & 0xFFFF_FFFF),
+    )
+    DEPUTY_DIED = 125, "deputy of the agent supervisor died"
 
 
 _QUANTA = Field("quanta", "pause time, in units of 512 bit times")

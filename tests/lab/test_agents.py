@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.lab.conftest import Output, Runner
 
 
+CASES = {"test_agents_outlive_their_parents_and_end_with_the_network": [{"deputy": False}, {"deputy": True}]}
 LOSSLESS = 3
 QUANTUM_NS = 51_200
 """At 10 Mb/s."""
@@ -287,8 +288,10 @@ def eight_senders(run: Run) -> None:
 
 
 @experiment(timeout="120s", files=("jobs/looking.py",))
-def parent_dies(run: Run) -> None:
-    """Without the supervisor the agents go on: a pause ends in time. At the end of the network all of them end."""
+def parents_die(run: Run, deputy: bool = False) -> None:
+    """Without the supervisor, and even without its deputy, the agents go on: a pause ends in time. At the end of the
+    network all of them end.
+    """
     from testbed.net.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
@@ -302,13 +305,19 @@ def parent_dies(run: Run) -> None:
             time.sleep(0.05)
             pause(fabric, "h1-eth0", 2000)
             time.sleep(0.02)
+            stopped = fabric.agents.deputy
+            if deputy:  # which would be the next supervisor before it could be killed
+                os.kill(stopped, signal.SIGSTOP)
             os.kill(parent, signal.SIGKILL)
+            if deputy:
+                os.kill(stopped, signal.SIGKILL)
             flows.wait()
         ended = events(fabric, "pause_expired", "h1-eth0")
         run.claim("pauses that ended", len(ended), equals=1)
         run.claim("ns that it ended late", ended[0].detail["late_ns"], at_most=200_000)
         run.claim("the same agents", [agent_pid(fabric, node) for node in ("h1", "r", "s1")] == agents, equals=True)
         run.claim("received", flows.reports[0].received, equals=200)
+        run.claim("another is their supervisor", fabric.agents.supervisor != parent, equals=not deputy)
     nothing_is_left(run, "after it", before)
 
 
@@ -487,10 +496,14 @@ def test_the_first_pauses_of_eight_ports_at_once_come_in_time_where_the_cpu_is_n
     assert result.check().passed and result.fidelity.verdict == "kept"
 
 
-def test_agents_outlive_their_parent_and_end_with_the_network(run: Runner, output: Output) -> None:
-    assert run(parent_dies).check().passed
+def test_agents_outlive_their_parents_and_end_with_the_network(
+    run: Runner, output: Output, case: Mapping[str, bool]
+) -> None:
+    assert run(parents_die, **case).check().passed
     assert output.err.decode() == (
-        "the agent supervisor ended too early (-9): agents that died after that were not restarted\n"
+        "the agent supervisor and its deputy ended too early: agents that died after that were not restarted\n"
+        if case["deputy"]
+        else ""
     )
 
 

@@ -24,7 +24,16 @@ def test_random_kills_lose_nothing_freeze_nothing_and_leave_nothing(
     assert failed_claims(run("kills:under", seed=seed, which=name)) == set()
 
 
-def test_a_killed_parent_loses_nothing_either(run: Runner, ready: Ready) -> None:
+@pytest.mark.parametrize(
+    ("name", "seed"), [("incast", 10), pytest.param("wan_read", 11, marks=pytest.mark.long)], ids=str
+)
+def test_supervisors_killed_at_random_lose_nothing_either(run: Runner, ready: Ready, name: str, seed: int) -> None:
     if ready.kind is not Kind.UM:
         pytest.skip("see above")
-    assert failed_claims(run("kills:under", seed=10, which="incast", parent=True)) == set()
+    assert failed_claims(run("kills:under", seed=seed, which=name, kills=5, parents=True)) == set()
+
+
+def test_a_killed_supervisor_has_a_successor_and_its_agents_are_kept(run: Runner, ready: Ready) -> None:
+    if ready.kind is not Kind.UM:
+        pytest.skip("see above")
+    assert failed_claims(run("kills:supervisors")) == set()

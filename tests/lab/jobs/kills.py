@@ -30,6 +30,7 @@ PROMISES = {
     "cross_dc": r"with End\.X\.PFC: lost$",
 }
 """What each claims about loss, by its claims' names."""
+PARENTS = ("supervisor", "deputy")
 _LEAST_S, _MOST_S = 0.02, 0.25
 _AGAIN_S = 0.3
 """So long a node is left alone: who dies five times within a second is given up."""
@@ -55,8 +56,9 @@ class Promises:
 class Killer:
     """Kills processes of the network that runs, from a thread, until it is stopped."""
 
-    def __init__(self, run: Run, fabric: Any, controllers: list[Any], most: int) -> None:
+    def __init__(self, run: Run, fabric: Any, controllers: list[Any], most: int, parents: bool) -> None:
         self._rng, self._fabric, self._controllers, self._left = run.rng, fabric, controllers, most
+        self._parents = parents
         self.killed: dict[str, int] = {}
         self._last: dict[str, float] = {}
         self._over = threading.Event()
@@ -79,13 +81,15 @@ class Killer:
             self.killed[kind] = self.killed.get(kind, 0) + 1
 
     def _victims(self) -> list[tuple[str, str, Callable[[], None]]]:
-        """Agents and speakers that live; a controller."""
+        """Agents and speakers that live; a controller; the agents' supervisor and its deputy."""
         agents, found = self._fabric.agents, list[tuple[str, str, Callable[[], None]]]()
         for node in self._fabric.nodes:
             for speaker in (False, True):
                 if pid := agents.pid(node, speaker):
                     kind = "speaker" if speaker else "agent"
                     found.append((kind, f"{kind} of {node}", lambda pid=pid: _kill(pid)))  # type: ignore[misc]
+        for kind in PARENTS * 2 if self._parents else ():
+            found.append((kind, kind, lambda kind=kind: _kill(getattr(agents, kind))))  # type: ignore[misc]
         for controller in self._controllers:
             found.append(("controller", "controller", lambda one=controller: _replace(one)))  # type: ignore[misc]
         return found
@@ -102,9 +106,9 @@ def _replace(controller: Any) -> None:
 
 
 @experiment(timeout="1200s", files=("looking.py",))
-def under(run: Run, which: str = "incast", kills: int = 6, parent: bool = False) -> None:
-    """An experiment of `PROMISES`, in each load of which so many processes are killed; `parent`: the last of them is
-    the agent supervisor.
+def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False) -> None:
+    """An experiment of `PROMISES`, in each load of which so many processes are killed; `parents`: the supervisor of
+    the agents and its deputy too.
     """
     from testbed.net import traffic
     from testbed.net.controller import SrController
@@ -122,18 +126,13 @@ def under(run: Run, which: str = "incast", kills: int = 6, parent: bool = False)
             fabric = Fabric.running()
             assert fabric is not None
             super().__enter__()
-            self.killer = Killer(run, fabric, controllers, kills)
+            self.killer = Killer(run, fabric, controllers, kills, parents)
             return self
 
         def __exit__(self, *failure: object) -> None:
             fabric = Fabric.running()
-            assert fabric is not None and fabric.agents is not None
+            assert fabric is not None
             self.killer.stop()
-            if parent and fabric.agents._supervisor not in killed_parents:
-                killed_parents.add(fabric.agents._supervisor)
-                time.sleep(0.05)  # whoever was killed last has a successor by now
-                _kill(fabric.agents._supervisor)
-                killed["parent"] = killed.get("parent", 0) + 1
             super().__exit__(*failure)
             for kind, many in self.killer.killed.items():
                 killed[kind] = killed.get(kind, 0) + many
@@ -149,7 +148,6 @@ def under(run: Run, which: str = "incast", kills: int = 6, parent: bool = False)
             controllers.remove(self)
             super().__exit__(*failure)
 
-    killed_parents = set[int]()
     promises = Promises(run, PROMISES[which])
     traffic.Flows = Loads  # type: ignore[misc]
     importlib.import_module("testbed.net.controller").SrController = Controller  # type: ignore[attr-defined]
@@ -157,6 +155,8 @@ def under(run: Run, which: str = "incast", kills: int = 6, parent: bool = False)
     run.claim("claims that promise something", promises.made, at_least=1)
     run.figure("killed", killed)
     run.claim("killed at least", sum(killed.values()), at_least=kills)
+    if parents:
+        run.claim("supervisors and deputies among them", min(killed.get(one, 0) for one in PARENTS), at_least=1)
     run.claim("frozen after a load", frozen, equals=[])
     wait_for(lambda: everything() == before, seconds=5)
     left = {name: value for name, value in everything().items() if value != before[name]}
@@ -175,3 +175,86 @@ def _frozen(fabric: Any) -> list[str]:
 
     wait_for(lambda: not stuck(), seconds=20)
     return stuck()
+
+
+@experiment(timeout="120s", files=("looking.py",))
+def supervisors(run: Run) -> None:
+    """Two senders overload a port while the agents' supervisor and its deputy are killed, alone and with agents: each
+    agent is kept or has a successor, nothing is lost, and no port stays paused or open.
+    """
+    before = everything()
+    _kill_supervisors(run)
+    wait_for(lambda: everything() == before, seconds=5)
+    left = {name: value for name, value in everything().items() if value != before[name]}
+    run.claim("left in the end", sorted(left), equals=[])
+
+
+def _kill_supervisors(run: Run) -> None:
+    from testbed.buffer.settings import Static
+    from testbed.net.network import network
+    from testbed.net.port import Buffer
+    from testbed.net.traffic import Flow, Flows
+    from topologies.incast import Incast
+
+    buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16, headroom=200)
+    with network(Incast(n=2, buffer=buffer), run) as net:
+        fabric, agents = net.fabric, net.fabric.agents
+        nodes = sorted(fabric.nodes)
+
+        def pids() -> dict[str, int]:
+            return {node: agents.pid(node) for node in nodes}
+
+        def congested() -> None:
+            wait_for(lambda: fabric.group("s1-eth1", 3).xoff)
+
+        def replaced(*victims: str) -> None:
+            """Kill the supervisor, and right after it the agents of nodes."""
+            congested()
+            first, deputy, old = agents.supervisor, agents.deputy, pids()
+            for pid in (first, *(old[node] for node in victims)):
+                _kill(pid)
+            there = wait_for(lambda: agents.deputy not in (0, deputy) and all(pids().values()))
+            run.claim("a supervisor and a deputy are there", there, equals=True)
+            run.claim("the supervisor is the deputy", agents.supervisor == deputy, equals=True)
+            changed = sorted(node for node, pid in pids().items() if pid != old[node])
+            run.claim("agents with a successor", changed, equals=sorted(victims))
+
+        with Flows([Flow(net[name], net["r"], count=1400) for name in ("h1", "h2")]) as flows:
+            replaced()
+            time.sleep(0.1)
+            replaced("s1")
+            replaced("h1", "r")
+            for _ in range(7):  # each supervisor is another process, so none dies too often
+                replaced()
+            congested()
+            deputy = agents.deputy
+            _kill(deputy)
+            there = wait_for(lambda: agents.deputy not in (0, deputy))
+            run.claim("another deputy is there", there, equals=True)
+            congested()
+            supervisor, old = agents.supervisor, agents.pid("s1")
+            os.kill(supervisor, signal.SIGSTOP)
+            _kill(old)  # in a moment in which the supervisor cannot see it
+            _kill(supervisor)
+            there = wait_for(lambda: agents.pid("s1") not in (0, old))
+            run.claim("an agent that died before its supervisor has a successor", there, equals=True)
+            flows.wait()
+        ports = ("s1-eth1", "s1-eth2", "h1-eth0", "h2-eth0", "r-eth0")
+        found = fabric.events()
+        taken = [event.detail for event in found if event.kind == "supervisor_died"]
+        run.claim("supervisors that died", len(taken), equals=11)
+        run.claim("agents kept each time", [one["kept"] for one in taken], equals=[4] * 10 + [3])
+        run.claim("agents missing each time", [one["started"] for one in taken], equals=[0] * 10 + [1])
+        run.claim("deputies that died", sum(event.kind == "deputy_died" for event in found), equals=1)
+        died = [(event.port, event.detail["status"]) for event in found if event.kind == "agent_died"]
+        run.claim(
+            "agents that died, and their status after the death of who forked them", died,
+            equals=[("s1-eth1", -1), ("h1-eth0", -1), ("r-eth0", -1), ("s1-eth1", -1)],
+        )  # fmt: skip
+        run.claim("received", [report.received for report in flows.reports], equals=[1400, 1400])
+        run.claim("out of order or doubled", [r.out_of_order + r.doubled for r in flows.reports], equals=[0, 0])
+        run.claim("dropped", fabric.dropped(), equals=0)
+        run.claim("cells in use", fabric.held(3), equals=0)
+        run.claim("frozen in the end", _frozen(fabric), equals=[])
+        state = {name: fabric.pfc(name, 3) for name in ports}
+        run.claim("congested in the end", [name for name in ports if state[name]["is_congested"]], equals=[])

@@ -1,0 +1,57 @@
+"""Which process is the agent, or the speaker, of a node at this moment: the one that holds a lock.
+
+The kernel releases the lock when the process ends, however it ends, and gives it to one at a time. So a supervisor that
+did not fork these processes finds those that run, and a node never has two agents.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+
+_LOCK = struct.Struct("=hh4xqqi4x")
+"""flock of fcntl.h on x86-64: type, whence, start, length, process."""
+
+
+class Lives:
+    """The locks of all that a supervisor forks, by a number for each."""
+
+    def __init__(self) -> None:
+        self._file = os.memfd_create("xoff-lives", os.MFD_CLOEXEC)
+
+    def take(self, number: int) -> bool:
+        """Become the holder until this process ends; False if another process is."""
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                return False
+            raise
+        return True
+
+    def holder(self, number: int) -> int:
+        """The process that holds a lock; 0: none."""
+        request = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
+        kind, _, _, _, pid = _LOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, request))
+        return 0 if kind == fcntl.F_UNLCK else int(pid)
+
+    def open_holder(self, number: int) -> tuple[int, int] | None:
+        """The process that holds a lock and a descriptor of it, which becomes readable when it ends; None: no process.
+
+        It may end, and its number be given to another process, between two system calls: so it is looked up twice.
+        """
+        while pid := self.holder(number):
+            try:
+                process = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
+            if self.holder(number) == pid:
+                return pid, process
+            os.close(process)
+        return None
+
+    def close(self) -> None:
+        """Close the file here; other processes have it."""
+        os.close(self._file)

@@ -159,6 +159,21 @@ def test_a_killed_xoff_takes_its_machine_along_and_the_next_one_cleans_up(
     assert list(private_tmp.iterdir()) == []
 
 
+def test_the_folder_of_a_killed_run_that_had_nothing_goes_with_the_next(ready: Ready, tmp_path: Path) -> None:
+    killed = start("hello", out=tmp_path)
+    reserve = tmp_path / "hello-001" / ".reserve"
+    while not reserve.exists():
+        assert killed.poll() is None
+        time.sleep(0.001)
+    killed.kill()
+    killed.communicate()
+    assert [path.name for path in tmp_path.rglob("*")] == ["hello-001", ".reserve"]
+    process = start(f"{BEHAVE}:draws", "--allow-degraded", out=tmp_path)
+    process.communicate(timeout=120)
+    assert [path.name for path in tmp_path.iterdir()] == ["draws-001"]
+    assert not list(tmp_path.rglob(".reserve"))
+
+
 def test_a_reader_that_goes_away_ends_no_run(kind: Kind, tmp_path: Path) -> None:
     options = ("--engine", kind, "--set", "lines=2000", "--allow-degraded")
     process = start(f"{BEHAVE}:says", *options, out=tmp_path)
@@ -224,38 +239,68 @@ def test_a_full_disk_is_said_and_the_result_still_written(ready: Ready, small_di
     assert (folder / "output.log").read_bytes() == b"leaving\n"
 
 
+class Typist:
+    """A user at a terminal in which `xoff shell` runs."""
+
+    def __init__(self, topology: str) -> None:
+        self._ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [*XOFF, "shell", topology], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE
+        )
+        _STARTED.append(self.process)
+        os.close(theirs)
+        self._unread = b""
+        self.read_until(b"mininet> ", 120)
+
+    def type(self, text: bytes) -> None:
+        os.write(self._ours, text)
+
+    def read_until(self, wanted: bytes, within_s: float = 60) -> bytes:
+        """What has come before this."""
+        while wanted not in self._unread:
+            assert select.select([self._ours], [], [], within_s)[0], f"no {wanted!r} after {self._unread!r}"
+            self._unread += os.read(self._ours, 4096)
+        before, _, self._unread = self._unread.partition(wanted)
+        return before
+
+    def answer(self, command: str) -> str:
+        """What a command prints until the next prompt."""
+        self.type(f"{command}\n".encode())
+        self.read_until(b"\n")
+        return self.read_until(b"mininet> ").decode().replace("\r", "")
+
+    def leave(self) -> None:
+        self.type(b"exit\n")
+        assert self.process.wait(60) == 0
+        os.close(self._ours)
+
+
 def test_mininets_command_line_works_in_the_users_terminal(ready: Ready) -> None:
     """The user types in a terminal; the lab's own terminal answers."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*XOFF, "shell", "star,2"], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE
+    user = Typist("star,2")
+    assert "1 packets transmitted, 1 received" in user.answer("h1 ping -c 1 h2")
+    user.type(b"h1 echo started; sleep 1000\n")
+    user.read_until(b"\r\nstarted")
+    user.type(b"\x03")  # Ctrl-C ends the command, not the shell
+    user.read_until(b"mininet> ")
+    user.leave()
+
+
+def test_commands_on_a_link_that_is_down_end_with_the_reason(ready: Ready) -> None:
+    """A ping without a route fails at once, and thousands of them fit into the second that an answer may take."""
+    user = Typist("incast,2")
+    assert user.answer("link s1 h1 down") == ""
+    begin_s = time.monotonic()
+    answer = user.answer("iperf h1 r 2s")
+    assert answer == (
+        "*** iperf: h1 gets no answer from r (10.0.0.3) within 1s: ping: connect: Network is unreachable\n"
     )
-    os.close(theirs)
-
-    unread = b""
-
-    def read_until(wanted: bytes) -> None:
-        nonlocal unread
-        while wanted not in unread:
-            assert select.select([ours], [], [], 120)[0], f"no {wanted!r} after {unread!r}"
-            unread += os.read(ours, 4096)
-        unread = unread.partition(wanted)[2]
-
-    try:
-        read_until(b"mininet> ")
-        os.write(ours, b"h1 ping -c 1 h2\n")
-        read_until(b"1 packets transmitted, 1 received")
-        read_until(b"mininet> ")
-        os.write(ours, b"h1 echo started; sleep 1000\n")
-        read_until(b"\r\nstarted")
-        os.write(ours, b"\x03")  # Ctrl-C ends the command, not the shell
-        read_until(b"mininet> ")
-        os.write(ours, b"exit\n")
-        assert process.wait(60) == 0
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
+    assert time.monotonic() - begin_s < 20, "it takes a second of the lab's time"
+    assert user.answer("traffic h1 r for=1s") == "*** traffic: flow at h1: [Errno 101] Network is unreachable\n"
+    assert user.answer("iperf r h1 1s").startswith("*** iperf: r gets no answer from h1 (10.0.0.1) within 1s: ")
+    assert user.answer("link s1 h1 up") == ""
+    assert user.answer("iperf h1 r 1s").endswith(" of TCP over 1s, 0 retransmitted\n")
+    user.leave()
 
 
 def test_a_shell_on_a_topology_that_cannot_be_built_gives_the_reason(ready: Ready) -> None:

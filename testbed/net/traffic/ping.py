@@ -11,6 +11,7 @@ from testbed.net.fabric import Fabric
 from testbed.units import Duration
 
 _ONE_PING = Duration("1s")
+_AGAIN_S = 0.1
 
 
 class PingError(XoffError):
@@ -26,10 +27,13 @@ def ping(source: Any, target: Any, wait: Duration | None = None) -> Duration:
     patience = wait or _ONE_PING + _ways(Fabric.running()) * 12
     deadline = time.monotonic() + patience.ns / 1e9
     output = "none"
-    while (left := deadline - time.monotonic()) > 0:
+    while (left := deadline - (begun := time.monotonic())) > 0:
         found, output = _ping(source, target, left)
         if found is not None:
             return found
+        # One without a route fails at once. Where programs take no time, there would be thousands until the deadline.
+        again = min(begun + _AGAIN_S, deadline)
+        time.sleep(max(0.0, again - time.monotonic()))
     address = Fabric.current().node(target).IP()
     raise PingError(f"{source} gets no answer from {target} ({address}) within {patience}: {output}")
 
@@ -43,7 +47,8 @@ def _ping(source: Any, target: Any, seconds: float) -> tuple[Duration | None, st
     source, target = Fabric.current().node(source), Fabric.current().node(target)
     answer = source.cmd("ping", "-c", "1", "-W", f"{max(seconds, 0.001):.3f}", target.IP())
     found = re.search(r"time=([0-9.]+) ms", answer)
-    output = " ".join(line for line in answer.split("\n")[1:] if line.strip()).strip()
+    lines = [line.strip() for line in answer.split("\n") if line.strip() and not line.startswith("PING ")]
+    output = " ".join(lines)
     return Duration(f"{found[1]}ms") if found else None, output
 
 

@@ -102,7 +102,7 @@ def _run(chosen: Lesson, folder: Path, options: argparse.Namespace) -> Result:
     path = folder / files.EXPERIMENT
     if not path.is_file():
         raise UsageError(f"{path} is not there; `xoff lesson start {chosen.number} {folder}` makes it")
-    experiment = definition.load_file(path)
+    experiment = definition.load_file(path, within_s=definition.READ_WITHIN_S)
     engine = ready(options.engine)
     with ui.Screen(many=False, quiet_stdout=True) as screen, closing(screen.watch(experiment.name)) as watcher:
         result = api.run(experiment, on=engine, out=folder / "results", watcher=watcher)

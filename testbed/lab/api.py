@@ -16,16 +16,20 @@ import testbed
 from testbed.errors import UsageError
 from testbed.lab import cache, definition, engine, qemu, series
 from testbed.lab.again import again
-from testbed.lab.collect import RESERVE, Collector
+from testbed.lab.collect import OUTPUT_LOG, Collector
 from testbed.lab.definition import Experiment
 from testbed.lab.engine import Ready, RunningJob
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import Job, Limits, digest_of_code, job_for, pack
 from testbed.lab.result import Again, Provenance, Result, Status, Times
+from testbed.lab.result_folder import new_folder, reserved
 from testbed.lab.wire import Frame, FrameKind, WireError
 
 _POLL_S = 0.01
-_GRACE_S = 10.0
+_GRACE_S = 20.0
+_SHOWING_S = 8.0
+"""How long a job that shows where it is is not disturbed again."""
+_LONGER = {Status.TIMEOUT: "--timeout", Status.WALL_TIMEOUT: "--wall-timeout"}
 _LEAST_FREE = 8 << 20
 _STARTS_WITHIN_S = 120.0
 _NO_ROOM = {
@@ -182,21 +186,6 @@ def write_parquet(folder: Path, watcher: Watcher) -> None:
         watcher.report(f"no Parquet in {folder}: {error}")
 
 
-def new_folder(parent: Path, name: str) -> Path:
-    """A folder of our own, NAME-001 or the next that is free; no result is ever overwritten."""
-    for number in range(1, 100_000):
-        folder = parent / f"{name}-{number:03d}"
-        try:
-            folder.mkdir(parents=True)
-            return folder
-        except FileExistsError:
-            if parent.exists() and not parent.is_dir():
-                raise UsageError(f"--out {parent} is a file; name a folder") from None
-        except OSError as error:
-            raise UsageError(f"results cannot go to {parent}: {error.strerror}") from None
-    raise UsageError(f"{parent} is full of {name} results; choose another --out")
-
-
 class _Follower:
     """One run, seen from outside."""
 
@@ -220,29 +209,30 @@ class _Follower:
         self._status: tuple[Status, str] | None = None
         self._wall_s = 0.0
         self._first_line_s: float | None = None
-        self._give_up_s = float("inf")
+        self._give_up_s = self._again_s = float("inf")
         self.interrupted = False
 
     def follow(self) -> None:
         """Start the job and see it through."""
-        with cache.owned("run") as workplace:
-            begin = time.monotonic()
-            try:
-                # A little room that is given back should the disk fill up, so that the result still fits.
-                (self._folder / RESERVE).write_bytes(bytes(1 << 18))
-                with self._ready.start(self._packed.tar, workplace) as session, session.stream.open("rb") as stream:
-                    while not self._step(session, stream, time.monotonic() - begin):
-                        pass
-            except OSError as error:
-                if error.errno not in _NO_ROOM:
-                    raise
-                self._status = (Status.DISK_FULL, f"{_NO_ROOM[error.errno]}: {error.filename or self._folder}")
-            except WireError as error:
-                self._status = (Status.LOST, str(error))
-            finally:
-                self._wall_s = time.monotonic() - begin
-                self._collector.close()
-                (self._folder / RESERVE).unlink(missing_ok=True)
+        try:
+            with reserved(self._folder), cache.owned("run") as workplace:
+                self._follow_in(workplace)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._status = (Status.DISK_FULL, f"{_NO_ROOM[error.errno]}: {error.filename or self._folder}")
+        except WireError as error:
+            self._status = (Status.LOST, str(error))
+
+    def _follow_in(self, workplace: Path) -> None:
+        begin = time.monotonic()
+        try:
+            with self._ready.start(self._packed.tar, workplace) as session, session.stream.open("rb") as stream:
+                while not self._step(session, stream, time.monotonic() - begin):
+                    pass
+        finally:
+            self._wall_s = time.monotonic() - begin
+            self._collector.close()
 
     def _step(self, session: RunningJob, stream: IO[bytes], now: float) -> bool:
         """Look once at what has come; True when the run is over."""
@@ -263,8 +253,11 @@ class _Follower:
                 return True
             if self._status is None and (why := self._must_end(session, now)) is not None:
                 self._status = why
-                self._give_up_s = now + _GRACE_S
-                session.send(Frame.of(FrameKind.ABORT, why[1]))
+                self._give_up_s, self._again_s = now + _GRACE_S, now + _SHOWING_S
+                session.send(_abort(why))
+            elif self._status is not None and now > self._again_s:
+                self._again_s = float("inf")
+                session.send(_abort(self._status))
             if not data:
                 time.sleep(_POLL_S)
         except KeyboardInterrupt:
@@ -298,6 +291,10 @@ class _Follower:
         """All that is known of the run."""
         collector = self._collector
         status, reason = self._status or collector.status()
+        if status in _LONGER and collector.where:
+            reason = (
+                f"{reason}; it was {collector.where} (the stack is in {OUTPUT_LOG}); {_LONGER[status]} gives it longer"
+            )
         return Result(
             experiment=self._packed.experiment,
             status=status,
@@ -324,6 +321,10 @@ class _Follower:
             folder=self._folder,
             again=self._packed.again,
         )
+
+
+def _abort(why: tuple[Status, str]) -> Frame:
+    return Frame.of(FrameKind.ABORT, [why[1], why[0] is Status.WALL_TIMEOUT])
 
 
 def commit() -> str:

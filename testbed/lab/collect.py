@@ -27,6 +27,7 @@ RESERVE = ".reserve"
 _OURS = re.compile(rf"(job-)*({'|'.join(map(re.escape, (OUTPUT_LOG, RESULT, RESERVE)))})(/.*)?", re.DOTALL)
 _LONGEST_PART = 255  # octets, as in every file system of Linux
 _LONGEST_NAME = 2048  # half of what Linux takes; the rest is for where the folder is
+_LONGEST_PLACE = 300
 _LATEST_NS = 10**18  # the longest `Duration`
 _ABORTED = "aborted"  # the reason is known where the command was sent
 
@@ -118,6 +119,12 @@ class Collector:
             return Status.LOST, "the lab ended the job without a command to do so"
         status = Status(self.ended["status"])
         return status, self.failure if status is Status.ERROR and self.failure else self.ended["reason"]
+
+    @property
+    def where(self) -> str:
+        """Where the job was when its time was over, as in "in loop, at line 5 of mine.py"; empty if not known."""
+        found = (self.ended or {}).get("where", "")
+        return found[:_LONGEST_PLACE] if isinstance(found, str) else ""
 
     def _take(self, frame: Frame) -> None:
         self.heard = self.heard or frame.kind in (FrameKind.OUT, FrameKind.ERR, FrameKind.NOTE)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, overload
 from testbed import plugins, shipped_packages
 from testbed.errors import UsageError
 from testbed.lab import script, snappi_script
+from testbed.lab.module_level import ending_within
 from testbed.net import notebook
 from testbed.net.script import beside
 from testbed.plugins import Plugin
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _SIMPLE = (bool, int, float, str)
 _IMPORTING = threading.RLock()
+READ_WITHIN_S = 30.0
+"""For the module level of a user's file on this machine, where there is no limit else; beside other work, too."""
 
 
 class ExperimentError(UsageError):
@@ -237,8 +240,11 @@ def _parameters(body: Callable[..., None]) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def load_file(path: Path, name: str | None = None) -> Experiment:
-    """The experiment in a Python file, or the script that it is; `name` chooses when there are several."""
+def load_file(path: Path, name: str | None = None, within_s: float = 0.0) -> Experiment:
+    """The experiment in a Python file, or the script that it is; `name` chooses when there are several.
+
+    `within_s`: the longest that the file's module level may take, where that can be measured; 0: any time.
+    """
     if not path.is_file():
         raise ExperimentError(f"there is no experiment file {path}")
     if not script.is_marked(path):  # nearly all files are, and parsing takes longer
@@ -247,7 +253,8 @@ def load_file(path: Path, name: str | None = None) -> Experiment:
             return _of_script(path.resolve(), snappi_script.body, origin, snappi_script.PACKAGE)
         if script.is_script(path):
             return _of_script(path.resolve(), script.body, origin)
-    found = experiments_in(_import(path))
+    with ending_within(within_s, path):
+        found = experiments_in(_import(path))
     if not found:
         raise ExperimentError(f"{path} holds no function marked with @experiment, and as a script it would do nothing")
     if name is None and len(found) > 1:
@@ -279,7 +286,7 @@ def find(reference: str) -> Experiment:
     """The experiment that a user means: `hello`, `my/file.py` or `my/file.py:name`."""
     path, _, name = reference.partition(":")
     if path.endswith(".py"):
-        return load_file(Path(path), name or None)
+        return load_file(Path(path), name or None, READ_WITHIN_S)
     known = shipped()
     for candidate in known:
         if candidate.name == reference:
@@ -368,4 +375,7 @@ def _import_once(path: Path, name: str | None) -> ModuleType:
     except Exception as error:
         del sys.modules[name]
         raise ExperimentError(f"{path} cannot be read: {type(error).__name__}: {error}") from error
+    except BaseException:  # interrupted: half a module is none
+        del sys.modules[name]
+        raise
     return module

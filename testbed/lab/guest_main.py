@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import testbed
+from testbed.lab import job_stack
 from testbed.lab.job import Job
 from testbed.lab.supervisor import Commands, Supervisor, Wait
 from testbed.lab.wire import Frame
@@ -72,6 +73,7 @@ def main(checkpoint_ns: int) -> None:
 def _do_job(checkpoint_ns: int, out: int, commands: Commands, wait: Wait | None = None) -> None:
     """Do the job; `out` and `commands` lead to the user's machine."""
     job = Job.decode((_HOME / "job.json").read_text())
+    job_stack.prepare()
     if job.reproducible:
         kernel.reseed_random(hashlib.sha256(f"xoff seed {job.seed}".encode()).digest())
         start_ns = _wait_for_whole_second(checkpoint_ns)

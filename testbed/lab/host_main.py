@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from testbed.lab import job_stack
 from testbed.lab.job import Job
 from testbed.lab.supervisor import Supervisor
 from testbed.lab.wire import Frame
@@ -37,6 +38,7 @@ def main(folder: Path) -> None:
     if DEBIAN_PYTHON not in sys.path:
         sys.path.append(DEBIAN_PYTHON)
     signal.signal(signal.SIGTERM, _terminated)
+    job_stack.prepare()
     job = Job.decode((folder / "job.json").read_text())
     out = os.open(folder / "out", os.O_WRONLY | os.O_APPEND)
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.errors import XoffError
-from testbed.lab import watchdog, wire
+from testbed.lab import job_stack, watchdog, wire
 from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import PACKAGES, Job
 from testbed.lab.wire import Frame, FrameKind, Sample
@@ -57,6 +57,7 @@ _TICK_NS = 10_000_000
 _CHUNK = wire.LARGEST >> 1
 _LONGEST_WAIT_S = 3600.0  # epoll takes no more than some weeks
 _CAPTURES_END_S = 2.0
+_SHOWING_NS = 500_000_000
 _PROMPT_SETTLES_S = 0.001
 """How long nothing has to happen at a prompt before the lab's time stops."""
 
@@ -73,6 +74,10 @@ class Supervisor:
         self._deadline_ns = start_ns + int(job.limits.virtual_s * 1e9)
         self._send = send
         self._aborted: str | None = None
+        self._shows_where = False
+        self._aborts = 0
+        self._stacks: bytearray | None = None
+        """What the job writes to standard error from the moment on in which it has to show where it is."""
         self._terminal: int | None = None
         self._continued = False
         self._decoder = wire.Decoder()
@@ -86,7 +91,8 @@ class Supervisor:
         """Take what the user's machine sends: input, a new terminal size, or the command to end."""
         for frame in self._decoder.feed(data):
             if frame.kind is FrameKind.ABORT:
-                self._aborted = str(frame.content())
+                self._aborted, self._shows_where = frame.content()
+                self._aborts += 1
             elif frame.kind is FrameKind.INPUT and self._terminal is not None:
                 os.write(self._terminal, frame.payload)
             elif frame.kind is FrameKind.CONTINUE:
@@ -118,6 +124,8 @@ class Supervisor:
             while self._forward(descriptor, kind):
                 pass
         end = {"virtual_ns": time.monotonic_ns() - self._start_ns, **status}
+        if self._stacks:
+            end["where"] = job_stack.place(self._stacks.decode(errors="replace"), self._code, self._job.source)
         self._send_files()
         self._send(Frame.of(FrameKind.END, end))
 
@@ -156,22 +164,36 @@ class Supervisor:
                     self._selector.unregister(key.fd)
                 else:
                     self._command(data)
-            if not ended and self._aborted is not None:
-                status = {"status": "aborted", "reason": self._aborted}
-                break
-            if not ended and time.monotonic_ns() >= self._deadline_ns:
-                seconds = self._job.limits.virtual_s
-                status = {
-                    "status": "timeout",
-                    "reason": f"the job did not end within {seconds:g} s of virtual time",
-                }
+            if not ended and (due := self._due()) and (status or not self._let_it_show(status := due)):
                 break
         if status:
-            if self._job.capture_octets:
-                self._sandbox.end_first(CAPTURE_PROCESS, _CAPTURES_END_S)
             self._sandbox.kill()
         code = self._sandbox.wait()
         return status or self._judge(code)
+
+    def _due(self) -> dict[str, Any]:
+        """How the job must end now, if it must."""
+        if self._aborts:
+            self._aborts = 0
+            return {"status": "aborted", "reason": self._aborted}
+        if time.monotonic_ns() >= self._deadline_ns:
+            seconds = self._job.limits.virtual_s
+            return {"status": "timeout", "reason": f"the job did not end within {seconds:g} s of virtual time"}
+        return {}
+
+    def _let_it_show(self, status: dict[str, Any]) -> bool:
+        """Have the job show where it is, and end by that, in a moment that it gets for it; False if it need not.
+
+        In an endless loop on `um` no time passes; so another command to end the job ends that moment too.
+        """
+        if self._job.capture_octets:
+            self._sandbox.end_first(CAPTURE_PROCESS, _CAPTURES_END_S)
+        shows = self._terminal is None and (self._shows_where or status["status"] == "timeout")
+        if not shows or not self._sandbox.interrupt(job_stack.SIGNAL):
+            return False
+        self._stacks = bytearray()
+        self._deadline_ns = time.monotonic_ns() + _SHOWING_NS
+        return True
 
     def _at_prompt(self) -> bool:
         """Whether a program in the terminal reads and shows single keys itself, as readline does at its prompt.
@@ -212,6 +234,8 @@ class Supervisor:
             return False
         if data:
             self._send(Frame(kind, data))
+            if kind is FrameKind.ERR and self._stacks is not None and len(self._stacks) < job_stack.LARGEST:
+                self._stacks += data
         return bool(data)
 
     def _start_sampler(self) -> int:

@@ -40,7 +40,7 @@ class FrameKind(enum.IntEnum):
     INPUT = 16  # towards the lab: bytes typed by the user
     RESIZE = 17  # towards the lab: JSON [rows, columns] of the user's terminal
     CONTINUE = 19  # towards the lab, empty: after a sample, the time of a shell's lab may run on
-    ABORT = 18  # towards the lab: JSON reason; end the job and send what there is
+    ABORT = 18  # towards the lab: JSON [reason, is the job to show where it is]; end it and send what there is
 
 
 @dataclass(frozen=True)

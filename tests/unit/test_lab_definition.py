@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.errors import UsageError
 from testbed.lab import definition, experiment
 from testbed.lab.definition import Between, Experiment, ExperimentError, OneOf, Parameter
 from testbed.lab.experiment_run import Run, plain
@@ -425,3 +428,40 @@ def test_networks_find_the_run_of_the_experiment_at_work() -> None:
     asks.perform(run, {})
     assert found == [run]
     assert notebook.current() is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def loop():\n    while True:\n        pass\nloop()",
+        "import time\ndef loop():\n    time.sleep(3600)\nloop()",
+    ],
+    ids=["endless", "asleep"],
+)
+def test_a_file_that_never_ends_is_named_with_the_line_and_the_way_out(text: str, experiment_file: Write) -> None:
+    path = experiment_file(text)
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(UsageError) as raised:
+        definition.load_file(path, within_s=0.3)
+    found = re.fullmatch(
+        rf"{re.escape(str(path))} did not come to the end of its module level within 0\.3 s; it was in loop, at line "
+        rf"(\d+) of {re.escape(str(path))}\. This machine reads the file too, for its parameters: what takes longer "
+        r"belongs into the experiment's function",
+        str(raised.value),
+    )
+    assert found is not None, raised.value
+    assert "def loop" in "".join(path.read_text().splitlines(True)[: int(found[1])])
+    assert signal.getsignal(signal.SIGALRM) == before and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    path.write_text("from testbed.lab import experiment\n\n\n@experiment\ndef ends(run):\n    pass\n")
+    assert definition.load_file(path, within_s=0.3).name == "ends", "nothing is left of the half that was read"
+
+
+def test_a_limit_for_a_file_leaves_the_timer_of_its_caller_as_it_is(experiment_file: Write) -> None:
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 3600)
+    try:
+        definition.load_file(experiment_file("@experiment\ndef ends(run):\n    pass\n"), within_s=30)
+        assert 3500 < signal.getitimer(signal.ITIMER_REAL)[0] <= 3600
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

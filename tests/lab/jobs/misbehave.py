@@ -2,7 +2,9 @@
 
 import mmap
 import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -58,6 +60,31 @@ def spins(run: Run) -> None:
     _begin(run)
     while True:
         pass
+
+
+@experiment(timeout="100000s")
+def spins_deaf(run: Run) -> None:
+    """The same, with all signals blocked that can be."""
+    _begin(run)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    while True:
+        pass
+
+
+@experiment(timeout="100000s")
+def spins_in_a_child(run: Run) -> None:
+    """Never ends, with a child that is busy at the highest priority and a thread that waits."""
+    _begin(run)
+    threading.Thread(target=time.sleep, args=(10_000,), daemon=True).start()
+    if os.fork() == 0:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(99))
+        while True:
+            pass
+    _waits()
+
+
+def _waits() -> None:
+    os.wait()
 
 
 @experiment(timeout="3s")

@@ -198,7 +198,7 @@ def _kill_supervisors(run: Run) -> None:
 
     buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16, headroom=200)
     with network(Incast(n=2, buffer=buffer), run) as net:
-        fabric, agents = net.fabric, net.fabric.agents
+        fabric, agents = net.fabric, net.fabric.running_agents()
         nodes = sorted(fabric.nodes)
 
         def pids() -> dict[str, int]:

@@ -18,6 +18,9 @@ from testbed.lesson import lesson as files
 from testbed.lesson.check import Seen
 from testbed.lesson.lesson import Lesson, Verdict
 
+_RESULTS = "results"
+"""In a lesson's folder."""
+
 
 def options(parser: argparse.ArgumentParser) -> None:
     words = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -102,10 +105,13 @@ def _run(chosen: Lesson, folder: Path, options: argparse.Namespace) -> Result:
     path = folder / files.EXPERIMENT
     if not path.is_file():
         raise UsageError(f"{path} is not there; `xoff lesson start {chosen.number} {folder}` makes it")
+    students = ForeignFolder(folder)
+    if students.has(_RESULTS):
+        students.require(_RESULTS)  # no link to elsewhere
     experiment = definition.load_file(path, within_s=definition.READ_WITHIN_S)
     engine = ready(options.engine)
     with ui.Screen(many=False, quiet_stdout=True) as screen, closing(screen.watch(experiment.name)) as watcher:
-        result = api.run(experiment, on=engine, out=folder / "results", watcher=watcher)
+        result = api.run(experiment, on=engine, out=folder / _RESULTS, watcher=watcher)
     if result.status is not Status.OK:
         ui.show(result)
         raise LessonRunFailed(result)

@@ -224,28 +224,37 @@ def is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
     """Return whether a value of JSON is nested so little that all code can walk through it."""
     if not isinstance(value, (dict, list)):
         return True
-    return deepest > 0 and all(
-        is_shallow(one, deepest - 1) for one in (value.values() if isinstance(value, dict) else value)
-    )
+    inside = value.values() if isinstance(value, dict) else value
+    return deepest > 0 and all(is_shallow(one, deepest - 1) for one in inside)
 
 
-def line_of(text: str, *keys: str | int) -> int:
-    """Return the line of a JSON text on which the value of these keys and places begins."""
-    at = 0
+def lines_of(text: str, key: str) -> list[int]:
+    """Return the lines on which the elements of a list begin that an object has under a key; `text` is its JSON."""
     decoder = json.JSONDecoder()
-    for wanted in keys:
-        at = _blank(text, at) + 1
-        for place in itertools.count():
-            at = _blank(text, at)
-            key: str | int = place
-            if isinstance(wanted, str):
-                key, at = decoder.raw_decode(text, at)
-                at = _blank(text, _blank(text, at) + 1)
-            if key == wanted:
-                break
-            _, at = decoder.raw_decode(text, at)
-            at = _blank(text, at) + 1
-    return text.count("\n", 0, at) + 1
+    found: list[int] = []
+    at = _blank(text, _blank(text, 0) + 1)
+    while text[at] != "}":
+        name, at = decoder.raw_decode(text, at)
+        at = _blank(text, _blank(text, at) + 1)
+        if name == key and text[at] == "[":
+            found = list(_elements(text, at, decoder))
+        _, at = decoder.raw_decode(text, at)
+        at = _after_comma(text, at)
+    return found
+
+
+def _elements(text: str, start: int, decoder: json.JSONDecoder) -> Iterator[int]:
+    line, counted, at = 1, 0, _blank(text, start + 1)
+    while text[at] != "]":
+        line, counted = line + text.count("\n", counted, at), at
+        yield line
+        _, at = decoder.raw_decode(text, at)
+        at = _after_comma(text, at)
+
+
+def _after_comma(text: str, at: int) -> int:
+    at = _blank(text, at)
+    return _blank(text, at + 1) if text[at] == "," else at
 
 
 def _blank(text: str, at: int) -> int:

@@ -38,5 +38,5 @@ class Damage:
             return ""
         named = [f"line {line} of {file} {why}" for (file, line), why in list(self._found.items())[:_NAMED]]
         more = len(self._found) - len(named)
-        lines = f"{', '.join(named)}{f', and {more} more lines are damaged' if more else ''}"
+        lines = f"{', '.join(named)}{f', and {more} more are damaged' if more else ''}"
         return f"{self._folder}: {lines}; the rest is read without {'it' if len(self._found) == 1 else 'them'}"

@@ -8,14 +8,16 @@ here has the types that it should have, and text is kept as it is: whoever shows
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from testbed.lab.foreign import DEEPEST, ForeignError, ForeignFolder, decoded, is_shallow, line_of
+from testbed.lab.foreign import DEEPEST, LARGEST_LOG, ForeignError, ForeignFolder, decoded, is_shallow, lines_of
 from testbed.lab.result import RESULT, Claim, Figure
 from testbed.report.damage import Damage
+
+Found = TypeVar("Found", Figure, Claim)
 
 EVENTS = "events.jsonl"
 NETWORKS = "networks.jsonl"
@@ -92,6 +94,7 @@ class Folder:
     networks: list[Network] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
+    files: ForeignFolder = field(init=False)
     damage: Damage = field(init=False)
     """What is left out."""
 
@@ -164,21 +167,22 @@ class Folder:
 
     def read_outcome(self, text: str) -> None:
         """Take figures and claims from the text of `result.json`, those that can be read."""
-        for place, one in enumerate(self.result["figures"]):
-            try:
-                self.figures.append(Figure.of(one))
-            except ValueError:
-                self.damage.add(RESULT, line_of(text, "figures", place), "is no figure")
-        for place, one in enumerate(self.result["claims"]):
-            try:
-                self.claims.append(Claim.of(one))
-            except ValueError:
-                self.damage.add(RESULT, line_of(text, "claims", place), "is no claim")
+        self.figures = list(self._readable("figures", Figure.of, text))
+        self.claims = list(self._readable("claims", Claim.of, text))
 
-    def _lines(self, name: str, most: int | None = None) -> Iterator[tuple[int, Any]]:
+    def _readable(self, key: str, read: Callable[[Any], Found], text: str) -> Iterator[Found]:
+        lines: list[int] = []
+        for place, one in enumerate(self.result[key]):
+            try:
+                yield read(one)
+            except ValueError:
+                lines = lines or lines_of(text, key)
+                self.damage.add(RESULT, lines[place], f"is no {key.removesuffix('s')}")
+
+    def _lines(self, name: str, most: int = LARGEST_LOG) -> Iterator[tuple[int, Any]]:
         """A file of JSON lines, with their numbers; none if there is no such file."""
         try:
-            for number, line in self.files.lines(name) if most is None else self.files.lines(name, most):
+            for number, line in self.files.lines(name, most):
                 try:
                     content = json.loads(line)
                 except (ValueError, RecursionError):

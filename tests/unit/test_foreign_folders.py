@@ -16,7 +16,7 @@ from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.frames import capture_file
 from testbed.lab import sweep
-from testbed.lab.foreign import ForeignError, ForeignFolder, decoded, line_of
+from testbed.lab.foreign import ForeignError, ForeignFolder, decoded, lines_of
 from testbed.lab.result import Result
 from testbed.report.captures import LARGEST
 from tests.report_folders import lines, result, small
@@ -157,6 +157,15 @@ def test_a_lesson_is_not_written_where_a_link_leads(
     assert [one.name for one in mine.parent.iterdir()] == [mine.name]
 
 
+def test_results_of_a_lesson_go_nowhere_else(tmp_path: Path, mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "lesson"
+    assert main(["lesson", "start", "1", str(folder)]) == 0
+    (folder / "results").symlink_to(mine.parent)
+    assert main(["lesson", "check", "1", str(folder)]) == 2
+    assert "results is a symbolic link, and none is followed" in capsys.readouterr().err
+    assert [one.name for one in mine.parent.iterdir()] == [mine.name]
+
+
 @pytest.mark.parametrize("spoil", [as_link, as_link_to_zero, as_pipe, as_sparse])
 @pytest.mark.parametrize(("name", "words"), [(name, words) for name, all_ in READ.items() for words in all_])
 def test_a_file_that_no_run_leaves_is_refused_at_once_with_one_message(
@@ -263,13 +272,19 @@ def test_what_grows_beyond_its_limit_is_not_opened(tmp_path: Path) -> None:
         ForeignFolder(tmp_path).open("x", LARGEST)
 
 
-def test_a_line_of_json_is_named_by_its_keys() -> None:
-    text = json.dumps({"a": [1, {"b": "}\n"}], "figures": [{"name": 1}, {"name": [2]}], "c": 3}, indent=1)
-    for keys, expected in ((("figures", 1), '{"name": [2]}'), (("a", 1, "b"), '"}\\n"'), (("c",), "3")):
-        found = line_of(text, *keys)
-        line = text.splitlines()[found - 1]
-        assert line.strip().removesuffix(",").endswith(expected) or line.strip() == "{", (keys, line)
-    assert line_of(text, "figures", 1) == text.splitlines().index('   "name": 1') + 3
+@pytest.mark.parametrize("indent", [None, 1, "\t"])
+def test_lines_of_elements_are_those_on_which_they_begin(indent: int | str | None) -> None:
+    content = {"a": [1, {"b": "}]\n,"}], "figures": [{"name": 1}, 2, [], "x"], "empty": [], "none": 3}
+    text = "\n " + json.dumps(content, indent=indent)
+    lines = text.splitlines()
+    found = lines_of(text, "figures")
+    if indent is None:
+        assert found == [2] * 4
+    else:
+        starts = ["{", "2", "[]", '"x"']
+        assert [lines[line - 1].strip().rstrip(",") for line in found] == starts
+    assert lines_of(text, "empty") == lines_of(text, "none") == lines_of(text, "absent") == []
+    assert lines_of('{"x": [1],\n"x": [\n2]}', "x") == [3], "the last one counts, as in Python"
 
 
 def test_json_is_not_nested_deeper_than_code_can_walk(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_markup_and_escapes_in_names_figures_and_logs_are_text(tmp_path: Path) -
 def test_lines_that_cannot_be_read_are_mentioned(tmp_path: Path) -> None:
     page = report([hostile(tmp_path / "one")])
     assert "line 5 of networks.jsonl is not JSON, line 6 of networks.jsonl is no start or end of a network" in page
-    assert "and 3 more lines are damaged; the rest is read without them" in page
+    assert "and 3 more are damaged; the rest is read without them" in page
     assert "is read without" not in report([small(tmp_path / "two")])
 
 

@@ -86,7 +86,7 @@ def test_lines_that_are_no_events_are_counted_and_left_out(tmp_path: Path) -> No
     one = read(folder)
     assert tracks(one).pauses == {("h1-eth0", 3): 2, ("h2-eth0", 3): 1}
     assert len(one.damage) == 4
-    assert "line 32 of events.jsonl is no event" in str(one.damage) and "and 1 more lines" in str(one.damage)
+    assert "line 32 of events.jsonl is no event" in str(one.damage) and "and 1 more" in str(one.damage)
 
 
 def test_a_network_that_did_not_end_ends_with_the_run(tmp_path: Path) -> None:

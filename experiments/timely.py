@@ -1,10 +1,8 @@
 """TIMELY: two flows find their rates by their round trips alone. The switch marks nothing."""
 
-from dataclasses import replace
 from typing import Any
 
 from testbed.lab import Run, experiment
-from testbed.roce.rates import Line, Timely, TimelyParameters
 from testbed.units import Duration, Rate
 
 LINE = Rate("10Mb/s")
@@ -13,9 +11,6 @@ LASTS, SETTLED, STEADY = Duration("10s"), Duration("4s"), Duration("5900ms")
 """Rates oscillate with TIMELY. On vm, where round trips have the work of the endpoints in them, 1.9 s are too short."""
 HIGH = Duration("500ms")
 """TIMELY's T_high of 500 us, in the lab's time: above it a rate is cut whatever the gradient is."""
-DECREASE, STEP = 0.2, Rate("40Mb/s")
-"""In place of 0.8 and 10 Mb/s, which are for one completion for each 64 kB. Here one comes for each 16 kB, so that many
-fall into one round trip: with the paper's beta two flows that begin at line rate are cut to next to nothing."""
 
 
 @experiment(timeout="60s")
@@ -28,18 +23,14 @@ def timely(run: Run) -> None:
     """
     alone = _run(run, "fixed", "fixed")
     run.claim("fixed: pauses", alone.pauses, at_least=100)
-    found = _run(run, "timely", _timely)
+    found = _run(run, "timely", "timely")
     run.claim("timely: pauses", found.pauses, at_most=alone.pauses // 10)
     run.claim("timely: marked packets and CNPs", found.marks + found.cnps, equals=0)
     waits = LINE.time_for(found.longest_queue)
     run.claim("timely: time in the longest queue", waits, at_most=HIGH)
 
 
-def _timely(line: Line) -> Timely:
-    return Timely(line, replace(TimelyParameters(), decrease=DECREASE, additive_increase=STEP))
-
-
-def _run(run: Run, case: str, rate_control: Any) -> Any:
+def _run(run: Run, case: str, rate_control: str) -> Any:
     from experiments._rates import jain
     from experiments._roce import outcome
     from testbed.buffer.settings import Static

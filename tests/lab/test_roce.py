@@ -81,6 +81,12 @@ def test_a_rate_control_without_marks_warns_of_the_ports_and_with_them_it_is_not
     assert warnings[0].encode() in output.err
 
 
+def test_timely_by_default_takes_little_longer_than_the_line(run: Runner) -> None:
+    result = run("roce:timely_beside_fixed")
+    folder_of(result)
+    assert result.figure("timely") <= 1.25 * result.figure("fixed")
+
+
 @pytest.mark.parametrize("transport", ["udp", "tcp", "roce"])
 def test_a_rate_above_the_line_ends_the_run_with_both_values(run: Runner, transport: str) -> None:
     result = run("roce:too_fast", transport=transport)

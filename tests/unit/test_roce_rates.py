@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.roce import rates
-from testbed.roce.rates import Dcqcn, Fixed, Line, RateControl, RateControlError, Timely
+from testbed.roce.rates import Dcqcn, Fixed, Line, RateControl, RateControlError, Timely, TimelyParameters
 from testbed.roce.rates.dcqcn import MLX, PAPER
 from testbed.units import NEVER, Duration, Rate, Scale, Size
 
@@ -202,8 +202,11 @@ def test_parameters_that_cannot_be_are_refused(change: dict[str, object]) -> Non
         replace(PAPER, **change)  # type: ignore[arg-type]
 
 
+OF_PAPER = replace(TimelyParameters(), additive_increase=Rate("10Mb/s"))
+
+
 def test_timely_adds_below_its_low_threshold_and_cuts_above_its_high_one() -> None:
-    control = Timely(LINE)
+    control = Timely(LINE, OF_PAPER)
     control.rate_bps = 10e9
     control.on_round_trip(0, 49_999)
     assert control.rate_bps == 10e9 + 10e6
@@ -211,8 +214,27 @@ def test_timely_adds_below_its_low_threshold_and_cuts_above_its_high_one() -> No
     assert control.rate_bps == pytest.approx((10e9 + 10e6) * (1 - 0.8 * 0.5))
 
 
-def test_timely_follows_the_gradient_between_its_thresholds_and_hurries_after_five_times() -> None:
+def test_timely_divides_by_the_time_between_two_round_trips_if_that_is_longer_than_the_least() -> None:
     control = Timely(LINE)
+    control.on_round_trip(0, 100_000)
+    control.rate_bps = 10e9
+    control.on_round_trip(200_000, 200_000)
+    assert control.gradient == pytest.approx(0.875 * 0.5)
+    assert control.rate_bps == pytest.approx(10e9 * (1 - 0.8 * 0.875 * 0.5))
+    control.on_round_trip(200_001, 210_000)
+    assert control.gradient == pytest.approx(0.125 * 0.875 * 0.5 + 0.875 * 0.5)
+
+
+@pytest.mark.parametrize(("line", "scale"), [("40Gb/s", 1), ("40Mb/s", 1000), ("100Mb/s", 100)])
+def test_timelys_step_is_a_part_of_the_line(line: str, scale: int) -> None:
+    control = Timely(Line(Rate(line), Scale(scale)))
+    control.rate_bps = 0.5 * Rate(line).bps
+    control.on_round_trip(0, 1)
+    assert control.rate_bps == pytest.approx(0.504 * Rate(line).bps)
+
+
+def test_timely_follows_the_gradient_between_its_thresholds_and_hurries_after_five_times() -> None:
+    control = Timely(LINE, OF_PAPER)
     control.rate_bps = 10e9
     control.on_round_trip(0, 100_000)
     assert control.rate_bps == 10e9 + 10e6

@@ -1,14 +1,17 @@
 """TIMELY: a rate by the gradient of the round trip.
 
 Source: Mittal et al., "TIMELY: RTT-based Congestion Control for the Datacenter", SIGCOMM 2015, section 4.3 and its
-parameters. At each completion, with rtt the round trip and d the moving average of its differences,
+parameters. At each completion, with rtt the round trip and d the moving average of its differences, each divided by the
+minimum round trip,
 
     rtt < T_low           rate += delta
     rtt > T_high          rate *= 1 - beta (1 - T_high / rtt)
-    d / minimum rtt <= 0  rate += N delta, N = 5 from the fifth time in a row on, else 1
-    else                  rate *= 1 - beta d / minimum rtt
+    d <= 0                rate += N delta, N = 5 from the fifth time in a row on, else 1
+    else                  rate *= 1 - beta d
 
-It needs no marks and no notifications.
+It needs no marks and no notifications. Two things differ, since a queue pair measures one round trip after the other,
+not one for each segment (decision 0371): a difference is divided by the time between the two measurements if that is
+longer than the minimum round trip, and delta is a part of the line.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from dataclasses import dataclass
 from testbed.roce.rates.base import Line, RateControl, RateControlError, register
 from testbed.units import Duration, Rate
 
+_STEPS = 250
+
 
 @dataclass(frozen=True)
 class TimelyParameters:
@@ -26,7 +31,8 @@ class TimelyParameters:
     low: Duration = Duration("50us")
     high: Duration = Duration("500us")
     minimum_round_trip: Duration = Duration("20us")
-    additive_increase: Rate = Rate("10Mb/s")
+    additive_increase: Rate | None = None
+    """delta. None: a 250th of the line; the paper has 10 Mb/s on a line of 10 Gb/s."""
     average: float = 0.875
     """The weight of a new difference."""
     decrease: float = 0.8
@@ -51,19 +57,22 @@ class Timely(RateControl):
         self.parameters = k = parameters or TimelyParameters()
         self._low_ns, self._high_ns = line.scale.lab(k.low).ns, line.scale.lab(k.high).ns
         self._least_ns = line.scale.lab(k.minimum_round_trip).ns
-        self._step_bps = line.scale.lab(k.additive_increase).bps
+        step = line.rate // _STEPS if k.additive_increase is None else line.scale.lab(k.additive_increase)
+        self._step_bps = step.bps
         self._minimum_bps = min(line.scale.lab(k.minimum).bps, line.rate.bps)
-        self._previous_ns: int | None = None
+        self._previous: tuple[int, int] | None = None
+        """The last round trip, and when it was measured."""
         self.gradient = 0.0
-        """The averaged difference of round trips, in minimum round trips."""
+        """The averaged growth of round trips; 0.5: a queue gets longer by half a second of the line in each second."""
         self._falling = 0
 
     def on_round_trip(self, now_ns: int, round_trip_ns: int) -> None:
         k = self.parameters
-        if self._previous_ns is not None:
-            difference = (round_trip_ns - self._previous_ns) / self._least_ns
-            self.gradient = (1 - k.average) * self.gradient + k.average * difference
-        self._previous_ns = round_trip_ns
+        if self._previous is not None:
+            previous_ns, at_ns = self._previous
+            growth = (round_trip_ns - previous_ns) / max(self._least_ns, now_ns - at_ns)
+            self.gradient = (1 - k.average) * self.gradient + k.average * growth
+        self._previous = round_trip_ns, now_ns
         rate = self.rate_bps
         if round_trip_ns < self._low_ns:
             self._falling = 0

@@ -65,6 +65,21 @@ def goes_by_marks(run: Run) -> None:
 
 
 @experiment(timeout="60s")
+def timely_beside_fixed(run: Run) -> None:
+    """Two flows into one port, at line rate and with TIMELY as it is by default."""
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+    from topologies.incast import Incast
+
+    for control in ("fixed", "timely"):
+        with network(Incast(2), run, case=control, autoStaticArp=True):
+            flows = [Flow(host, "r", transport="roce", size="1MB", rate_control=control) for host in ("h1", "h2")]
+            with run.measuring(), Flows(flows) as running:
+                running.wait()
+        run.figure(control, max(report.completion for report in running.reports))
+
+
+@experiment(timeout="60s")
 def too_fast(run: Run, transport: str = "udp") -> None:
     """A rate of hardware on a line of the lab."""
     from testbed.net.network import network

@@ -19,22 +19,24 @@ _PREFIX, _ENDING = "series-", ".csv"
 def write_parquet(folder: Path) -> list[Path]:
     """`series-NAME.parquet` of each series of a folder; none without pyarrow. UsageError if a file is no table."""
     files = ForeignFolder(folder)
-    names = _names(files)
-    if not names or importlib.util.find_spec("pyarrow") is None:
+    found = names(files)
+    if not found or importlib.util.find_spec("pyarrow") is None:
         return []
     from pyarrow import ArrowException, csv, parquet
 
     written = []
-    for name in names:
+    for name in found:
         target = f"series-{name}.parquet"
         try:
-            with files.open(_file(name)) as source:
+            with files.open(file_of(name)) as source:
                 table = csv.read_csv(source)
             with files.create(target) as out:
                 parquet.write_table(table, out)
         except (ArrowException, UnicodeError) as error:
             reason = " ".join(str(error).split())
-            raise UsageError(f"{folder / _file(name)} is not a table, so there is no Parquet of it: {reason}") from None
+            raise UsageError(
+                f"{folder / file_of(name)} is not a table, so there is no Parquet of it: {reason}"
+            ) from None
         written.append(folder / target)
     return written
 
@@ -42,7 +44,7 @@ def write_parquet(folder: Path) -> list[Path]:
 def read(folder: Path, name: str) -> Any:
     """The table of a series, as a DataFrame; UsageError if the run has no such series, or there is no reader."""
     files = ForeignFolder(folder)
-    if name not in (there := _names(files)):
+    if name not in (there := names(files)):
         raise UsageError(f"{folder} has no series {name!r}; it has {listed(there)}")
     for reader in _READERS:
         try:
@@ -51,15 +53,17 @@ def read(folder: Path, name: str) -> Any:
             if error.name != reader:
                 raise
             continue
-        with files.open(_file(name)) as file:
+        with files.open(file_of(name)) as file:
             return read_csv(file)
-    raise UsageError(f"neither pandas nor polars is installed; one of them reads {folder / _file(name)}")
+    raise UsageError(f"neither pandas nor polars is installed; one of them reads {folder / file_of(name)}")
 
 
-def _names(files: ForeignFolder) -> list[str]:
+def names(files: ForeignFolder) -> list[str]:
+    """The names of all series in a folder."""
     found = [name for name in files.listing() if name.startswith(_PREFIX) and name.endswith(_ENDING)]
     return [name[len(_PREFIX) : -len(_ENDING)] for name in found]
 
 
-def _file(name: str) -> str:
+def file_of(name: str) -> str:
+    """The file of a series."""
     return f"{_PREFIX}{name}{_ENDING}"

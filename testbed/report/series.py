@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from testbed.lab.series import file_of, names
 from testbed.report.folder import LATEST_NS, Folder, ReportError
 from testbed.report.tracks import LARGEST, MOST_TRACKS, OCCUPANCY, Shape, Track
 
@@ -43,13 +44,13 @@ class _Column:
 def tracks(folder: Folder) -> list[Track]:
     """The tracks of all series of a result; what is never anything but zero is left out."""
     found: dict[tuple[str, ...], _Column] = {}
-    for file in folder.files.listing():
-        if file.startswith("series-") and file.endswith(".csv"):
-            for line, row in _rows(folder, file):
-                if (wrong := _add(file.removeprefix("series-").removesuffix(".csv"), row, found)) is not None:
-                    folder.damage.add(file, line, wrong)
-                if len(found) > MOST_TRACKS:
-                    raise ReportError(f"{folder.path / file}: line {line}: there are more than {MOST_TRACKS} series")
+    for name in names(folder.files):
+        file = file_of(name)
+        for line, row in _rows(folder, file):
+            if (wrong := _add(name, row, found)) is not None:
+                folder.damage.add(file, line, wrong)
+            if len(found) > MOST_TRACKS:
+                raise ReportError(f"{folder.path / file}: line {line}: there are more than {MOST_TRACKS} series")
     return [_track(folder, column) for column in found.values() if any(column.values)]
 
 
@@ -92,6 +93,7 @@ def _add(name: str, row: dict[str, str], found: dict[tuple[str, ...], _Column]) 
     t_ns = _number(row.get("t_ns", ""))
     if t_ns is None or abs(t_ns) > LATEST_NS:
         return "has no time"
+    wrong: str | None = None
     port, priority = row.get("port", ""), row.get("priority", "")
     label = f"priority {priority}" if priority else row.get("flow", "")
     for column, text in row.items():
@@ -106,12 +108,13 @@ def _add(name: str, row: dict[str, str], found: dict[tuple[str, ...], _Column]) 
             found[key] = _Column(panel, port, f"{label}, {column}" if panel == OCCUPANCY else label, unit)
         one = found[key]
         if abs(value) >= LARGEST:
-            return "has a number that is too large"
-        if one.t_ns and t_ns < one.t_ns[-1]:
-            return "is earlier than the one before it"
-        one.t_ns.append(int(t_ns))
-        one.values.append(value)
-    return None
+            wrong = "has a number that is too large"
+        elif one.t_ns and t_ns < one.t_ns[-1]:
+            wrong = "is earlier than the one before it"
+        else:
+            one.t_ns.append(int(t_ns))
+            one.values.append(value)
+    return wrong
 
 
 def _words(column: str) -> str:

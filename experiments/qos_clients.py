@@ -1,5 +1,6 @@
 """Every client of the RFC gets its path record from the controller, and its traffic has the SL, MTU and rate of it."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from testbed.lab import Run, experiment
@@ -20,6 +21,8 @@ LEVELS = {
 IPOIB, MPI = 14, 13
 """SLs of the partition's default level, and of the default level."""
 PKEY = 1
+_HANDSHAKES = 8
+"""ACKs with which iperf3's two connections begin: it sets no DSCP before."""
 
 
 def _policy() -> bytes:
@@ -136,14 +139,19 @@ def _measure(run: Run, net: Any, what: tuple[str, str], vector: "AddressVector",
     case, name = what
     source, target = net.hosts
     time.sleep(0.3)  # the flow before has ended, but for its last segments
-    tap = Tap(net["s1"], "s1-eth1")
+    tap, back = Tap(net["s1"], "s1-eth1"), Tap(net["s1"], "s1-eth1", outgoing=True)
     lasts = {"size": "400kB"} if transport == "tcp" else {"duration": "400ms"}
     with Flows([flow(vector, source, target, transport, **lasts)]) as running, run.measuring():
         running.wait()
     data = [frame for frame in tap.frames() if len(frame) > 300]
     if transport == "tcp" and vector.sl:  # what is left without a mark is of iperf3's control connection
         data = [frame for frame in data if read(frame).dscp]
+    replies = Counter(read(frame).dscp for frame in back.frames())
     tap.close()
+    back.close()
+    if transport == "tcp" and vector.sl:
+        run.claim(f"{case}: {name}: ACKs with its DSCP", replies.pop(dscp_of(vector.sl), 0), at_least=len(data) // 2)
+        run.claim(f"{case}: {name}: ACKs without it, of handshakes", replies.total(), at_most=_HANDSHAKES)
     marks = sorted({(read(frame).dscp, read(frame).pcp) for frame in data})
     vl = TABLE[vector.sl] if case == "with a policy" else vector.sl % 8
     run.claim(f"{case}: {name}: DSCP and PCP of its frames", marks, equals=[(dscp_of(vector.sl), vl)])

@@ -2,9 +2,10 @@
 
 Only the lab can import this.
 
-The SL is the DSCP of a flow's packets. The route to the target has the path's MTU, which a TCP connection uses. A UDP
-flow has datagrams of it, a RoCE connection the largest MTU of InfiniBand below it, which counts payload. The rate is
-the path's on the lab's scale. Flows between the same hosts, one after the other, have each its own.
+The SL is the DSCP of a flow's packets, and of a TCP connection's ACKs. The route to the target has the path's MTU,
+which a TCP connection uses. A UDP flow has datagrams of it, a RoCE connection the largest MTU of InfiniBand below it,
+which counts payload. The rate is the path's on the lab's scale. Flows between the same hosts, one after the other,
+have each its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from testbed.frames.service_level import dscp_of
 from testbed.net.fabric import Fabric, FabricError
 from testbed.net.traffic import Flow, Transport
 from testbed.net.traffic.roce import Roce
+from testbed.net.traffic.tcp import Tcp
 from testbed.net.traffic.transport import transport_named
 from testbed.policy.clients.connection import AddressVector
 from testbed.policy.units import MTU_CODES
@@ -37,6 +39,8 @@ def flow(vector: AddressVector, source: Any, target: Any, transport: Transport |
     longest = min(port.queues.mtu if port.queues else vector.mtu, vector.mtu)
     if chosen.name == "udp":
         others["frame"] = Size.from_bytes(longest + _ETHERNET_HEADER)
+    elif isinstance(chosen, Tcp):
+        chosen = replace(chosen, marks_replies=True)
     elif isinstance(chosen, Roce):
         longest = min(1500, vector.mtu + _ROCE_HEADERS)
         fits = [size for size in MTU_CODES.values() if size <= vector.mtu and size + _ROCE_HEADERS <= 1500]

@@ -1,13 +1,17 @@
 """Transport `tcp`: a TCP connection by iperf3's library, with its client at the source. Only the lab can run it.
 
-Both ends of the data connection have the flow's DSCP, and with it its priority. Beside it is iperf3's control
-connection, which has DSCP 0. A flow lasts whole seconds or transfers a size; it cannot be stopped before.
+The source's end of the data connection has the flow's DSCP, and with it its priority, from its first octets of data on;
+the target's end has it with `marks_replies`. Beside it is iperf3's control connection, which has DSCP 0 at the source.
+A flow lasts whole seconds or transfers a size; it cannot be stopped before.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from ctypes import c_int, c_uint64, c_void_p
@@ -32,6 +36,8 @@ _ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
 _ASK, _ANSWER = "1", "2"
 """Of that: ask for ECN, or agree to it alone, which is Linux's default."""
 _CONNECT_TRIES, _CONNECT_PAUSE_S = 100, 0.01
+_CONNECTIONS, _LOOK_S = 2, 0.0005
+"""Of iperf3's server and a client; how often it is looked for them."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,13 @@ class TcpReport(Report):
 
 @dataclass(frozen=True)
 class Tcp(Transport):
-    """A TCP connection; `Flow.rate_control` is the kernel's congestion control, by default cubic."""
+    """A TCP connection; `Flow.rate_control` is the kernel's congestion control, by default cubic.
+
+    With `marks_replies` the target's ACKs have the flow's DSCP, as they have between queue pairs of one service level;
+    without, DSCP 0, as those of a server that sets none.
+    """
+
+    marks_replies: bool = False
 
     name = "tcp"
 
@@ -108,11 +120,34 @@ class _Server(Endpoint):
         server = iperf3.Server()
         server.port = _FIRST_PORT + index
         server.json_output = True
+        flow = self.flows[index]
+        if isinstance(flow.transport, Tcp) and flow.transport.marks_replies:
+            # Only for its first milliseconds has the process two threads.
+            threading.Thread(target=_mark_replies, args=(server.port, flow.ds_field), daemon=True).start()
         session.ready()
         session.received(index, None)  # the client has the server's figures too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # The wrapper's own run() has a second thread, and on `um` each system call of several threads takes a signal.
         server.lib.iperf_run_server(c_void_p(server._test))
+
+
+def _mark_replies(port: int, ds_field: int) -> None:
+    """Give this process's ends of iperf3's two connections, control and data, a DSCP as soon as they are there.
+
+    iperf3's server sets none, and has no function for it.
+    """
+    marked: set[str] = set()
+    while len(marked) < _CONNECTIONS:
+        for file in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):  # it is no socket, not connected, or closed by now
+                inode = str(file.readlink())
+                if inode in marked or not inode.startswith("socket:"):
+                    continue
+                with socket.socket(fileno=os.dup(int(file.name))) as connection:
+                    if connection.getpeername() and connection.getsockname()[1] == port:
+                        connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ds_field)
+                        marked.add(inode)
+        time.sleep(_LOOK_S)
 
 
 class _Client(Endpoint):

@@ -7,7 +7,9 @@ beyond what Linux counts, which are preamble, FCS and gap.
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from testbed.linux.netlink import Message, Socket, attribute, attributes, text, u32, u64
 from testbed.units import Duration, Rate, Size
@@ -23,7 +25,8 @@ _REQUEST, _REPLACE, _CREATE = 0x1, 0x100, 0x400
 _ETHERNET = 1
 _TICK_NS = 64
 _STOP, _GO = 0, 2
-_NETEM_LIMIT = 1_000_000
+_NO_LIMIT = 0xFFFF_FFFF
+"""In frames. A cable holds what its delay makes it hold, and a port what its buffer admits."""
 
 
 def handle(major: int, minor: int = 0) -> int:
@@ -100,7 +103,7 @@ def emptied(interface: int, parent: int, own: int, limit: int) -> bytes:
 
 def netem(interface: int, own: int, delay: Duration, *, loss: int = 0, seed: int = 1, parent: int = ROOT) -> Message:
     """A cable's delay, and its loss in parts of 2**32."""
-    options = struct.pack("=IIIIII", 0, _NETEM_LIMIT, loss, 0, 0, 0) + u64(10, delay.ns) + u64(14, seed)
+    options = struct.pack("=IIIIII", 0, _NO_LIMIT, loss, 0, 0, 0) + u64(10, delay.ns) + u64(14, seed)
     return _qdisc(interface, parent, own, "netem", options)
 
 
@@ -133,16 +136,27 @@ def htb_classes(netlink: Socket, interface: int) -> dict[int, tuple[int, int]]:
     return found
 
 
-def counters(netlink: Socket) -> dict[str, tuple[int, int]]:
-    """Of all qdiscs of a namespace by kind: frames waiting, and frames dropped."""
-    found: dict[str, tuple[int, int]] = {}
+class Counted(NamedTuple):
+    """Frames of all qdiscs of one kind in a namespace."""
+
+    waiting: int = 0
+    """Those in a qdisc below are counted too."""
+    dropped: int = 0
+    """By these qdiscs: those that red dropped early, whatever a qdisc below it had no room for."""
+
+
+def counters(netlink: Socket) -> defaultdict[str, Counted]:
+    """What all qdiscs of a namespace hold and dropped, by kind."""
+    found: defaultdict[str, Counted] = defaultdict(Counted)
     for _, body in netlink.dump(_GET_QDISC, struct.pack("=BxxxiIII", 0, 0, 0, 0, 0)):
         inside = attributes(body, 20)
         kind = inside.get(1, b"").rstrip(b"\0").decode()
-        queue = attributes(inside.get(_STATISTICS, b"")).get(_QUEUE_STATISTICS, b"").ljust(12, b"\0")
-        waiting, _, dropped = struct.unpack_from("=III", queue)
-        before = found.get(kind, (0, 0))
-        found[kind] = before[0] + waiting, before[1] + dropped
+        statistics = attributes(inside.get(_STATISTICS, b""))
+        waiting, _, dropped = struct.unpack_from("=III", statistics.get(_QUEUE_STATISTICS, b"").ljust(12, b"\0"))
+        if kind == "red":
+            (dropped,) = struct.unpack_from("=I", statistics.get(_OWN_STATISTICS, b"").ljust(4, b"\0"))
+        before = found[kind]
+        found[kind] = Counted(before.waiting + waiting, before.dropped + dropped)
     return found
 
 

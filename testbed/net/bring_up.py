@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from dataclasses import replace
 
 from testbed.buffer.settings import BufferSettings
 from testbed.errors import UsageError
@@ -22,6 +23,7 @@ from testbed.net.queues import Queues
 from testbed.net.routes import Graph
 from testbed.net.switch_buffer import SwitchBuffer
 from testbed.priority.path import Disagreement, PathPort, check_paths
+from testbed.units import Size
 
 BRIDGE = 3000
 """Interface index of a switch's bridge, in its own namespace."""
@@ -102,6 +104,10 @@ class NodeSetup:
         except UsageError as error:
             raise FabricError(f"switch {name}: {error}") from None
         self.buffers[name] = buffer, settings
+        room = Size.from_bytes(sum(pool.total for pool in settings.pools) * settings.cell_bytes)
+        for port in ports:
+            assert port.queues is not None
+            port.queues = replace(port.queues, buffer=room)
         layout = buffer.layout(settings)
         egress = [(*settings.egress_cells(pool), 0) for pool in range(len(settings.egress_pools))]
         self._program.set_buffer(self._nodes[name], settings.cell_bytes, layout.pools, egress)

@@ -38,8 +38,6 @@ class Cabling:
         """For requests in the namespace of the cables' middles; None while no cable has one."""
         self.delays = memoryview(mmap.mmap(-1, SLOTS * 8)).cast("q")
         """Of each port's cable, in ps: memory shared with the agents, which are forked before a cable is changed."""
-        self.has_destroyed = False
-        """Has a port been set down, or a cable pulled? Both destroy frames that no counter has."""
         self._namespace: int | None = None
         self._middle_ends: list[int] = []
         self._pulled: set[int] = set()
@@ -131,7 +129,6 @@ class Cabling:
     def set_up(self, intf: Any, is_up: bool) -> None:
         """Set a port up or down; the far end has no carrier while it is down."""
         self._send(intf, links.up(FIRST_INTERFACE + intf.slot, is_up))
-        self.has_destroyed = self.has_destroyed or not is_up
         if is_up == (intf.slot in self._down):
             (self._down.discard if is_up else self._down.add)(intf.slot)
             self._set_carriers(intf.slot)
@@ -163,7 +160,6 @@ class Cabling:
         as they are, with addresses and routes. A cable that was laid without any delay cannot be pulled.
         """
         self._set_plugged(port, False)
-        self.has_destroyed = True
 
     def plug(self, port: str) -> None:
         """Put the cable at a port in again."""

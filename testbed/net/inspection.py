@@ -29,6 +29,8 @@ from testbed.net.cabling import Cabling
 from testbed.net.deadlocks import FoundDeadlock, found_deadlocks
 from testbed.net.ports import FabricError, NetworkPorts
 
+_NO_LINK = "port without a link"
+
 
 class Inspection(NetworkPorts):
     """The read side of a network; what it reads is there from the network's start on."""
@@ -160,32 +162,40 @@ class Inspection(NetworkPorts):
         return sum(sum(group.dropped_frames) for group in self._groups(self.buffers, range(8)))
 
     def losses(self) -> dict[str, int] | None:
-        """Where frames have been dropped so far, of any kind, or wait still: their numbers by reason, as counted. None:
-        some were lost without a counter, by a lost link, a watchdog that emptied a queue, or a new ovs-vswitchd.
+        """Where frames have been dropped so far, of any kind but MAC control and LLDP, or wait still: their numbers by
+        reason, as counted. None: some were lost without a counter, by a new ovs-vswitchd, or nothing counts, as nothing
+        is attached to the ports.
         """
-        if self.cabling.has_destroyed or any(kind == AgentEvent.QUEUE_EMPTIED for _, kind, *_ in self._logged()):
+        program = self.running_program()
+        if not self.agents or any(vswitch.restarts for vswitch in self.vswitches.values()):
             return None
-        if any(vswitch.restarts for vswitch in self.vswitches.values()):
-            return None
+        is_emptied = any(kind == AgentEvent.QUEUE_EMPTIED for _, kind, *_ in self._logged())
+        with_queue = "queue that a watchdog or a lost link emptied" if is_emptied else "queue of a lost link"
         found: Counter[str] = Counter()
         for group in self._groups(self.buffers, range(8)):
             for reason, frames in zip(DROP_REASONS, group.dropped_frames, strict=True):
                 found[f"buffer: {reason}"] += frames
-        for name in self.names():
-            port = self.sent(name)
+        for slot in self.slots.values():
+            port = program.port(slot)
             found["watchdog"] += sum(port.blocked_frames)
             found["VL 15"] += sum(port.vl15_frames)
             found["DCBX defense"] += sum(port.defended_frames)
-        sockets = [self.sockets.of(ports[0].node) for ports in self.by_node().values()]
+            found[_NO_LINK] += port.died_frames.by_queue + port.died_frames.at_link
+            found[with_queue] += port.died_frames.with_queue
+            found["cable"] += port.died_frames.in_cable
         for vswitch in self.vswitches.values():
             found["Open vSwitch had no flow yet"] += vswitch.missed
-        for socket in (*sockets, *([self.cabling.socket] if self.cabling.socket else [])):
-            for kind, (waiting, dropped) in qdiscs.counters(socket).items():
-                if kind in ("red", "netem"):
-                    found[{"red": "ECN curve", "netem": "cable"}[kind]] += dropped
-                if kind in ("plug", "netem"):
-                    found["waiting"] += waiting
-        return {reason: frames for reason, frames in found.items() if frames}
+        for ports in self.by_node().values():
+            qdisc = qdiscs.counters(self.sockets.of(ports[0].node))
+            found["ECN curve"] += qdisc["red"].dropped
+            found["full queue"] += qdisc["plug"].dropped
+            found["waiting"] += (qdisc["netem"] if "netem" in qdisc else qdisc["plug"]).waiting
+        if self.cabling.socket:
+            found["waiting"] += qdiscs.counters(self.cabling.socket)["netem"].waiting
+        # Two of the ways to die by a queue have counters of their own. A qdisc in another one's place counts anew, so
+        # that some can be among those without a link, but none is left out.
+        found[_NO_LINK] -= found["ECN curve"] + found["full queue"]
+        return {reason: frames for reason, frames in found.items() if frames > 0}
 
     def held(self, *priorities: int, by: Container[str] | None = None) -> int:
         """Cells in which frames of these priorities wait: in the buffers of some switches, or in all.

@@ -32,7 +32,11 @@ _LINE = 0x1
 _CLASS, _TBF, _RED, _PLUG, _SPARE_PLUG, _NETEM = 0x10, 0x10, 0x20, 0x30, 0x40, 0x50
 _NONE = Rate("8b/s")
 _UNLIMITED = Rate("4Gb/s") * 8
-_QUEUE = Size.from_bytes(64 << 20)
+_OWN_FRAMES = Size.from_bytes(64 << 20)
+"""Room beside the buffer for what a switch or router sends itself, which its buffer does not charge."""
+_MOST = Size.from_bytes(0xFFFF_FFFF - 0xFFFF)
+"""Qdiscs count the octets that wait in 32 bits, and add a frame to them before they compare."""
+_WATCHED_BURST = 1 << 20
 _AT_ONCE = Duration("1ns")
 _BURST_NS = 20_000
 """How late the kernel may be without losing line rate; a faster burst than this never leaves a port."""
@@ -49,6 +53,9 @@ class Queues:
     frees: bool = False
     """Does a frame leave its sender's account here? A cable with a delay does that; where there is none, the switch."""
     mtu: int = 1500
+    buffer: Size | None = None
+    """What the buffer of its node has room for: it decides what is dropped, and a queue takes all that it admits. None:
+    the node has none, and the sockets of its programs limit what waits."""
 
     def messages(self) -> list[Message]:
         """The requests that make it."""
@@ -198,7 +205,7 @@ class Queues:
                     qdiscs.handle(_TBF + priority),
                     rate=self.rate,
                     burst=self._frame,
-                    limit=_QUEUE.bytes,
+                    limit=self._room.bytes,
                 )
             )
         return made
@@ -215,8 +222,8 @@ class Queues:
             qdiscs.handle(_ROOT, _CLASS + place),
             qdiscs.handle(_TBF + place),
             rate=_UNLIMITED,
-            burst=_QUEUE.bytes // 64,
-            limit=_QUEUE.bytes,
+            burst=_WATCHED_BURST,
+            limit=self._room.bytes,
         )
 
     def _class(self, place: int) -> int:
@@ -227,7 +234,11 @@ class Queues:
     def _limit(self, place: int) -> Size:
         """What a place holds at most."""
         curve = self.settings.ecn.get(place % 8)
-        return curve.limit or _QUEUE if curve else _QUEUE
+        return curve.limit or self._room if curve else self._room
+
+    @property
+    def _room(self) -> Size:
+        return _MOST if self.buffer is None else min(self.buffer + _OWN_FRAMES, _MOST)
 
     def _below_red(self, place: int) -> int:
         return qdiscs.handle(_RED + place, 1) if place % 8 in self.settings.ecn else self._class(place)

@@ -15,7 +15,7 @@ from testbed.linux.netlink import attribute, attributes, text, u32
 from testbed.linux.port_program import build
 from testbed.net.port import Port
 from testbed.net.queues import CONTROL_QUEUE, Queues
-from testbed.units import Rate
+from testbed.units import Rate, Size
 
 
 def test_an_attribute_is_padded_to_four_octets() -> None:
@@ -106,16 +106,40 @@ def test_red_of_a_switch_port_has_a_parent_that_dequeues_only_what_the_pause_poi
     assert [kind for kind, _ in places].count("tbf") == 1
 
 
+@pytest.mark.parametrize("is_host", [True, False])
+@pytest.mark.parametrize(
+    ("buffer", "limit"),
+    [("136MB", 136_000_000 + (64 << 20)), ("8GB", 2**32 - 2**16), (None, 2**32 - 2**16)],
+    ids=["of a switch", "of more than a qdisc counts", "none"],
+)
+def test_every_queue_holds_what_the_buffer_of_its_node_admits(buffer: str | None, limit: int, is_host: bool) -> None:
+    """All pause points, and what is before them, also where red has a parent to measure by."""
+    port = Port(ecn={3: EcnCurve("10kB", "20kB", 1)})
+    room = Size(buffer) if buffer else None
+    limits = {"plug": [], "tbf": []}
+    for message in Queues(4097, Rate("10Mb/s"), port, is_host, frees=not is_host, buffer=room).messages():
+        inside = attributes(message.body, 20)
+        kind = inside[1].rstrip(b"\0").decode()
+        if kind == "plug" and message.create:
+            limits["plug"].append(struct.unpack("=iI", inside[2])[1])
+        if kind == "tbf":
+            limits["tbf"].append(struct.unpack_from("=I", attributes(inside[2])[1], 24)[0])
+        if kind == "netem":
+            assert struct.unpack_from("=II", inside[2])[1] == 2**32 - 1, "frames, whatever their length"
+    assert set(limits["plug"]) == {limit} and len(limits["plug"]) == 8
+    assert set(limits["tbf"]) == {limit}
+
+
 def test_a_queue_is_emptied_by_two_new_pause_points_one_after_the_other() -> None:
     """Whichever of the two it has, the other replaces it; it ends with its usual one, stopped, with its own limit."""
     curve = EcnCurve("10kB", "20kB", 1, limit="60kB")
-    queues = Queues(4097, Rate("10Mb/s"), Port(ecn={3: curve}), is_host=False)
+    queues = Queues(4097, Rate("10Mb/s"), Port(ecn={3: curve}), is_host=False, buffer=Size("1MB"))
     (usual,) = {
         struct.unpack_from("=I", message.body, 8)[0]
         for message in queues.messages()
         if message.create and attributes(message.body, 20)[1] == b"plug\0" and b"\x60\xea\0\0" in message.body
     }
-    for priority, limit in ((3, 60_000), (4, 64 << 20)):
+    for priority, limit in ((3, 60_000), (4, 1_000_000 + (64 << 20))):
         request = queues.emptied(priority)
         (first,) = struct.unpack_from("=I", request)
         assert struct.unpack_from("=I", request, first) == (first,) and len(request) == 2 * first

@@ -36,6 +36,8 @@ def test_a_flow_reads_what_people_write() -> None:
         ({"frame": "10kB"}, "its frames are 10kB long"),
         ({"frame": "59B"}, "its frames are 59B long"),
         ({"ecn": 7}, "7 is not a valid Ecn"),
+        ({"sizes": "1MB"}, "there is no option sizes; did you mean size?"),
+        ({"rate": "4Mb/s", "colour": 1}, "there is no option colour; there are buffer, count, dscp"),
     ],
 )
 def test_a_flow_that_cannot_be_is_refused_in_one_line(given: dict[str, Any], message: str) -> None:

@@ -44,6 +44,7 @@ from testbed.linux.port_program.records import (
     SLS,
     STATION,
     BufferCounters,
+    Deaths,
     Entry,
     EventKind,
     GroupCounters,
@@ -68,6 +69,7 @@ __all__ = [
     "SLOTS",
     "SLS",
     "BufferCounters",
+    "Deaths",
     "Entry",
     "EventKind",
     "GroupCounters",
@@ -83,6 +85,9 @@ __all__ = [
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
 _WITH_WAITS = Path(__file__).with_name("port_waits.bpf.o")
+_NEEDED = ("__rtnl_unlock", "qdisc_reset", "__dev_forward_skb")
+"""Functions of the kernel in which frames die; the program's preparation returns the place of one that is missing, from
+1 up."""
 
 
 @dataclass
@@ -115,10 +120,9 @@ class PortProgram(BufferTables):
         self._programs = {name: self._object.program(name) for name in ("port_in", "port_out", "cross")}
         requests = ("recheck", "admit_cells", "release_cells", "limit", "resize", "clear_watermark")
         self._requests = {name: self._object.program(name) for name in requests}
-        if bpf.run(self._object.program("prepare"), bytearray(REQUEST.size)):
-            raise bpf.BpfError(
-                "this kernel has no __rtnl_unlock: frames that die with their queue could not be noticed"
-            )
+        if missing := bpf.run(self._object.program("prepare"), bytearray(REQUEST.size)):
+            function = _NEEDED[missing - 1]
+            raise bpf.BpfError(f"this kernel has no {function}: frames that die in it could not be noticed")
         self._links: list[int] = []
 
     def watch_queues(self) -> None:
@@ -204,7 +208,7 @@ class PortProgram(BufferTables):
         self.attached[interface, bpf.TCX_INGRESS] = bpf.attach_tcx(self._programs["cross"], interface, bpf.TCX_INGRESS)
 
     def port(self, slot: int) -> PortCounters:
-        fields = PORT.unpack_from(self.port_memory, slot * PORT.size)[-74:]
+        fields = PORT.unpack_from(self.port_memory, slot * PORT.size)[-78:]
         sent, octets, blocked, defended, steered = (fields[start : start + 8] for start in range(0, 40, 8))
         return PortCounters(
             sent,
@@ -215,8 +219,9 @@ class PortProgram(BufferTables):
             fields[40:56],
             fields[56],
             fields[57],
-            fields[58:66],
-            fields[66:74],
+            Deaths(*fields[58:62]),
+            fields[62:70],
+            fields[70:78],
         )
 
     def groups_of(self, slot: int) -> bytes:

@@ -7,7 +7,8 @@
  *                          a leaf, whose frames Linux or Open vSwitch forwards, it notes how they came.
  * port_out  (tcx egress)   finds the frame's priority, picks its queue, charges it to the buffer of the port it came in
  *                          by, and admits or drops it.
- * left, freed              give the cells back when the frame leaves its queue, or dies in it.
+ * left, freed              give the cells back when the frame leaves its queue, or dies in it; frames that die in a
+ *                          queue or a cable are counted.
  *
  * With WAITS defined the program also keeps, for those who look for deadlocks, how many cells of each group lie in each
  * queue. That is an object of its own, so that it costs other networks nothing.
@@ -30,6 +31,7 @@
 
 #define SLOTS 1024
 #define FIRST_INTERFACE 4096
+#define FIRST_MIDDLE (2 * FIRST_INTERFACE) /* the two ends of a cable's middle, at the slots of its ports */
 #define PRIORITIES 8
 #define SLS 16
 #define NODES 512
@@ -83,6 +85,9 @@ enum drop {
 /* Pools of a switch: ingress ones, then egress ones. */
 #define POOLS 4
 #define ANY_POOL (POOLS - 1)
+/* How a frame dies that a buffer did not drop: by its queue, which is full, marks early or has no carrier; with its queue,
+ * which is emptied; as it leaves its port, for there is nobody at the other end; in the middle of its cable. */
+enum death { BY_QUEUE, WITH_QUEUE, AT_LINK, IN_CABLE, DEATHS };
 enum trust { TRUST_NONE, TRUST_DOT1P, TRUST_DSCP };
 enum event_kind { EVENT_FRAME = 1, EVENT_XOFF, EVENT_XON, EVENT_DROP };
 
@@ -117,6 +122,7 @@ struct port {
 	__u64 vl15_frames[SLS];		/* that were to leave here, by SL, which is mapped to a VL that no port has */
 	__u64 lost_events;
 	__u64 seen_frames;		/* MAC control frames handed to the agent */
+	__u64 died_frames[DEATHS];	/* of those sent here; not MAC control and LLDP */
 	__u64 queued_bytes[PRIORITIES];	/* of frames with cells that wait here, by queue */
 	__u64 most_queued_bytes[PRIORITIES];
 };
@@ -283,11 +289,21 @@ struct {
 __u64 reset_location;
 #define RESET_FUNCTION "__rtnl_unlock"
 #define RESET_FUNCTION_BYTES 128
+/* Where it frees the frame that a qdisc has shown to the one above, which then held it back for its rate. */
+__u64 shown_location;
+#define SHOWN_FUNCTION "qdisc_reset"
+#define SHOWN_FUNCTION_BYTES 256
 /* Where netem, in front of a queue, frees what that queue has no room for: as it sends the next frame, and without a
  * reason. 0 where netem is not loaded. */
 __u64 overflow_location;
 #define OVERFLOW_FUNCTION "netem_dequeue"
 #define OVERFLOW_FUNCTION_BYTES 1024
+/* Where the kernel frees what it cannot pass to the other end of a pair, for that is down. While it is being set down
+ * there is a reason. */
+__u64 link_location;
+#define LINK_FUNCTION "__dev_forward_skb2"
+#define LINK_FUNCTION_INLINED "__dev_forward_skb"
+#define LINK_FUNCTION_BYTES 512
 
 /* The little of the kernel's own types that is looked at; offsets are found when the program is loaded. */
 struct net_device {
@@ -298,12 +314,15 @@ struct sk_buff {
 	__u32 mark;
 	__u32 priority;
 	__u16 tc_index;
+	__be16 protocol;
+	int skb_iif;
 	unsigned int len;
 	struct net_device *dev;
 } __attribute__((preserve_access_index));
 
-enum skb_drop_reason {
-	SKB_DROP_REASON_QDISC_DROP = 1, /* some number: the kernel's own takes its place */
+enum skb_drop_reason { /* some numbers: the kernel's own take their places */
+	SKB_DROP_REASON_QDISC_DROP = 1,
+	SKB_DROP_REASON_DEV_READY = 2,
 };
 
 static __always_inline struct port *port_of(__u32 interface)
@@ -1126,18 +1145,46 @@ int BPF_PROG(left, struct sk_buff *skb)
 	return give_back(mark, skb->tc_index);
 }
 
-/* Only deaths inside a queue: a drop by the queue itself or the one in front of it, or its reset. What dies later has
- * given back already. */
+/* A frame that is passing a cable's middle came in by one of its interfaces; one that was to come in has it as its own. */
+static __always_inline void count_death(struct sk_buff *skb, enum death death)
+{
+	__u32 slot = skb->skb_iif - FIRST_MIDDLE, interface;
+	struct port *port;
+
+	if (skb->protocol == bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->protocol == bpf_htons(ETHERTYPE_LLDP))
+		return;
+	if (slot < SLOTS) {
+		death = IN_CABLE;
+	} else {
+		interface = skb->dev->ifindex;
+		slot = interface - (interface < FIRST_MIDDLE ? FIRST_INTERFACE : FIRST_MIDDLE);
+	}
+	port = bpf_map_lookup_elem(&ports, &slot);
+	if (port)
+		port->died_frames[death & (DEATHS - 1)]++;
+}
+
+/* Only deaths inside a queue, a drop by the queue itself or the one in front of it, or its reset, give cells back: what
+ * dies later has done so already. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(freed, struct sk_buff *skb, void *location, int reason)
 {
 	__u32 mark = skb->mark;
+	enum death death;
 
-	if ((mark & MARK_MAGIC_BITS) != MARK_MAGIC)
-		return 0;
 	if (reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_QDISC_DROP) ||
-	    (__u64)location - reset_location < RESET_FUNCTION_BYTES ||
-	    (__u64)location - overflow_location < OVERFLOW_FUNCTION_BYTES) {
+	    (__u64)location - overflow_location < OVERFLOW_FUNCTION_BYTES)
+		death = BY_QUEUE;
+	else if ((__u64)location - reset_location < RESET_FUNCTION_BYTES ||
+		 (__u64)location - shown_location < SHOWN_FUNCTION_BYTES)
+		death = WITH_QUEUE;
+	else if ((__u64)location - link_location < LINK_FUNCTION_BYTES ||
+		 reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_DEV_READY))
+		death = AT_LINK;
+	else
+		return 0;
+	count_death(skb, death);
+	if ((mark & MARK_MAGIC_BITS) == MARK_MAGIC && death != AT_LINK) {
 		queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
 		note_wait(mark, skb->dev->ifindex, skb->priority, 1);
 		give_back(mark, skb->tc_index);
@@ -1354,8 +1401,15 @@ int prepare(struct request *request)
 	if (bpf_kallsyms_lookup_name(RESET_FUNCTION, sizeof(RESET_FUNCTION), 0, &location))
 		return 1;
 	reset_location = location;
+	if (bpf_kallsyms_lookup_name(SHOWN_FUNCTION, sizeof(SHOWN_FUNCTION), 0, &location))
+		return 2;
+	shown_location = location;
 	if (!bpf_kallsyms_lookup_name(OVERFLOW_FUNCTION, sizeof(OVERFLOW_FUNCTION), 0, &location))
 		overflow_location = location;
+	if (bpf_kallsyms_lookup_name(LINK_FUNCTION, sizeof(LINK_FUNCTION), 0, &location) &&
+	    bpf_kallsyms_lookup_name(LINK_FUNCTION_INLINED, sizeof(LINK_FUNCTION_INLINED), 0, &location))
+		return 3;
+	link_location = location;
 	return 0;
 }
 

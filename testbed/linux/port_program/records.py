@@ -6,6 +6,7 @@ import enum
 import struct
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 SLOTS = 1024
 FIRST_INTERFACE = 4096
@@ -14,7 +15,7 @@ PRIORITIES = 8
 RING_BYTES = 1 << 16
 
 TABLES = 114
-PORT = struct.Struct(f"=III8IBBBBBBB{TABLES}s3x8Q8Q8Q8Q8Q16QQQ8Q8Q")
+PORT = struct.Struct(f"=III8IBBBBBBB{TABLES}s3x8Q8Q8Q8Q8Q16QQQ4Q8Q8Q")
 PORT_SETTINGS = struct.Struct(f"=III8IBBBBBBB{TABLES}s")
 QUEUES = struct.Struct("=8I")
 QUEUES_AT = struct.Struct("=III").size
@@ -60,6 +61,20 @@ Entry = tuple[int, int]
 DROP_REASONS = ("headroom", "headroom pool", "threshold", "shared pool", "queue threshold", "egress pool")
 """As in `testbed.buffer.model.DropReason`, in the program's order."""
 REASONS = len(DROP_REASONS)
+
+
+class Deaths(NamedTuple):
+    """How frames that a port was to send died where no buffer dropped them; without MAC control and LLDP."""
+
+    by_queue: int
+    """By the qdiscs of the port: they are full, mark early, or have no carrier."""
+    with_queue: int
+    """As the queue was emptied, by a lost carrier or a watchdog."""
+    at_link: int
+    """They left, and the other end was down."""
+    in_cable: int
+    """In the cable's middle."""
+
 
 Sizes = tuple[int, int, int]
 """Guaranteed, shared and headroom cells of a pool. An egress pool has reserved and shared ones."""
@@ -195,6 +210,7 @@ class PortCounters:
     vl15_frames: tuple[int, ...]
     lost_events: int
     seen_frames: int
+    died_frames: Deaths
     queued_bytes: tuple[int, ...]
     most_queued_bytes: tuple[int, ...]
 

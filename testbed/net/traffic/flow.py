@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Never
 
 from testbed.ecn.field import Ecn
-from testbed.errors import UsageError, XoffError
+from testbed.errors import UsageError, XoffError, nearest
 from testbed.net.traffic.transport import Transport, transport_named
 from testbed.units import Duration, Rate, Scale, Size
 
@@ -69,8 +69,12 @@ class Flow:
         dscp: int | None = None,
         buffer: Size | str | None = None,
         rate_control: Any = None,
+        **others: Never,
     ) -> None:
         name = f"flow from {source} to {target}"
+        for option in others:
+            known = (one.name for one in fields(self) if one.name not in ("source", "target"))
+            raise FlowOptionError(f"{name}: there is no option {option}; {nearest(option, known)}")
         try:
             chosen = transport_named(transport)
             values = {

@@ -24,16 +24,18 @@ from testbed.net.fabric import Fabric
 from testbed.net.notebook import warn
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import Report
-from testbed.net.traffic.transport import Endpoint, Outcome, Transport
-from testbed.units import Duration
+from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
+from testbed.units import Duration, Rate
 
 _POLL_S = 0.02
 _READY_POLL_S = 0.001
 _LEAD_NS = 20_000_000
 _MAY_SEND, _MUST_REPORT, _BEGIN_NS, _COUNTERS = range(4)
 """Words of the memory that all processes of a `Flows` share; from `_COUNTERS` on are one of each endpoint, not 0 when
-it is ready, and two of each flow, what it has sent and received.
+it is ready, two of each flow, what it has sent and received, and one of each line.
 """
+_UNKNOWN = Rate("4Gb/s") * 1000
+"""The line of a host without a lossless port: it stops nobody."""
 
 End = Literal["sent", "received"]
 
@@ -41,12 +43,13 @@ End = Literal["sent", "received"]
 class _Shared:
     """The shared memory of one `Flows`."""
 
-    def __init__(self, endpoints: int, flows: int, first: int) -> None:
+    def __init__(self, endpoints: int, flows: int, lines: int, first: int) -> None:
         self.first = first
-        self._memory = mmap.mmap(-1, 8 * (_COUNTERS + endpoints + 2 * flows))
+        self._memory = mmap.mmap(-1, 8 * (_COUNTERS + endpoints + 2 * flows + lines))
         self.words = memoryview(self._memory).cast("q")
         self.sent = self.words[_COUNTERS + endpoints :]
         self.received = self.sent[flows:]
+        self.lines = self.received[flows:]
         self.ready = self.words[_COUNTERS : _COUNTERS + endpoints]
 
 
@@ -84,6 +87,17 @@ class _Session:
 
     def received(self, index: int, outcome: Any) -> None:
         self._writer.send(("received", index, outcome))
+
+
+def _queue(flow: Flow) -> tuple[str, int, int]:
+    """What decides in which queue of its host a flow's frames wait."""
+    return flow.source.name, flow.priority, flow.ds_field >> 2
+
+
+def _rate(fabric: Fabric, host: str) -> Rate:
+    """The rate of a host's line; of several it is the fastest."""
+    rates = (port.cable.rate for port in fabric.ports.values() if port.node.name == host)
+    return max(rates, default=_UNKNOWN)
 
 
 def _open(endpoint: Endpoint) -> None:
@@ -168,7 +182,14 @@ class Flows:
         for kind, chosen in by_transport.items():
             for text in kind.warnings(chosen):
                 warn(text)
-        self._shared = _Shared(len(self._endpoints), len(self._flows), first)
+        queues = list(dict.fromkeys(map(_queue, self._flows)))
+        self._shared = _Shared(len(self._endpoints), len(self._flows), len(queues), first)
+        lines = {
+            queue: Line(_rate(fabric, queue[0]), self._shared.lines[place : place + 1])
+            for place, queue in enumerate(queues)
+        }
+        for endpoint in self._endpoints:
+            endpoint.lines = {index: lines[_queue(flow)] for index, flow in enumerate(self._flows, first)}
         self._processes: list[_Process] = []
         self.reports: list[Report] = []
 

@@ -1,7 +1,8 @@
-"""What became of a flow."""
+"""What became of a flow, and which of its datagrams have not come."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from testbed.ecn.field import Ecn
@@ -68,3 +69,41 @@ class Report:
     def wire_bits(self) -> int:
         """Of a frame on the wire, on average."""
         return (self.octets // self.received + WIRE_OCTETS) * 8
+
+
+class Gaps:
+    """Numbers of a row that have not come, as ranges in order: a gap of a million takes no more than one of two."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._ends: list[int] = []
+        """The first number behind each range."""
+
+    def add(self, first: int, end: int) -> None:
+        """The numbers from `first` on, before `end`, are missing; all that were missing before are below them."""
+        if first >= end:
+            return
+        if self._ends and self._ends[-1] == first:
+            self._ends[-1] = end
+        else:
+            self._firsts.append(first)
+            self._ends.append(end)
+
+    def fill(self, number: int) -> bool:
+        """Take a number out, which has come; False if it was not missing."""
+        place = bisect_right(self._firsts, number) - 1
+        if place < 0 or number >= self._ends[place]:
+            return False
+        first, end = self._firsts[place], self._ends[place]
+        rest = [(one, other) for one, other in ((first, number), (number + 1, end)) if one < other]
+        self._firsts[place : place + 1] = [one for one, _ in rest]
+        self._ends[place : place + 1] = [other for _, other in rest]
+        return True
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """The first number of each, and the first one behind it."""
+        return list(zip(self._firsts, self._ends, strict=True))
+
+    def __len__(self) -> int:
+        """How many numbers are missing."""
+        return sum(self._ends) - sum(self._firsts)

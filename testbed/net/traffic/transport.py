@@ -14,10 +14,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from testbed.errors import UsageError, nearest
+from testbed.net.traffic.report import WIRE_OCTETS
+from testbed.units import Rate, Size
 
 if TYPE_CHECKING:
     from testbed.net.traffic.flow import Flow
     from testbed.net.traffic.report import Report
+
+_LEAST_BUFFER = 4608
+"""The kernel gives no socket less."""
+_DESCRIPTION = 576
+"""Octets that a socket counts at the least for a frame beside those of the frame: what the kernel keeps with it."""
 
 
 class EndpointControl(Protocol):
@@ -50,6 +57,54 @@ class EndpointControl(Protocol):
         """What the receiver of a flow found; after `receiving` has become False."""
 
 
+class Word(Protocol):
+    """One number; in memory that processes share."""
+
+    def __getitem__(self, index: int, /) -> int: ...
+    def __setitem__(self, index: int, value: int, /) -> None: ...
+
+
+class Line:
+    """The line of a host's port as the limit of what the senders of one queue give it.
+
+    A sender is stopped by its socket, which counts what the port has not sent yet. A port that drops frees the socket
+    at once, whether it has no carrier or its RED drops what it cannot mark, and a sender that goes by its socket alone
+    would then be infinitely fast. So a port is given no more than its line takes and the sockets hold: what it drops,
+    it drops at line rate (decision 0360). Where nothing is dropped this stops nobody.
+
+    Processes change `until_ns` without a lock: of two that do so at one moment one batch is not counted.
+    """
+
+    def __init__(self, rate: Rate, until_ns: Word) -> None:
+        self._bps = rate.bps
+        self._until_ns = until_ns
+        """Element 0: when the line has sent all that it was given."""
+        self._held_ns = 0
+        """The time that it takes for what sockets hold."""
+
+    def frame_ns(self, frame: Size) -> int:
+        """How long the line takes for a frame, less a nanosecond, which the kernel may round off."""
+        return max(1, (frame.bytes + WIRE_OCTETS) * 8 * 10**9 // self._bps - 1)
+
+    def share(self, buffer: Size, frame: Size, batch: int) -> None:
+        """Count another sender in: the buffer of its socket, its frames, and as many as it gives at a time.
+
+        One frame may be above the buffer, and one has left before its time.
+        """
+        holds = max(buffer.bytes, _LEAST_BUFFER) // (frame.bytes + _DESCRIPTION)
+        self._held_ns += (holds + batch + 2) * self.frame_ns(frame)
+
+    def take(self, now_ns: int, takes_ns: int) -> int:
+        """Take a place in the row for frames that the line takes so long for; how long to wait for it."""
+        until_ns = max(self._until_ns[0], now_ns) + takes_ns
+        self._until_ns[0] = until_ns
+        return max(0, until_ns - now_ns - self._held_ns)
+
+    def give_back(self, takes_ns: int) -> None:
+        """Give time back that was taken for frames that were not sent."""
+        self._until_ns[0] -= takes_ns
+
+
 class Endpoint(ABC):
     """A process in the network namespace of a host that sends some flows, receives some, or both."""
 
@@ -61,6 +116,9 @@ class Endpoint(ABC):
         self.receives = tuple(receives)
         self.sockets: list[socket.socket] = []
         """What `open` has opened."""
+        self.lines: Mapping[int, Line] = {}
+        """Of each flow, by index, the line of the queue that its source's frames wait in; there when `open` is called.
+        A sender that nothing else paces shares it there, and waits for it in `run`."""
 
     def open(self) -> None:  # noqa: B027  it need not be overridden
         """Open sockets, in the process that starts the flows and in the host's network namespace. That process closes

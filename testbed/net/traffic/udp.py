@@ -21,7 +21,7 @@ from testbed.linux import mmsg
 from testbed.net.cable import MTU, MTUS
 from testbed.net.fabric import Fabric
 from testbed.net.traffic.flow import Flow
-from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
+from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Gaps, Report
 from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
 from testbed.units import Size
 
@@ -35,6 +35,8 @@ _SO_PRIORITY, _SO_SNDTIMEO, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 12, 21, 32, 33
 _SEND_BUFFER = Size("256kB")
 _RECEIVE_BUFFER = 256 << 20
 _POLL_S = 0.02
+_LOOK_NS = 50_000_000
+"""How often a sender that is blocked, or waits for its line, looks whether it is over."""
 _BATCH = 32
 
 
@@ -106,6 +108,11 @@ def _payload(flow: Flow) -> int:
     return flow.frame.bytes - _HEADERS
 
 
+def _batch(flow: Flow) -> int:
+    """How many datagrams a sender gives to its socket at a time."""
+    return 1 if flow.rate else _BATCH
+
+
 class _Sender(Endpoint):
     def open(self) -> None:
         (index,) = self.sends
@@ -114,25 +121,27 @@ class _Sender(Endpoint):
         self.sockets.append(udp)
         udp.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, flow.ds_field)
         udp.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, flow.priority)
-        udp.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, (flow.buffer or _SEND_BUFFER).bytes // 2)
+        buffer = flow.buffer or _SEND_BUFFER
+        udp.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, buffer.bytes // 2)
+        self.lines[index].share(buffer, flow.frame, _batch(flow))
         udp.connect((flow.target.IP(), _FIRST_PORT + index))
 
     def run(self, session: EndpointControl) -> None:
         (index,), (udp,) = self.sends, self.sockets
-        flow = self.flows[index]
+        flow, line = self.flows[index], self.lines[index]
         with udp:
-            batch = mmsg.Sender(udp, _payload(flow), 1 if flow.rate else _BATCH)
+            batch = mmsg.Sender(udp, _payload(flow), _batch(flow))
             most = datagrams(flow)
             gap_ps = flow.rate.time_for(flow.frame + Size.from_bytes(WIRE_OCTETS)).ps if flow.rate else 0
-            number, clock = 0, time.monotonic_ns
+            frame_ns = line.frame_ns(flow.frame)
+            number, wait_ns, clock = 0, 0, time.monotonic_ns
             _number(batch, 0, 1, clock())
             batch.send(0)  # what runs for the first time takes long: the first datagram would be late
             session.ready()
             begin_ns = session.begin_ns() + flow.start.ns
             end_ns = begin_ns + flow.duration.ns if flow.duration else 2**62
             time.sleep(max(0, begin_ns - time.monotonic_ns()) / 1e9)
-            # A blocked sender looks now and then whether it is over.
-            udp.setsockopt(socket.SOL_SOCKET, _SO_SNDTIMEO, struct.pack("=qq", 0, 50_000))
+            udp.setsockopt(socket.SOL_SOCKET, _SO_SNDTIMEO, struct.pack("=qq", 0, _LOOK_NS // 1000))
             while number < most and session.sending:
                 now_ns = clock()
                 if now_ns >= end_ns:
@@ -144,9 +153,17 @@ class _Sender(Endpoint):
                             break
                         time.sleep((due_ns - now_ns) / 1e9)
                         now_ns = clock()
-                many = min(batch.most, most - number)
+                # Who waits for the line gives it frame by frame, as evenly as it sends.
+                many = min(1 if wait_ns else batch.most, most - number)
+                wait_ns = line.take(now_ns, many * frame_ns)
+                turn_ns = min(now_ns + wait_ns, end_ns)
+                while now_ns < turn_ns and session.sending:
+                    time.sleep(min(turn_ns - now_ns, _LOOK_NS) / 1e9)
+                    now_ns = clock()
                 _number(batch, number, many, now_ns)
-                number += batch.send(many)
+                sent = batch.send(many) if session.sending and now_ns < end_ns else 0
+                line.give_back((many - sent) * frame_ns)
+                number += sent
                 session.count_sent(index, number)
             session.sent(index)
 
@@ -199,7 +216,7 @@ class _Count:
         self.ecn = [0] * 4
         self.first_ns = self.last_ns = self.worst_delay_ns = 0
         self._highest = -1
-        self._missing: set[int] = set()
+        self._missing = Gaps()
         self._window_end_ns = 0
         self._offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps datagrams with the time of day
         self.windows: list[int] = []
@@ -231,10 +248,9 @@ class _Count:
     def _count(self, number: int) -> None:
         """One datagram: the next one, ahead of missing ones, late, or here already."""
         if number > self._highest:
-            self._missing.update(range(self._highest + 1, number))
+            self._missing.add(self._highest + 1, number)
             self._highest = number
-        elif number in self._missing:
-            self._missing.discard(number)
+        elif self._missing.fill(number):
             self.out_of_order += 1
         else:
             self.doubled += 1

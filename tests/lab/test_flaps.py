@@ -1,0 +1,20 @@
+"""Links are lost and come back while much else happens: nothing else is lost with them, and nothing stands still."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.lab.engine import Kind, Ready
+
+from .conftest import Runner, failed_claims
+
+
+@pytest.mark.parametrize(
+    ("seed", "duration"), [(1, "6s"), *(pytest.param(seed, "60s", marks=pytest.mark.long) for seed in range(1, 11))]
+)
+def test_flaps_kills_and_changes_lose_only_what_was_in_the_cables_that_were_pulled(
+    run: Runner, ready: Ready, seed: int, duration: str
+) -> None:
+    if ready.kind is not Kind.UM:
+        pytest.skip("where the work of the CPU takes time there is a bound, which die_at_random measures")
+    assert failed_claims(run("flaps:flapping", seed=seed, duration=duration)) == set()

@@ -94,12 +94,6 @@ def _queue(flow: Flow) -> tuple[str, int, int]:
     return flow.source.name, flow.priority, flow.ds_field >> 2
 
 
-def _rate(fabric: Fabric, host: str) -> Rate:
-    """The rate of a host's line; of several it is the fastest."""
-    rates = (port.cable.rate for port in fabric.ports.values() if port.node.name == host)
-    return max(rates, default=_UNKNOWN)
-
-
 def _open(endpoint: Endpoint) -> None:
     try:
         with kernel.in_network_of(endpoint.node.pid):
@@ -169,11 +163,12 @@ class Flows:
         self._flows = [
             replace(flow, source=fabric.node(flow.source), target=fabric.node(flow.target)) for flow in flows
         ]
-        ports = fabric.by_node()
+        ports, rates = fabric.by_node(), dict[str, Rate]()
         for flow in self._flows:
             if own := ports.get(flow.source.name):
                 fastest = max(own, key=lambda port: port.cable.rate)
                 flow.check_line(fastest.cable.rate, fastest.scale)
+                rates[flow.source.name] = fastest.cable.rate
         self._settle = Duration("20s") if settle is None else Duration(settle)
         by_transport: dict[type[Transport], dict[int, Flow]] = {}
         for index, flow in enumerate(self._flows, first):
@@ -185,7 +180,7 @@ class Flows:
         queues = list(dict.fromkeys(map(_queue, self._flows)))
         self._shared = _Shared(len(self._endpoints), len(self._flows), len(queues), first)
         lines = {
-            queue: Line(_rate(fabric, queue[0]), self._shared.lines[place : place + 1])
+            queue: Line(rates.get(queue[0], _UNKNOWN), self._shared.lines[place : place + 1])
             for place, queue in enumerate(queues)
         }
         for endpoint in self._endpoints:

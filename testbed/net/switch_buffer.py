@@ -95,7 +95,10 @@ class SwitchBuffer:
         return {(slots[number], queue): queue_limits(one) for (number, queue), one in settings.queues.items()}
 
     def __call__(
-        self, lossless: Mapping[int, int], measured: Mapping[int, int], classes: Mapping[int, int]
+        self,
+        lossless: Mapping[int, int],
+        measured: Mapping[int, int],
+        classes: Mapping[int, int] = MappingProxyType({}),
     ) -> BufferLayout:
         return self.layout(self.settings(lossless, measured, classes))
 

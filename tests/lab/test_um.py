@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from testbed.lab.result import RESULT
 from testbed.lab.um import kernel
 
 from .conftest import JOBS, Output, Runner, kept
+from .um_processes import UmProcesses
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.engines("um")
@@ -50,33 +50,6 @@ def test_a_hostile_job_finds_nothing_of_its_host(run: Runner, tmp_path: Path) ->
     assert model.partition(":")[2].strip() not in result.figure("CPU")
     assert not {"XOFF_ROOT", "XOFF_JOB", "XOFF_OUT"} & set(result.figure("environment"))
     assert "GLIBC_TUNABLES" in result.figure("environment")  # of every program that the job starts
-
-
-def test_the_kernel_and_every_process_of_the_lab_have_given_up_their_host(ready: Ready, tmp_path: Path) -> None:
-    seen: list[dict[str, str]] = []
-
-    ended = threading.Event()
-
-    def look() -> None:
-        while len(seen) < 20:
-            for pid in _kernels() & {int(own) for own in _children(os.getpid())}:
-                with suppress(OSError):
-                    status = dict(_fields(Path(f"/proc/{pid}/status"))) | {"files": " ".join(_files(pid))}
-                    children = [dict(_fields(Path(f"/proc/{child}/status"))) for child in _children(pid)]
-                    if children and status["Seccomp"] == "2":  # it has booted
-                        seen.append(status)
-                        seen.extend(child | {"files": ""} for child in children)
-            time.sleep(0.05)
-        ended.set()
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    result = lab.run(definition.load_file(JOBS / "misbehave.py", "spins"), on=ready, out=tmp_path, cancel=ended)
-    looking.join()
-    assert result.status is Status.INTERRUPTED
-    assert {status["Seccomp"] for status in seen} == {"2"}
-    assert {status["NoNewPrivs"] for status in seen} == {"1"}
-    assert not any("socket:" in file and "inet" in file for status in seen for file in status["files"].split())
 
 
 def test_the_kernel_that_is_built_here_is_the_reference_to_the_byte(ready: Ready) -> None:
@@ -181,13 +154,11 @@ def test_nothing_is_left_of_a_lab_whose_front_end_is_killed(tmp_path: Path) -> N
         assert front_end.stdout is not None
         while b"begun" not in front_end.stdout.readline():
             pass
-        kernels = [pid for pid in _children(front_end.pid) if int(pid) in _kernels()]
-        processes = [*kernels, *(child for pid in kernels for child in _children(int(pid)))]
-        assert kernels
-        assert len(processes) > 1
+        processes = UmProcesses(front_end.pid).all
+        assert len(processes) > 3
         front_end.kill()
     deadline = time.monotonic() + 60
-    while alive := [pid for pid in processes if Path("/proc", pid).exists()]:
+    while alive := [pid for pid in processes if Path(f"/proc/{pid}").exists()]:
         assert time.monotonic() < deadline, f"{alive} outlived their front end"
         time.sleep(0.05)
 
@@ -196,8 +167,7 @@ def test_a_lab_whose_process_is_killed_reports_it(run: Runner, output: Output) -
     def shoot() -> None:
         while b"begun" not in output.out:
             time.sleep(0.05)
-        for pid in _kernels() & {int(own) for own in _children(os.getpid())}:
-            os.kill(pid, 9)
+        os.kill(UmProcesses(os.getpid()).kernel, 9)
 
     shooting = threading.Thread(target=shoot)
     shooting.start()
@@ -214,29 +184,3 @@ def test_a_kernel_panic_is_reported_with_what_the_kernel_said(run: Runner, outpu
     assert "panic_on_oom" in result.reason
     assert result.figure("begun") == 1
     assert output.out.startswith(b"begun\n")
-
-
-def _kernels() -> set[int]:
-    """The processes of this machine that are a kernel of the engine."""
-    found = set()
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if b"time-travel=inf-cpu" in (place / "cmdline").read_bytes():
-                found.add(int(place.name))
-    return found
-
-
-def _children(pid: int) -> list[str]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*"):
-        with suppress(OSError):
-            found += (task / "children").read_text().split()
-    return found
-
-
-def _fields(path: Path) -> list[tuple[str, str]]:
-    return [(name, value.strip()) for name, _, value in (line.partition(":") for line in path.read_text().splitlines())]
-
-
-def _files(pid: int) -> list[str]:
-    return [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]

@@ -23,8 +23,14 @@ from testbed.lab.recipe import ImageError
 KERNEL, MANIFEST = "linux", "manifest.json"
 SOURCES = resources.files("testbed.lab.um") / "linux"
 _PATCH, _CONFIG = "uml.patch", "uml.config"
-_DRIVER = {"xoff_kern.c": "arch/um/drivers", "xoff_user.c": "arch/um/drivers", "xoff.h": "arch/um/drivers",
-           "bpf_jit.c": "arch/x86/um"}  # fmt: skip
+_DRIVER = {
+    "xoff_kern.c": "arch/um/drivers",
+    "xoff_user.c": "arch/um/drivers",
+    "xoff.h": "arch/um/drivers",
+    "xoff_confine.c": "arch/um/os-Linux",
+    "xoff_landlock.h": "arch/um/include/shared",
+    "bpf_jit.c": "arch/x86/um",
+}
 """Files that are added to the source, and where."""
 _COMPILER, _HEADERS = "cc", ("precompiled_kernel.h", "precompiled_net.h")
 _ROOM = 4 << 30

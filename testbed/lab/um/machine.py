@@ -1,7 +1,9 @@
 """One User-Mode Linux: a kernel that is an ordinary process, its command line, and its end.
 
-Its disks, its output and its commands are file descriptors that it inherits. After it has booted a seccomp filter of
-its own forbids every system call that opens a file, makes a connection or executes another program.
+Its disks, its output and its commands are file descriptors that it inherits. It confines itself: before it boots it
+becomes an ordinary user in namespaces of its own (`linux/xoff_confine.c`), for which a guard outside of them waits; and
+after it has booted it forbids itself every system call that opens a file, makes a connection or a process, or executes
+a program (`linux/xoff_user.c`). What the host refused of this is said on its console, and in `Machine.confinement`.
 """
 
 from __future__ import annotations
@@ -19,9 +21,15 @@ from testbed.lab.wire import Frame, FrameKind
 
 MEMORY_MB = 4096
 """The host's memory is used only as far as the lab touches it."""
+KERNEL_MB = 1536
+"""Of it, what is for the kernel itself. Processes have the rest, and then what is free of this."""
 SYSCALL_NS = 500
 """What each system call of a process takes of the lab's time; all other work of the CPU takes none."""
 PANIC = "Kernel panic"
+CONFINED = "confined: "
+"""How lines of the console begin that say what the kernel has given up of its host."""
+_GUARD = "xoff-guard"
+_END_S = 10.0
 _LOOKS, _LOOK_S = 20, 0.05
 _ASLEEP, _RUNNING = "S", "R"
 _START_NS = 1735689600 * 10**9
@@ -41,7 +49,7 @@ _NOT_EVERYWHERE = ",".join(
 def command_line() -> list[str]:
     """What the kernel is started with. No path is in it: the lab can read it, and it must be the same everywhere."""
     return [
-        f"mem={MEMORY_MB}M", "root=/dev/xoffroot", "rootfstype=erofs", "ro", "init=/init",
+        f"mem={MEMORY_MB}M", f"kernelcore={KERNEL_MB}M", "root=/dev/xoffroot", "rootfstype=erofs", "ro", "init=/init",
         "seccomp=on", "time-travel=inf-cpu", f"time-travel-start={_START_NS}", f"um-syscall-ns={SYSCALL_NS}",
         "norandmaps", "rcupdate.rcu_expedited=1", "panic=-1", "quiet", "loglevel=4", "con=null", "con0=null,fd:1",
         "umid=lab", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1",
@@ -72,7 +80,7 @@ class Machine:
                 [str(kernel), *command_line()],
                 stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True, cwd=folder,
                 pass_fds=tuple(descriptors.values()),
-                env={"HOME": str(folder), "PATH": "/", **{name: str(fd) for name, fd in descriptors.items()}},
+                env={"PATH": "/", **{name: str(fd) for name, fd in descriptors.items()}},
             )  # fmt: skip
 
     def lost(self) -> str | None:
@@ -92,10 +100,32 @@ class Machine:
 
     def close(self) -> None:
         """End it now, with all its processes."""
+        if self.kernel != self.process.pid:
+            # The guard has ended when the last process of the lab has.
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(_END_S)
         self.process.kill()
         self.process.wait()
         with suppress(OSError):
             os.close(self._commands)
+
+    @property
+    def kernel(self) -> int:
+        """The process of the kernel: the one that was started, or that one's only child if it is the guard."""
+        pid = self.process.pid
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/comm").read_text().strip() == _GUARD:
+                return next(iter(_children(pid)), pid)
+        return pid
+
+    @property
+    def confinement(self) -> tuple[str, ...]:
+        """What the kernel has said of its confinement so far, as `namespaces` or `Landlock, version 7`."""
+        with suppress(OSError):
+            lines = self._console.read_text(errors="replace").splitlines()
+            return tuple(line.removeprefix(CONFINED) for line in lines if line.startswith(CONFINED))
+        return ()
 
     def _interrupt_endless_loop(self) -> None:
         """Give the kernel its turn if a process has made no system call for a while.
@@ -104,22 +134,14 @@ class Machine:
         where no signal may reach it, is not running.
         """
         for _ in range(_LOOKS):
-            before = _state(self.process.pid)
+            before = _state(self.kernel)
             time.sleep(_LOOK_S)
-            if before.startswith(_ASLEEP) and before == _state(self.process.pid):
-                for pid in self._processes():
+            if before.startswith(_ASLEEP) and before == _state(self.kernel):
+                for pid in _children(self.kernel):
                     if _state(pid).startswith(_RUNNING):
                         with suppress(OSError):
                             os.kill(pid, signal.SIGALRM)
                 return
-
-    def _processes(self) -> list[int]:
-        """The processes in which those of the lab run, which are the kernel's children."""
-        pid = self.process.pid
-        try:
-            return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-        except OSError:
-            return []
 
     def last_words(self) -> str:
         """What matters of what the kernel and process 1 wrote to the console, to go behind a message."""
@@ -127,9 +149,17 @@ class Machine:
             lines = [line for line in self._console.read_text(errors="replace").splitlines() if line.strip()]
         except OSError:
             return ""
+        lines = [line for line in lines if not line.startswith(CONFINED)]
         fatal = [number for number, line in enumerate(lines) if PANIC in line]
         lines = lines[fatal[0] :][:6] if fatal else lines[-12:]
         return "; its last output:\n  " + "\n  ".join(lines) if lines else ""
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _state(pid: int) -> str:

@@ -233,16 +233,19 @@ def test_what_a_nic_does_not_support_is_reported_once(kernel: Kernel) -> None:
     settings = DcbxSettings(
         DcbxVersion.DRAFT,
         ets=EtsAdmin(full),
-        pfc=PfcAdmin(4, defense=True),
+        pfc=PfcAdmin(4, defense=True, hold=True),
         applications=ApplicationAdmin((AppEntry(1, Selector.OTHER_PORT, 9),)),
+        buffer_by_classes=True,
     )
     for _ in range(2):
-        made.apply(state(settings))
+        made.apply(state(settings, DcbxTlvs(traffic_classes=2)))
     assert said == [
         "ETS is not applied to the NIC: it has no class left for strict priorities or AVB",
         "setting PFC of eth0: Invalid argument",
         "application entries for protocols beside TCP and UDP are not applied: NICs have no such setting",
         "defenses are announced but not applied: NICs have no setting for them",
+        "hold is not applied: NICs have no setting that stops a priority",
+        "buffer_by_classes is not applied: what a NIC reserves is its driver's",
     ]
     assert made.refusals == 2
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from testbed.buffer.settings import BufferModelError, GroupSettings, Static
+from testbed.dcbx.settings import DcbxSettings
 from testbed.errors import UsageError
+from testbed.net.bring_up import NodeSetup
 from testbed.net.cable import Cable, CableError
 from testbed.net.port import Buffer, Port, PortError, PortNeeds
 from testbed.pfc.settings import PfcSettings
@@ -121,3 +124,14 @@ def test_each_port_has_a_receive_buffer_for_each_of_eight_priorities() -> None:
     assert {key for key, group in groups.items() if group.lossless and group.headroom} == {
         (port, priority) for port in (1, 2) for priority in (3, 5)
     }
+
+
+def test_sizing_a_buffer_that_a_host_does_not_have_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    setup, node = NodeSetup.__new__(NodeSetup), SimpleNamespace(name="h1", forwards=False)
+    sized = Port(dcbx=DcbxSettings(buffer_by_classes=True))
+    settings = {"h1-eth0": sized, "h1-eth1": Port()}
+    ports: list[Any] = [SimpleNamespace(node=node, name=name, settings=one) for name, one in settings.items()]
+    setup.set_up_buffer("h1", ports, memoryview(b""))
+    assert capsys.readouterr().err == (
+        "warning: h1-eth0: buffer_by_classes has no effect, since a host has no buffer\n"
+    )

@@ -116,7 +116,7 @@ def test_every_queue_holds_what_the_buffer_of_its_node_admits(buffer: str | None
     """All pause points, and what is before them, also where red has a parent to measure by."""
     port = Port(ecn={3: EcnCurve("10kB", "20kB", 1)})
     room = Size(buffer) if buffer else None
-    limits = {"plug": [], "tbf": []}
+    limits: dict[str, list[int]] = {"plug": [], "tbf": []}
     for message in Queues(4097, Rate("10Mb/s"), port, is_host, frees=not is_host, buffer=room).messages():
         inside = attributes(message.body, 20)
         kind = inside[1].rstrip(b"\0").decode()

@@ -77,7 +77,7 @@ MLX = replace(
 )
 
 _BEHIND_ALPHA = Duration("1ns")
-"""How long after alpha's update of the same moment the variant decreases the rate."""
+"""The time between alpha's update and the variant's decrease, which would be at one moment."""
 
 
 class Dcqcn(RateControl):

@@ -88,3 +88,25 @@ def test_following_the_ways_always_arrives(graph: Graph) -> None:
                 at = by_port[graph.next_hops(at)[station]]
                 steps += 1
                 assert steps <= len(graph.forwarding) + 1
+
+
+def test_a_way_has_the_port_that_each_switch_chooses() -> None:
+    assert STAR.way("h1", "h3") == ["h1:1", "s1:3"]
+    assert RING.way("h1", "h2") == ["h1:1", "s1:2", "s2:1"]
+    for source, target in (("h1", "h3"), ("h3", "h1"), ("h2", "h4")):
+        way = RING.way(source, target)
+        assert way is not None
+        assert way[0] == f"{source}:1"
+        assert [RING.next_hops(port[:2])[target] for port in way[1:]] == way[1:]
+
+
+def test_through_a_router_no_way_is_known() -> None:
+    assert APART.way("h1", "h2") is None
+    assert APART.way("h1", "r") == ["h1:1", "s1:2"]
+
+
+def test_a_way_that_a_topology_lets_run_in_a_circle_ends() -> None:
+    ring = network("h1-s1", "h2-s2", "h3-s3", "s1-s2", "s2-s3", "s3-s1", switches="s1 s2 s3")
+    ring.chosen = lambda switch, host: {"s1": "s2", "s2": "s3", "s3": "s1"}[switch] if host == "h2" else None
+    assert ring.way("h1", "h2") is None
+    assert ring.way("h1", "h3") == ["h1:1", "s1:3", "s3:1"]

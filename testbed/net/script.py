@@ -48,7 +48,7 @@ def as_program(source: Path, arguments: Sequence[str] = ()) -> None:
         _end_threads()
     except SystemExit as end:
         _end_threads()
-        if isinstance(end.code, str):
+        if end.code is not None and not isinstance(end.code, int):
             print(end.code, file=sys.stderr)
         if end.code:
             raise
@@ -94,25 +94,32 @@ def _mininet_is_ready(run: Notebook, line: Rate) -> Iterator[None]:
 def _networks_are_followed(run: Notebook) -> Iterator[None]:
     """Mark in the run when a network of Mininet's is up, and capture and describe those that are started as a whole.
 
-    A script may also build one, and then start its controllers and switches singly.
+    A script may also build one, and then start its controllers and switches singly. One of `network` does all of it.
     """
     from mininet.net import Mininet
+
+    from testbed.net.network import Network
 
     networks: dict[Any, ExitStack] = {}
     build, start, stop = Mininet.build, Mininet.start, Mininet.stop
 
     def followed_build(net: Any) -> None:
         build(net)
-        networks[net] = ExitStack()
-        networks[net].enter_context(run.network_is_up())
+        if not isinstance(net, Network):
+            networks[net] = ExitStack()
+            networks[net].enter_context(run.network_is_up())
 
     def followed_start(net: Any) -> None:
+        if isinstance(net, Network):
+            start(net)
+            return
         if not net.built:
             net.build()
-        networks[net].close()  # to start it keeps the CPU busy, too
-        networks[net].enter_context(_followed(net, run))
+        stack = networks.setdefault(net, ExitStack())
+        stack.close()  # to start it keeps the CPU busy, too
+        stack.enter_context(_followed(net, run))
         start(net)
-        networks[net].enter_context(run.network_is_up())
+        stack.enter_context(run.network_is_up())
 
     def followed_stop(net: Any) -> None:
         networks.pop(net, ExitStack()).close()

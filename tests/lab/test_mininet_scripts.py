@@ -183,6 +183,26 @@ net.stop()
 """
 
 
+WITH_OURS = """\
+from mininet.log import setLogLevel
+from testbed.net.network import network
+from topologies.star import Star
+
+with network(Star(2)) as net:
+    setLogLevel("warning")
+    print(net.pingAll())
+"""
+
+
+def test_a_network_of_xoffs_in_a_script_is_described_once(script: Run) -> None:
+    result = script(WITH_OURS)
+    assert result.status is Status.OK, result.reason
+    assert printed(result) == "0.0\n"
+    assert result.folder is not None
+    kinds = [json.loads(line)["network"] for line in (result.folder / "networks.jsonl").read_text().splitlines()]
+    assert kinds == ["started", "ended"]
+
+
 def test_nat_of_mininets_translates_addresses(script: Run) -> None:
     """The host outside has no route to the network of the one inside, so it answers the address of the NAT."""
     result = script(NAT)

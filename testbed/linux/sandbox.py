@@ -67,6 +67,13 @@ class ControlGroup:
                     found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
         return found
 
+    def signal(self, number: int) -> None:
+        """Send a signal to all processes in the group."""
+        with suppress(OSError):
+            for pid in (self.path / "cgroup.procs").read_text().split():
+                with suppress(OSError):  # it has just ended
+                    os.kill(int(pid), number)
+
     def kill(self) -> None:
         with suppress(OSError):
             (self.path / "cgroup.kill").write_text("1")
@@ -137,15 +144,14 @@ class Sandbox:
 
     def interrupt(self, number: int) -> bool:
         """Send a signal to the process of the function, with all that it has started stopped; False if it has ended."""
+        # First of all, and by one read of one file: a process of the sandbox may keep this one from the CPU.
+        self.group.signal(signal.SIGSTOP)
         first = _children(self.pid)[:1]
         own = _children(first[0])[:1] if first else []
-        for pid in self.group.processes():
-            if pid not in (self.pid, *first, *own):
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGSTOP)
         try:
             for pid in own:
                 os.kill(pid, number)
+            for pid in (self.pid, *first, *own):  # the first ones collect its exit code
                 os.kill(pid, signal.SIGCONT)
         except ProcessLookupError:
             return False

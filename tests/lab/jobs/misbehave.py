@@ -76,6 +76,7 @@ def spins_in_a_child(run: Run) -> None:
     """Never ends, with a child that is busy at the highest priority and a thread that waits."""
     _begin(run)
     threading.Thread(target=time.sleep, args=(10_000,), daemon=True).start()
+    time.sleep(0.5)
     if os.fork() == 0:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(99))
         while True:

@@ -180,7 +180,7 @@ def test_the_processes_of_a_lab_have_given_up_their_host(ready: Ready, tmp_path:
             assert set(said["Uid"].split()) == {NOBODY if os.geteuid() == 0 else str(os.geteuid())}
             assert int(said["CapEff"], 16) == 0
             if os.geteuid() != 0:
-                continue  # nobody may look into them
+                continue  # only root may look into them
             assert said["Groups"] == ""
             if found.guard is not None:
                 for name in ("user", "pid", "mnt", "net", "ipc", "uts"):
@@ -210,7 +210,7 @@ def test_a_lab_that_loses_a_process_ends_with_the_reason(ready: Ready, tmp_path:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_loss_of_any_process_ends_the_lab_or_does_not_matter(run: Runner, seed: int) -> None:
-    """With two cores a stub that looks for its turn is the one that wakes the next: nobody may wait for it."""
+    """With two cores a stub that looks for its turn is the one that wakes the next: none may wait for it."""
     chance = random.Random(seed)
 
     def shoot() -> None:

@@ -84,8 +84,17 @@ def assert_kept(result: Result, output: Output) -> None:
     ],
 )
 def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # noqa: PLR0917
-    run: Runner, output: Output, job: str, limits: dict[str, float], status: Status, reason: str, code: Exit
+    run: Runner,
+    output: Output,
+    ready: Ready,
+    job: str,
+    limits: dict[str, float],
+    status: Status,
+    reason: str,
+    code: Exit,
 ) -> None:
+    if job == "spins_in_a_child" and ready.kind is not engine.Kind.UM:
+        pytest.skip("on vm a command reaches a supervisor by a signal, which waits for the process that spins")
     result = run(f"misbehave:{job}", limits=Limits(**limits))  # type: ignore[arg-type]
     assert result.status is status
     assert re.fullmatch(reason, result.reason), result.reason

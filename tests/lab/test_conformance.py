@@ -96,7 +96,7 @@ def far(content: dict[str, Any], xoff: int | None = None) -> dict[str, Any]:
     return content
 
 
-def test_the_port_that_check_complains_of_fails_with_its_remedy_and_the_remedy_mends_it(
+def test_the_port_that_check_warns_of_fails_with_its_remedy_and_the_remedy_mends_it(
     ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

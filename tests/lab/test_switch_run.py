@@ -15,7 +15,7 @@ FILES = Path(__file__).parents[1] / "unit" / "data" / "sonic"
 
 
 @pytest.mark.parametrize("mended", [False, True])
-def test_a_run_has_a_sender_at_the_port_that_check_complains_of(
+def test_a_run_has_a_sender_at_the_port_that_check_warns_of(
     ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mended: bool
 ) -> None:
     """A cable of 50 km at the last of eight ports: its host sends, and what to set is in the result, and is enough."""

@@ -132,7 +132,7 @@ def far(folder: Path) -> Path:
     return config_db(folder, **content)
 
 
-def test_each_class_of_ports_is_a_column_and_the_one_that_check_complains_of_is_the_first(
+def test_each_class_of_ports_is_a_column_and_the_one_that_check_warns_of_is_the_first(
     tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["conformance", "--switch", str(far(tmp_path)), "--case", "L01,HEADROOM-SIZE"]) == Exit.OK

@@ -1,4 +1,4 @@
-"""Which ports of a switch are tested: the one that `check` complains of, and one of each class; and what to set."""
+"""Which ports of a switch are tested: the one that `check` warns of, and one of each class; and what to set."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_ports_that_are_alike_are_one_class_in_the_order_of_the_file() -> None:
     assert one.headroom.remedy == ""
 
 
-def test_the_port_that_check_complains_of_is_the_first_class() -> None:
+def test_the_port_that_check_warns_of_is_the_first_class() -> None:
     found = classes(tables(far), CELL)
     assert [one.ports[0] for one in found] == ["Ethernet28", "Ethernet0"]
     assert found[0].places() == ("Ethernet28", "Ethernet0", "Ethernet4", "Ethernet8")

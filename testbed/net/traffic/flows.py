@@ -35,7 +35,7 @@ _MAY_SEND, _MUST_REPORT, _BEGIN_NS, _COUNTERS = range(4)
 it is ready, two of each flow, what it has sent and received, and one of each line.
 """
 _UNKNOWN = Rate("4Gb/s") * 1000
-"""The line of a host without a lossless port: it stops nobody."""
+"""The line of a host without a lossless port: no sender waits for it."""
 
 End = Literal["sent", "received"]
 

@@ -34,9 +34,9 @@ LOADS: dict[str, tuple[int, tuple[int, ...]]] = {
 LEAST = 10
 SHORT, LONG = 8000, 40000
 _FRAME_BITS = 8 * 1538
-"""Of the longest frame, with all that it takes on a line."""
+"""The bits of the longest frame, with all that it takes on a line."""
 _JUDGED_NS = 300_000_000
-"""How long the bottleneck is busy at least where fidelity is judged, by windows of 100 ms."""
+"""The least time in ns that the bottleneck is busy where fidelity is judged, by windows of 100 ms."""
 
 
 def main() -> int:
@@ -88,7 +88,7 @@ def _same_work(engines: list[Ready], name: str, hosts: int, scale: int) -> bool:
 
 
 def _frames_in(time_ns: int, scale: int) -> int:
-    """How many frames a line of 10 Gb/s on this scale carries in a time of the lab."""
+    """Return the number of longest frames that a line of 10 Gb/s on this scale carries in a time of the lab."""
     return time_ns * 10 // scale // _FRAME_BITS
 
 

@@ -122,7 +122,7 @@ class SwitchDoor:
 
 
 class _Limit:
-    """One line in a while; those between are counted."""
+    """A limit of a log to one line in a while; the lines between are counted."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -130,7 +130,7 @@ class _Limit:
         self._left_out = 0
 
     def others(self) -> int | None:
-        """How many were left out before the one that may be logged now; None if this is left out, too."""
+        """Return the number of lines left out before one that may be logged now; None if this one is left out, too."""
         with self._lock:
             now_ns = time.monotonic_ns()
             if now_ns < self._logged_ns + _LOG_NS:
@@ -141,7 +141,7 @@ class _Limit:
 
 
 def _peer(address: object) -> str:
-    """As in 127.0.0.1:4711; a Unix socket has no address."""
+    """Return an address as text, as in 127.0.0.1:4711; a Unix socket has none."""
     if not isinstance(address, tuple):
         return str(address)
     host, port = address[:2]

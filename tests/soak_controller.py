@@ -213,12 +213,15 @@ class Soak:
         self.log = self._log.read_text()
 
     def held(self, most_ms: float | None = None) -> bool:
-        """Whether the operator was always answered, in time if that is asked, and all routers stayed."""
+        """Report whether the operator was always answered, all routers stayed, and the log is short.
+
+        With `most_ms`, 99 % of the answers must also have come within this time.
+        """
         in_time = most_ms is None or self.percentile(99) * 1000 < most_ms
         return in_time and not self.lost and not self.answers["none"] and self.has_short_log()
 
     def has_short_log(self) -> bool:
-        """Whether the log has no traceback, and not many lines more than one a second about switches."""
+        """Report whether the log has no traceback, and not many lines more than one a second about switches."""
         lines = [line for line in self.log.splitlines() if "OpenFlow from" in line]
         return "Traceback" not in self.log and len(lines) <= self.seconds + 3
 

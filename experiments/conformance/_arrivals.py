@@ -17,7 +17,7 @@ _SLICE_NS = 200_000_000
 
 
 class Arrivals:
-    """Of the frames that a tap sees."""
+    """The times at which IPv4 frames arrive at a tap, by the monotonic clock."""
 
     def __init__(self, tap: Tap) -> None:
         self._tap = tap
@@ -34,7 +34,7 @@ class Arrivals:
             self._take()
 
     def taken(self) -> list[int]:
-        """When each frame since the last call arrived, in nanoseconds."""
+        """Return the times in ns at which frames have arrived since the last call."""
         self._take()
         seen, self._seen = self._seen, []
         return seen

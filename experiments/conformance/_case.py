@@ -219,15 +219,15 @@ def frames_to_fill(buffer: BufferSettings, frame: Size = FRAME) -> int:
 
 
 def fill_time(buffer: BufferSettings, line: Rate, frames: Iterable[Size]) -> Duration:
-    """How long a switch takes at the longest until it is full, if a line's rate more comes in than goes out.
+    """Return the longest time until a switch is full, where arrivals exceed departures by the rate of one line.
 
-    Of frames of several sizes those count that fill cells most slowly.
+    Among frames of several sizes those that fill cells most slowly decide.
     """
     return max(_frame_time(line, frame) * frames_to_fill(buffer, frame) for frame in frames)
 
 
 def settle_time(fill: Duration) -> Duration:
-    """How long to wait for what a full switch holds, at the most: it empties as slowly as it fills."""
+    """Return the longest time to wait for what a full switch holds: it empties as slowly as it fills."""
     return max(Duration("20s"), fill * 2)
 
 

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PausedFlow:
-    """From one host to another, as fast as the line."""
+    """A flow from one host to another, as fast as the line."""
 
     wire: RawPort
-    """Of the receiver: what it sends pauses the switch."""
+    """The receiver's port, for raw frames: the pauses that it sends act on the switch."""
     round_trip: Duration
-    """From the receiver to the switch and back."""
+    """The delay of the cable from the receiver to the switch and back."""
     begun: Duration
-    """When its frames arrive at the latest."""
+    """The longest time from the flow's start to the arrival of its first frames."""
     arrivals: Arrivals
-    """At the receiver."""
+    """The times at which frames arrive at the receiver."""
     _mac: Mac
     _priority: int
 

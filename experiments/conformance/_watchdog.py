@@ -57,15 +57,17 @@ def soon_over(tables: Tables) -> Tables:
 
 
 def settings(bench: Bench) -> WatchdogSettings:
-    """Of the ports under test, as the case has them; in the control, too."""
+    """Return the watchdog's settings at the ports under test, as the case has them; in the control, too."""
     found = bench.given.ports[bench.ports[0]].settings.pfc.watchdog
     assert found is not None  # `watched` has seen to it
     return found
 
 
 def repeats_after(line: Rate, watchdog: WatchdogSettings) -> Duration:
-    """How soon a storm repeats XOFF: long before the pause of one is over, and before a restoration time is, in which
-    the watchdog would take the storm for over.
+    """Return the interval at which a storm repeats XOFF.
+
+    It is well below the pause of one XOFF, and below the restoration time, after which the watchdog would take the
+    storm for over.
     """
     return min(line.time_for_quanta(LONGEST_PAUSE) // 3, watchdog.restoration * 3 // 4)
 

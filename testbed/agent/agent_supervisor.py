@@ -51,11 +51,11 @@ class SharedResources:
     pids: memoryview[int]
     """The process of each agent, then of each speaker, then of the supervisor and of its deputy; 0: none."""
     given_up: memoryview[int]
-    """Of each agent and speaker: has it died too often, so that it gets no successor?"""
+    """1 for each agent, then each speaker, that has died too often and gets no successor; 0 otherwise."""
     lives: Lives
-    """By the same numbers, which process it is."""
+    """The locks that the running processes hold, by the same numbers as `pids`."""
     lateness: memoryview[int]
-    """Of each node, how late its agents were at worst, in ns."""
+    """The worst lateness of each node's agents, in ns."""
     ending: socket.socket
     """Becomes readable when the network ends."""
 

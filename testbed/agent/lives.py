@@ -1,4 +1,4 @@
-"""Which process is the agent, or the speaker, of a node at this moment: the one that holds a lock.
+"""The process that is the agent, or the speaker, of a node at this moment: the one that holds a lock.
 
 The kernel releases the lock when the process ends, however it ends, and gives it to one at a time. So a supervisor that
 did not fork these processes finds those that run, and a node never has two agents.

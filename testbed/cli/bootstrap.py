@@ -144,7 +144,7 @@ def _install(purpose: str) -> None:
 
 
 def _is_ready(purpose: str) -> bool:
-    """Whether the environment has those packages. It is about to be executed, so it has to be our own."""
+    """Report whether the environment has these packages. It is about to be executed, so it has to be our own."""
     place = cache.own(_place(), "bin", f"{_READY}-{purpose}")
     return (place / f"{_READY}-{purpose}").exists() and (place / "bin" / "python").exists()
 

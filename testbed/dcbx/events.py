@@ -64,7 +64,7 @@ class CnChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class TrafficClassesChanged(Event):
-    """How many traffic classes this port has, and its peer, and for how many its buffer is to be sized."""
+    """The traffic classes of this port and of its peer, and the number of them that the buffer is to be sized for."""
 
     local: int
     remote: int | None

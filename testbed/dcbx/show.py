@@ -93,7 +93,7 @@ def _feature(name: str, feature: Feature[Any]) -> Plain:
 
 
 def _elected(**chosen: Any) -> Plain:
-    """What a port does only if it is set to."""
+    """Return the values that are not None: a port has them only for behaviour that it is set to."""
     return {name: value for name, value in chosen.items() if value is not None}
 
 

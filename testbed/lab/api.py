@@ -28,7 +28,7 @@ from testbed.lab.wire import Frame, FrameKind, WireError
 _POLL_S = 0.01
 _GRACE_S = 20.0
 _SHOWING_S = 8.0
-"""How long a job that shows where it is is not disturbed again."""
+"""The time in s that a job has to show where it is, before the command to end is sent again."""
 _LONGER = {Status.TIMEOUT: "--timeout", Status.WALL_TIMEOUT: "--wall-timeout"}
 _LEAST_FREE = 8 << 20
 _STARTS_WITHIN_S = 120.0

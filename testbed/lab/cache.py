@@ -156,7 +156,10 @@ def elsewhere(work: Path) -> Path:
 
 
 def _elsewhere(work: Path) -> Path:
-    """Where that directory is. Its name follows from that of `work`: no file of a cache decides what is removed."""
+    """Return the path of that directory.
+
+    Its name follows from the path of `work`: no file of a cache decides what is removed.
+    """
     return Path(tempfile.gettempdir(), f"xoff-{hashlib.sha256(os.fsencode(work)).hexdigest()[:16]}")
 
 

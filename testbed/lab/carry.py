@@ -54,10 +54,10 @@ _LARGEST = {name: 1 << 20 for name in (f"kernel/{kernel.MANIFEST}", f"image/{ima
     f"kernel/{kernel.KERNEL}": 256 << 20, f"disk/{disks.DISK}": 4 << 30,
     f"image/{recipe.KERNEL}": 256 << 20, f"image/{recipe.ROOT}": 2 << 30,
 }  # fmt: skip
-"""Octets of a file, some ten times what it has."""
+"""The most octets that each file may have, some ten times what it has."""
 _LARGEST_WHEEL, _MOST_WHEELS = 32 << 20, 64
 _XZ_MEMORY = 64 << 20
-"""What decompression may take; the level that is written needs less than one MB."""
+"""The octets of memory that decompression may take; the level that is written needs less than one MB."""
 _WHEEL = re.compile(r"python/[A-Za-z0-9][\w.+-]*\.whl")
 
 
@@ -301,7 +301,7 @@ def _unpack(file: Path, archive: Iterator[Member], files: Mapping[str, Any], wor
 
 
 def _decompressed(member: Member, size: int) -> Iterator[bytes]:
-    """What `_compressed` has compressed, `size` octets, a step at a time."""
+    """Yield the `size` octets that `_compressed` has compressed, a step at a time."""
     packed, data = member.pieces(), b""
     for _ in range(size // _BLOCK + 1):
         if not data and not (data := next(packed, b"")):

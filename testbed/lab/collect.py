@@ -122,7 +122,7 @@ class Collector:
 
     @property
     def where(self) -> str:
-        """Where the job was when its time was over, as in "in loop, at line 5 of mine.py"; empty if not known."""
+        """The place of the job when its time was over, as in "in loop, at line 5 of mine.py"; empty if not known."""
         found = (self.ended or {}).get("where", "")
         return found[:_LONGEST_PLACE] if isinstance(found, str) else ""
 

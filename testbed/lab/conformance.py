@@ -29,13 +29,13 @@ class ConformanceError(UsageError):
 
 
 def case_name(experiment: str) -> str:
-    """What a plan calls the case of an experiment: L01 of l01_storm, WATCHDOG-TIMER of watchdog_timer."""
+    """Return a plan's name for the case of an experiment: L01 of l01_storm, WATCHDOG-TIMER of watchdog_timer."""
     match = _NUMBERED.match(experiment)
     return (match[1] if match else experiment.replace("_", "-")).upper()
 
 
 def ports_of(case: Experiment) -> int:
-    """How many ports of one kind a case takes."""
+    """Return the number of ports of one kind that a case takes."""
     return int(getattr(case.body, "ports", 1))
 
 
@@ -92,11 +92,11 @@ class ColumnPorts:
 
     column: str
     ports: tuple[str, ...]
-    """Those with hosts: h1 is at the first."""
+    """The ports with hosts: h1 is at the first."""
     about: str
-    """The first one: speed and cable of the hardware, its profile and its headroom."""
+    """The first port in words: speed and cable of the hardware, its profile and its headroom."""
     remedy: str = ""
-    """What to set, where it has too little headroom."""
+    """The setting to change where the first port has too little headroom; empty where it has enough."""
     left_out: tuple[str, ...] = ()
     """Cases that take more ports of one kind than there are."""
 
@@ -114,10 +114,10 @@ class Matrix:
     """The user's file; empty for the default switch."""
     columns: tuple[str, ...]
     summaries: dict[str, str]
-    """Of each case."""
+    """A sentence about each case, by its name."""
     cells: tuple[Cell, ...]
     tested: tuple[ColumnPorts, ...] = ()
-    """Of each column, where the switch is the user's."""
+    """The ports that each column tested, where the switch is the user's; empty otherwise."""
 
     @property
     def passed(self) -> bool:

@@ -118,16 +118,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Origin:
-    """How a user came to an experiment."""
+    """The command by which a user selected an experiment."""
 
     words: tuple[str, ...]
-    """Those of `xoff`, as in ("run", "mine.py:two")."""
+    """The words after `xoff`, as in ("run", "mine.py:two")."""
     files: tuple[str, ...] = ()
     """The user's files among them, as they were given."""
     takes_parameters: bool = True
-    """Are parameters given by --set? If not, the words have them."""
+    """True if parameters are given by --set; otherwise the words have them."""
     takes_options: bool = True
-    """Does the command take the options of a run, such as --seed?"""
+    """True if the command takes the options of a run, such as --seed."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Experiment:
     is_script: bool = False
     """It is a whole file, run as a program, and no function of it."""
     origin: Origin | None = None
-    """None: by its name."""
+    """The command that selected the experiment; None if it was selected by its name."""
 
     @property
     def summary(self) -> str:

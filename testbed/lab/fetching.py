@@ -1,4 +1,4 @@
-"""Why a program that fetches or installs packages failed, in one sentence with the way out.
+"""The errors of programs that fetch or install packages: the cause in one sentence, with the way out.
 
 pip writes a line about each attempt to connect, and `venv`, of a full disk, only that a program ended with 1.
 """
@@ -57,7 +57,7 @@ def failure(what: str, said: str, way_out: str = "") -> XoffError:
 
 
 def _is_full(folder: Path) -> bool:
-    """Whether some megabytes have no room there. A quota, or the number of files, is a limit that free space hides."""
+    """Report whether a file of some MB has no room there; free space would not show a quota or a limit on files."""
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             os.posix_fallocate(probe.fileno(), 0, _PROBE)

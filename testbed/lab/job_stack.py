@@ -1,4 +1,4 @@
-"""Where a job was when its time was over: the stacks of its Python threads, which it writes as it ends.
+"""The place of a job when its time was over, from the stacks of its Python threads, which it writes as it ends.
 
 The handler is C code of Python's `faulthandler`, so it also runs in an endless loop and within a call that does not
 return, and then lets the signal end the process. It is set before the job is there, because on `um` each system call

@@ -13,7 +13,7 @@ from types import FrameType
 from testbed.errors import UsageError
 
 _AGAIN_S = 1.0
-"""Where an except clause took the first exception."""
+"""The interval in s at which the exception is raised again, in case an except clause took the first one."""
 
 
 class TooLongError(UsageError):

@@ -81,7 +81,10 @@ def _open_to_others(path: Path, seen: os.stat_result, is_last: bool) -> str:
 
 
 def _is_private(path: Path, seen: os.stat_result) -> bool:
-    """Whether the group is its owner's alone, as where a umask of 002 is usual, and is all that the mode shows."""
+    """Report whether the file's group is its owner's private one, and no access control list admits others.
+
+    Such a group is usual where the umask is 002.
+    """
     import grp
     import pwd
 
@@ -94,7 +97,10 @@ def _is_private(path: Path, seen: os.stat_result) -> bool:
 
 
 def _has_no_name_here(user: int) -> bool:
-    """Whether that is how a user namespace shows users that it does not have, such as root, to whom / belongs."""
+    """Report whether a user id stands for all users that this user namespace does not have.
+
+    Among these is root, to whom / belongs.
+    """
     try:
         if Path("/proc/self/uid_map").read_text().split() == _ALL_IDS:
             return False

@@ -17,11 +17,11 @@ from typing import IO
 _BLOCK = 512
 _STEP = 1 << 20
 _LARGEST = 1 << 50
-"""So far a file can be read; a header can hold a larger number."""
+"""The limit of a member's size in octets: files can be read so far, and a header can hold a larger number."""
 
 
 class MalformedError(Exception):
-    """What is wrong with the tar, as a part of a sentence."""
+    """A tar that cannot be read; the message is the reason, as a part of a sentence."""
 
 
 class Member:

@@ -100,27 +100,27 @@ def box_packages() -> list[Package]:
 
 
 def test_packages() -> list[Package]:
-    """What the whole test suite needs besides."""
+    """Return the packages that the whole test suite needs in addition."""
     return [Package(**entry) for entry in table()["test"]["packages"]]
 
 
 def lab_packages() -> list[Package]:
-    """What Xoff itself needs inside the lab."""
+    """Return the packages that Xoff itself needs inside the lab."""
     return [Package(**entry) for entry in table()["lab"]["packages"]]
 
 
 def script_packages() -> list[Package]:
-    """Programs beside these that scripts for Mininet call."""
+    """Return the packages of other programs that scripts for Mininet call."""
     return [Package(**entry) for entry in table()["lab"]["scripts"]["packages"]]
 
 
 def image_packages() -> list[Package]:
-    """All that is installed in the image."""
+    """Return all packages that are installed in the image."""
     return [*lab_packages(), *script_packages()]
 
 
 def lab_modules() -> list[Module]:
-    """The kernel modules that the lab uses."""
+    """Return the kernel modules that the lab uses."""
     return [Module(**entry) for entry in table()["lab"]["kernel"]["modules"]]
 
 

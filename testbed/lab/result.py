@@ -132,12 +132,12 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Again:
-    """What makes the run again."""
+    """The command that makes the run again, and the user's files that it takes."""
 
     command: tuple[str, ...]
     """The words after `xoff`."""
     files: Mapping[str, str]
-    """SHA-256 of each file of the user's that is part of it, by the path that was given."""
+    """The SHA-256 of each of these files, by the path that was given."""
 
 
 @dataclass(frozen=True)

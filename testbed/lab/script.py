@@ -58,7 +58,7 @@ def is_of_topologies(path: Path) -> bool:
 
 
 def body(path: Path) -> Callable[..., None]:
-    """What runs the script in the lab, with the parameters that `--set` can change."""
+    """Return the function that runs the script in the lab, with the parameters that `--set` can change."""
 
     def script(run: Run, arguments: str = "", line: Rate = Rate("1Gb/s")) -> None:
         """A script; arguments: those of its command line; line: the rate of links of Mininet that have none."""
@@ -71,8 +71,11 @@ def body(path: Path) -> Callable[..., None]:
 
 
 def files(path: Path) -> tuple[str, ...]:
-    """What a script takes with it, of what is beside it: modules that it imports, and those that they import,
-    conftest.py for pytest, and data whose file is named in one of them."""
+    """Return the files beside a script that it takes with it, relative to its folder.
+
+    These are the modules that it imports, those that they import, conftest.py for pytest, and data whose file is named
+    in one of them.
+    """
     along = _modules_along(path)
     texts = [one.read_text(errors="replace") for one in (path, *along)]
     data = [

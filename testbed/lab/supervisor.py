@@ -77,7 +77,7 @@ class Supervisor:
         self._shows_where = False
         self._aborts = 0
         self._stacks: bytearray | None = None
-        """What the job writes to standard error from the moment on in which it has to show where it is."""
+        """The job's standard error since it was made to show where it is; None before."""
         self._terminal: int | None = None
         self._continued = False
         self._decoder = wire.Decoder()
@@ -172,7 +172,7 @@ class Supervisor:
         return status or self._judge(code)
 
     def _due(self) -> dict[str, Any]:
-        """How the job must end now, if it must."""
+        """Return the status and reason with which the job must end now; empty if it may go on."""
         if self._aborts:
             self._aborts = 0
             return {"status": "aborted", "reason": self._aborted}

@@ -140,13 +140,13 @@ class Counted(NamedTuple):
     """Frames of all qdiscs of one kind in a namespace."""
 
     waiting: int = 0
-    """Those in a qdisc below are counted too."""
+    """The frames that wait, with those in a qdisc below."""
     dropped: int = 0
-    """By these qdiscs: those that red dropped early, whatever a qdisc below it had no room for."""
+    """The frames that these qdiscs dropped; of red only early drops, and none for want of room below it."""
 
 
 def counters(netlink: Socket) -> defaultdict[str, Counted]:
-    """What all qdiscs of a namespace hold and dropped, by kind."""
+    """Return the numbers of frames that all qdiscs of a namespace hold and have dropped, by kind of qdisc."""
     found: defaultdict[str, Counted] = defaultdict(Counted)
     for _, body in netlink.dump(_GET_QDISC, struct.pack("=BxxxiIII", 0, 0, 0, 0, 0)):
         inside = attributes(body, 20)

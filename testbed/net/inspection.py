@@ -162,9 +162,10 @@ class Inspection(NetworkPorts):
         return sum(sum(group.dropped_frames) for group in self._groups(self.buffers, range(8)))
 
     def losses(self) -> dict[str, int] | None:
-        """Where frames have been dropped so far, of any kind but MAC control and LLDP, or wait still: their numbers by
-        reason, as counted. None: some were lost without a counter, by a new ovs-vswitchd, or nothing counts, as nothing
-        is attached to the ports.
+        """Return the numbers of frames that have been dropped so far or wait still, by reason, as counted.
+
+        MAC control and LLDP are left out. None: some were lost without a counter, by a new ovs-vswitchd, or nothing
+        counts, as nothing is attached to the ports.
         """
         program = self.running_program()
         if not self.agents or any(vswitch.restarts for vswitch in self.vswitches.values()):

@@ -31,11 +31,11 @@ class Unmarked:
 
 @dataclass(frozen=True)
 class _Place:
-    """A port on the way, and the queue that packets have in it."""
+    """A port on the way, and the queue in which packets wait there."""
 
     port: PortState
     queue: int | None
-    """None: it is not known."""
+    """The queue's number; None if it is not known beforehand."""
 
     @property
     def marks(self) -> bool:

@@ -329,18 +329,18 @@ def _applies(key: tuple[int, int], group: GroupSettings, ports: Mapping[int, Por
 
 @dataclass(frozen=True)
 class PortNeeds:
-    """What decides how much headroom a port of a switch needs, on the lab's scale."""
+    """The values that decide how much headroom a port of a switch needs, on the lab's scale."""
 
     lossless: frozenset[int]
     rate: Rate
     delay: Duration
     mtu: int = 1500
     negotiated: bool = False
-    """Does DCBX decide what is lossless? Then groups for other priorities are not lossless either."""
+    """True if DCBX decides what is lossless; then groups for other priorities are not lossless either."""
     measured: int | None = None
-    """Headroom in cells, if it was measured."""
+    """The measured headroom in cells; None if it was not measured."""
     classes: int | None = None
-    """How many traffic classes the peer has, if the buffer is sized by it."""
+    """The number of the peer's traffic classes; None if the buffer is not sized by it."""
 
     def headroom_cells(self, buffer: Buffer) -> int:
         """Cells for everything that still arrives after XOFF was due.

@@ -51,11 +51,11 @@ class Queues:
     settings: Port
     is_host: bool
     frees: bool = False
-    """Does a frame leave its sender's account here? A cable with a delay does that; where there is none, the switch."""
+    """True if a frame leaves its sender's account here. A cable with a delay does that; without one, the switch."""
     mtu: int = 1500
     buffer: Size | None = None
-    """What the buffer of its node has room for: it decides what is dropped, and a queue takes all that it admits. None:
-    the node has none, and the sockets of its programs limit what waits."""
+    """The room in the node's buffer, which decides what is dropped, so that a queue takes all that it admits. None: the
+    node has no buffer, and the sockets of its programs limit what waits."""
 
     def messages(self) -> list[Message]:
         """The requests that make it."""

@@ -1,4 +1,4 @@
-"""What is at the ports of switches that were read from config_db.json files: cables between them, and hosts.
+"""The cables between switches that were read from config_db.json files, and the hosts at their other ports.
 
 Hosts are put so that a run tests what is most at risk: the port with the least headroom to spare, and one of each
 class of ports. Everything here can be used outside of the lab.
@@ -31,7 +31,7 @@ def by_name(switches: Sequence[Switch]) -> dict[str, Switch]:
 
 
 def cables_between(switches: Sequence[Switch]) -> list[tuple[_End, _End]]:
-    """By their DEVICE_NEIGHBOR tables, each cable once."""
+    """Return the cables between switches, by their DEVICE_NEIGHBOR tables, each cable once."""
     known = by_name(switches)
     found: list[tuple[_End, _End]] = []
     cabled: set[Place] = set()
@@ -69,7 +69,7 @@ def free_places(switches: Sequence[Switch]) -> list[Place]:
 def hosts_at(
     switches: Sequence[Switch], wanted: int, named: Sequence[str] = (), *, last_receives: bool = False
 ) -> list[Place]:
-    """Where h1, h2, ... are, so many as are `wanted`.
+    """Return the ports for the hosts h1, h2, ..., so many as are `wanted`.
 
     First the ports that are named, as "Ethernet4" or "leaf1:Ethernet4". The others are spread over the switches: of
     each the port with the least slack, one of each other class, and the others in the order of the file.
@@ -119,7 +119,7 @@ def _place(switches: Sequence[Switch], text: str) -> Place:
 
 
 def _slack(switches: Sequence[Switch], place: Place) -> float:
-    """Of a port; without PFC it has nothing to lose."""
+    """Return the slack of a port's headroom in bytes; infinity without PFC, as such a port has nothing to lose."""
     switch = by_name(switches)[place[0]]
     group = tightest(switch.tables, place[1], switch.buffer.cell)
     return float("inf") if group is None else group.slack

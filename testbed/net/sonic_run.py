@@ -22,7 +22,7 @@ from testbed.workload.transfers import Transfer
 
 PATTERNS = ("incast", "permutation", "all-to-all")
 USUAL_SIZE = Size("1MB")
-"""Of each flow at the least, where the user gives no size."""
+"""The least size of each flow, where the user gives none."""
 
 
 class Run(Protocol):
@@ -36,7 +36,7 @@ class Run(Protocol):
 
 @dataclass(frozen=True)
 class Workload:
-    """Who sends to whom: a pattern and how many hosts it has; an incast has one more, which receives."""
+    """A pattern of senders and receivers, and its number of hosts; an incast has one more, which receives."""
 
     pattern: str
     count: int
@@ -64,7 +64,7 @@ class Workload:
 
 
 def hosts_at_ports(switches: Sequence[Switch], workload: Workload, ports: str) -> list[Place]:
-    """Where the workload's hosts are; `ports` names some of them, as "Ethernet4,Ethernet8", and is empty otherwise."""
+    """Return the ports of the workload's hosts; `ports` may name the first, as "Ethernet4,Ethernet8", or is empty."""
     receives = workload.pattern == "incast"
     return hosts_at(switches, workload.hosts, split(ports) if ports else (), last_receives=receives)
 
@@ -86,7 +86,7 @@ def untested(switches: Sequence[Switch], places: Sequence[Place], workload: Work
 
 
 def size_to_test(switches: Sequence[Switch], places: Sequence[Place], workload: Workload, priority: int) -> Size:
-    """What each flow has to send at the least so that all senders are paused, and what comes meanwhile is in headroom.
+    """Return the least size of each flow with which all senders are paused, and what comes meanwhile is in headroom.
 
     Twice what a group may hold when all senders' groups are full, and two round trips of the longest cable.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 from testbed.lab.foreign import ForeignError
 
 MOST = 10_000
-"""Of one file. What has more is no log of a run, and reading on finds nothing."""
+"""The most damaged lines of one file. A file with more is no log of a run, and reading on finds nothing."""
 _NAMED = 3
 
 
@@ -33,7 +33,7 @@ class Damage:
         return len(self._found)
 
     def __str__(self) -> str:
-        """Which lines they are, in one line; empty if there are none."""
+        """Return one line that names the damaged lines, or the first of many; empty if there are none."""
         if not self._found:
             return ""
         named = [f"line {line} of {file} {why}" for (file, line), why in list(self._found.items())[:_NAMED]]

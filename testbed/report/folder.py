@@ -96,7 +96,7 @@ class Folder:
     claims: list[Claim] = field(default_factory=list)
     files: ForeignFolder = field(init=False)
     damage: Damage = field(init=False)
-    """What is left out."""
+    """The lines of its files that are left out, as they are not what they should be."""
 
     def __post_init__(self) -> None:
         self.files = ForeignFolder(self.path)

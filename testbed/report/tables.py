@@ -31,7 +31,7 @@ def outcome(folder: Folder) -> Html:
 
 
 def command(folder: Folder) -> str:
-    """What makes the result again, and the digests of the user's files in it."""
+    """Return the command that makes the result again, and the digests of the user's files in it."""
     result = folder.result
     match result.get("again"):
         case {"command": [*words], "files": dict(files)}:

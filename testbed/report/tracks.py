@@ -105,7 +105,7 @@ class Tracks:
 
 MOST_FACTS = 500
 MOST_TRACKS = 100_000
-"""Of one result: some ten for each port of the largest networks."""
+"""The most tracks of one result: some ten for each port of the largest networks."""
 LARGEST = 2**53
 """Integers below it are exact in a browser."""
 _SHOWN = _MARKED | _OPENS.keys() | _CLOSES.keys() | {"threshold", "drop"}

@@ -1,4 +1,4 @@
-"""What is contradictory or risky in the tables of a switch.
+"""The contradictions and risks in the tables of a switch.
 
 Each finding is a warning: the switch takes such a file. A rule's name is for programs.
 """

@@ -1,4 +1,4 @@
-"""Where the switches of a fabric disagree: at each cable between them, what its two ends have.
+"""The contradictions between the switches of a fabric: the settings of the two ends of each cable.
 
 Each finding is a warning. A rule's name is for programs.
 """
@@ -16,7 +16,10 @@ _USED_MAPS = (MapKind.DSCP_TO_TC, MapKind.DOT1P_TO_TC, MapKind.TC_TO_PG, MapKind
 
 
 def check_fabric(switches: Mapping[str, Tables]) -> list[tuple[str, Problem]]:
-    """Where the switches of several files disagree: (file, finding). A switch is known by its hostname."""
+    """Return the contradictions between the switches of several files, as (file, finding).
+
+    A switch is identified by its hostname.
+    """
     found: list[tuple[str, Problem]] = []
     files = {tables.hostname: file for file, tables in switches.items()}
     for file, tables in switches.items():

@@ -1,4 +1,4 @@
-"""How much headroom a lossless group of a port needs, by speed, cable length and MTU, and how much it has.
+"""The headroom that a lossless group of a port needs, by speed, cable length and MTU, and the headroom that it has.
 
 Two bounds, by the sums of `testbed.headroom`. Below `least` frames are lost even if both stations react at once and all
 frames have full size. `most` is for stations as slow as the standards allow, and for the frames that waste most of
@@ -16,22 +16,22 @@ from testbed.units import Length, Rate
 
 DEFAULT_MTU = 9100
 SHORT_CABLE = "5m"
-"""Where CABLE_LENGTH has no entry."""
+"""The length that is assumed where CABLE_LENGTH has no entry."""
 _TAGGED = 18
-"""Of a frame beside its payload, with FCS."""
+"""The octets of a tagged frame beside its payload, with FCS."""
 _FCS = 4
 
 
 @dataclass(frozen=True)
 class Need:
-    """In bytes, whole cells."""
+    """The bounds of the headroom of one lossless group, in bytes of whole cells."""
 
     least: int
     most: int
 
 
 def needed(rate: Rate, length: Length, mtu: int, cell: int) -> Need:
-    """The headroom of one lossless group."""
+    """Return the headroom that one lossless group needs."""
     longest = mtu + _TAGGED
     full = HeadroomPort(rate, longest, longest, cell, not_kept=_FCS)
     small = HeadroomPort(rate, longest, 64, cell, not_kept=_FCS)
@@ -46,14 +46,14 @@ def needed(rate: Rate, length: Length, mtu: int, cell: int) -> Need:
 
 
 def needed_at(tables: Tables, port: str, cell: int) -> Need:
-    """Of a port of a switch."""
+    """Return the headroom that one lossless group of a switch's port needs."""
     row = tables.ports[port]
     length = Length(tables.cables.get(port, SHORT_CABLE))
     return needed(Rate.from_bps(row.speed * 10**6), length, row.mtu or DEFAULT_MTU, cell)
 
 
 def described(tables: Tables, port: str) -> str:
-    """Speed, cable and MTU of a port."""
+    """Return the speed, cable and MTU of a port as text."""
     row = tables.ports[port]
     length = tables.cables.get(port)
     mtu = f"MTU {row.mtu}" if row.mtu else f"MTU {DEFAULT_MTU} (assumed)"
@@ -67,16 +67,16 @@ class GroupHeadroom:
     port: str
     group: int
     profile: str | None
-    """Of BUFFER_PROFILE, also one that the file lacks; None: the group has none."""
+    """The name of the group's BUFFER_PROFILE, even if the file lacks that profile; None if the group has none."""
     has: int | None
-    """None: there is no such profile, and the switch computes what is needed."""
+    """The headroom in bytes, 0 without a profile; None if BUFFER_PG has NULL, and the switch computes it."""
     need: Need
     pool: str = ""
     pool_xoff: int | None = None
 
     @property
     def slack(self) -> int:
-        """What it has beyond the least that is needed; below zero frames will be lost."""
+        """The headroom in bytes beyond the least that is needed; below zero frames will be lost."""
         return (self.need.most if self.has is None else self.has) - self.need.least
 
     @property
@@ -86,7 +86,7 @@ class GroupHeadroom:
 
     @property
     def remedy(self) -> str:
-        """What to set where there is too little; empty where there is not."""
+        """The setting to change where there is too little headroom; empty where there is enough."""
         if self.slack >= 0:
             return ""
         most = f"{self.need.most} ({self.need.least} is the least, with full frames and stations that react at once)"
@@ -99,7 +99,7 @@ class GroupHeadroom:
 
 
 def lossless_groups(tables: Tables, port: str, cell: int) -> list[GroupHeadroom]:
-    """The groups of a port with PFC, by their numbers."""
+    """Return the lossless groups of a port, in the order of their numbers; without PFC there are none."""
     found, need = [], needed_at(tables, port, cell)
     for group in sorted(tables.pfc_of(port)):
         name, row = tables.profile_name(port, group), tables.profile(port, group)
@@ -115,5 +115,5 @@ def lossless_groups(tables: Tables, port: str, cell: int) -> list[GroupHeadroom]
 
 
 def tightest(tables: Tables, port: str, cell: int) -> GroupHeadroom | None:
-    """The lossless group of a port that has the least slack; None: the port has no PFC."""
+    """Return the lossless group of a port that has the least slack; None if the port has no PFC."""
     return min(lossless_groups(tables, port, cell), key=lambda one: one.slack, default=None)

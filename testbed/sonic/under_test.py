@@ -1,4 +1,4 @@
-"""Which ports of a switch a run tests: the one with the least headroom to spare, and one of each class of ports.
+"""The ports of a switch that a run tests: the one with the least headroom to spare, and one of each class of ports.
 
 Ports of a class have the same speed, cable, MTU and buffer profiles, and whatever else decides about lossless traffic.
 Ports that differ only in cable, MTU and the profiles of priority groups can be tested beside each other: the others
@@ -19,7 +19,7 @@ MOST_PORTS = 4
 _USUAL_POOL = 16 << 20
 _USUAL_WATCHDOG_MS = 1400
 _USUAL_DELAY_BYTES = 1 << 20
-"""Of the switch and cables for which a case's time limit is meant."""
+"""The pool in bytes, watchdog's times in ms and content of cables in bytes that a case's time limit is meant for."""
 
 
 class PortsError(UsageError):
@@ -34,7 +34,7 @@ class PortClass:
     beside: tuple[str, ...]
     """Ports of other classes that can have hosts too, the user's first; none that would lose frames itself."""
     headroom: GroupHeadroom
-    """Of the tightest lossless group; it is the same at each port."""
+    """The headroom of the tightest lossless group; it is the same at each port of the class."""
 
     def places(self, most: int = MOST_PORTS) -> tuple[str, ...]:
         """The ports that get a host."""
@@ -81,7 +81,7 @@ def classes(tables: Tables, cell: int, named: Sequence[str] = ()) -> list[PortCl
 
 
 def _tightest(tables: Tables, port: str, cell: int) -> GroupHeadroom:
-    """Of a port with PFC."""
+    """Return the tightest lossless group of a port that has PFC."""
     found = tightest(tables, port, cell)
     assert found is not None
     return found
@@ -131,7 +131,7 @@ def ports_under_test(tables: Tables) -> Mapping[str, PortRow]:
 
 
 def patience(tables: Tables) -> int:
-    """How many times longer a case may take on this switch than on Xoff's own.
+    """Return the factor by which a case may take longer on this switch than on Xoff's own.
 
     Large buffers take long to fill, and a case waits for a watchdog's times and for what is in long cables.
     """
@@ -146,7 +146,7 @@ def patience(tables: Tables) -> int:
 
 
 def _alike(tables: Tables, port: str) -> object:
-    """What ports have in common that are tested beside each other."""
+    """Return what ports have in common if they are tested beside each other."""
     qos = tables.qos_of(port)
     return (
         tables.ports[port].speed,

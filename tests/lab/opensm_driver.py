@@ -30,9 +30,9 @@ _REFUSED = re.compile(r"ERR AC(?!14|02)|Failed parsing|Error in policy|[Ss]yntax
 _SIMULATOR = "@sim:ctl"
 """ibsim has this socket once it has read its fabric."""
 _FIRST_TIMEOUT_S, _LONGEST_TIMEOUT_S = 1.0, 16.0
-"""How long saquery waits for an answer; it is doubled for each repetition."""
+"""The first and the longest time that saquery waits for an answer; it is doubled for each repetition."""
 _START_S = 30.0
-"""saquery itself, on a busy machine."""
+"""The time that saquery itself may take, on a busy machine."""
 PATIENCE_S = 90.0
 
 

@@ -133,7 +133,7 @@ def ask(cases: Sequence[tuple[str, Sequence[Query]]], options: str = "") -> list
 
 
 def job(cases: Sequence[tuple[str, Sequence[Query]]], options: str = "") -> dict[str, Any]:
-    """What the driver reads."""
+    """Return the job that the driver reads."""
     return {
         "net": net(), "partitions": PARTITIONS, "options": options, "manager": "h1", "client": "h2",
         "cases": [{"policy": policy, "queries": [query.options() for query in queries]} for policy, queries in cases],

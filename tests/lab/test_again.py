@@ -70,7 +70,7 @@ def made(words: list[str]) -> Path:
 
 
 def shown(folder: Path) -> list[str]:
-    """What the report of a result shows under "Make it again", line by line."""
+    """Return the lines that the report of a result has under "Make it again"."""
     assert main(["report", str(folder)]) == 0
     page = (folder / "report.html").read_text(encoding="utf-8")
     (found,) = re.findall(r"Make it again</h3>\s*<pre>(.*?)</pre>", page, re.DOTALL)

@@ -256,7 +256,7 @@ class Typist:
         os.write(self._ours, text)
 
     def read_until(self, wanted: bytes, within_s: float = 60) -> bytes:
-        """What has come before this."""
+        """Read on until `wanted` has come, and return what came before it."""
         while wanted not in self._unread:
             assert select.select([self._ours], [], [], within_s)[0], f"no {wanted!r} after {self._unread!r}"
             self._unread += os.read(self._ours, 4096)
@@ -264,7 +264,7 @@ class Typist:
         return before
 
     def answer(self, command: str) -> str:
-        """What a command prints until the next prompt."""
+        """Type a command, and return what it prints until the next prompt."""
         self.type(f"{command}\n".encode())
         self.read_until(b"\n")
         return self.read_until(b"mininet> ").decode().replace("\r", "")

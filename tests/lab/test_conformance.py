@@ -35,7 +35,7 @@ def test_a_case_passes_and_its_control_fails(ready: Ready, tmp_path: Path, name:
 
 
 def conformance(content: dict[str, Any], ready: Ready, cases: str, *more: str) -> int:
-    """What `xoff conformance` returns for a switch of the user's."""
+    """Run `xoff conformance` on a switch of the user's, and return its exit code."""
     if ready.kind is not Kind.UM:
         pytest.skip("conformance cases are for the engine um")
     Path("leaf.json").write_text(json.dumps(content))
@@ -43,7 +43,7 @@ def conformance(content: dict[str, Any], ready: Ready, cases: str, *more: str) -
 
 
 def found() -> dict[str, Any]:
-    """The matrix that it wrote."""
+    """Return the matrix that it wrote."""
     content: dict[str, Any] = json.loads(Path("out", FILE).read_text())
     return content
 

@@ -1,5 +1,5 @@
-"""What a port does about its peer only if it is set to: hold its transmission back while the peer may discard it, and
-size its buffer by the peer's traffic classes."""
+"""Behaviour towards a peer that a port has only if it is set to: it holds its transmission back while the peer may
+discard it, and sizes its buffer by the peer's traffic classes."""
 
 from __future__ import annotations
 

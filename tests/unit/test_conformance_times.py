@@ -42,7 +42,7 @@ def settings(tables: Tables) -> WatchdogSettings:
 
 
 def storm(used: WatchdogSettings, begin_ns: int, lasts: Duration, every: Duration) -> tuple[list[int], list[int], int]:
-    """When a watchdog finds a storm and takes it for over, and when the last XOFF came."""
+    """Return the times in ns at which a watchdog finds a storm and takes it for over, and that of the last XOFF."""
     watchdog, paused = Watchdog(used), 1 << 3
     xoffs = list(range(begin_ns, begin_ns + lasts.ns, every.ns))
     found: list[int] = []

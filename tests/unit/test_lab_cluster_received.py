@@ -171,7 +171,7 @@ def test_size_and_number_of_files_are_limited(
 
 
 class Scheduler:
-    """What `Cluster` needs of a client of Dask; each run submitted gets the next of some answers."""
+    """The part of a client of Dask that `Cluster` needs; each run submitted gets the next of some answers."""
 
     def __init__(self, *answers: object) -> None:
         self.status = "running"

@@ -45,7 +45,7 @@ def _xoff(before: str, cache_of_ours: Path, *arguments: str) -> subprocess.Compl
     ids=["little space", "few files"],
 )
 def test_a_full_disk_is_named(options: str, said: str, xoff_cache: Path) -> None:
-    """Of itself `venv` reports only that ensurepip ended with exit code 1."""
+    """The message names the disk, although `venv` reports only that ensurepip ended with exit code 1."""
     xoff_cache.mkdir()
     done = _xoff(f"mount -t tmpfs -o mode=755,{options} none {xoff_cache}", xoff_cache)
     assert done.returncode == 3

@@ -1,4 +1,4 @@
-"""What is taken from the cache runs as the user, so no other user may be able to change it."""
+"""Files of the cache run as the user, so no other user may be able to change them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def place() -> Iterator[Path]:
 
 
 def as_user(user: int, do: Callable[[], object]) -> str:
-    """What `do` returns, or the message of its error, in a process of another user."""
+    """Run `do` in a process of another user, and return its result as text, or its error with the message."""
     reading, writing = os.pipe()
     if not (child := os.fork()):
         try:

@@ -1,4 +1,4 @@
-"""Which files are scripts, what they take with them, and what they are to `xoff run` and `xoff shell`."""
+"""Scripts: their recognition, the files that they take with them, and their use by `xoff run` and `xoff shell`."""
 
 from __future__ import annotations
 

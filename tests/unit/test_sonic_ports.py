@@ -1,4 +1,4 @@
-"""Which ports of a switch are tested: the one that `check` warns of, and one of each class; and what to set."""
+"""The ports of a switch under test, the one that `check` warns of and one of each class; and the setting to change."""
 
 from __future__ import annotations
 

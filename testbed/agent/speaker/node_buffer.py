@@ -33,13 +33,13 @@ class CellAllocation:
         self.wanted = dict(wanted)
         """The lossless priorities of each port, as a mask."""
         self.granted = dict(wanted)
-        """Those that the buffer has cells for."""
+        """The lossless priorities that the buffer has cells for, as a mask."""
         self.headroom: dict[int, int] = {}
-        """Measured headroom, in cells."""
+        """The measured headroom of each port, in cells."""
         self.classes: dict[int, int] = {}
-        """How many traffic classes the peer has, of ports that size their buffer by it."""
+        """The number of the peer's traffic classes, for each port that sizes its buffer by it."""
         self.refused: dict[int, str] = {}
-        """Why a port has fewer lossless priorities than it requests."""
+        """The reason for which a port has fewer lossless priorities than it requests."""
 
     def best(self, lay_out: LayOut) -> BufferLayout | None:
         """The layout that serves most ports, which are then granted what is in it.

@@ -66,9 +66,9 @@ class _AtWork:
 
     task: Task
     refused: dict[str, str] = field(default_factory=dict)
-    """Machines that could not make it, and why."""
+    """The machines that could not make the run, each with the reason."""
     has_lab: bool = False
-    """Whether the request names the lab."""
+    """True if the request that was sent names the lab."""
 
 
 class Cluster:

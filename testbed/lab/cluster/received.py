@@ -22,7 +22,7 @@ _OF_THIS_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EM
 
 
 class UnusableError(Exception):
-    """Why what has come is no result."""
+    """Data from a worker that is no usable result; the message is the reason."""
 
 
 def result(packed: object, out: Path, experiment: str, seed: int) -> Result:

@@ -140,7 +140,7 @@ def _identity(place: Path) -> list[int]:
 
 
 def _whole(place: Path, report: Report) -> bool:
-    """Whether the disk is as it was when it was written.
+    """Report whether the disk is as it was when it was written.
 
     Reading it through takes longer than a run, so its size, times and inode must do, among them the time that cannot be
     set. One for which these differ, as after a copy of the cache, is read through, and noted if its digest is right.

@@ -20,14 +20,14 @@ from testbed.lab import cores
 from testbed.lab.wire import Frame, FrameKind
 
 MEMORY_MB = 4096
-"""The host's memory is used only as far as the lab touches it."""
+"""The lab's memory in MB; that of the host is used only as far as the lab touches it."""
 KERNEL_MB = 1536
-"""Of it, what is for the kernel itself. Processes have the rest, and then what is free of this."""
+"""The part of `MEMORY_MB` for the kernel itself. Processes have the rest, and then what is free of this part."""
 SYSCALL_NS = 500
-"""What each system call of a process takes of the lab's time; all other work of the CPU takes none."""
+"""The lab time in ns that each system call of a process takes; all other work of the CPU takes none."""
 PANIC = "Kernel panic"
 CONFINED = "confined: "
-"""How lines of the console begin that say what the kernel has given up of its host."""
+"""The beginning of those lines of the console that name what the kernel has given up of its host."""
 _GUARD = "xoff-guard"
 _END_S = 10.0
 _LOOKS, _LOOK_S = 20, 0.05
@@ -121,7 +121,7 @@ class Machine:
 
     @property
     def confinement(self) -> tuple[str, ...]:
-        """What the kernel has said of its confinement so far, as `namespaces` or `Landlock, version 7`."""
+        """The confinements that the kernel has reported so far, such as `namespaces` or `Landlock, version 7`."""
         with suppress(OSError):
             lines = self._console.read_text(errors="replace").splitlines()
             return tuple(line.removeprefix(CONFINED) for line in lines if line.startswith(CONFINED))

@@ -90,7 +90,7 @@ class _Session:
 
 
 def _queue(flow: Flow) -> tuple[str, int, int]:
-    """What decides in which queue of its host a flow's frames wait."""
+    """Return the host, priority and DSCP of a flow, which decide in which queue of the host its frames wait."""
     return flow.source.name, flow.priority, flow.ds_field >> 2
 
 

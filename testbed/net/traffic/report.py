@@ -1,4 +1,4 @@
-"""What became of a flow, and which of its datagrams have not come."""
+"""The report of a flow, and the numbers of its datagrams that have not come."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.units import Duration, Rate
 
 WINDOW_NS = 10_000_000
 WIRE_OCTETS = 24
-"""What a frame takes on the wire beside its octets without FCS: preamble, FCS and gap."""
+"""The octets that a frame takes on the wire beside its own without FCS: preamble, FCS and gap."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ class Gaps:
         return True
 
     def ranges(self) -> list[tuple[int, int]]:
-        """The first number of each, and the first one behind it."""
+        """Return the first number of each range, and the first one behind it."""
         return list(zip(self._firsts, self._ends, strict=True))
 
     def __len__(self) -> int:
-        """How many numbers are missing."""
+        """Return the count of the missing numbers."""
         return sum(self._ends) - sum(self._firsts)

@@ -34,10 +34,10 @@ _WITH_ECN = ("dctcp",)
 """Congestion controls that need ECN."""
 _ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
 _ASK, _ANSWER = "1", "2"
-"""Of that: ask for ECN, or agree to it alone, which is Linux's default."""
+"""The values of that file: ask for ECN, or only agree to it, which is Linux's default."""
 _CONNECT_TRIES, _CONNECT_PAUSE_S = 100, 0.01
 _CONNECTIONS, _LOOK_S = 2, 0.0005
-"""Of iperf3's server and a client; how often it is looked for them."""
+"""The number of connections between iperf3's server and a client, and the interval in s of looking for them."""
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,12 @@ class Line:
     def __init__(self, rate: Rate, until_ns: Word) -> None:
         self._bps = rate.bps
         self._until_ns = until_ns
-        """Element 0: when the line has sent all that it was given."""
+        """Element 0: the time at which the line has sent all that it was given."""
         self._held_ns = 0
-        """The time that it takes for what sockets hold."""
+        """The time that the line takes for what sockets hold."""
 
     def frame_ns(self, frame: Size) -> int:
-        """How long the line takes for a frame, less a nanosecond, which the kernel may round off."""
+        """Return the time in ns that the line takes for a frame, less one, which the kernel may round off."""
         return max(1, (frame.bytes + WIRE_OCTETS) * 8 * 10**9 // self._bps - 1)
 
     def share(self, buffer: Size, frame: Size, batch: int) -> None:
@@ -117,8 +117,8 @@ class Endpoint(ABC):
         self.sockets: list[socket.socket] = []
         """What `open` has opened."""
         self.lines: Mapping[int, Line] = {}
-        """Of each flow, by index, the line of the queue that its source's frames wait in; there when `open` is called.
-        A sender that nothing else paces shares it there, and waits for it in `run`."""
+        """The line of the queue in which the frames of each flow's source wait, by the flow's index; set when `open` is
+        called. A sender that nothing else paces shares its line in `open`, and waits for it in `run`."""
 
     def open(self) -> None:  # noqa: B027  it need not be overridden
         """Open sockets, in the process that starts the flows and in the host's network namespace. That process closes

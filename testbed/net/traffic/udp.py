@@ -36,7 +36,7 @@ _SEND_BUFFER = Size("256kB")
 _RECEIVE_BUFFER = 256 << 20
 _POLL_S = 0.02
 _LOOK_NS = 50_000_000
-"""How often a sender that is blocked, or waits for its line, looks whether it is over."""
+"""The interval at which a sender that is blocked, or waits for its line, checks whether it has to end."""
 _BATCH = 32
 
 
@@ -109,7 +109,7 @@ def _payload(flow: Flow) -> int:
 
 
 def _batch(flow: Flow) -> int:
-    """How many datagrams a sender gives to its socket at a time."""
+    """Return the number of datagrams that a sender gives to its socket at a time."""
     return 1 if flow.rate else _BATCH
 
 

@@ -17,24 +17,24 @@ from testbed.units import Duration
 
 LOSSLESS, OTHER = 3, 4
 BY_LINKS = {"cable", "port without a link", "queue of a lost link"}
-"""Why a frame may be lost: it was in a cable that was pulled, waited for one, or was to be sent without one."""
+"""The reasons for which a frame may be lost: it was in a cable that was pulled, waited for one, or had none."""
 _CABLE = "200m"
 _DELAYS = ("0.2us", "0.5us", "1us")
-"""Of hardware; 200 m take 1 us, and headroom is for that."""
+"""The delays of cables, on the scale of hardware; 200 m take 1 us, and headroom is for that."""
 _PAUSE_S = (0.01, 0.4)
 _OUT_S = (0.0005, 1.5)
-"""How long between two changes, and how long a link is out."""
+"""The shortest and the longest time in s between two changes, and those for which a link is out."""
 _AGAIN_S = 1.0
-"""So long a node is left alone: who dies five times within a second is given up."""
+"""The time in s for which a node is left alone: an agent that dies five times within a second is given up."""
 
 
 class Changes:
-    """What happens to a network, drawn by the run's seed."""
+    """The changes of a network, drawn by the run's seed."""
 
     def __init__(self, run: Run, net: Any) -> None:
         self._rng, self._net, self._fabric = run.rng, net, net.fabric
         self._out: dict[str, tuple[float, Callable[[], None]]] = {}
-        """What is out: until when, and what ends it."""
+        """The ports that are out, each with the time at which it is restored, and the function that restores it."""
         self._killed: dict[str, float] = {}
         self.done: Counter[str] = Counter()
 
@@ -89,7 +89,7 @@ class Changes:
         return True
 
     def _pfc(self) -> bool:
-        """Of a priority without traffic, so that the buffer is divided anew around the one that has some."""
+        """Change PFC of a priority without traffic, so that the buffer is divided anew around the one that has some."""
         from testbed.net.changes import set_pfc
         from testbed.net.fabric import FabricError
 

@@ -19,6 +19,7 @@ from testbed.lab import cache, engine
 from testbed.lab.engine import Kind, Ready
 
 from .conftest import JOBS
+from .um_processes import GUARD
 
 ROOT = Path(__file__).parents[2]
 XOFF = [sys.executable, "-m", "testbed"]
@@ -94,7 +95,7 @@ def machines_below(pid: int) -> list[int]:
             name = (entry.parent / "comm").read_text().strip()
         except OSError:
             continue
-        if int(fields[1]) == pid and (name.startswith("qemu") or name == "linux"):
+        if int(fields[1]) == pid and (name.startswith("qemu") or name in ("linux", GUARD)):
             found.append(int(entry.parent.name))
     return found
 

@@ -29,7 +29,7 @@ from .conftest import JOBS, Output, Runner
 from .injection import Ended, injected
 from .um_processes import UmProcesses, status
 
-pytestmark = pytest.mark.engines("um")
+pytestmark = [pytest.mark.engines("um"), pytest.mark.packages("clang-14")]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act in another process's name")
 
 NOBODY = "65534"
@@ -42,9 +42,6 @@ ANONYMOUS, O_ASYNC, F_SETOWN, F_SETFL, F_SETSIG = 0x20, 0o20000, 8, 4, 10
 @pytest.fixture(scope="session")
 def ready() -> Ready:
     return engine.prepare(engine.Kind.UM, print)
-
-
-# From inside ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -88,9 +85,6 @@ def test_calls_of_32_bit_programs_and_by_the_page_of_old_ones_reach_the_lab_alon
     results = [run(attack, words="int80,vsyscall") for _ in range(2)]
     assert results[0].digest == results[1].digest  # the host's time of day is not in it
     assert results[0].figure("int80") != 1  # no 32-bit getpid, neither the host's nor the lab's
-
-
-# Where an attacker would be ---------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -189,9 +183,6 @@ def test_the_processes_of_a_lab_have_given_up_their_host(ready: Ready, tmp_path:
                 assert list(Path(f"/proc/{pid}/root").iterdir()) == []
             if pid in found.stubs:
                 assert len(list(Path(f"/proc/{pid}/fd").iterdir())) == 2
-
-
-# Ends -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_lab_that_loses_a_process_ends_with_the_reason(ready: Ready, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ has got through: system calls are made in the name of the kernel's process, of t
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import shutil
@@ -166,6 +167,17 @@ def test_a_stub_ends_at_what_it_may_not(ready: Ready, tmp_path: Path) -> None:
                 stub.call(*_CALLS[name])
 
 
+LANDLOCK = max(0, ctypes.CDLL(None).syscall(444, None, 0, 1))
+"""The version of this host's Landlock; its first that restricts signals is 6."""
+CONFINEMENTS = (
+    f"confined: user {NOBODY}",
+    "confined: namespaces",
+    "confined: empty root, error 0",
+    f"confined: Landlock of files, version {LANDLOCK}",
+    f"confined: Landlock of signals, version {LANDLOCK if LANDLOCK >= 6 else 0}",
+)
+
+
 def test_the_processes_of_a_lab_have_given_up_their_host(ready: Ready, tmp_path: Path) -> None:
     with spinning(ready, tmp_path) as (found, _):
         for pid in (found.kernel, found.maker, *found.stubs):
@@ -181,6 +193,8 @@ def test_the_processes_of_a_lab_have_given_up_their_host(ready: Ready, tmp_path:
                     ours, theirs = (Path(f"/proc/{each}/ns/{name}").readlink() for each in ("self", pid))
                     assert ours != theirs, name
                 assert list(Path(f"/proc/{pid}/root").iterdir()) == []
+            if pid == found.kernel and found.guard is not None:
+                assert set(CONFINEMENTS) <= set(Path(f"/proc/{found.guard}/cwd/console").read_text().splitlines())
             if pid in found.stubs:
                 assert len(list(Path(f"/proc/{pid}/fd").iterdir())) == 2
 

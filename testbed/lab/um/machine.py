@@ -3,7 +3,7 @@
 Its disks, its output and its commands are file descriptors that it inherits. It confines itself: before it boots it
 becomes an ordinary user in namespaces of its own (`linux/xoff_confine.c`), for which a guard outside of them waits; and
 after it has booted it forbids itself every system call that opens a file, makes a connection or a process, or executes
-a program (`linux/xoff_user.c`). What the host refused of this is said on its console, and in `Machine.confinement`.
+a program (`linux/xoff_user.c`). What the host refused of this is said on its console.
 """
 
 from __future__ import annotations
@@ -118,14 +118,6 @@ class Machine:
             if Path(f"/proc/{pid}/comm").read_text().strip() == _GUARD:
                 return next(iter(_children(pid)), pid)
         return pid
-
-    @property
-    def confinement(self) -> tuple[str, ...]:
-        """The confinements that the kernel has reported so far, such as `namespaces` or `Landlock, version 7`."""
-        with suppress(OSError):
-            lines = self._console.read_text(errors="replace").splitlines()
-            return tuple(line.removeprefix(CONFINED) for line in lines if line.startswith(CONFINED))
-        return ()
 
     def _interrupt_endless_loop(self) -> None:
         """Give the kernel its turn if a process has made no system call for a while.

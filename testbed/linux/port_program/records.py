@@ -64,7 +64,7 @@ REASONS = len(DROP_REASONS)
 
 
 class Deaths(NamedTuple):
-    """How frames that a port was to send died where no buffer dropped them; without MAC control and LLDP."""
+    """The frames that a port was to send and that died where no buffer dropped them; without MAC control and LLDP."""
 
     by_queue: int
     """By the qdiscs of the port: they are full, mark early, or have no carrier."""

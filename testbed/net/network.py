@@ -97,8 +97,11 @@ def _require_descriptors(nodes: int) -> None:
 
 
 def wait_for_round_moment() -> None:
-    """Start on a whole hundredth of a second: captures take some microseconds to set up, and a network does the same at
-    the same times with and without them."""
+    """Wait for a whole hundredth of a second.
+
+    Captures take some microseconds to set up, and imports take some for each module. A network that begins at such a
+    moment does the same at the same times with and without them.
+    """
     time.sleep((_ROUND_NS - time.monotonic_ns() % _ROUND_NS) / 1e9)
 
 
@@ -116,6 +119,7 @@ def network(
         raise FabricError(f"network({topo!r}): a topology is expected, as in network(Incast(2)), not its class or name")
     setLogLevel(log)
     prepare_mininet()
+    wait_for_round_moment()
     chosen = {"controller": None, "autoSetMacs": True} | options
     shaped: AbstractContextManager[None] = nullcontext()
     if not isinstance(topo, LosslessTopo):

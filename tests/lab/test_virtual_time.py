@@ -92,6 +92,11 @@ def test_the_shipped_controllers_start_and_a_switch_connects(run: Runner) -> Non
     assert result.check().passed
 
 
+def test_what_a_job_imports_does_not_move_its_network(run: Runner) -> None:
+    few, many = run("behave:imports"), run("behave:imports", modules="sqlite3 http.client xml.dom.minidom")
+    assert few.check().figure("last frames") == many.check().figure("last frames")
+
+
 @pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.long)])
 def test_runs_on_an_idle_and_on_a_busy_machine_are_one_result(run: Runner, count: int) -> None:
     """Half of them beside more processes that never wait than there are cores; `bench/repeats.py` makes more."""

@@ -190,3 +190,21 @@ def looks_around(run: Run) -> None:
 def needs_vrf(run: Run) -> None:
     """Uses something that not every kernel has."""
     subprocess.run(["ip", "link", "add", "red", "type", "vrf", "table", "10"], check=True)
+
+
+@experiment()
+def imports(run: Run, modules: str = "") -> None:
+    """Two hosts send to one, in a network that begins after more or fewer modules have been imported."""
+    import importlib
+
+    for module in modules.split():
+        importlib.import_module(module)
+    from testbed.net.network import network
+    from testbed.net.traffic import Flow, Flows
+    from topologies.incast import Incast
+
+    with network(Incast(2)) as net:
+        *hosts, target = net.hosts
+        with Flows([Flow(host, target, 3, count=50) for host in hosts]) as flows:
+            flows.wait()
+        run.figure("last frames", [report.last_ns for report in flows.reports])

@@ -36,7 +36,7 @@ PROTOTYPE = Accelerator(
      "-rtc", "base=2025-01-01T00:00:00,clock=vm"),
     deterministic=False,
 )  # fmt: skip
-"""How the prototype ran QEMU. Not quite deterministic: see docs/decisions/0007."""
+"""How the prototype ran QEMU. Not quite deterministic: see decision 0007."""
 TURNS = 4
 
 

@@ -41,7 +41,8 @@ def complete(app: Any, name: str, source: list[str]) -> None:
 def below(name: str) -> list[str]:
     """The pages that belong to one, which links to them in its text."""
     if name == DECISIONS:
-        return sorted(path.stem for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
+        records = (ROOT / "docs/decisions").glob("*/[0-9]*.md")
+        return sorted(f"{path.parent.name}/{path.stem}" for path in records)
     from testbed.lesson.lesson import lessons
 
     return [f"{lesson.name}/{page}" for lesson in lessons() for page in ("page", "teacher")]

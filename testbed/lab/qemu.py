@@ -51,10 +51,10 @@ class Accelerator:
 
 
 # The instruction clock: one instruction is one nanosecond, and idle time is skipped. The CPU is an old one: all that
-# newer ones have makes each access to memory, or each change of the process, slower to emulate (docs/decisions/0015),
+# newer ones have makes each access to memory, or each change of the process, slower to emulate (decision 0015),
 # and their copying by octets, each of which would be an instruction, makes the guest slower. It has no random numbers
 # of its own either. Recording, to nowhere, makes QEMU's main thread wait for the guest's: without, it may skip idle
-# time a little too far when the host takes the core from the guest's thread at an unlucky moment (docs/decisions/0007).
+# time a little too far when the host takes the core from the guest's thread at an unlucky moment (decision 0007).
 ICOUNT = Accelerator(
     "tcg-icount",
     ("-accel", "tcg,tb-size=256", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null",

@@ -1,9 +1,9 @@
 """docs/coverage.md and docs/decisions say what they claim to say.
 
-The coverage table lists every normative statement of the seeds; its cells are promises (this file
-implements it, that test shows it), so they are checked against the repository. Each check takes
+The coverage table lists every normative statement of the source documents. Its cells are promises (this file
+implements the statement, that test shows it), so they are checked against the repository. Each check takes
 text and a root directory and returns a list of messages, which lets the second half of this file
-plant errors and see them found. Whether a test really shows its statement is for people to judge.
+plant errors and see them found. People judge whether a test really shows its statement.
 """
 
 import re
@@ -23,25 +23,14 @@ SECTIONS = {
     "PFC/ECN article": "PFC",
     "End.X.PFC draft": "SRV6",
 }
-HEADER = ["ID", "Statement", "Where in the seed", "Implemented in", "Shown by"]
+HEADER = ["ID", "Statement", "Where in the document", "Implemented in", "Shown by"]
 NOT_YET = "not yet"
 TEST_DIRECTORIES = ("tests", "experiments")
-FIRST_READING = 100  # records from here on are readings of the seeds
-# But for these: the lab, reports, and what is around them.
-NO_READINGS = {
-    *range(162, 175),
-    *range(190, 200),
-    *range(210, 230),
-    *range(240, 250),
-    *range(250, 255),
-    *range(260, 270),
-    *range(270, 275),
-    *range(275, 280),
-    *range(280, 285),
-    *range(285, 295),
-    *range(300, 305),
-    *range(306, 390),
-}
+READINGS = "readings"
+FOLDERS = ("lab", READINGS)  # of the decision records
+STATUS = re.compile(
+    r"Date: \d{4}-\d\d-\d\d\. Status: (?:accepted|(?:accepted, amended|replaced) by \[(\d{4})\]\((\S+)\))\."
+)
 
 
 @dataclass(frozen=True)
@@ -208,14 +197,13 @@ def check_counts(text: str, coverage: Coverage) -> list[str]:
     return [] if found == [expected] else [f"counts line is {found}, expected {expected!r}"]
 
 
-def record_files(root: Path) -> dict[str, str]:
-    """Number -> file name of every decision record."""
-    names = sorted(path.name for path in (root / DECISIONS).glob("*.md"))
-    return {name[:4]: name for name in names if name != "README.md"}
+def records(root: Path) -> list[Path]:
+    """All decision records, in the order of folders and numbers."""
+    return [path for folder in FOLDERS for path in sorted((root / DECISIONS / folder).glob("*.md"))]
 
 
 def check_decision_links(text: str, root: Path) -> list[str]:
-    """[NNNN] is defined and leads to its record; each reading of a seed is named by a row."""
+    """[NNNN] is defined and leads to its record; each reading of a source document is named by a row."""
     definitions = dict(re.findall(r"^\[(\d{4})\]:\s*(\S+)\s*$", text, re.MULTILINE))
     used = set(re.findall(r"\[(\d{4})\](?!:)", text))
     in_rows = {number for row in parse(text).rows() for number in re.findall(r"\[(\d{4})\]", row.statement)}
@@ -227,40 +215,45 @@ def check_decision_links(text: str, root: Path) -> list[str]:
         elif not Path(target).name.startswith(f"{number}-"):
             messages.append(f"[{number}] leads to {target!r}, another record")
     messages += [
-        f"{name}: no row of {COVERAGE} names this reading"
-        for number, name in record_files(root).items()
-        if number.isdigit() and int(number) >= FIRST_READING and number not in in_rows
-        if int(number) not in NO_READINGS
+        f"{path.name}: no row of {COVERAGE} names this reading"
+        for path in records(root)
+        if path.parent.name == READINGS and path.name[:4] not in in_rows
     ]
     return messages
 
 
 def check_decision_index(index: str, root: Path) -> list[str]:
-    """Every record is in the index once, in order, and the other way round."""
+    """Every record is in the index once, in the order of numbers of its group, and the other way round."""
     messages = []
     entries = re.findall(r"^- \[(\d{4})\]\(([^)]+)\): \S", index, re.MULTILINE)
     malformed = [
-        line for line in re.findall(r"^- \[.*$", index, re.MULTILINE) if not re.match(r"- \[\d{4}\]\([^)]+\): \S", line)
+        line
+        for line in re.findall(r"^- \[\d.*$", index, re.MULTILINE)
+        if not re.match(r"- \[\d{4}\]\([^)]+\): \S", line)
     ]
     messages += [f"index line is malformed: {line!r}" for line in malformed]
     listed = [name for _, name in entries]
-    existing = [path.name for path in (root / DECISIONS).glob("*.md") if path.name != "README.md"]
+    existing = [f"{path.parent.name}/{path.name}" for path in records(root)]
     messages += [f"{name} is not in the index" for name in sorted(set(existing) - set(listed))]
     messages += [f"{name} is listed, not there" for name in sorted(set(listed) - set(existing))]
-    messages += [f"{name} is listed as {number}" for number, name in entries if name[:5] != f"{number}-"]
-    numbers = [number for number, _ in entries]
-    if numbers != sorted(set(numbers)):
-        messages.append(f"index is not in the order of numbers, or repeats one: {numbers}")
+    messages += [f"{name} is listed as {number}" for number, name in entries if Path(name).name[:5] != f"{number}-"]
+    messages += [f"{name} is listed twice" for name in sorted({name for name in listed if listed.count(name) > 1})]
+    for group in re.split(r"^#+ .*$", index, flags=re.MULTILINE):
+        numbers = re.findall(r"^- \[(\d{4})\]\(", group, re.MULTILINE)
+        if numbers != sorted(set(numbers)):
+            messages.append(f"index is not in the order of numbers, or repeats one: {numbers}")
     return messages
 
 
 def check_records(root: Path) -> list[str]:
-    """A record is called NNNN-short-name.md and has a title and the three sections."""
-    messages = []
+    """A record is called NNNN-short-name.md and has a title, a date, a status and the three sections."""
+    messages = [
+        f"{path.name} belongs into {' or '.join(f'{DECISIONS}/{folder}' for folder in FOLDERS)}"
+        for path in sorted((root / DECISIONS).glob("*.md"))
+        if path.name != "README.md"
+    ]
     numbers: dict[str, str] = {}
-    for path in sorted((root / DECISIONS).glob("*.md")):
-        if path.name == "README.md":
-            continue
+    for path in records(root):
         match = re.fullmatch(r"(\d{4})-[a-z0-9]+(?:-[a-z0-9]+)*\.md", path.name)
         if match is None:
             messages.append(f"{path.name} is not called NNNN-short-name.md")
@@ -272,6 +265,11 @@ def check_records(root: Path) -> list[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
         if not lines or not re.match(rf"# {number} \S", lines[0]):
             messages.append(f"{path.name} does not start with '# {number} Title'")
+        status = STATUS.fullmatch(lines[2]) if len(lines) > 2 else None
+        if status is None:
+            messages.append(f"{path.name} has no line with date and status below its title")
+        elif status[2] and not (path.parent / status[2]).is_file():
+            messages.append(f"{path.name} leads to {status[2]!r}, which does not exist")
         headings = [line[3:] for line in lines if line.startswith("## ")]
         if headings != ["Context", "Decision", "Consequence"]:
             messages.append(f"{path.name} has the sections {headings}")
@@ -288,7 +286,7 @@ def coverage(text: str) -> Coverage:
     return parse(text)
 
 
-def test_the_file_has_a_table_for_each_seed(coverage: Coverage) -> None:
+def test_the_file_has_a_table_for_each_document(coverage: Coverage) -> None:
     assert coverage.errors == []
     assert list(coverage.sections) == list(SECTIONS)
 
@@ -331,7 +329,7 @@ def make_row(prefix: str, *, row_id: str = "", statement: str = "One thing", res
 
 
 def make_text(first_section: str = "", *, extra: str = "") -> str:
-    """A well-formed file with one row for each seed, but for the rows given for the first."""
+    """A well-formed file with one row for each document, but for the rows given for the first."""
     table = "| " + " | ".join(HEADER) + " |\n|---|---|---|---|---|\n"
     body = ""
     for title, prefix in SECTIONS.items():
@@ -340,14 +338,17 @@ def make_text(first_section: str = "", *, extra: str = "") -> str:
     return f"{counts_line(parse(body))}\n{body}\n{extra}"
 
 
+DATED = "Date: 2026-11-21. Status: accepted."
+
+
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
     """A repository with one source file, one test file and one decision record."""
     files = {
         "testbed/codec.py": "class Tlv:\n    def pack(self): ...\n",
         "tests/test_codec.py": "class TestTlv:\n    def test_pack(self): ...\n# test_named_only\n",
-        "docs/decisions/README.md": "- [0100](0100-a.md): something\n",
-        "docs/decisions/0100-a.md": "# 0100 A\n\n## Context\n\n## Decision\n\n## Consequence\n",
+        "docs/decisions/README.md": "- [0100](readings/0100-a.md): something\n",
+        "docs/decisions/readings/0100-a.md": f"# 0100 A\n\n{DATED}\n\n## Context\n\n## Decision\n\n## Consequence\n",
     }
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -359,7 +360,7 @@ def test_a_well_formed_file_passes(repo: Path) -> None:
     rest = "`testbed/codec.py:Tlv.pack`, `testbed/codec.py` | `tests/test_codec.py::TestTlv::test_pack[long]`"
     text = make_text(
         make_row("DCBX", statement="Read so ([0100]), a \\| b", rest=rest),
-        extra="[0100]: decisions/0100-a.md",
+        extra="[0100]: decisions/readings/0100-a.md",
     )
     coverage = parse(text)
     assert coverage.errors == []
@@ -369,7 +370,7 @@ def test_a_well_formed_file_passes(repo: Path) -> None:
     assert check_references(coverage, repo) == []
     assert check_counts(text, coverage) == []
     assert check_decision_links(text, repo) == []
-    assert check_decision_index("- [0100](0100-a.md): something\n", repo) == []
+    assert check_decision_index("- [0100](readings/0100-a.md): something\n", repo) == []
     assert check_records(repo) == []
     assert counts_line(coverage) == (
         "Implemented: DCBX 1 of 1, HDRM 0 of 1, QOS 0 of 1, PFC 0 of 1, SRV6 0 of 1; in all 1 of 5."
@@ -453,42 +454,58 @@ def test_wrong_missing_and_double_counts_are_found() -> None:
 
 
 def test_wrong_decision_links_are_found(repo: Path) -> None:
-    (repo / DECISIONS / "0101-b.md").write_text("# 0101 B\n", encoding="utf-8")
+    (repo / DECISIONS / "lab").mkdir()
+    (repo / DECISIONS / "lab" / "0001-lab.md").write_text("# 0001 Lab\n", encoding="utf-8")
+    (repo / DECISIONS / "readings" / "0101-b.md").write_text("# 0101 B\n", encoding="utf-8")
     row = make_row("DCBX", statement="Read so ([0100], [0102], [0104])")
-    extra = "[0100]: decisions/0101-b.md\n[0103]: decisions/0100-a.md\n[0104]: decisions/0104-none.md"
+    extra = "[0100]: decisions/readings/0101-b.md\n[0103]: decisions/readings/0100-a.md\n[0104]: decisions/0104-none.md"
     assert check_decision_links(make_text(row, extra=extra), repo) == [
         "[0102] is not defined",
         "[0103] is defined, not used",
-        "[0100] leads to 'decisions/0101-b.md', another record",
-        "[0103] leads to 'decisions/0100-a.md', another record",
+        "[0100] leads to 'decisions/readings/0101-b.md', another record",
+        "[0103] leads to 'decisions/readings/0100-a.md', another record",
         "[0104] leads to 'decisions/0104-none.md', which does not exist",
         "0101-b.md: no row of docs/coverage.md names this reading",
     ]
 
 
 def test_wrong_index_is_found(repo: Path) -> None:
-    (repo / DECISIONS / "0001-lab.md").write_text("# 0001 Lab\n", encoding="utf-8")
-    index = "- [0105](0105-gone.md): gone\n- [0101](0100-a.md): wrong number\n- [0102] no link\n"
+    (repo / DECISIONS / "lab").mkdir()
+    (repo / DECISIONS / "lab" / "0001-lab.md").write_text("# 0001 Lab\n", encoding="utf-8")
+    index = (
+        "- [0105](lab/0105-gone.md): gone\n- [0101](readings/0100-a.md): wrong number\n- [0102] no link\n"
+        "## Another group\n- [0100](readings/0100-a.md): again\n"
+    )
     assert check_decision_index(index, repo) == [
         "index line is malformed: '- [0102] no link'",
-        "0001-lab.md is not in the index",
-        "0105-gone.md is listed, not there",
-        "0100-a.md is listed as 0101",
+        "lab/0001-lab.md is not in the index",
+        "lab/0105-gone.md is listed, not there",
+        "readings/0100-a.md is listed as 0101",
+        "readings/0100-a.md is listed twice",
         "index is not in the order of numbers, or repeats one: ['0105', '0101']",
     ]
 
 
 def test_malformed_records_are_found(repo: Path) -> None:
-    records = {
-        "0100-b.md": "# 0100 B\n\n## Context\n\n## Decision\n\n## Consequence\n",
-        "0101-c.md": "# C\n\n## Context\n",
-        "notes.md": "",
+    sections = "## Context\n\n## Decision\n\n## Consequence\n"
+    files = {
+        "0099-d.md": f"# 0099 D\n\n{DATED}\n\n{sections}",
+        "readings/0100-b.md": f"# 0100 B\n\n{sections}",
+        "readings/0101-c.md": "# C\n\n## Context\n",
+        "readings/0102-d.md": (
+            f"# 0102 D\n\nDate: 2026-11-21. Status: accepted, amended by [0103](0103-e.md).\n\n{sections}"
+        ),
+        "readings/notes.md": "",
     }
-    for name, content in records.items():
+    for name, content in files.items():
         (repo / DECISIONS / name).write_text(content, encoding="utf-8")
     assert check_records(repo) == [
+        "0099-d.md belongs into docs/decisions/lab or docs/decisions/readings",
         "0100-b.md has the number of 0100-a.md",
+        "0100-b.md has no line with date and status below its title",
         "0101-c.md does not start with '# 0101 Title'",
+        "0101-c.md has no line with date and status below its title",
         "0101-c.md has the sections ['Context']",
+        "0102-d.md leads to '0103-e.md', which does not exist",
         "notes.md is not called NNNN-short-name.md",
     ]

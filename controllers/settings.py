@@ -19,11 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
-from testbed import toml_text
 from testbed.errors import UsageError
 from testbed.rest.server import SHORTEST_TOKEN
 from testbed.srv6.protocol.fields import RouterName
 from testbed.srv6.session.hello import SHORTEST_KEY, router_key
+from testbed.strict import toml_text
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.meta import Meta
 from testbed.typed_json.text import InvalidError

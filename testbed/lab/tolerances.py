@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from testbed import toml_text
 from testbed.errors import UsageError
 from testbed.lab import job
+from testbed.strict.tables import TomlTable, filled, shown
 from testbed.units import Duration, Length, Rate, Size, UnitError, written
 
 FILE = Path(job.TOLERANCES)
@@ -100,7 +99,8 @@ class Tolerance:
     text: str
 
     @classmethod
-    def read(cls, given: object, where: str) -> Tolerance:
+    def read(cls, given: object) -> Tolerance:
+        """Read what a file states; UsageError if it is no tolerance."""
         if isinstance(given, int) and not isinstance(given, bool) and given > 0:
             return cls(Fraction(given), "", str(given))
         text = given if isinstance(given, str) else ""
@@ -116,7 +116,7 @@ class Tolerance:
                 except UnitError:
                     continue
                 return cls(Fraction(quantity.number), kind.reported, text)
-        raise ToleranceError(f'{where}: within is {given!r}; give a part ("5%"), a quantity ("20ms") or a whole number')
+        raise UsageError(f'{shown(given)} is no tolerance; give a part ("5%"), a quantity ("20ms") or a whole number')
 
     def needed_by(self, pair: Pair) -> Fraction | None:
         """How much of a tolerance of this kind the pair needs; none if no tolerance of this kind is enough."""
@@ -191,32 +191,34 @@ def read(root: Path) -> dict[str, Stated]:
 
 
 def parsed(text: str | bytes, name: str) -> dict[str, Stated]:
-    """The content of such a file, `name` in messages."""
-    return {key: _stated(value, f"{name}: {key}") for key, value in toml_text.read(text, name, ToleranceError).items()}
+    """Return what such a file states, by experiment; `name` is the file's in messages."""
+    top = TomlTable.read(text, name, ToleranceError)
+    return {key: _stated(table) for key in top.keys if (table := top.table(key)) is not None}
 
 
-def _stated(table: Any, where: str) -> Stated:
-    if not isinstance(table, Mapping) or not table or table.keys() - {"apart", "degraded"}:
-        raise ToleranceError(f"{where}: [[apart]] tables or degraded are expected")
-    degraded, apart = table.get("degraded", ""), table.get("apart", [])
-    if not isinstance(degraded, str) or not isinstance(apart, list):
-        raise ToleranceError(f"{where}: degraded is a reason, and apart a list of tables")
+def _stated(table: TomlTable) -> Stated:
+    degraded, apart = table.take("degraded", filled, ""), table.tables("apart")
+    table.close()
     if degraded and apart:
-        raise ToleranceError(f"{where}: figures of a degraded run are not compared; take out apart or degraded")
-    if "degraded" in table and not degraded.strip():
-        raise ToleranceError(f"{where}: degraded has no reason")
-    return Stated(tuple(_apart(one, f"{where}, difference {number}") for number, one in enumerate(apart, 1)), degraded)
+        table.refuse("apart", "figures of a degraded run are not compared; take out apart or degraded")
+    if not degraded and not apart:
+        table.refuse("", "[[apart]] tables or degraded are expected")
+    return Stated(tuple(map(_apart, apart)), degraded)
 
 
-def _apart(table: Any, where: str) -> Apart:
-    if not isinstance(table, Mapping) or table.keys() != _KEYS:
-        raise ToleranceError(f"{where}: figures, within and reason are expected")
-    figures = table["figures"] if isinstance(table["figures"], list) else [table["figures"]]
-    if not figures or not all(isinstance(one, str) and one for one in figures):
-        raise ToleranceError(f"{where}: figures is a pattern or a list of them")
-    if not isinstance(table["reason"], str) or not table["reason"].strip():
-        raise ToleranceError(f"{where}: there is no reason")
-    return Apart(tuple(figures), Tolerance.read(table["within"], where), table["reason"].strip())
+def _apart(table: TomlTable) -> Apart:
+    figures, within = table.need("figures", _patterns), table.need("within", Tolerance.read)
+    reason = table.need("reason", filled)
+    table.close()
+    return Apart(figures, within, reason)
+
+
+def _patterns(value: Any) -> tuple[str, ...]:
+    """Read a pattern or a list of patterns."""
+    found = value if isinstance(value, list) else [value]
+    if not found or not all(isinstance(one, str) and one for one in found):
+        raise UsageError(f"{shown(value)} is neither a pattern nor a list of patterns")
+    return tuple(found)
 
 
 def _matches(pattern: str, name: str) -> bool:

@@ -202,7 +202,7 @@ def _run(options: argparse.Namespace) -> int:
     busy = load.Load(workload.count, fastest, options.frame.bytes, len(switches))
     free = options.engine is Kind.UM
     if options.scale is None and not free:
-        scale = max(scale, busy.least_scale(load.costs()))
+        scale = max(scale, busy.least_scale(load.frame_costs()))
     load.require(busy, scale, free)
     with tempfile.TemporaryDirectory(prefix="xoff-switch-") as place:
         folder = options.keep or Path(place)

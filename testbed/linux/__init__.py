@@ -1,1 +1,1 @@
-"""All interfaces to the Linux kernel."""
+"""All access to the Linux kernel: netlink, sockets, BPF, namespaces, processes."""

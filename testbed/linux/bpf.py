@@ -1,4 +1,4 @@
-"""BPF programs and maps: load an object through libbpf, and the few calls on what came of it.
+"""BPF programs and maps: an object is loaded through libbpf, and a few calls work on its maps and programs.
 
 libbpf is called through ctypes. What a network needs at every port (attaching a program, updating a map's entry) is one
 bpf() call each, made directly: the library of Debian 12 is older than the tcx hook. Nothing is pinned: programs,
@@ -46,7 +46,7 @@ def _bpf(command: int, attributes: bytearray, what: str) -> int:
 
 @dataclass(frozen=True)
 class Map:
-    """A map of the kernel. Keys of an array are its indices; other keys are octets."""
+    """A BPF map. The keys of an array are its indices; those of any other map are octets."""
 
     name: str
     fd: int
@@ -76,13 +76,13 @@ class Map:
         _bpf(_MAP_DELETE, request, f"map {self.name}, entry {index!r}")
 
     def shared(self) -> mmap.mmap:
-        """The whole map as memory; the map has to have been made for it."""
+        """Return the whole map as memory; the map has to have been created with BPF_F_MMAPABLE."""
         size = self.entries * (-(-self.value_size // 8) * 8)
         return mmap.mmap(self.fd, -(-size // _PAGE) * _PAGE)
 
 
 class Object:
-    """A compiled object: its maps are made and its programs loaded when it is built."""
+    """A compiled BPF object. The kernel gets its maps and programs when this is constructed."""
 
     def __init__(self, code: bytes) -> None:
         self._library = _library()
@@ -111,6 +111,7 @@ class Object:
             )
 
     def map(self, name: str) -> Map:
+        """Return the map of this name; BpfError if there is none."""
         found = self._find_map(name)
         return Map(
             name,
@@ -120,7 +121,7 @@ class Object:
         )
 
     def program(self, name: str) -> int:
-        """The file descriptor of a program."""
+        """Return the file descriptor of the program of this name; BpfError if there is none."""
         fd: int = self._library.bpf_program__fd(self._find_program(name))
         return fd
 
@@ -133,7 +134,7 @@ class Object:
         return fd
 
     def close(self) -> None:
-        """Let go of programs and maps; what other processes hold stays."""
+        """Close the object. Programs and maps that another process holds stay in the kernel."""
         if self._object:
             self._library.bpf_object__close(self._object)
             self._object = None
@@ -154,13 +155,13 @@ class Object:
 
 
 def attach_tcx(program: int, interface: int, hook: int) -> int:
-    """Attach a program to an interface of this process's network namespace, while the descriptor is open."""
+    """Attach a program to an interface of this network namespace, for as long as the returned descriptor is open."""
     request = bytearray(struct.pack("=IIII48x", program, interface, hook, 0))
     return _bpf(_LINK_CREATE, request, f"attaching to interface {interface}")
 
 
 def run(program: int, context: bytearray) -> int:
-    """Run a program of the section `syscall` on `context`, which it may change; its return value."""
+    """Run a program of the section `syscall` on `context`, which it may change, and return the program's result."""
     buffer = (ctypes.c_char * len(context)).from_buffer(context)
     request = bytearray(
         struct.pack(
@@ -189,7 +190,7 @@ class Ring:
         self.memory = memoryview(self._producer)
 
     def records(self) -> Iterator[int]:
-        """Where in `memory` each waiting record starts; it is given back to the kernel when the next is asked for."""
+        """Yield the position in `memory` of each waiting record; its room is freed when the next one is asked for."""
         consumed, produced, lengths = self._consumed, self._produced, self._lengths
         mask = self._size - 1
         position = consumed[0]

@@ -1,4 +1,4 @@
-"""Processes of the lab's own: each is a fork of the process that starts it, and has all of its objects."""
+"""Child processes that run a Python function: each is a fork, so it has all objects of the process that starts it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from testbed.linux import kernel
 
 
 class Child:
-    """A process that does one thing."""
+    """A forked process that runs one function."""
 
     def __init__(self, body: Callable[[], None], survives: bool = False) -> None:
-        """Start it. Its exit code is 0 when `body` returns; an exception is shown and gives 1.
+        """Start the process. Its exit code is 0 when `body` returns; an exception is printed and makes it 1.
 
-        Unless it `survives`, the kernel kills it when the process that started it ends.
+        The kernel kills the process when its parent ends, unless it `survives`.
         """
-        sys.stdout.flush()  # what is written but not sent is the starter's, and the child has a copy
+        sys.stdout.flush()  # or the child would have a copy of what the parent has buffered, and write it once more
         sys.stderr.flush()
         self.pid = kernel.fork()
         if self.pid == 0:
@@ -39,16 +39,16 @@ class Child:
                 os._exit(code)
 
     def signal(self, number: int) -> None:
-        """Send it a signal; it may have ended."""
+        """Send the process a signal; nothing happens if it has ended."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
     def wait(self) -> int:
-        """Wait for its end; the exit code, negative for a signal."""
+        """Wait until the process ends, and return its exit code, which is negative if a signal killed it."""
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def kill(self) -> None:
-        """End it, and wait for that."""
+        """Kill the process, and wait until it is gone."""
         self.signal(signal.SIGKILL)
-        with suppress(ChildProcessError):  # an experiment that waits for any process has collected it
+        with suppress(ChildProcessError):  # an experiment that waits for any child has reaped it
             self.wait()

@@ -1,9 +1,9 @@
 """DCB settings of a NIC, over the kernel's DCB netlink (linux/dcbnl.h): ETS, PFC, application priorities.
 
-A NIC whose driver does not offer them, as all virtual ones, answers EOPNOTSUPP; then there is no `DcbNic`. What was
-there before is kept, and handed out before anything is changed, so that `restore` restores the NIC as it was found,
-also by another process than the one that changed it. Written are only those fields that DCBX negotiates. Nothing here
-decides what is written.
+A NIC whose driver has no DCB settings, as that of every virtual NIC, answers EOPNOTSUPP, and no `DcbNic` can be made.
+A `DcbNic` hands out the settings that it found before it changes any, so that `restore` puts them back, also in another
+process than the one that changed them. It writes only the fields that DCBX negotiates, and does not decide what to
+write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ETS, _PFC, _APPLICATIONS = 1, 2, 3
 _APPLICATION = 1
 _NESTED, _KIND = 0x8000, 0x3FFF
 ETS_OCTETS, PFC_OCTETS = 59, 136
-"""struct ieee_ets and ieee_pfc."""
+"""The sizes of struct ieee_ets and struct ieee_pfc."""
 _ETS_FIELDS = slice(3, 35)  # tc_tx_bw, tc_rx_bw, tc_tsa, prio_tc
 _PFC_ENABLED = 1
 _BY_HOST, _BY_CARD, _IEEE_VERSION = 0x01, 0x02, 0x08
@@ -45,12 +45,12 @@ class DcbError(XoffError):
 
 
 class NoDcb(DcbError):
-    """The driver accepts no DCB settings, or not from this process."""
+    """The driver accepts no DCB settings, or none from this process."""
 
 
 @dataclass(frozen=True)
 class NicSettings:
-    """The settings of a NIC; None: not supported by its driver."""
+    """The settings of a NIC. One that its driver does not support is None."""
 
     ets: bytes | None  # struct ieee_ets
     pfc: bytes | None  # struct ieee_pfc
@@ -59,17 +59,17 @@ class NicSettings:
 
 @dataclass(frozen=True)
 class SavedSettings:
-    """What has to be restored: the settings, and who ran DCBX if that was changed."""
+    """The settings to restore, and the DCBX mode if it was changed."""
 
     mode: int | None
     state: NicSettings
 
 
 class DcbNic:
-    """One interface's settings. NoDcb if there are none.
+    """The DCB settings of one interface; NoDcb if its driver has none.
 
-    `found` are the settings from before an agent that did not restore them. Otherwise they are the present ones, and
-    `keep` is called with that before the first change.
+    `found` are the settings to restore at the end, if an earlier agent saved them and did not restore them. Without
+    them, the present settings are those to restore, and `keep` is called with them before the first change.
     """
 
     def __init__(
@@ -95,12 +95,13 @@ class DcbNic:
 
     @property
     def state(self) -> NicSettings:
+        """The settings that the NIC has now."""
         return self._now
 
     def set_ets(self, ets: Ets | None) -> None:
-        """Bandwidth, transmission selection and the classes of priorities; None: as found.
+        """Set bandwidth, transmission selection and the classes of priorities; None restores those that were found.
 
-        A draft's table has to go through `in_classes` first.
+        A table of one of the drafts has to go through `in_classes` first.
         """
         old, fields = self._now.ets, b""
         if old is None:
@@ -114,7 +115,7 @@ class DcbNic:
         self._write_ets(old[: _ETS_FIELDS.start] + fields + old[_ETS_FIELDS.stop :])
 
     def set_pfc(self, enabled: int | None) -> None:
-        """Priorities, as a mask; None: as found."""
+        """Enable PFC for the priorities of a mask; None restores the mask that was found."""
         old = self._now.pfc
         if old is None:
             raise DcbError(f"the driver of {self._interface} takes no PFC settings")
@@ -122,14 +123,14 @@ class DcbNic:
         self._write_pfc(old[:_PFC_ENABLED] + bytes([mask]) + old[_PFC_ENABLED + 1 :])
 
     def set_applications(self, entries: tuple[AppEntry, ...]) -> None:
-        """These entries, and of those found the ones for other protocols."""
+        """Set these entries. Entries for other protocols that were found stay."""
         wanted = frozenset(entry for entry in entries if entry.selector in _NUMBERS)
         named = {(entry.selector, entry.protocol) for entry in wanted}
         kept = {entry for entry in self._before.applications if (entry.selector, entry.protocol) not in named}
         self._write_applications(wanted | kept)
 
     def restore(self) -> None:
-        """As it was; every part is tried, and the first refusal raised."""
+        """Restore the settings that were found. Every part is tried; then the first refusal is raised."""
         mode = self._mode
         self._restore_settings([] if mode is None else [lambda: self._set_mode(mode)])
 
@@ -150,9 +151,7 @@ class DcbNic:
             raise refused
 
     def _foreign_mode(self) -> int | None:
-        """The DCBX mode to restore, if the host does not run IEEE DCBX already; None also if the driver does not report
-        it.
-        """
+        """Return the DCBX mode to restore, or None if the host runs IEEE DCBX already or the driver has no modes."""
         try:
             answer = self._request(_GET, _GET_MODE, b"", "reading the DCBX mode")
         except NetlinkError as error:
@@ -166,7 +165,7 @@ class DcbNic:
         return mode
 
     def _take_over(self, mode: int) -> None:
-        """Have the host run DCBX, not the NIC's firmware."""
+        """Make the host run DCBX instead of the NIC's firmware."""
         try:
             self._set_mode(_BY_HOST | _IEEE_VERSION)
         except DcbError:
@@ -230,9 +229,10 @@ class DcbNic:
 
 
 def in_classes(ets: Ets) -> Ets | None:
-    """A draft's table as a NIC takes it: priorities that are in no group get classes that the groups leave free.
+    """Return a draft's table in the form that a NIC takes, or None if the NIC has too few traffic classes for it.
 
-    Strict ones the highest, then AVB's two, which are shaped by credit; None if there are not enough.
+    Priorities that are in no group get classes that no group uses: the strict ones get the highest, then the two of
+    AVB, which are shaped by credit.
     """
     if ets.tsa is not None:
         return ets
@@ -254,7 +254,7 @@ def _packed(entry: AppEntry) -> bytes:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """All of them, those of one kind too."""
+    """Yield all attributes, also several of one kind."""
     start = 0
     while start + 4 <= len(data):
         length, kind = struct.unpack_from("=HH", data, start)
@@ -269,6 +269,6 @@ def _part(answer: bytes, kind: int) -> bytes:
 
 
 def _single(answer: bytes, kind: int) -> int | None:
-    """An attribute of one octet."""
+    """Return the value of an attribute of one octet, or None if it is missing."""
     found = _part(answer, kind)
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""Reports when a file was written or replaced (inotify)."""
+"""Notices that a file was written or replaced (inotify)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileWatch:
-    """Of one file, which need not be there yet. Its folder is watched: editors write another file and rename it."""
+    """The watch on one file, which need not exist yet.
+
+    It watches the file's folder, because editors write another file and rename it.
+    """
 
     def __init__(self, file: Path) -> None:
         self._name = file.name.encode()
@@ -25,7 +28,7 @@ class FileWatch:
             raise OSError(code, f"watching {file}: {os.strerror(code)}")
 
     def changed(self) -> bool:
-        """Whether the file was written since the last time; call when `fd` is readable."""
+        """Return True if the file was written since the last call. Call it when `fd` is readable."""
         found = False
         while True:
             try:

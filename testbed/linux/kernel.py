@@ -1,4 +1,4 @@
-"""The few system calls that Python's library does not offer."""
+"""The system calls that Python's library does not offer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class HasDescriptor(Protocol):
     """A file, a socket or the like."""
 
     def fileno(self) -> int:
-        """Its descriptor."""
+        """Return the file descriptor."""
         ...
 
 
@@ -70,10 +70,11 @@ def _checked(result: int, what: str) -> None:
 
 
 def fork() -> int:
-    """`os.fork` without the handlers that Python's modules have for it. The child has to end by `os._exit`.
+    """Fork as `os.fork` does, but without the handlers that Python's modules register. The child ends by `os._exit`.
 
-    They make new the locks that other threads may have held, and seed `random`: of two children that draw from it
-    without a seed, both get the same numbers. Where a page fault is what costs, they are most of a fork.
+    The handlers replace locks that other threads may hold, and seed `random`; without them, two children that draw
+    from an unseeded `random` get the same numbers. Where page faults are what costs time, the handlers are most of the
+    cost of a fork. If the process has several threads, it is `os.fork` with its handlers.
     """
     if _thread._count():
         return os.fork()
@@ -85,7 +86,7 @@ def fork() -> int:
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces that `flags` names for new ones."""
+    """Move this process into new namespaces of the kinds in `flags`."""
     _checked(_libc.unshare(flags), "unshare")
 
 
@@ -100,7 +101,7 @@ def enter_network_of(pid: int) -> None:
 
 @contextmanager
 def in_network(namespace: int) -> Iterator[None]:
-    """Be in the network namespace of a file descriptor for a while; sockets made there stay in it."""
+    """Run the block in the network namespace that a file descriptor stands for; sockets created there stay in it."""
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         _checked(_libc.setns(namespace, CLONE_NEWNET), "entering a network namespace")
@@ -114,7 +115,7 @@ def in_network(namespace: int) -> Iterator[None]:
 
 @contextmanager
 def in_network_of(pid: int) -> Iterator[None]:
-    """Be in the network namespace of a process for a while."""
+    """Run the block in the network namespace of a process."""
     namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         with in_network(namespace):
@@ -124,7 +125,7 @@ def in_network_of(pid: int) -> Iterator[None]:
 
 
 def new_network() -> int:
-    """Make a network namespace that lives as long as the returned file descriptor is open somewhere."""
+    """Create a network namespace that lives as long as the returned file descriptor is open in any process."""
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         unshare(CLONE_NEWNET)
@@ -145,9 +146,9 @@ def set_up(interface: str) -> None:
 
 
 def set_arp(addresses: Iterable[tuple[str, str]]) -> None:
-    """Enter IPv4 and MAC addresses of neighbours for good, as `arp -s` does, without a process for each.
+    """Add permanent neighbour entries (IPv4 address, MAC address), as `arp -s` does, without a process for each.
 
-    An address that no route leads to is left out.
+    An address to which there is no route is left out.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
         for address, mac in addresses:
@@ -168,13 +169,13 @@ def mount(kind: str, place: str, flags: int = 0) -> None:
 
 
 @cache
-def cpu_is_free() -> bool:
-    """Whether the work of the CPU takes no time here: under User-Mode Linux with the clock of `testbed.lab.um`."""
+def cpu_work_takes_no_time() -> bool:
+    """Return True under User-Mode Linux with the clock of `testbed.lab.um`, which stands still while a program runs."""
     return Path("/sys/class/misc/xoff").exists()
 
 
 def sleep_until(moment_ns: int) -> None:
-    """Sleep until a moment of the monotonic clock, to the nanosecond; a signal may end it before."""
+    """Sleep until a moment of the monotonic clock, exact to the nanosecond; a signal may end the sleep early."""
     moment = struct.pack("=qq", *divmod(moment_ns, 10**9))
     _libc.clock_nanosleep(time.CLOCK_MONOTONIC, _TIMER_ABSTIME, moment, None)
 
@@ -182,10 +183,10 @@ def sleep_until(moment_ns: int) -> None:
 def wait_readable(
     files: Iterable[int | HasDescriptor], timeout_s: float | None = None, writable: Iterable[int | HasDescriptor] = ()
 ) -> list[int]:
-    """Wait until one of `files` can be read, or one of `writable` written; the descriptors of those, none after a
-    timeout, which is in whole milliseconds, rounded up.
+    """Wait until one of `files` is readable or one of `writable` is writable, and return the descriptors that are.
 
-    As select(), which takes no descriptor above 1023; a process of a large network has more.
+    The list is empty after a timeout, which is rounded up to whole milliseconds. Unlike select(), this takes
+    descriptors above 1023, which a process of a large network has.
     """
     waiting = select.poll()
     for file in files:
@@ -205,19 +206,19 @@ class Timer:
         self._pointer = (ctypes.c_char * len(self._value)).from_buffer(self._value)
 
     def set(self, moment_ns: int) -> None:
-        """At this moment, or at once if it has passed."""
+        """Make the descriptor readable at this moment, or at once if it has passed."""
         struct.pack_into("=qq", self._value, 16, *divmod(max(1, moment_ns), 10**9))
         _checked(_libc.timerfd_settime(self.fd, _TIMER_ABSTIME, self._pointer, None), "timerfd_settime")
 
     def clear(self) -> None:
-        """It came: be unreadable until it is set again."""
+        """Make the descriptor unreadable until the timer is set again."""
         with suppress(BlockingIOError):
             os.read(self.fd, 8)
 
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Have SIGINT wait for a while; for processes that are started meanwhile it waits for good."""
+    """Block SIGINT while the block runs. Processes that are started meanwhile inherit the mask and keep it blocked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -231,7 +232,7 @@ def die_with_parent() -> None:
 
 
 def drop_capabilities(*numbers: int) -> None:
-    """Take capabilities from this process and from every program that it or its children execute."""
+    """Drop capabilities of this process and of every program that it or its children execute."""
     for number in numbers:
         _checked(_libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0), f"dropping capability {number} from the bounding set")
     header = ctypes.create_string_buffer(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0))
@@ -244,7 +245,7 @@ def drop_capabilities(*numbers: int) -> None:
 
 
 def reserve_cpu(runtime_ns: int, period_ns: int, pid: int = 0) -> None:
-    """Put a process into SCHED_DEADLINE, before all SCHED_FIFO ones, for at most `runtime_ns` in each period."""
+    """Schedule a process by SCHED_DEADLINE, ahead of all SCHED_FIFO ones, for at most `runtime_ns` in each period."""
     attributes = struct.pack(
         "=IIQiIQQQ", 48, _SCHED_DEADLINE, _SCHED_FLAG_RESET_ON_FORK, 0, 0, runtime_ns, period_ns, period_ns
     )
@@ -252,24 +253,24 @@ def reserve_cpu(runtime_ns: int, period_ns: int, pid: int = 0) -> None:
 
 
 def close_descriptors(keep: Collection[int]) -> None:
-    """Close every file descriptor of this process but those in `keep`."""
+    """Close every file descriptor of this process except those in `keep`."""
     before = 0
     for descriptor in sorted(keep):
-        if before < descriptor:  # of an empty range that begins at 0 CPython 3.11 makes the whole range
+        if before < descriptor:  # CPython 3.11 takes an empty range that begins at 0 for the whole range
             os.closerange(before, descriptor)
         before = descriptor + 1
     os.closerange(before, os.sysconf("SC_OPEN_MAX"))
 
 
 def real_time(priority: int, for_children: bool = False, pid: int = 0) -> None:
-    """Schedule this process before all ordinary ones, and if wanted its children from the start, too."""
+    """Schedule a process by SCHED_FIFO, ahead of all ordinary ones; with `for_children` its children inherit that."""
     policy = os.SCHED_FIFO if for_children else os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
     os.sched_setscheduler(pid, policy, os.sched_param(priority))
 
 
 @contextmanager
 def urgently(priority: int) -> Iterator[None]:
-    """Be scheduled before ordinary processes for a while: while holding a lock that more urgent ones wait for."""
+    """Run the block ahead of ordinary processes: for holding a lock that more urgent processes wait for."""
     policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     real_time(priority)
     try:
@@ -279,7 +280,7 @@ def urgently(priority: int) -> Iterator[None]:
 
 
 def reseed_random(seed: bytes) -> None:
-    """Make every random number that the kernel gives from now on depend on `seed`."""
+    """Make all random numbers of the kernel depend on `seed` from now on."""
     with open("/dev/random", "wb", buffering=0) as device:
         fcntl.ioctl(device, _RNDADDENTROPY, struct.pack("ii", 8 * len(seed), len(seed)) + seed)
         fcntl.ioctl(device, _RNDRESEEDCRNG)

@@ -1,4 +1,4 @@
-"""What interfaces have sent, as the kernel counts it: one request lists all interfaces of a namespace."""
+"""The kernel's counters of sent frames and octets, read for all interfaces of a namespace by one request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Sent(NamedTuple):
 
 
 def sent(netlink: Socket) -> dict[int, Sent]:
-    """By interface."""
+    """Return the counters of each interface, by its index."""
     found = {}
     for _, body in netlink.dump(_GET_STATISTICS, _REQUEST.pack(0, 0, 1 << (_LINK_64 - 1))):
         _, interface, _ = _REQUEST.unpack_from(body)

@@ -1,4 +1,4 @@
-"""Whether interfaces are there and have a carrier, from the kernel's own messages (rtnetlink): nothing is polled."""
+"""The existence and carrier of interfaces, followed by the kernel's notifications (rtnetlink) instead of polling."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Link:
-    """One interface, at some moment."""
+    """The state of one interface at some moment."""
 
     index: int
     name: str
     mac: Mac | None
-    is_up: bool  # by its administrator
+    is_up: bool  # the administrative state
     has_carrier: bool
     is_loopback: bool
     is_ethernet: bool
-    exists: bool = True  # False: it is gone, and only index and name count
+    exists: bool = True  # False: it was removed, and only index and name mean anything
     downs: int | None = None
-    """How often it has lost its carrier. The kernel reports a short loss by this alone; None: it does not count."""
+    """The number of times it lost its carrier, or None if the kernel has no count. A short loss shows in this alone."""
 
     @property
     def can_talk(self) -> bool:
+        """True if frames can be sent and received."""
         return self.exists and self.is_up and self.has_carrier
 
 
 class LinkWatch:
-    """All interfaces of the network namespace that the process is in when this is made."""
+    """A watch on all interfaces of the network namespace in which it is constructed."""
 
     def __init__(self) -> None:
         flags = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
@@ -56,15 +57,17 @@ class LinkWatch:
         return self._socket.fileno()
 
     def all(self) -> list[Link]:
-        """Those that are there now."""
+        """Return the interfaces that exist now."""
         found = self._asking.dump(_GET_LINK, _BODY.pack(0, 0, 0, 0, 0))
         return [link for kind, body in found if (link := _link(kind, body)) is not None]
 
     def read(self) -> list[Link] | None:
-        """What changed since the last time, in order; None: too much, look at `all` and take the rest as gone.
+        """Return the changes since the last call, in order, or None if the kernel had to drop some.
 
-        A process that is changing it gets the time to finish: the kernel lets one process at a time change a network,
-        and an agent that is to stop a queue would wait for one that we keep from its end.
+        After None the caller compares with `all`: an interface that is not listed is gone. Before it reads, this asks
+        the kernel for something, which waits until a process that is changing the network has finished. The kernel
+        lets one process at a time change a network, and an agent that has to stop a queue would wait for a process
+        that this one keeps from the CPU.
         """
         self._asking.ask(_GET_LINK, _BODY.pack(0, 0, _LOOPBACK, 0, 0), "asking for the loopback interface")
         changed = []

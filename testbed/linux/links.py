@@ -1,4 +1,4 @@
-"""Requests for interfaces, addresses and neighbours, as netlink messages."""
+"""Netlink messages that create and change interfaces, addresses and neighbours."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_THE_BRIDGE, _STICKY = 0x04, 0x40
 
 @dataclass(frozen=True)
 class End:
-    """One end of a pair: an interface in the network namespace that `namespace` is a file descriptor of."""
+    """One end of a veth pair: an interface in the network namespace of the file descriptor `namespace`."""
 
     name: str
     index: int
@@ -43,9 +43,9 @@ class End:
 
 
 def pair(one: End, other: End) -> Message:
-    """Two Ethernet interfaces joined back to back, each made where it belongs.
+    """Create a veth pair, each end in its own namespace.
 
-    A frame on a wire is one MTU at most: segments are not joined, or the buffer would count wrongly.
+    Segmentation offload is off: a frame on a wire is at most one MTU, or the buffer model would miscount.
     """
     peer = attribute(1, _interface(other.index) + _end(other))
     info = text(1, "veth") + attribute(2 | _NESTED, peer)
@@ -54,7 +54,7 @@ def pair(one: End, other: End) -> Message:
 
 
 def bridge(name: str, index: int, mac: Mac | None = None) -> Message:
-    """A learning switch, without spanning tree and without looking into multicast."""
+    """Create a learning bridge, without spanning tree and without multicast snooping."""
     info = text(1, "bridge") + attribute(2 | _NESTED, u32(5, 0) + u8(23, 0))
     address = attribute(_ADDRESS, mac.octets) if mac else b""
     body = _interface(index) + text(_NAME, name) + address + attribute(_LINK_INFO | _NESTED, info)
@@ -62,16 +62,18 @@ def bridge(name: str, index: int, mac: Mac | None = None) -> Message:
 
 
 def up(index: int, is_up: bool = True) -> Message:
+    """Set an interface up or down."""
     body = struct.pack("=BxHiII", 0, 0, index, _UP if is_up else 0, _UP)
     return Message(_NEW_LINK, body, f"setting interface {index} {'up' if is_up else 'down'}")
 
 
 def quiet(index: int) -> Message:
-    """No automatic IPv6 addresses, and so no unsolicited frames on a port. To be sent before it is set up."""
+    """Turn off automatic IPv6 addresses, so that a port sends no unsolicited frames. Send it before `up`."""
     return Message(_NEW_LINK, _interface(index) + _NO_ADDRESS_BY_ITSELF, f"quieting interface {index}")
 
 
 def address_of(index: int, mac: Mac) -> Message:
+    """Set the MAC address of an interface."""
     return Message(_NEW_LINK, _interface(index) + attribute(_ADDRESS, mac.octets), f"giving interface {index} {mac}")
 
 
@@ -81,7 +83,7 @@ def join(index: int, bridge_index: int) -> Message:
 
 
 def flooding(index: int, floods: bool) -> Message:
-    """Whether a bridge's port sends broadcasts and what it does not know the way of: not where that makes a loop."""
+    """Set whether a bridge's port sends broadcasts and frames to unknown addresses; it must not where that loops."""
     value = int(floods)
     info = u8(9, value) + u8(27, value) + u8(30, value)
     body = _interface(index, _AF_BRIDGE) + attribute(_PROTOCOL_INFO | _NESTED, info)
@@ -89,9 +91,9 @@ def flooding(index: int, floods: bool) -> Message:
 
 
 def forward(index: int, mac: Mac) -> Message:
-    """A bridge's table: frames to `mac` leave by the port `index`.
+    """Make a bridge forward frames to `mac` by the port `index`.
 
-    Whatever comes in from `mac` by another port: its broadcasts need not come by the way that leads to it.
+    The entry stays when frames from `mac` come in by another port, as broadcasts need not take the way that leads back.
     """
     flags = _OF_THE_BRIDGE | _STICKY
     body = struct.pack("=BxxxiHBB", _AF_BRIDGE, index, _STATIC, flags, 0) + attribute(2, mac.octets)
@@ -99,7 +101,7 @@ def forward(index: int, mac: Mac) -> Message:
 
 
 def neighbour(index: int, address: str, mac: Mac) -> Message:
-    """A permanent neighbour entry, so that no address resolution takes place."""
+    """Add a permanent neighbour entry, so that the address is never resolved."""
     ip = ipaddress.ip_address(address)
     family = _AF_INET if ip.version == 4 else _AF_INET6
     body = (
@@ -109,7 +111,7 @@ def neighbour(index: int, address: str, mac: Mac) -> Message:
 
 
 def patient(index: int) -> list[Message]:
-    """Queue any number of packets during address resolution, so that none is lost on a long cable."""
+    """Have any number of packets wait for address resolution, so that none is lost on a long cable."""
     limits = u32(_OF_INTERFACE, index) + u32(_WAITING_OCTETS, 2**31 - 1)
     made = []
     for family, table in ((_AF_INET, "arp_cache"), (_AF_INET6, "ndisc_cache")):
@@ -119,7 +121,7 @@ def patient(index: int) -> list[Message]:
 
 
 def address(index: int, given: str, remove: bool = False) -> Message:
-    """An IP address with its prefix, as in 10.0.0.1/8."""
+    """Add or remove an IP address with its prefix, as in 10.0.0.1/8."""
     ip = ipaddress.ip_interface(given)
     family = _AF_INET if ip.version == 4 else _AF_INET6
     body = struct.pack("=BBBBI", family, ip.network.prefixlen, 0, 0, index)
@@ -134,6 +136,7 @@ def address(index: int, given: str, remove: bool = False) -> Message:
 
 
 def delete(index: int) -> Message:
+    """Remove an interface; for one end of a veth pair, both."""
     return Message(_DELETE_LINK, _interface(index), f"removing interface {index}", may_be_gone=True)
 
 

@@ -1,9 +1,8 @@
 """The socket through which a port receives and sends LLDP (IEEE 802.1AB 7.1 to 7.3).
 
-It taps the interface before a bridge or Open vSwitch can take the frame away, and a filter in the kernel leaves alone
-all that is not LLDP to one of its three group addresses. A frame that came with a VLAN tag is not LLDP, though the
-kernel has put the tag aside and the rest looks like it; such frames are counted and not returned. What frames mean is
-not known here.
+It taps the interface before a bridge or Open vSwitch can consume the frame, and a filter in the kernel accepts only
+LLDP to one of the three group addresses. A frame that came with a VLAN tag is not LLDP, although the kernel has removed
+the tag and the rest looks like it; such frames are counted and not returned. This module does not decode frames.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from testbed.frames.lldp import ETHERTYPE, NEAREST_BRIDGE
 from testbed.linux import packet_filter
 
 GROUPS = (NEAREST_BRIDGE, Mac.parse("01-80-C2-00-00-03"), Mac.parse("01-80-C2-00-00-00"))
-"""802.1AB table 7-1: nearest bridge, nearest non-TPMR bridge, nearest customer bridge."""
+"""The group addresses of 802.1AB table 7-1: nearest bridge, nearest non-TPMR bridge, nearest customer bridge."""
 
 _EVERYTHING = 0x0003  # ETH_P_ALL
 _PACKET_OUTGOING = 4
@@ -26,19 +25,20 @@ _MEMBERSHIP = struct.Struct("=iHH8s")  # interface, PACKET_MR_MULTICAST = 0, len
 _STATUS_AT, _TAG_WAS_THERE = 0, 0x10  # tp_status of struct tpacket_auxdata, TP_STATUS_VLAN_VALID
 _AUXDATA_OCTETS = 20
 _LONGEST = 2048
-"""More than an LLDP frame can have: a longer one is cut and still found too long."""
+"""More octets than an LLDP frame can have: a longer frame is truncated here and still found too long."""
 _AT_ONCE = 32
-"""Frames that one call returns at most, so that a flooded port does not starve the agent's other work."""
+"""The most frames that one call returns, so that a flooded port does not starve the agent's other work."""
 
 
 class LldpSocket:
-    """Of one interface in the network namespace that the process is in when it is made; OSError if there is none.
+    """The LLDP socket of an interface of the network namespace in which it is constructed; OSError if there is none.
 
-    It stays usable while the interface goes down and up again, and is dead when the interface is removed.
+    It stays usable while the interface goes down and up again, but not when the interface is removed.
     """
 
     def __init__(self, interface: str) -> None:
-        self.tagged = 0  # frames that were left out because they had a VLAN tag
+        self.tagged = 0
+        """The number of frames that were ignored because they had a VLAN tag."""
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, 0)
         try:
             self._prepare(interface)
@@ -61,8 +61,10 @@ class LldpSocket:
         return self._socket.fileno()
 
     def receive(self) -> list[bytes]:
-        """Frames that have come, from the destination on and without FCS; none if none has. Call again when `fd` is
-        still readable."""
+        """Return the frames that have arrived, from the destination address on, without FCS.
+
+        It returns a limited number; if `fd` is readable still, call again.
+        """
         frames: list[bytes] = []
         for _ in range(_AT_ONCE):
             try:
@@ -82,13 +84,13 @@ class LldpSocket:
         return frames
 
     def send(self, frame: bytes) -> None:
-        """OSError if the interface is down or has no room."""
+        """Send a frame; OSError if the interface is down or its queue is full."""
         try:
             self._socket.send(frame)
         except OSError as error:
             if error.errno != errno.ENETDOWN:
                 raise
-            self._socket.send(frame)  # an old error: the interface was down since the last call
+            self._socket.send(frame)  # the error was an old one: the interface has been down since the last call
 
     def close(self) -> None:
         self._socket.close()

@@ -23,14 +23,14 @@ _CONTROL_OCTETS = 64
 _MOST = 1024
 """Messages that the kernel takes in one call."""
 _WORD = 8
-"""Octets of what is written to and read from all datagrams of a batch together."""
+"""The octets in which fields of all datagrams of a batch are written and read at once."""
 _SECONDS, _NANOSECONDS = 2, 3
-"""Words of the first control message that have the time stamp."""
+"""The words of the first control message that have the time stamp."""
 _DS_FIELD = 48
-"""Where the second control message has its octet: IP_TOS comes after the time stamp."""
+"""The position of the DS field's octet: the second control message, IP_TOS, comes after the time stamp."""
 
 _INET = struct.Struct("=H2s4s8x")
-"""An address of IPv4: family, port in network order, address."""
+"""struct sockaddr_in: family, port in network order, IPv4 address."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -43,7 +43,10 @@ _NAME, _NAME_LENGTH, _VECTORS, _VECTOR_COUNT, _CONTROL, _CONTROL_LENGTH, _LENGTH
 
 
 class _Messages:
-    """Messages for sendmmsg and recvmmsg, each with as many parts. A part is where it lies, and its length, in each."""
+    """An array of struct mmsghdr for sendmmsg and recvmmsg. All messages have the same number of parts.
+
+    For each part the caller gives its addresses and its lengths, one of each for each message.
+    """
 
     def __init__(self, *parts: tuple[array[int], array[int]]) -> None:
         many, step = len(parts[0][0]), _VECTOR_WORDS * len(parts)
@@ -57,27 +60,27 @@ class _Messages:
         self._address = _address(self.words)
 
     def set(self, word: int, values: array[int]) -> None:
-        """Put a value into this word of each message."""
+        """Set this word of each message to a value of its own."""
         self.words[word::_MESSAGE_WORDS] = values
 
     def of(self, place: int = 0) -> ctypes.c_void_p:
-        """Where the messages from this place on are."""
+        """Return a pointer to the messages from this place on."""
         return ctypes.c_void_p(self._address + place * _MESSAGE_WORDS * _WORD)
 
 
 def _address(octets: bytearray | array[int]) -> int:
-    """Where they are: they keep their length."""
+    """Return the address of some octets, which must not change their length from now on."""
     return ctypes.addressof((ctypes.c_char * 0).from_buffer(octets))
 
 
 def _places(octets: bytearray | array[int], size: int, many: int) -> array[int]:
-    """The addresses of parts that lie one after the other."""
+    """Return the addresses of `many` parts of this size that lie one after the other."""
     first = _address(octets)
     return array("Q", range(first, first + size * many, size))
 
 
 def _in_parts(sizes: Sequence[int], most: int) -> tuple[list[bytearray], _Messages]:
-    """Memory for datagrams, one string for each part of all of them, and the messages."""
+    """Return memory for datagrams, one buffer for each part of all of them, and the messages that point into it."""
     strings = [bytearray(size * most) for size in sizes]
     parts = [(_places(one, size, most), array("Q", [size]) * most) for one, size in zip(strings, sizes, strict=True)]
     return strings, _Messages(*parts)
@@ -95,17 +98,17 @@ class Sender:
         self._words = memoryview(octets).cast("Q")
 
     def write(self, word: int, values: Iterable[int], many: int) -> None:
-        """Put a value into this word of each of the first `many`: word 0 is their octets 0 to 7."""
+        """Set this word of each of the first `many` datagrams to a value of its own; word 0 is octets 0 to 7."""
         self._words[word : many * self._stride : self._stride] = array("Q", values)
 
     def send(self, many: int) -> int:
-        """Send the first `many`; how many went before the socket's time was up, 0 if none."""
+        """Send the first `many` datagrams, and return how many were sent before the socket's timeout."""
         done: int = _libc.sendmmsg(self._file, self._messages.of(), many, 0)
         return _count(done, (errno.EAGAIN, errno.ENOBUFS, errno.ECONNREFUSED, errno.EINTR))
 
 
 def send_all(to: socket.socket, datagrams: Sequence[bytes]) -> None:
-    """Send them all, of whatever sizes, on a blocking, connected socket."""
+    """Send datagrams of any sizes on a blocking, connected socket."""
     for start in range(0, len(datagrams), _MOST):
         batch = datagrams[start : start + _MOST]
         octets = bytearray(b"".join(batch))
@@ -117,8 +120,10 @@ def send_all(to: socket.socket, datagrams: Sequence[bytes]) -> None:
 
 
 class Burst:
-    """Sends up to `most` datagrams at a time, on a socket that is not connected, to one address. Each has as many parts
-    as there are `sizes`, one of each."""
+    """Sends up to `most` datagrams at a time to one address, on a socket that is not connected.
+
+    Each datagram consists of one part of each of the `sizes`.
+    """
 
     def __init__(self, udp: socket.socket, address: str, port: int, sizes: Sequence[int], most: int) -> None:
         self._parts, self._messages = _in_parts(sizes, most)
@@ -130,8 +135,10 @@ class Burst:
         self._messages.set(_NAME_LENGTH, array("Q", [_INET.size]) * most)
 
     def send(self, many: int, *parts: bytes) -> int:
-        """Send datagrams; how many of them the socket took without waiting. The first part of all of them lies in one
-        string, the second in another, and so on."""
+        """Send `many` datagrams, and return how many of them the socket accepted without waiting.
+
+        The first argument of `parts` has the first parts of all datagrams, the second their second parts, and so on.
+        """
         for place, octets in zip(self._parts, parts, strict=True):
             place[: len(octets)] = octets
         done: int = _libc.sendmmsg(self._file, self._messages.of(), many, _DONTWAIT)
@@ -139,9 +146,10 @@ class Burst:
 
 
 class Receiver:
-    """Receives up to `most` datagrams, the first 64 octets of each or more, with the kernel's time stamp.
+    """Receives up to `most` datagrams at a time, with the kernel's time stamps.
 
-    `sizes` are those of the parts into which each is divided: the first parts of all lie together, and so on.
+    `sizes` are the sizes of the parts into which each datagram is divided; the first parts of all datagrams lie
+    together in memory, and so on. Without `sizes`, the first 64 octets of each datagram are received.
     """
 
     def __init__(self, udp: socket.socket, most: int, *sizes: int, control: int = _CONTROL_OCTETS) -> None:
@@ -158,38 +166,38 @@ class Receiver:
         self._fresh = self._messages.words[:]  # a call writes lengths into its messages
 
     def receive(self) -> int:
-        """How many came; 0 if none waits."""
+        """Receive the datagrams that wait, and return how many there were."""
         self._messages.words[:] = self._fresh
         done: int = _libc.recvmmsg(self._file, self._messages.of(), self._most, _DONTWAIT, None)
         return _count(done, (errno.EAGAIN, errno.EINTR))
 
     def words(self, word: int, many: int) -> list[int]:
-        """This word of each, word 0 being their octets 0 to 7, out of those that are received."""
+        """Return this word of the first `many` datagrams; word 0 is octets 0 to 7."""
         step = self._sizes[0] // _WORD
         return memoryview(self._parts[0]).cast("Q")[word : many * step : step].tolist()
 
     def datagrams(self, many: int) -> list[bytes]:
-        """The octets of each that were received."""
+        """Return the received octets of the first `many` datagrams."""
         return [self.datagram(place, length) for place, length in enumerate(self.lengths(many))]
 
     def datagram(self, place: int, length: int) -> bytes:
-        """The octets of one of them."""
+        """Return the octets of the datagram at this place, which has this length."""
         found = b""
         for octets, size in zip(self._parts, self._sizes, strict=True):
             found += octets[place * size : place * size + min(size, length - len(found))]
         return found
 
     def part(self, number: int, first: int, end: int) -> bytes:
-        """This part of those from place `first` on, before `end`."""
+        """Return the part with this number of the datagrams from place `first` up to `end`, `end` excluded."""
         size = self._sizes[number]
         return bytes(memoryview(self._parts[number])[first * size : end * size])
 
     def lengths(self, many: int) -> list[int]:
-        """How long each is."""
+        """Return the lengths of the first `many` datagrams."""
         return self._messages.words[_LENGTH : many * _MESSAGE_WORDS : _MESSAGE_WORDS].tolist()
 
     def arrivals(self, many: int, since_ns: int = 0) -> list[int]:
-        """When each came, in nanoseconds of the time of day, less `since_ns`."""
+        """Return the arrival times of the first `many` datagrams, in ns of the time of day since `since_ns`."""
         end, step = many * self._control // _WORD, self._control // _WORD
         seconds, nanoseconds = (self._controls[word:end:step].tolist() for word in (_SECONDS, _NANOSECONDS))
         if seconds[0] == seconds[-1]:
@@ -197,11 +205,11 @@ class Receiver:
         return [second * 10**9 + rest - since_ns for second, rest in zip(seconds, nanoseconds, strict=True)]
 
     def ds_fields(self, many: int) -> bytes:
-        """The DS field of each, where the socket asked for it."""
+        """Return the DS fields of the first `many` datagrams; the socket needs IP_RECVTOS."""
         return bytes(self._octets[_DS_FIELD : many * self._control : self._control])
 
     def control(self, place: int) -> bytes:
-        """The control messages that came with one of them."""
+        """Return the control messages that came with the datagram at this place."""
         return bytes(self._octets[place * self._control : (place + 1) * self._control])
 
 

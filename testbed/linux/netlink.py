@@ -1,8 +1,8 @@
-"""Netlink messages, built as bytes and sent in batches: how whole networks are set up, and how a queue is stopped.
+"""Netlink messages, built as bytes and sent in batches. They set up whole networks, and stop a queue.
 
 pyroute2 is the general library, and where time does not matter it is the one to use. Here it does: a network of eight
-hosts takes over a thousand messages, and through pyroute2 each costs 0.7 to 6 ms of the lab's time. This module has
-how a message is framed and how it is answered; which messages there are is in `links`, `qdiscs` and their like.
+hosts takes over a thousand messages, and through pyroute2 each costs 0.7 to 6 ms of the lab's time. This module encodes
+the header and attributes of messages and reads the answers; `links`, `qdiscs` and their like make the bodies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SOL_NETLINK, _EXT_ACK, _CAP_ACK = 270, 11, 10
 _ATTRIBUTE_TEXT = 1  # NLMSGERR_ATTR_MSG
 _GONE = (errno.ENOENT, errno.ENODEV, errno.ESRCH, errno.EINVAL, errno.EADDRNOTAVAIL)
 _BATCH = 64
-"""Messages a batch: their answers have to fit into the socket's buffer together."""
+"""The number of messages in a batch: all their answers have to fit into the socket's buffer."""
 
 
 class NetlinkError(XoffError):
@@ -39,7 +39,7 @@ class NetlinkError(XoffError):
 
 @dataclass(frozen=True)
 class Message:
-    """One request: its type, its body with attributes, and what it is for, in case it is refused."""
+    """One request: its type, its body with attributes, and its purpose, which the error names if it is refused."""
 
     kind: int
     body: bytes
@@ -49,6 +49,7 @@ class Message:
     may_be_gone: bool = False  # removing what does not exist is not an error
 
     def encode(self, sequence: int) -> bytes:
+        """Return the octets of the message, with this sequence number."""
         flags = _REQUEST | _ACK
         if self.create:
             flags |= _CREATE | (_REPLACE if self.replace else _EXCL)
@@ -58,7 +59,7 @@ class Message:
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    """One attribute, padded."""
+    """Return one attribute, padded to 4 octets."""
     length = 4 + len(value)
     return struct.pack("=HH", length, kind) + value + bytes(-length % 4)
 
@@ -80,7 +81,7 @@ def text(kind: int, value: str) -> bytes:
 
 
 class Socket:
-    """A route netlink socket in the network namespace that the process is in when it is made."""
+    """A route netlink socket of the network namespace in which it is constructed."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
@@ -95,7 +96,7 @@ class Socket:
         return self._socket.fileno()
 
     def send(self, messages: Iterable[Message]) -> None:
-        """Do all of them, in order; the first refusal is raised, naming the request, after the others were tried."""
+        """Send messages, in order. All are tried; then the first refusal is raised, naming its request."""
         pending = list(messages)
         refused: NetlinkError | None = None
         for start in range(0, len(pending), _BATCH):
@@ -126,7 +127,7 @@ class Socket:
         return refused
 
     def dump(self, kind: int, body: bytes) -> list[tuple[int, bytes]]:
-        """All objects that a request lists: (message type, body)."""
+        """Return all objects that a request lists: (message type, body)."""
         self._sequence += 1
         header = _HEADER.pack(_HEADER.size + len(body), kind, _REQUEST | _DUMP, self._sequence, 0)
         self._socket.send(header + body)
@@ -145,7 +146,7 @@ class Socket:
                 position += -(-length // 4) * 4
 
     def ask(self, kind: int, body: bytes, what: str) -> bytes:
-        """The body of the one message that answers; NetlinkError if the answer is a refusal."""
+        """Send a request that is answered by one message, and return its body; NetlinkError if it is refused."""
         self._sequence += 1
         self._socket.send(_HEADER.pack(_HEADER.size + len(body), kind, _REQUEST, self._sequence, 0) + body)
         while True:
@@ -163,7 +164,7 @@ class Socket:
 
 
 def attributes(data: bytes, start: int = 0) -> dict[int, bytes]:
-    """The attributes after `start` octets; of several of a kind, the last."""
+    """Return the attributes from position `start` on, by kind; the last one if several are of a kind."""
     found = {}
     while start + 4 <= len(data):
         length, kind = struct.unpack_from("=HH", data, start)
@@ -175,7 +176,7 @@ def attributes(data: bytes, start: int = 0) -> dict[int, bytes]:
 
 
 def _explanation(error: bytes, flags: int) -> str:
-    """The kernel's extended error message, if any."""
+    """Return the kernel's extended error message in parentheses, or an empty string if there is none."""
     if not flags & _ERROR_FLAGS_CAPPED:
         return ""
     explained = attributes(error, 36).get(_ATTRIBUTE_TEXT, b"").rstrip(b"\0").decode(errors="replace")

@@ -1,6 +1,6 @@
 """Open vSwitch's daemons, started for one job in its own namespaces.
 
-Their sockets and database are in /run, which the sandbox has for itself; with the sandbox they end.
+Their sockets and database are in the sandbox's own /run, and they end when the sandbox does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OvsError(XoffError):
 
 
 def ensure() -> None:
-    """Start the daemons unless they run already."""
+    """Start the daemons if they do not run yet."""
     if Path(_SOCKET).exists():
         return
     daemon = ["--pidfile", "--detach", "--no-chdir", "--log-file=/dev/null", "-vconsole:off", "-vsyslog:off"]

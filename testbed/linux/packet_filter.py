@@ -1,7 +1,7 @@
-"""Filters in the kernel for packet sockets, so that they take nothing but what is wanted of them.
+"""Classic BPF filters, by which the kernel hands a packet socket only the packets that it is meant to receive.
 
-`of_type_to`, `of_type` and `resolving_addresses` are for sockets that see frames from the destination on, the others
-for those that see IPv6 packets.
+`of_type_to`, `of_type` and `resolving_addresses` are for sockets that receive whole frames, the others for sockets that
+receive IPv6 packets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ARP, _IPV6, _ICMPV6 = 0x0806, 0x86DD, 58
 _NEXT_HEADER_AT, _HOP_LIMIT_AT, _DESTINATION_AT = 6, 7, 24
 _ROUTING, _SEGMENT_ROUTING = 43, 4
 _LENGTH_AT, _ROUTING_TYPE_AT, _SEGMENTS_LEFT_AT, _LAST_ENTRY_AT = 41, 42, 43, 44
-"""Of a routing header that comes first."""
+"""Positions of fields of a routing header that directly follows the IPv6 header."""
 _ALL, _NONE = 0xFFFF, 0
 _TO_END = -1
 
@@ -29,18 +29,18 @@ Instruction = tuple[int, int, int, int]
 
 
 def nothing() -> bytes:
-    """Takes no packet."""
+    """Return a filter that accepts no packet."""
     return _code([(_RETURN, 0, 0, _NONE)])
 
 
 def of_type(ethertype: int) -> bytes:
-    """Takes frames of one EtherType."""
+    """Return a filter that accepts frames of one EtherType."""
     return _code([(_LOAD_HALF, 0, 0, _TYPE_AT), (_IF_EQUAL, 0, 1, ethertype), (_RETURN, 0, 0, _ALL),
                   (_RETURN, 0, 0, _NONE)])  # fmt: skip
 
 
 def resolving_addresses() -> bytes:
-    """Takes frames with ARP or ICMPv6."""
+    """Return a filter that accepts frames with ARP or ICMPv6."""
     return _code([
         (_LOAD_HALF, 0, 0, _TYPE_AT), (_IF_EQUAL, 3, 0, _ARP), (_IF_EQUAL, 0, 3, _IPV6),
         (_LOAD_OCTET, 0, 0, _ETHERNET_OCTETS + _NEXT_HEADER_AT), (_IF_EQUAL, 0, 1, _ICMPV6),
@@ -49,7 +49,7 @@ def resolving_addresses() -> bytes:
 
 
 def of_type_to(ethertype: int, addresses: Iterable[bytes]) -> bytes:
-    """Takes frames of one EtherType to one of these MAC addresses."""
+    """Return a filter that accepts frames of one EtherType to one of these MAC addresses."""
     code: list[Instruction] = [(_LOAD_HALF, 0, 0, _TYPE_AT), (_IF_EQUAL, 1, 0, ethertype), (_RETURN, 0, 0, _NONE)]
     for address in addresses:
         word, half = struct.unpack("!IH", address)
@@ -59,8 +59,10 @@ def of_type_to(ethertype: int, addresses: Iterable[bytes]) -> bytes:
 
 
 def ending_at(sids: Iterable[IPv6Address]) -> bytes:
-    """Takes what is for one of these SIDs, but for what the kernel passes on by itself: where a sound segment routing
-    header comes first, with segments left, and the Hop Limit is above 1.
+    """Return a filter that accepts packets to one of these SIDs, except those that the kernel forwards by itself.
+
+    It forwards a packet that begins with a sound segment routing header with segments left, and whose Hop Limit is
+    above 1.
     """
     checks = [
         (_LOAD_OCTET, 0, 0, _NEXT_HEADER_AT), (_IF_EQUAL, 0, _TO_END, _ROUTING),
@@ -76,20 +78,20 @@ def ending_at(sids: Iterable[IPv6Address]) -> bytes:
 
 
 def routed_to(prefixes: Iterable[IPv6Network]) -> bytes:
-    """Takes what is for an address in one of these prefixes and begins with a routing header."""
+    """Return a filter that accepts packets to an address in one of these prefixes that begin with a routing header."""
     checks = [*_to(prefixes), (_RETURN, 0, 0, _NONE)]
     return _code([(_LOAD_OCTET, 0, 0, _NEXT_HEADER_AT), (_IF_EQUAL, 1, 0, _ROUTING), (_RETURN, 0, 0, _NONE), *checks])
 
 
 def attach(packets: socket.socket, code: bytes) -> None:
-    """Have the socket take what `code` takes, from the next packet on."""
+    """Attach a filter to a socket; it holds from the next packet on."""
     memory = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HxxxxxxP", len(code) // _INSTRUCTION.size, ctypes.addressof(memory))
     packets.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
 def _to(prefixes: Iterable[IPv6Network], then: Sequence[Instruction] = ((_RETURN, 0, 0, _ALL),)) -> list[Instruction]:
-    """For a packet to one of them, go on with `then`, which ends with a decision."""
+    """Return code that goes on with `then`, which ends with a decision, if the packet is to one of the prefixes."""
     code: list[Instruction] = []
     for prefix in prefixes:
         masks = struct.unpack("!4I", prefix.netmask.packed)
@@ -105,7 +107,7 @@ def _to(prefixes: Iterable[IPv6Network], then: Sequence[Instruction] = ((_RETURN
 
 
 def _to_end(code: Sequence[Instruction]) -> list[Instruction]:
-    """With the distance to the last instruction in each jump that goes there."""
+    """Return the code with the real distance in each jump that is marked as one to the last instruction."""
     found = []
     for number, (what, if_true, if_false, value) in enumerate(code):
         far = len(code) - number - 2

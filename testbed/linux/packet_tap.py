@@ -1,8 +1,8 @@
-"""All frames that come in by an interface, kept by the kernel until they are fetched.
+"""A tap on an interface: the kernel keeps all frames that arrive until they are fetched.
 
 A packet socket sees a frame before the port program and the network stack do, MAC control included, and stamps it when
-it arrives. The kernel keeps them in the socket's buffer, so that while frames come no process has to run: on User-Mode
-Linux this takes none of the lab's time.
+it arrives. The frames stay in the socket's buffer, so no process has to run while frames arrive: on User-Mode Linux
+this takes none of the lab's time.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ _ETH_P_ALL = 3
 _SOL_PACKET, _PACKET_STATISTICS, _PACKET_AUXDATA, _PACKET_IGNORE_OUTGOING = 263, 6, 8, 23
 _SO_RCVBUFFORCE = 33
 _BUFFER = 1 << 30
-"""What a socket may hold. The kernel counts twice of it, and has memory for it only when frames come."""
+"""The socket's receive buffer in octets. The kernel doubles it, and allocates the memory only as frames arrive."""
 _BATCH = 64
 _CONTROL = 96
 _AUXDATA_AT = 48
-"""Where the second control message has its content; the first is the time stamp."""
+"""The position of the second control message's content; the first is the time stamp."""
 _AUXDATA = struct.Struct("=IIIHHHH")  # status, length, octets kept, mac, net, TCI, TPID of the tag
 _TCI_VALID, _TPID_VALID = 0x10, 0x40
 LONGEST = 1 << 16
-"""Octets of the longest frame: segments may be joined on interfaces that are not lossless."""
+"""The octets of the longest frame: interfaces that are not lossless may carry joined segments (GRO)."""
 
 
 @dataclass(frozen=True)
 class Tapped:
-    """One frame; `octets` are fewer than `length` if only the beginning was kept."""
+    """One frame; there are fewer `octets` than `length` if the capture truncated it."""
 
     t_ns: int
-    """By the clock for the time of day."""
+    """The arrival time by the clock for the time of day."""
     length: int
     octets: bytes
 
 
 class PacketTap:
-    """The frames that come in by one interface of the network namespace in which it is made."""
+    """A tap on one interface of the network namespace in which it is constructed."""
 
     def __init__(self, interface: str) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)  # 0: nothing comes before it is bound
@@ -52,7 +52,7 @@ class PacketTap:
         self._socket.bind((interface, _ETH_P_ALL))
 
     def fetch(self, most: int = LONGEST) -> Iterator[Tapped]:
-        """What came since the last call, the first `most` octets of each."""
+        """Yield the frames that arrived since the last call, with at most `most` octets of each."""
         receiver = mmsg.Receiver(self._socket, _BATCH, most, control=_CONTROL)
         while count := self._receive(receiver):
             arrivals, datagrams = receiver.arrivals(count), receiver.datagrams(count)
@@ -65,7 +65,7 @@ class PacketTap:
                     yield Tapped(t_ns, length, octets)
 
     def missed(self) -> int:
-        """Frames that found no room since the last call."""
+        """Return how many frames found no room in the buffer since the last call."""
         _, missed = struct.unpack("=II", self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
         return int(missed)
 
@@ -78,5 +78,5 @@ class PacketTap:
             try:
                 return receiver.receive()
             except OSError as error:
-                if error.errno != errno.ENETDOWN:  # once after the interface was set down; frames from before are there
+                if error.errno != errno.ENETDOWN:  # reported once after the interface went down; earlier frames remain
                     raise

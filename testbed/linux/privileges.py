@@ -1,6 +1,7 @@
-"""Drops root for another user and a few of root's capabilities (capabilities(7)).
+"""Gives up root for another user with a few of root's capabilities (capabilities(7)).
 
-What was opened before stays open. Nothing gives the rest back: neither a program that is executed later nor a bug.
+Files and sockets that are open stay open. Nothing gives the other capabilities back, neither the execution of another
+program nor a bug.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LAST = 63
 
 
 class Capability(IntEnum):
-    """Numbers of linux/capability.h."""
+    """Capabilities, by their numbers in linux/capability.h."""
 
     NET_ADMIN = 12
     NET_RAW = 13
@@ -34,10 +35,11 @@ class PrivilegeError(XoffError):
 
 
 def drop(uid: int, gid: int, keep: Iterable[Capability]) -> None:
-    """Become this user, in this group and no other, with those of these capabilities that the process has."""
+    """Become this user, with this group as the only one, and keep those of the capabilities that the process has."""
     kept = sum(1 << number for number in keep) & _permitted()
     try:
-        for number in range(_LAST + 1):  # first, because it needs a capability itself; what the kernel lacks is refused
+        # This comes first because it needs a capability itself. The kernel refuses numbers that it does not know.
+        for number in range(_LAST + 1):
             if not kept >> number & 1:
                 _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
         _checked(_libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
@@ -55,7 +57,7 @@ def drop(uid: int, gid: int, keep: Iterable[Capability]) -> None:
 
 
 def has(capability: Capability, pid: int | None = None) -> bool:
-    """Whether a process has it in effect; False if there is no such process."""
+    """Return True if a process, by default this one, exists and has the capability in effect."""
     try:
         with open(f"/proc/{pid or 'thread-self'}/status", "rb") as status:
             found = next((line for line in status if line.startswith(b"CapEff:")), b"CapEff: 0")

@@ -1,7 +1,7 @@
-"""Requests for queueing disciplines, as netlink messages: rate and shares, ECN, the pause point, a cable's delay.
+"""Netlink messages for queueing disciplines: line rate and shares, ECN, the pause point, the delay of a cable.
 
-Handles are written as the kernel has them, major << 16 | minor. Rates count what a frame takes on the wire: 24 octets
-beyond what Linux counts, which are preamble, FCS and gap.
+Handles are numbers as in the kernel, major << 16 | minor. Rates count all octets of a frame on the wire: 24 more than
+Linux counts, which are preamble, FCS and interframe gap.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ WIRE_OVERHEAD = 24
 
 _NEW_QDISC, _GET_QDISC, _NEW_CLASS, _GET_CLASS = 36, 38, 40, 42
 _HTB_TAIL = 24
-"""Where in the parameters of a class of htb the two rates end."""
+"""The position in the parameters of an htb class behind its two rates."""
 _STATISTICS, _QUEUE_STATISTICS, _OWN_STATISTICS = 7, 3, 4
 _REQUEST, _REPLACE, _CREATE = 0x1, 0x100, 0x400
 _ETHERNET = 1
 _TICK_NS = 64
 _STOP, _GO = 0, 2
 _NO_LIMIT = 0xFFFF_FFFF
-"""In frames. A cable holds what its delay makes it hold, and a port what its buffer admits."""
+"""The limit of netem in frames: a cable holds as many frames as its delay makes it hold."""
 
 
 def handle(major: int, minor: int = 0) -> int:
@@ -34,7 +34,7 @@ def handle(major: int, minor: int = 0) -> int:
 
 
 def htb(interface: int, own: int, default: int) -> Message:
-    """The root of a port that shares a line; `default` is the minor number of the class for what has none."""
+    """Create the root of a port that shares a line; `default` is the minor number of the default class."""
     options = attribute(2, struct.pack("=IIIII", 3, 10, default, 0, 0)) + u32(5, 100_000)
     return _qdisc(interface, ROOT, own, "htb", options)
 
@@ -42,9 +42,9 @@ def htb(interface: int, own: int, default: int) -> Message:
 def htb_class(
     interface: int, parent: int, own: int, *, rate: Rate, ceil: Rate, burst_ns: int, quantum: int, level: int = 0
 ) -> Message:
-    """One class; `level` 0 is served before 1 and so on, classes of one level by their quanta.
+    """Create one class. Level 0 is served before level 1 and so on; classes of one level share by their quanta.
 
-    `burst_ns` is how far a class may run ahead of its rate: as much as the kernel may be late, no more.
+    `burst_ns` is how far a class may run ahead of its rate: as much as the kernel may be late, and no more.
     """
     ticks = max(1, -(-burst_ns // _TICK_NS))
     parameters = _rate(rate) + _rate(ceil) + struct.pack("=IIIII", ticks, ticks, quantum, 0, level)
@@ -57,7 +57,7 @@ def htb_class(
 
 
 def mqprio(interface: int, own: int, queue_of: Sequence[int], queues: int) -> Message:
-    """One queue for each traffic class; `queue_of` is the queue of each of 16 socket priorities."""
+    """Create a root with one queue for each traffic class; `queue_of` is the queue of each of 16 socket priorities."""
     counts = [1] * queues + [0] * (16 - queues)
     offsets = [*range(queues), *[0] * (16 - queues)]
     options = struct.pack("=B16BB16H16H", queues, *queue_of, 0, *counts, *offsets)
@@ -65,7 +65,7 @@ def mqprio(interface: int, own: int, queue_of: Sequence[int], queues: int) -> Me
 
 
 def tbf(interface: int, parent: int, own: int, *, rate: Rate, burst: int, limit: int) -> Message:
-    """A queue that sends at a rate; `burst` and `limit` in octets."""
+    """Create a queue that sends at a rate; `burst` and `limit` are in octets."""
     ticks = -(-rate.time_for(Size.from_bytes(burst)).ns // _TICK_NS)
     parameters = _rate(rate) + bytes(12) + struct.pack("=III", limit, ticks, 0)
     options = attribute(1, parameters) + u32(6, burst)
@@ -75,12 +75,12 @@ def tbf(interface: int, parent: int, own: int, *, rate: Rate, burst: int, limit:
 
 
 def red(interface: int, parent: int, own: int, attributes: Iterable[tuple[int, bytes]]) -> Message:
-    """Early marking; the attributes are those of `testbed.ecn`."""
+    """Create a queue that marks early; the attributes are those of `testbed.ecn`."""
     return _qdisc(interface, parent, own, "red", b"".join(attribute(kind, value) for kind, value in attributes))
 
 
 def plug(interface: int, parent: int, own: int, limit: int) -> list[Message]:
-    """The pause point, open; `limit` in octets is what it holds while it is stopped."""
+    """Create the pause point, which passes frames at first; it holds up to `limit` octets while it is stopped."""
     made = _qdisc(interface, parent, own, "plug", struct.pack("=iI", _STOP, limit))
     opened = Message(
         _NEW_QDISC, _message(interface, parent, own, "plug", struct.pack("=iI", _GO, 0)), "opening a queue"
@@ -89,20 +89,20 @@ def plug(interface: int, parent: int, own: int, limit: int) -> list[Message]:
 
 
 def pausing(interface: int, parent: int, stop: bool) -> bytes:
-    """The finished octets that stop or restart the plug under `parent`, for a raw netlink socket; no answer comes."""
+    """Return a finished message that stops or restarts the plug under `parent`; the kernel does not answer it."""
     return _silent(0, _message(interface, parent, 0, "plug", struct.pack("=iI", _STOP if stop else _GO, 0)))
 
 
 def emptied(interface: int, parent: int, own: int, limit: int) -> bytes:
-    """The finished octets that put a new plug, stopped, in the old one's place: what that one held is thrown away.
+    """Return a finished message that drops the frames in a plug, by putting a new, stopped plug in its place.
 
-    `own` has to be another handle than the old one's.
+    `own` has to differ from the handle of the old plug. The kernel does not answer the message.
     """
     return _silent(_CREATE | _REPLACE, _message(interface, parent, own, "plug", struct.pack("=iI", _STOP, limit)))
 
 
 def netem(interface: int, own: int, delay: Duration, *, loss: int = 0, seed: int = 1, parent: int = ROOT) -> Message:
-    """A cable's delay, and its loss in parts of 2**32."""
+    """Create the delay of a cable and its loss, which is in parts of 2**32."""
     options = struct.pack("=IIIIII", 0, _NO_LIMIT, loss, 0, 0, 0) + u64(10, delay.ns) + u64(14, seed)
     return _qdisc(interface, parent, own, "netem", options)
 
@@ -112,7 +112,7 @@ def _silent(flags: int, body: bytes) -> bytes:
 
 
 def listed(netlink: Socket) -> list[tuple[int, int, int, bytes]]:
-    """All qdiscs of a namespace: (interface, handle, octets waiting, the kind's own statistics)."""
+    """Return all qdiscs of a namespace: (interface, handle, waiting octets, the statistics of this kind of qdisc)."""
     found = []
     for _, body in netlink.dump(_GET_QDISC, struct.pack("=BxxxiIII", 0, 0, 0, 0, 0)):
         interface, own = struct.unpack_from("=iI", body, 4)
@@ -124,7 +124,7 @@ def listed(netlink: Socket) -> list[tuple[int, int, int, bytes]]:
 
 
 def htb_classes(netlink: Socket, interface: int) -> dict[int, tuple[int, int]]:
-    """(level, quantum in octets) of each class of htb at an interface, by its handle."""
+    """Return (level, quantum in octets) of each htb class at an interface, by its handle."""
     found = {}
     for _, body in netlink.dump(_GET_CLASS, struct.pack("=BxxxiIII", 0, interface, 0, 0, 0)):
         (own,) = struct.unpack_from("=I", body, 8)
@@ -137,12 +137,12 @@ def htb_classes(netlink: Socket, interface: int) -> dict[int, tuple[int, int]]:
 
 
 class Counted(NamedTuple):
-    """Frames of all qdiscs of one kind in a namespace."""
+    """Counters of frames, summed over all qdiscs of one kind in a namespace."""
 
     waiting: int = 0
-    """The frames that wait, with those in a qdisc below."""
+    """The frames that wait in these qdiscs and their children."""
     dropped: int = 0
-    """The frames that these qdiscs dropped; of red only early drops, and none for want of room below it."""
+    """The frames that these qdiscs dropped. For red only early drops count, not those for want of room below it."""
 
 
 def counters(netlink: Socket) -> defaultdict[str, Counted]:

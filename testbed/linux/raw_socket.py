@@ -1,6 +1,6 @@
 """A packet socket that sends whole frames by an interface, past its queueing disciplines.
 
-What is sent is on the wire at once: the sender paces, and answers for the line's rate.
+A frame is on the wire at once, so the sender has to pace its frames to the line's rate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _LONGEST = 2048
 
 
 class RawSocket:
-    """Of the network namespace in which it is made. It receives what `takes`, a filter's code, takes."""
+    """A raw socket on an interface of the network namespace in which it is constructed.
+
+    It receives the frames that the filter `takes` (`packet_filter`) accepts; without a filter it receives none.
+    """
 
     def __init__(self, interface: str, takes: bytes | None = None) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)  # 0: nothing comes before it is bound
@@ -32,7 +35,7 @@ class RawSocket:
         return self._socket.fileno()
 
     def send(self, frames: Sequence[bytes]) -> bool:
-        """Whether they went: not if the link is down."""
+        """Send frames, and return True if they were sent; False if the link is down."""
         try:
             mmsg.send_all(self._socket, frames)
         except OSError as error:
@@ -42,7 +45,7 @@ class RawSocket:
         return True
 
     def receive(self) -> tuple[bytes, int] | None:
-        """A frame that waits, and when it came in by the monotonic clock; None if there is none."""
+        """Return a frame that waits and its arrival time by the monotonic clock, or None if no frame waits."""
         self._socket.setblocking(False)
         try:
             return stamped.receive(self._socket, _LONGEST)

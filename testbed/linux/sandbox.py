@@ -1,7 +1,7 @@
 """A process tree in namespaces and a control group of its own.
 
-The job of a lab runs in one. Its network, mounts, processes and host name are its own, so two labs on one
-machine do not meet, and when it ends, however it ends, the kernel removes everything it had made.
+The job of a lab runs in one. It has its own network, mounts, processes and host name, so two labs on one machine do not
+meet; and however it ends, the kernel removes everything that it created.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from testbed.linux import kernel
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _FORBIDDEN = (
-    kernel.CAP_SYS_PTRACE,  # memory, descriptors and namespaces of the supervisor, by an outer /proc
+    kernel.CAP_SYS_PTRACE,  # reaches memory, descriptors and namespaces of the supervisor by an outer /proc
     kernel.CAP_MKNOD,  # the device of the supervisor's frames
     kernel.CAP_SYS_MODULE, kernel.CAP_SYS_RAWIO, kernel.CAP_SYS_BOOT, kernel.CAP_SYS_TIME,
 )  # fmt: skip
-"""Capabilities that no process of a sandbox has. The kernel lets a process trace only those that have no capability
-beyond its own, so nothing in a sandbox reaches a process outside it.
+"""The capabilities that no process of a sandbox has. A process can trace only processes that have no capability beyond
+its own, so no process of a sandbox can trace one outside it.
 """
 _NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC
 
 
 class ControlGroup:
-    """Limits for a process tree, and its use of them. Without cgroup v2 there are no limits."""
+    """The control group of a process tree: its limits, and counters of events. Without cgroup v2 it limits nothing."""
 
     def __init__(self, name: str, processes: int, memory_mb: int | None) -> None:
         self.path = _CGROUPS / name
@@ -46,12 +46,12 @@ class ControlGroup:
                     (self.path / file).write_text(str(value))
 
     def enter(self) -> None:
-        """Put the calling process, and so its children to come, into the group."""
+        """Move this process, and with it its future children, into the group."""
         if self.limited:
             (self.path / "cgroup.procs").write_text("0")
 
     def count(self, file: str, event: str) -> int:
-        """How often `event` happened, e.g. `memory.events`, `oom_kill`."""
+        """Return how often an event of a file happened, as in count("memory.events", "oom_kill")."""
         try:
             lines = (self.path / file).read_text().splitlines()
         except OSError:
@@ -59,7 +59,7 @@ class ControlGroup:
         return sum(int(line.split()[1]) for line in lines if line.split()[0] == event)
 
     def processes(self) -> dict[int, str]:
-        """The names of the processes in the group."""
+        """Return the names of the processes in the group, by process ID."""
         found = {}
         with suppress(OSError):
             for pid in map(int, (self.path / "cgroup.procs").read_text().split()):
@@ -75,10 +75,12 @@ class ControlGroup:
                     os.kill(int(pid), number)
 
     def kill(self) -> None:
+        """Kill all processes in the group."""
         with suppress(OSError):
             (self.path / "cgroup.kill").write_text("1")
 
     def remove(self) -> None:
+        """Remove the group, which has to be empty or be about to be."""
         if not self.limited:
             return
         for _ in range(100):  # the group is busy until the kernel has reaped the last of them
@@ -99,9 +101,9 @@ class Sandbox:
         self.pid = 0
 
     def start(self, body: Callable[[], int], descriptors: Collection[int]) -> None:
-        """Fork; `body` runs in the sandbox and returns the exit code.
+        """Fork, and run `body`, which returns the exit code, in the sandbox.
 
-        Of this process's descriptors, only `descriptors` and those of standard input, output and error are open there.
+        It inherits only `descriptors` and standard input, output and error.
         """
         self.pid = kernel.fork()
         if self.pid == 0:
@@ -117,7 +119,7 @@ class Sandbox:
         os.setsid()
         self.group.enter()
         kernel.unshare(_NAMESPACES)
-        first = kernel.fork()  # the first process of the new PID namespace: with it all others end
+        first = kernel.fork()  # the first process of the new PID namespace: when it ends, the kernel kills all others
         if first == 0:
             code = 1
             try:
@@ -130,7 +132,7 @@ class Sandbox:
         return _exit_code(os.waitpid(first, 0)[1])
 
     def end_first(self, name: str, seconds: float) -> None:
-        """Stop all processes but those of this name, and give these so long to end by SIGTERM."""
+        """Stop all processes but those of this name, send those SIGTERM, and wait until they end, `seconds` at most."""
         found = self.group.processes()
         for pid, own in found.items():
             with suppress(OSError):
@@ -143,34 +145,34 @@ class Sandbox:
                 os.close(process)
 
     def interrupt(self, number: int) -> bool:
-        """Send a signal to the process of the function, with all that it has started stopped; False if it has ended."""
-        # First of all, and by one read of one file: a process of the sandbox may keep this one from the CPU.
+        """Send a signal to the process of the function, and stop all others; return False if it has ended."""
+        # This comes first, and reads one file once: a process of the sandbox may keep this one from the CPU.
         self.group.signal(signal.SIGSTOP)
         first = _children(self.pid)[:1]
         own = _children(first[0])[:1] if first else []
         try:
             for pid in own:
                 os.kill(pid, number)
-            for pid in (self.pid, *first, *own):  # the first ones collect its exit code
+            for pid in (self.pid, *first, *own):  # its ancestors have to wait for its exit code
                 os.kill(pid, signal.SIGCONT)
         except ProcessLookupError:
             return False
         return bool(own)
 
     def kill(self) -> None:
-        """End everything in the sandbox at once."""
+        """Kill all processes of the sandbox."""
         self.group.kill()
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Wait for the end; the exit code, negative for a signal."""
+        """Wait until the sandbox ends, and return the exit code: 128 and a signal's number if a signal killed it."""
         pid, self.pid = self.pid, 0
         return _exit_code(os.waitpid(pid, 0)[1])
 
 
 def _children(parent: int) -> list[int]:
-    """The children of a process, the first one first."""
+    """Return the children of a process, the oldest first."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has just ended
@@ -197,7 +199,7 @@ def _prepare_namespaces() -> None:
 
 
 def _reap(body: Callable[[], int]) -> int:
-    """Run `body` in a child and reap orphans until it ends."""
+    """Run `body` in a child, reap orphans until it ends, and return its exit code."""
     child = kernel.fork()
     if child == 0:
         code = 1

@@ -1,9 +1,10 @@
-"""Requests for SRv6 in the kernel: VRFs, actions of SIDs, and routes that put packets into a list of segments.
+"""Netlink messages for SRv6: VRFs, actions of SIDs, and routes that encapsulate packets with a segment list.
 
-An action of a SID, and a route into a list, names an interface that it does not use. The kernel skips such a route of
-IPv6 while that interface has no carrier; so there can be one by each of several interfaces, with different metrics.
+The action of a SID and a route with a segment list each name an interface that they do not use. The kernel skips such
+an IPv6 route while that interface has no carrier; so there can be one route by each of several interfaces, with
+different metrics.
 
-All requests can be repeated, since they replace what is there; but a VRF is made once.
+All messages can be sent again, since they replace what is there; only that of a VRF cannot.
 """
 
 from __future__ import annotations
@@ -34,33 +35,34 @@ _ACTIONS = {
 }  # fmt: skip
 """The actions of seg6local (include/uapi/linux/seg6_local.h)."""
 ORDINARY = 1024
-"""The metric of most other routes: what the kernel gives IPv6's by itself."""
+"""The metric of most other routes, which the kernel gives IPv6 routes by default."""
 MAIN = 254
 _FIRST_VRF_INDEX = 10_000
 _LAST_RESORT = 4278198272
-"""The metric that the kernel's documentation of VRFs has for a table's last route."""
+"""The metric that the kernel's documentation of VRFs recommends for a table's last route."""
 
 _EVERYTHING = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 Prefix = IPv4Network | IPv6Network
 
 OWN_MARK = 0x50E0_0143
-"""Of packets to a SID that the router's own protocols get instead of the SID's behaviour."""
+"""The mark of packets to a SID that go to the router's own protocols instead of the SID's behaviour."""
 _OWN_TABLE, _OWN_PRIORITY, _LOOPBACK = 98, 98, 1
 _TO_TABLE, _RULE_PRIORITY, _RULE_MARK, _RULE_TABLE = 1, 6, 10, 15
 
 
 def vrf_index(table: int) -> int:
-    """The index of the interface of a VRF, known before it is made."""
+    """Return the interface index of a VRF, which is known before it is created."""
     return _FIRST_VRF_INDEX + table
 
 
 def vrf_table(index: int) -> int:
-    """The table of a VRF whose interface has this index."""
+    """Return the routing table of the VRF whose interface has this index."""
     return index - _FIRST_VRF_INDEX
 
 
 def vrf(name: str, table: int) -> Message:
+    """Create a VRF, set up."""
     info = text(1, "vrf") + attribute(2 | _NESTED, u32(1, table))
     body = (
         struct.pack("=BxHiII", 0, 0, vrf_index(table), 1, 1) + text(_NAME, name) + attribute(_LINK_INFO | _NESTED, info)
@@ -69,25 +71,25 @@ def vrf(name: str, table: int) -> Message:
 
 
 def last_resort(table: int) -> list[Message]:
-    """Packets for which a VRF has no route are refused, not looked up in the main table."""
+    """Add the last routes of a VRF, which refuse packets without a route; else the main table would be looked up."""
     return [unreachable(prefix, table, metric=_LAST_RESORT) for prefix in _EVERYTHING]
 
 
 def remove_last_resort(table: int) -> list[Message]:
-    """The routes of a table stay when its VRF is deleted; the next VRF with that table would have them."""
+    """Remove the last routes of a VRF. They outlive it, and the next VRF with that table would have them."""
     return [remove_route(prefix, table, metric=_LAST_RESORT) for prefix in _EVERYTHING]
 
 
 def join(index: int, vrf_index: int) -> Message:
-    """Enslave an interface to a VRF; 0: to none."""
+    """Enslave an interface to a VRF, or with 0 free it from its VRF."""
     body = struct.pack("=BxHiII", 0, 0, index, 0, 0) + u32(_MASTER, vrf_index)
     return Message(_NEW_LINK, body, f"moving interface {index} to VRF {vrf_index}", may_be_gone=not vrf_index)
 
 
 def local(sid: IPv6Address, action: KernelAction, out: int, metric: int = ORDINARY) -> Message:
-    """What the kernel does with packets to this SID.
+    """Set the kernel's action for packets to this SID.
 
-    End.B6.Encaps takes packets with segments left (RFC 8986, section 4.13); the kernel drops all others.
+    End.B6.Encaps is for packets with segments left (RFC 8986, section 4.13); the kernel drops all others.
     """
     what = u32(_ACTION, _ACTIONS[action.name])
     if action.segments:
@@ -104,7 +106,7 @@ def local(sid: IPv6Address, action: KernelAction, out: int, metric: int = ORDINA
 def encapsulates(
     prefix: Prefix, table: int, segments: Sequence[IPv6Address], out: int, metric: int = ORDINARY
 ) -> Message:
-    """A route of a VRF's table: into IPv6 with these segments, in order of travel."""
+    """Add a route to a VRF's table that encapsulates packets in IPv6 with these segments, in order of travel."""
     way = attribute(1, struct.pack("=i", _MODE_ENCAP) + _routing_header(segments))
     more = attribute(_ENCAP_TYPE, struct.pack("=H", _SEG6)) + attribute(_ENCAP | _NESTED, way)
     what = f"the route to {prefix} by {len(segments)} segments"
@@ -112,8 +114,9 @@ def encapsulates(
 
 
 def own_protocols(sids: Sequence[IPv6Address]) -> list[Message]:
-    """Deliver packets to these SIDs that have `OWN_MARK` to the router's own protocols: a rule, and a table in which
-    the SIDs are local addresses.
+    """Deliver packets with `OWN_MARK` to these SIDs to the router's own protocols.
+
+    The messages are a rule for the mark, and a table in which the SIDs are local addresses.
     """
     if not sids:
         return []
@@ -127,12 +130,12 @@ def own_protocols(sids: Sequence[IPv6Address]) -> list[Message]:
 
 
 def unreachable(prefix: Prefix, table: int = MAIN, metric: int = ORDINARY) -> Message:
-    """A route that answers with Destination Unreachable."""
+    """Add a route by which packets are answered with Destination Unreachable."""
     return _route(prefix, table, _UNREACHABLE, b"", f"the unreachable route to {prefix}", metric=metric)
 
 
 def remove_route(prefix: Prefix, table: int = MAIN, metric: int = ORDINARY) -> Message:
-    """The metric is needed: without it the kernel might remove the last resort."""
+    """Remove a route. Without its metric the kernel might remove the VRF's last route."""
     family = _AF_INET if prefix.version == 4 else _AF_INET6
     body = struct.pack("=BBBBBBBBI", family, prefix.prefixlen, 0, 0, 0, 0, 255, 0, 0)
     body += attribute(_DESTINATION, prefix.network_address.packed) + u32(_TABLE, table)

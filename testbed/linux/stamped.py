@@ -1,4 +1,4 @@
-"""Packets with the kernel's receive stamp, by the monotonic clock that all else goes by."""
+"""Packets with the kernel's receive time stamp, converted to the monotonic clock."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ _STAMP = struct.Struct("=qq")
 
 
 def enable(packets: socket.socket) -> None:
+    """Have the kernel stamp the packets that this socket receives."""
     packets.setsockopt(socket.SOL_SOCKET, _TIMESTAMPS, 1)
 
 
 def receive(packets: socket.socket, longest: int) -> tuple[bytes, int]:
-    """A packet, and when it came in, in ns. A clock that was set meanwhile makes no stamp of the future."""
+    """Receive a packet, and return it with its arrival time in ns.
+
+    The arrival time is never in the future, even if the time of day was changed since.
+    """
     data, came_ns, _ = receive_from(packets, longest)
     return data, came_ns
 
 
 def receive_from(packets: socket.socket, longest: int) -> tuple[bytes, int, Any]:
-    """The same, and where it came from: of a packet socket, interface's name first."""
+    """Receive a packet, and return it with its arrival time in ns and its sender's address.
+
+    The address of a packet socket begins with the interface's name.
+    """
     data, ancillary, _, address = packets.recvmsg(longest, socket.CMSG_SPACE(_STAMP.size))
     now_ns, real_ns = time.monotonic_ns(), time.time_ns()
     for level, kind, stamp in ancillary:

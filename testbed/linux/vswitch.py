@@ -1,11 +1,12 @@
-"""Open vSwitch for one switch: a database and a daemon of its own, in the network namespace where its ports are.
+"""Open vSwitch for one switch: a database and a daemon of its own, in the network namespace of the switch's ports.
 
-Both are children of this process and end with it. Whatever they keep is in a folder that goes with them. Open vSwitch
-takes the queueing disciplines off the ports that it gets, unless their QoS record has the type `linux-noop`: these do.
+Both are children of this process and end with it. All their files are in one folder, which is removed then. Open
+vSwitch removes the queueing disciplines of a port that is added to it, unless the port's QoS record has the type
+`linux-noop`, as it has here.
 
-A daemon that dies is started again at once. The kernel keeps its flows meanwhile; the new daemon
-clears them, and of a controller's leaf frames are lost until the rules have come again. The database is not watched: a
-daemon goes on without it.
+A daemon that dies is restarted at once. The kernel keeps its flows in between; the new daemon deletes them, and a leaf
+with a controller loses frames until the controller has sent its rules again. The database is not restarted: a daemon
+works on without it.
 """
 
 from __future__ import annotations
@@ -28,34 +29,36 @@ from testbed.linux.ovs import SCHEMA, OvsError
 
 _PATIENCE_S = 30
 _MOST_OFTEN_S = 1.0
-"""A daemon that dies sooner than this is not started again before."""
+"""The shortest time between two starts of the daemon."""
 _LOOK_S = 0.002
 _RECONNECT_MS = 1000
-"""How long to wait at most between two attempts to reach the controller; Open vSwitch takes no less."""
+"""The longest time between two attempts to reach the controller; Open vSwitch accepts no lower limit."""
 _SELDOM_MS = 3_600_000
-"""How often interfaces' counters go into the database. They are not read, and writing them takes the kernel lock that
-agents need."""
+"""The interval at which counters of interfaces go into the database. Nobody reads them there, and to write them the
+daemon takes the kernel lock that agents need."""
 _KEPT_MS = 300_000
-"""How long the kernel keeps an unused flow. A paused lossless flow counts as unused."""
+"""The time after which the kernel removes an unused flow. A paused lossless flow counts as unused."""
 
 
 @dataclass(frozen=True)
 class Bridge:
-    """What Open vSwitch is to be. Without a controller it learns by itself; with one it has that one's rules only, and
-    keeps to it when the controller is away.
+    """The configuration of one bridge of Open vSwitch.
+
+    Without a controller it is a learning switch. With one it has only the controller's rules, also while the controller
+    cannot be reached.
     """
 
     name: str
     number: int
-    """Of the datapath; its controller identifies it by this."""
+    """The datapath's ID, by which a controller identifies it."""
     mac: Mac
     ports: Mapping[str, int]
-    """Interfaces, and their numbers in OpenFlow."""
+    """The OpenFlow port number of each interface."""
     controller: str | None = None
     """unix:PATH or tcp:ADDRESS:PORT. A path is the same in each network namespace, an address is not."""
 
     def commands(self, controller: str | None) -> list[str]:
-        """Of ovs-vsctl, in one transaction."""
+        """Return the arguments of ovs-vsctl that create the bridge in one transaction."""
         keys = {"datapath-id": f'"{self.number:016x}"', "disable-in-band": "true", "hwaddr": f'"{self.mac}"'}
         mode = "secure" if controller else "standalone"
         made = ["--", "add-br", self.name, "--", "set", "Bridge", self.name, "protocols=OpenFlow13"]
@@ -71,14 +74,14 @@ class Bridge:
 
 
 class Vswitch:
-    """Runs one. `process` is any process of the network namespace."""
+    """A running Open vSwitch. `process` is any process of its network namespace."""
 
     def __init__(self, bridge: Bridge, process: int) -> None:
         self.bridge = bridge
         self.restarts = 0
-        """How often the daemon has died and was started again."""
+        """The number of times that the daemon died and was restarted."""
         self._process = process
-        # A job has /run for itself: what a killed one leaves there is gone with it.
+        # A job has a /run of its own, so a folder that a killed job leaves there goes with it.
         self.folder = Path(tempfile.mkdtemp(prefix=f"xoff-{bridge.name}-", dir="/run"))
         places = dict.fromkeys(("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"), str(self.folder))
         self._environment = os.environ | places
@@ -89,19 +92,19 @@ class Vswitch:
 
     @property
     def missed(self) -> int:
-        """Frames that had no flow yet, and for which there was no room on the way to the daemon."""
+        """The number of frames that had no flow yet and found no room on the way to the daemon."""
         found = re.search(r"lost:(\d+)", self.appctl("dpctl/show", "-s"))
         assert found is not None
         return int(found[1])
 
     @property
     def pid(self) -> int:
-        """Of the daemon, ovs-vswitchd."""
+        """The process ID of the daemon, ovs-vswitchd."""
         assert self._daemon is not None
         return self._daemon.pid
 
     def start(self) -> None:
-        """Until its ports exist; OvsError with the reason if they do not."""
+        """Start database and daemon, and wait until the ports exist; OvsError with the reason if that fails."""
         database, socket = self.folder / "conf.db", self.folder / "db.sock"
         self.run("ovsdb-tool", "create", str(database), SCHEMA)
         self._database = self._spawn("ovsdb-server", f"--remote=punix:{socket}", str(database))
@@ -115,12 +118,12 @@ class Vswitch:
         self.vsctl("set", "Open_vSwitch", ".", *settings, *self.bridge.commands(self._reachable()))
 
     def watch(self) -> None:
-        """Start the daemon again whenever it dies, from now on."""
+        """Restart the daemon whenever it dies from now on."""
         self._watcher = threading.Thread(target=self._keep, name=f"Open vSwitch of {self.bridge.name}", daemon=True)
         self._watcher.start()
 
     def stop(self) -> None:
-        """End both, and leave nothing behind but what goes with the namespace."""
+        """End database and daemon, and remove their folder. The datapath goes with the network namespace."""
         self._ending.set()
         for process in (self._daemon, self._database):
             if process is not None:
@@ -129,25 +132,26 @@ class Vswitch:
                 process.wait()
         if self._watcher is not None:
             self._watcher.join()
-            if self._daemon is not None:  # it may have been started again while it was ended
+            if self._daemon is not None:  # the watcher may have restarted it meanwhile
                 self._daemon.kill()
                 self._daemon.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def vsctl(self, *arguments: str) -> str:
-        """The database, by ovs-vsctl; it waits until the daemon has done what was asked."""
+        """Run ovs-vsctl on the database, and return its output. It waits until the daemon has made the change."""
         return self.run("ovs-vsctl", f"--timeout={_PATIENCE_S}", f"--db=unix:{self.folder}/db.sock", *arguments)
 
     def ofctl(self, command: str, *arguments: str) -> str:
-        """The switch itself, by ovs-ofctl, as in ofctl("dump-flows")."""
+        """Run ovs-ofctl on the switch, as in ofctl("dump-flows"), and return its output."""
         target = f"unix:{self.folder}/{self.bridge.name}.mgmt"
         return self.run("ovs-ofctl", "-O", "OpenFlow13", command, target, *arguments)
 
     def appctl(self, *arguments: str) -> str:
-        """The daemon, by ovs-appctl, as in appctl("dpctl/show")."""
+        """Run ovs-appctl on the daemon, as in appctl("dpctl/show"), and return its output."""
         return self.run("ovs-appctl", f"--target={self.folder}/vswitchd.ctl", *arguments)
 
     def run(self, *command: str) -> str:
+        """Run a program in the switch's network namespace, and return its output; OvsError if it fails."""
         with kernel.in_network_of(self._process):
             try:
                 done = subprocess.run(command, capture_output=True, text=True, env=self._environment, check=False)
@@ -159,7 +163,7 @@ class Vswitch:
         return done.stdout
 
     def _reachable(self) -> str | None:
-        """The controller as Open vSwitch takes it: sockets only from its own folder."""
+        """Return the controller's address as Open vSwitch accepts it: a socket has to be in its own folder."""
         controller = self.bridge.controller
         if controller is None or not controller.startswith("unix:"):
             return controller

@@ -36,7 +36,7 @@ def agent_plan(
         ports=tuple(_port_plan(network, port, chassis, buffer is not None, measuring) for port in ports),
         wan=wan.plan if wan else None,
         lay_out_buffer=buffer,
-        warms_up=not kernel.cpu_is_free(),
+        warms_up=not kernel.cpu_work_takes_no_time(),
     )
 
 
@@ -44,7 +44,7 @@ def _port_plan(network: NetworkPorts, port: PortState, chassis: ChassisId, charg
     assert port.queues is not None and port.settings is not None
     queues, settings = port.queues, port.settings
     cells = MeasuredHeadroom(port.buffer, port.cable.rate, queues.mtu)
-    reaction = settings.reaction or (AGENT_REACTION if kernel.cpu_is_free() else None)
+    reaction = settings.reaction or (AGENT_REACTION if kernel.cpu_work_takes_no_time() else None)
     sends_ns, stops_ns = (reaction.sends.ns, reaction.stops.ns) if reaction else (0, 0)
     far = network.far_end(port)
     wan: Wan | None = port.node.params.get("wan")

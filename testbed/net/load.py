@@ -1,8 +1,8 @@
-"""Whether a network's traffic is more than the lab's CPU carries: a forecast, before anything starts.
+"""A forecast of the CPU time that a network's traffic takes, made before anything starts.
 
-On the engine `um` the CPU is free in virtual time, so nothing overloads it. On `vm` and `realtime` each frame takes
-the CPU time of its way from host to host; a lab that is late no longer keeps the times of the scale. The costs are
-measured by `bench/load.py`, which writes load_costs.json.
+On the engine `um` CPU work takes no virtual time, so nothing overloads it. On `vm` and `realtime` each frame takes CPU
+time on its way from host to host, and a lab that is overloaded no longer keeps the times of its scale. `bench/load.py`
+measures the costs and writes load_costs.json.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from testbed.units import Rate
 
 FILE = "load_costs.json"
 _WIRE = 24
-"""Preamble, gap and FCS: what a frame of the lab takes of its line beyond its octets."""
+"""The octets of preamble, FCS and interframe gap, which a frame takes of its line beyond its own."""
 _ROOM = Fraction(4, 5)
-"""Of the CPU, for frames."""
+"""The share of the CPU that frames may take."""
 
 
 class OverloadError(UsageError):
-    """A run that the lab's CPU cannot carry at its scale."""
+    """A run whose traffic the lab's CPU cannot carry at its scale."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Ports that send at line rate at once."""
+    """The traffic of ports that all send at line rate at once."""
 
     ports: int
     rate: Rate
-    """Of each, of the hardware."""
+    """The line rate of each port, as the hardware has it."""
     frame: int
-    """Octets without FCS."""
+    """The octets of a frame without FCS."""
     switches: int = 1
-    """On a frame's way."""
+    """The number of switches on a frame's way."""
 
     def share(self, scale: int, costs: dict[str, float]) -> Fraction:
-        """Of the lab's CPU; above 1 it is late."""
+        """Return the share of the lab's CPU that the traffic takes; above 1 the lab is late."""
         per_frame = costs["host_us"] + costs["switch_us"] * self.switches
         frames_per_s = Fraction(self.rate.bps, scale) * self.ports / (8 * (self.frame + _WIRE))
         return frames_per_s * Fraction(per_frame).limit_denominator(1000) / 10**6
 
     def least_scale(self, costs: dict[str, float]) -> int:
-        """The smallest of 1, 2, 5, 10, 20, 50, ... that leaves the CPU some room: line rates can be divided by it."""
+        """Return the smallest scale of 1, 2, 5, 10, 20, 50, ... that the CPU can carry with some room."""
         exact = self.share(1, costs) / _ROOM
         scale = 1
         while scale < exact:
@@ -53,17 +53,17 @@ class Load:
         return scale
 
 
-def costs() -> dict[str, float]:
-    """Of a frame, in microseconds of the lab's CPU."""
+def frame_costs() -> dict[str, float]:
+    """Return the costs of a frame in microseconds of the lab's CPU."""
     found: dict[str, float] = json.loads((resources.files("testbed.net") / FILE).read_text())["costs"]
     return found
 
 
-def require(load: Load, scale: int, cpu_is_free: bool) -> None:
-    """OverloadError if the lab would be late."""
-    if cpu_is_free:
+def require(load: Load, scale: int, cpu_work_takes_no_time: bool) -> None:
+    """Raise OverloadError if the lab would be late at this scale."""
+    if cpu_work_takes_no_time:
         return
-    table = costs()
+    table = frame_costs()
     share = load.share(scale, table)
     if share > _ROOM:
         raise OverloadError(

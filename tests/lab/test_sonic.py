@@ -185,7 +185,7 @@ def test_small_frames_at_line_rate_on_eight_priorities_lose_nothing(run: Run) ->
     """64 octets on the wire, at line rate, two senders with eight priorities each into one port, all lossless, at the
     scale that is proposed for the lab's engine.
     """
-    from testbed.net.load import Load, costs
+    from testbed.net.load import Load, frame_costs
     from testbed.net.network import network
     from testbed.net.sonic import scale_for
     from testbed.net.sonic_topo import SonicTopo
@@ -203,7 +203,7 @@ def test_small_frames_at_line_rate_on_eight_priorities_lose_nothing(run: Run) ->
     content["PORT_QOS_MAP"][names]["pfc_enable"] = "0,1,2,3,4,5,6,7"
     leaf = switch(content)
     load = Load(2, Rate("100Gb/s"), 60)
-    scale = max(load.least_scale(costs()), scale_for(leaf.tables).k)
+    scale = max(load.least_scale(frame_costs()), scale_for(leaf.tables).k)
     run.figure("scale", scale)
     with network(SonicTopo(switch(content), scale=scale), run, autoStaticArp=True) as net:
         line = Rate("100Gb/s") // scale

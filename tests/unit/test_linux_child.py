@@ -1,4 +1,4 @@
-"""Processes that are forks of the one that starts them."""
+"""Child processes that are forks of the test."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_child_is_killed_by_hand_and_with_its_starter() -> None:
 
 
 def test_two_children_draw_the_same_numbers_until_they_are_seeded() -> None:
-    """As `kernel.fork` documents: who draws from `random` in a child seeds it."""
+    """`kernel.fork` documents it: a child that draws from `random` has to seed it."""
     code = """
 import random
 from testbed.linux.child import Child
@@ -92,7 +92,7 @@ for seed in (lambda: None, random.seed):
 
 
 def test_beside_other_threads_python_renews_their_locks() -> None:
-    """A lock that another thread holds would stop the child for ever."""
+    """A lock that another thread holds would block the child for ever."""
     import logging
 
     held, done = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""A network card's DCB settings, on the stand-in for a driver that lldpad takes for one in the tests with the lab."""
+"""DCB settings of a NIC, with the stand-in for a driver that lldpad works with in the tests with the lab."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from testbed.linux.dcb import DcbError, DcbNic, NicSettings, NoDcb, in_classes
 from testbed.linux.netlink import NetlinkError
 from tests.dcb_driver import Driver
 
-HIS = AppEntry(1, Selector.TCP, 80)
-"""What had been set before us."""
+ADMINISTRATORS = AppEntry(1, Selector.TCP, 80)
+"""The setting that the administrator had made before."""
 OURS = (AppEntry(3, Selector.ETHERTYPE, 0x8906), AppEntry(5, Selector.DSCP, 46))
 TABLE = Ets((0, 0, 0, 1, 0, 0, 0, 2), (60, 40, 0, 0, 0, 0, 0, 0), (2, 2, 0, 2, 2, 2, 2, 2))
 MAC = Mac.parse("02:00:00:00:00:0a")
 
 
 class Kernel:
-    """`netlink.Socket.ask` over a driver; `refuses` and `codes` are by command."""
+    """`netlink.Socket.ask` in front of a driver; `refuses` and `codes` have an error for each command."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -68,7 +68,7 @@ def everything(driver: Driver) -> tuple[bytes, bytes, set[tuple[int, int, int]]]
 
 
 def test_what_a_card_is_set_to_is_read(kernel: Kernel, driver: Driver) -> None:
-    assert DcbNic("eth0", kernel.ask).state == NicSettings(driver.ets, driver.pfc, frozenset({HIS}))
+    assert DcbNic("eth0", kernel.ask).state == NicSettings(driver.ets, driver.pfc, frozenset({ADMINISTRATORS}))
 
 
 def test_only_what_dcbx_negotiates_is_written(kernel: Kernel, driver: Driver) -> None:
@@ -96,7 +96,7 @@ def test_an_application_of_ours_takes_the_place_of_one_that_was_there_and_gives_
     kernel: Kernel, driver: Driver
 ) -> None:
     card = DcbNic("eth0", kernel.ask)
-    card.set_applications((AppEntry(6, HIS.selector, HIS.protocol),))
+    card.set_applications((AppEntry(6, ADMINISTRATORS.selector, ADMINISTRATORS.protocol),))
     assert driver.applications == {(2, 6, 80)}
     card.set_applications(())
     assert driver.applications == {(2, 1, 80)}
@@ -147,7 +147,7 @@ def test_a_refusal_names_what_was_refused_and_changes_nothing(kernel: Kernel, dr
 
 
 class Modes(Kernel):
-    """A card whose mode can be asked and set."""
+    """A NIC whose DCBX mode can be read and set."""
 
     def __init__(self, driver: Driver, mode: int, can_be_set: bool) -> None:
         super().__init__(driver)

@@ -1,4 +1,4 @@
-"""System calls that Python's library does not offer, in a child process."""
+"""The system calls that Python's library does not offer, each in a child process."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_reserved_cpu_is_deadline_scheduling() -> None:
 
 
 def test_a_descriptor_above_those_of_select_is_waited_for() -> None:
-    """A network of 200 nodes has thousands of files open, and its agents' and captures' are the last of them."""
+    """A network of 200 nodes has thousands of files open; those of agents and captures have the highest numbers."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     try:

@@ -1,4 +1,4 @@
-"""Requests to the kernel, octet by octet, and the port program's object."""
+"""Netlink messages, octet by octet, and the port program's object."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_red_of_a_switch_port_has_a_parent_that_dequeues_only_what_the_pause_poi
     ids=["of a switch", "of more than a qdisc counts", "none"],
 )
 def test_every_queue_holds_what_the_buffer_of_its_node_admits(buffer: str | None, limit: int, is_host: bool) -> None:
-    """All pause points, and what is before them, also where red has a parent to measure by."""
+    """This holds for all pause points and the qdiscs before them, also where red has a parent to measure by."""
     port = Port(ecn={3: EcnCurve("10kB", "20kB", 1)})
     room = Size(buffer) if buffer else None
     limits: dict[str, list[int]] = {"plug": [], "tbf": []}
@@ -131,7 +131,7 @@ def test_every_queue_holds_what_the_buffer_of_its_node_admits(buffer: str | None
 
 
 def test_a_queue_is_emptied_by_two_new_pause_points_one_after_the_other() -> None:
-    """Whichever of the two it has, the other replaces it; it ends with its usual one, stopped, with its own limit."""
+    """Whichever of the two handles the plug has, the other replaces it; the queue ends with its usual plug, stopped."""
     curve = EcnCurve("10kB", "20kB", 1, limit="60kB")
     queues = Queues(4097, Rate("10Mb/s"), Port(ecn={3: curve}), is_host=False, buffer=Size("1MB"))
     (usual,) = {

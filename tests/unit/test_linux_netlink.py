@@ -1,4 +1,4 @@
-"""What the kernel answers: asked for real, in a network namespace of the test, which takes root."""
+"""Answers of the real kernel, in a network namespace of the test, which takes root."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GET_ADDRESSES = 22
 
 @pytest.fixture
 def netlink(namespace: int) -> Iterator[Socket]:
-    """A socket in a namespace of its own, where there is a loopback interface and nothing else."""
+    """A socket in a namespace of its own, which has a loopback interface and no other."""
     with kernel.in_network(namespace):
         made = Socket()
     yield made

@@ -1,4 +1,4 @@
-"""Filters, as the kernel runs them: a pair of local sockets carries what a packet socket would see."""
+"""Filters as the kernel runs them: a pair of local sockets carries the packets that a packet socket would receive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE, OTHER = IPv6Address("fd00:5:1:10::"), IPv6Address("fd00:5:3:10::")
 
 
 def packet(destination: str | IPv6Address, next_header: int = 43) -> bytes:
-    """As much of an IPv6 packet as a filter looks at."""
+    """Return the part of an IPv6 packet that a filter reads."""
     return bytes([0x60, 0, 0, 0, 0, 0, next_header, 64]) + bytes(16) + IPv6Address(destination).packed
 
 
@@ -56,7 +56,7 @@ def test_only_the_addresses_that_are_named_are_taken() -> None:
 def test_what_the_kernel_passes_on_is_not_taken(
     routing: tuple[int, int, int, int], hop_limit: int, length: int
 ) -> None:
-    """Where a sound routing header comes first, has segments left, and the Hop Limit is above 1."""
+    """The kernel forwards if a sound routing header comes first and has segments left, and the Hop Limit is above 1."""
     routing_type, left, last, extra = routing
     header = bytes([17, extra, routing_type, left, last, 0, 0, 0])
     data = (changed(packet(OTHER), 7, hop_limit) + header + bytes(16 * 5))[:length]

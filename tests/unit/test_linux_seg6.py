@@ -1,4 +1,4 @@
-"""Requests for SRv6, octet by octet, as Scapy and as the kernel of this machine read them."""
+"""Netlink messages for SRv6, octet by octet, as Scapy and the kernel of this machine read them."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_an_interface_joins_a_vrf_or_leaves_whichever_it_is_in() -> None:
 
 @pytest.fixture
 def netlink(namespace: int) -> Iterator[tuple[Socket, int]]:
-    """A socket in a namespace of its own, with loopback up, and the namespace."""
+    """A socket in a namespace of its own, whose loopback is up, and the namespace."""
     with kernel.in_network(namespace):
         kernel.set_up("lo")
         made = Socket()
@@ -143,7 +143,7 @@ def netlink(namespace: int) -> Iterator[tuple[Socket, int]]:
 
 
 def _shown(namespace: int, *question: str) -> list[str]:
-    """What iproute2 makes of the kernel's routes."""
+    """Return the kernel's routes as iproute2 prints them."""
     program = shutil.which("ip") or ("/sbin/ip" if Path("/sbin/ip").exists() else None)
     if program is None:
         pytest.skip("this machine has no iproute2")

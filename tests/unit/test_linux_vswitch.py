@@ -1,4 +1,4 @@
-"""What Open vSwitch gets when a leaf starts."""
+"""The commands by which a leaf configures Open vSwitch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAF = Bridge("s1", 7, Mac.parse("02:00:00:00:00:07"), {"s1-eth1": 1, "s1-eth4":
 
 
 def split(words: list[str]) -> list[list[str]]:
-    """The commands of one transaction."""
+    """Return the commands of one transaction."""
     commands: list[list[str]] = []
     for word in words:
         if word == "--":

@@ -1,4 +1,4 @@
-"""Datagrams by the batch, over a pair of sockets of this machine."""
+"""Batches of datagrams over a pair of sockets of this machine."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 from testbed.buffer.settings import Dynamic, GroupSettings, Pool, QueueSettings, Static
 from testbed.cli import main
 from testbed.errors import UsageError
-from testbed.net.load import Load, OverloadError, costs, require
+from testbed.net.load import Load, OverloadError, frame_costs, require
 from testbed.net.sonic import CELL, Switch, node_name
 from testbed.net.sonic_run import Workload
 from testbed.pfc.settings import Action
@@ -389,12 +389,12 @@ def test_a_workload_that_is_none_is_named(text: str, message: str) -> None:
 
 def test_a_run_that_would_overload_the_lab_has_the_scale_that_would_do() -> None:
     load = Load(8, Rate("100Gb/s"), 60)
-    require(load, 1, cpu_is_free=True)
-    least = load.least_scale(costs())
-    require(load, least, cpu_is_free=False)
+    require(load, 1, cpu_work_takes_no_time=True)
+    least = load.least_scale(frame_costs())
+    require(load, least, cpu_work_takes_no_time=False)
     with pytest.raises(OverloadError, match=f"give --scale {least}, longer frames, or --engine um"):
-        require(load, least // 4, cpu_is_free=False)
-    assert Load(8, Rate("100Gb/s"), 1514).least_scale(costs()) <= least / 10
+        require(load, least // 4, cpu_work_takes_no_time=False)
+    assert Load(8, Rate("100Gb/s"), 1514).least_scale(frame_costs()) <= least / 10
 
 
 # The command

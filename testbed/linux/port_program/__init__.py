@@ -1,4 +1,4 @@
-"""The port program (`port.bpf.c`) from user space: loading, configuration of ports, counters.
+"""The user-space side of the port program (`port.bpf.c`): loading it, configuring ports, reading counters.
 
 One program and one set of maps serve all nodes of a network. Forked agents inherit the descriptors and the shared
 memory; when the last process that holds them ends, the kernel removes programs, maps and attachments.
@@ -86,13 +86,13 @@ __all__ = [
 _OBJECT = Path(__file__).with_name("port.bpf.o")
 _WITH_WAITS = Path(__file__).with_name("port_waits.bpf.o")
 _NEEDED = ("__rtnl_unlock", "qdisc_reset", "__dev_forward_skb")
-"""Functions of the kernel in which frames die; the program's preparation returns the place of one that is missing, from
-1 up."""
+"""The functions of the kernel in which frames die. If one is missing, the program `prepare` returns its place here,
+counted from 1."""
 
 
 @dataclass
 class PortProgram(BufferTables):
-    """The loaded program; `close` unloads it. With `waits` it also keeps in which queues the frames of a group lie."""
+    """The loaded program; `close` unloads it. With `waits` it also counts the cells of each group in each queue."""
 
     waits: bool = False
     attached: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -122,56 +122,58 @@ class PortProgram(BufferTables):
         self._requests = {name: self._object.program(name) for name in requests}
         if missing := bpf.run(self._object.program("prepare"), bytearray(REQUEST.size)):
             function = _NEEDED[missing - 1]
-            raise bpf.BpfError(f"this kernel has no {function}: frames that die in it could not be noticed")
+            raise bpf.BpfError(f"this kernel has no function {function}, in which the port program counts lost frames")
         self._links: list[int] = []
 
     def watch_queues(self) -> None:
-        """Have frames that leave a queue, or die in it, give their cells back."""
+        """Attach to the tracepoints by which frames that leave a queue, or die in it, give their cells back."""
         self._links = [self._object.attach(name) for name in ("left", "freed")]
 
     def waiting(self, group: tuple[int, int], queue: tuple[int, int]) -> int:
-        """The cells of a group, (slot, priority), that lie in a queue, (slot, number). Only with `waits`."""
+        """Return how many cells of a group (slot, priority) wait in a queue (slot, number). It needs `waits`."""
         (slot, priority), (out, number) = group, queue
         key = (slot * PRIORITIES + priority) << 16 | out * PRIORITIES + number
         try:
             return int.from_bytes(self._object.map("waits")[key], "little")
-        except bpf.BpfError:  # none has come this way so far
+        except bpf.BpfError:  # no frame has taken this way yet
             return 0
 
     def add_ring(self, node: int) -> bpf.Ring:
-        """The channel to the agent of a node."""
+        """Create the ring buffer by which the program tells a node's agent of events."""
         ring = bpf.Ring(RING_BYTES)
         self._rings[node] = struct.pack("=I", ring.fd)
         return ring
 
     def set_port(self, slot: int, tables: PortTables) -> None:
+        """Set the tables of a port. Its counters stay."""
         start = slot * PORT.size
         self.port_memory[start : start + PORT_SETTINGS.size] = tables.encode()
 
     def set_station(self, node: int, address: bytes, slot: int) -> None:
-        """Frames to this address leave a switch by the port `slot`."""
+        """Make a switch forward frames to this address by the port `slot`."""
         self._stations[STATION.pack(address, node)] = struct.pack("=I", FIRST_INTERFACE + slot)
 
     def set_blocked(self, slot: int, priorities: int) -> None:
-        """The priorities, as a mask, whose frames the port `slot` drops instead of queueing them."""
+        """Set the mask of priorities whose frames the port `slot` drops instead of queueing them."""
         self.port_memory[slot * PORT.size + BLOCKED] = priorities
 
     def set_queues(self, slot: int, queues: Sequence[int]) -> None:
-        """The queue (socket priority) of each local priority, from the next frame on."""
+        """Set the queue (socket priority) of each local priority, from the next frame on."""
         start = slot * PORT.size + QUEUES_AT
         self.port_memory[start : start + QUEUES.size] = QUEUES.pack(*queues)
 
     def set_defended(self, slot: int, priorities: int) -> None:
-        """The priorities, as a mask, of which the port `slot` discards what comes in, but for link-local frames."""
+        """Set the mask of priorities whose arriving frames the port `slot` discards, except link-local ones."""
         self.port_memory[slot * PORT.size + DEFENDED] = priorities
 
     def defended(self, slot: int) -> int:
+        """Return the mask that `set_defended` has set."""
         return self.port_memory[slot * PORT.size + DEFENDED]
 
     def set_applications(self, slot: int, old: Mapping[Entry, int], new: Mapping[Entry, int]) -> None:
-        """The priorities of protocols for frames that the node of this port sends; `old` are those to take away."""
+        """Set the priorities of protocols in frames that this port's node sends, and remove those in `old` alone."""
         for about, protocol in old.keys() - new.keys():
-            with suppress(bpf.BpfError):  # a predecessor may have done it
+            with suppress(bpf.BpfError):  # an agent that died may have removed it
                 del self._applications[APPLICATION.pack(slot << 32 | about << 16 | protocol)]
         for (about, protocol), priority in new.items():
             self._applications[APPLICATION.pack(slot << 32 | about << 16 | protocol)] = bytes([priority])
@@ -179,8 +181,9 @@ class PortProgram(BufferTables):
         self.port_memory[slot * PORT.size + APPLICATIONS] = sum(1 << about for about in kinds)
 
     def set_lanes(self, slot: int, old: Mapping[int, tuple[int, ...]], new: Mapping[int, tuple[int, ...]]) -> None:
-        """The VL of each SL for frames that leave by the port `slot`, by the slot of the port that they came in by, or
-        OWN_FRAMES. Each table changes at once; `old` are those to take away.
+        """Set the SL2VL tables of the port `slot`, by the slot of the input port or OWN_FRAMES.
+
+        Each table changes atomically. Tables that are in `old` alone are removed.
         """
         for source, table in new.items():
             self._lanes[CROSSING.pack(slot, source)] = bytes(table)
@@ -189,7 +192,7 @@ class PortProgram(BufferTables):
             del self._lanes[CROSSING.pack(slot, source)]
 
     def lanes(self, slot: int, source: int) -> tuple[int, ...] | None:
-        """The table in force; None: frames of this way have the priority that their own marks give."""
+        """Return the SL2VL table between two ports, or None if frames keep the priority that they are marked with."""
         if not self.port_memory[slot * PORT.size + LANES]:
             return None
         try:
@@ -198,16 +201,17 @@ class PortProgram(BufferTables):
             return None
 
     def attach(self, slot: int) -> None:
-        """Put the program on a port in this process's network namespace."""
+        """Attach the program to a port, which has to be in the network namespace of this process."""
         interface = FIRST_INTERFACE + slot
         for name, hook in (("port_in", bpf.TCX_INGRESS), ("port_out", bpf.TCX_EGRESS)):
             self.attached[slot, hook] = bpf.attach_tcx(self._programs[name], interface, hook)
 
     def attach_cable_end(self, interface: int) -> None:
-        """Let what enters here leave by the other end of the cable."""
+        """Make frames that arrive at one end of a cable's middle leave by the other."""
         self.attached[interface, bpf.TCX_INGRESS] = bpf.attach_tcx(self._programs["cross"], interface, bpf.TCX_INGRESS)
 
     def port(self, slot: int) -> PortCounters:
+        """Return the counters of a port."""
         fields = PORT.unpack_from(self.port_memory, slot * PORT.size)[-78:]
         sent, octets, blocked, defended, steered = (fields[start : start + 8] for start in range(0, 40, 8))
         return PortCounters(
@@ -225,15 +229,16 @@ class PortProgram(BufferTables):
         )
 
     def groups_of(self, slot: int) -> bytes:
-        """All groups of a port as they are in memory: equal octets, equal counters."""
+        """Return the memory of all groups of a port; if it is equal to an earlier one, no counter has changed."""
         start = slot * PRIORITIES * GROUP.size
         return bytes(self.group_memory[start : start + PRIORITIES * GROUP.size])
 
     def queued(self, slot: int) -> tuple[int, ...]:
-        """Octets that wait in each queue of a port of a switch."""
+        """Return how many octets wait in each queue of a switch's port."""
         return QUEUED.unpack_from(self.port_memory, slot * PORT.size + QUEUED_AT)
 
     def close(self) -> None:
+        """Detach and unload the program."""
         for fd in (*self.attached.values(), *self._links):
             os.close(fd)
         self.attached.clear()

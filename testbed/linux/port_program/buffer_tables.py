@@ -39,7 +39,7 @@ from testbed.linux.port_program.records import (
 
 
 class BufferTables:
-    """Of all nodes of a network."""
+    """The buffers, groups and queues of all nodes of a network."""
 
     group_memory: mmap
     queue_memory: mmap
@@ -47,11 +47,12 @@ class BufferTables:
     _requests: dict[str, int]
 
     def set_group(self, slot: int, priority: int, limits: GroupLimits) -> None:
+        """Set the limits of a group before frames arrive; `configure` changes them later."""
         start = (slot * PRIORITIES + priority) * GROUP.size
         self.group_memory[start : start + GROUP_SETTINGS.size] = limits.encode()
 
     def limits(self, slot: int, priority: int) -> GroupLimits:
-        """Is the group congested at this moment?"""
+        """Return the limits of a group."""
         start = (slot * PRIORITIES + priority) * GROUP.size
         fields = GROUP_SETTINGS.unpack_from(self.group_memory, start)
         lossless, guaranteed, above, below, offset, headroom, xon, pool = fields
@@ -59,7 +60,7 @@ class BufferTables:
         return GroupLimits(bool(lossless), guaranteed, 0 if below else above, alpha, offset, headroom, xon, pool)
 
     def set_buffer(self, buffer: int, cell_bytes: int, ingress: Sequence[Sizes], egress: Sequence[Sizes] = ()) -> None:
-        """The pools of a node, empty."""
+        """Set the pools of a node, which are empty then."""
         pools = bytearray(2 * POOLS * POOL.size)
         for start, sizes in ((0, ingress), (POOLS, egress)):
             for number, size in enumerate(sizes, start):
@@ -67,16 +68,17 @@ class BufferTables:
         self._buffers[buffer] = BUFFER.pack(0, cell_bytes, bytes(pools))
 
     def set_queue(self, slot: int, queue: int, limits: QueueLimits) -> None:
-        """What may wait in a queue of the port `slot`, whose `counted` has to be set."""
+        """Set the limits of a queue of the port `slot`, whose tables have to be `counted`."""
         start = (slot * PRIORITIES + queue) * QUEUE.size
         self.queue_memory[start : start + QUEUE_SETTINGS.size] = limits.encode()
 
     def configure(
         self, buffer: int, pools: Sequence[Sizes], limits: Mapping[tuple[int, int], GroupLimits]
     ) -> list[tuple[int, int]]:
-        """Other ingress pools and limits of all groups, by (slot, priority), while frames are inside. Returns the
-        groups that resume. Whether a pool holds more than its new size is for the caller to ask (`busy`): here it would
-        take nothing before it has drained.
+        """Change the ingress pools, and the limits of groups by (slot, priority), while frames are in the buffer.
+
+        Returns the groups that resume. A pool that holds more than its new size would admit nothing until it has
+        drained; the caller asks `busy` before.
         """
         for number, (pool, size) in enumerate(zip(self.pools(buffer), pools, strict=False)):
             self._run("resize", SIZES.pack(buffer, number, *map(max, pool.size, size)))
@@ -88,9 +90,9 @@ class BufferTables:
         return [key for key in limits if self.is_congested(*key) and self.recheck(*key)]
 
     def give_up(self, buffer: int, limits: Mapping[tuple[int, int], GroupLimits]) -> list[tuple[int, int]]:
-        """Of new limits those of groups that lose headroom, while the pools stay as they are. For when the buffer is
-        `busy`: such a group takes no more, so what it holds beyond its new limit drains. Returns the groups that
-        resume.
+        """Apply only those of new limits that take headroom from a group, for a buffer that is `busy`.
+
+        Such a group admits no more frames, so the cells beyond its new limit drain. Returns the groups that resume.
         """
         losers = {
             key: replace(group, guaranteed=old.guaranteed)
@@ -100,7 +102,7 @@ class BufferTables:
         return self.configure(buffer, [pool.size for pool in self.pools(buffer)[:POOLS]], losers)
 
     def busy(self, buffer: int, pools: Sequence[Sizes], limits: Mapping[tuple[int, int], GroupLimits]) -> int:
-        """How many cells have to drain before these settings can be used (BufferModel.configure)."""
+        """Return how many cells have to drain before `configure` can apply these settings, as BufferModel.configure."""
         most = 0
         for number, size in enumerate(pools):
             shared = headroom = owed = promised = 0
@@ -117,20 +119,22 @@ class BufferTables:
         return most
 
     def recheck(self, slot: int, priority: int) -> bool:
-        """True if the group was congested and is not any longer, because others made room."""
+        """Return True if the group was congested and resumes now, because others have made room."""
         return self._request("recheck", slot, priority)[0] == EventKind.XON
 
     def has_room(self, slot: int, priority: int) -> bool:
-        """After a recheck: False if the group is congested still. One that was not congested before has room, too."""
+        """Recheck the group, and return True if it is not congested now."""
         return self.recheck(slot, priority) or not self.is_congested(slot, priority)
 
     def admit(self, slot: int, priority: int, cells: int, queue: tuple[int, int] | None = None) -> tuple[int, int]:
-        """Charge cells as a frame would that is to wait in `queue`, (slot, number); the event and the reason of a drop,
-        or one more than the last for none. For tests."""
+        """Charge cells as a frame that waits in `queue` (slot, number) would; for tests.
+
+        Returns the event and the reason of a drop, which is one more than the last reason if nothing was dropped.
+        """
         return self._request("admit_cells", slot, priority, cells, queue)
 
     def release(self, slot: int, priority: int, cells: int, queue: tuple[int, int] | None = None) -> tuple[int, int]:
-        """Give cells back as a leaving frame would. For tests."""
+        """Give cells back as a frame that leaves would; for tests."""
         return self._request("release_cells", slot, priority, cells, queue)
 
     def _run(self, name: str, context: bytes) -> None:
@@ -148,10 +152,11 @@ class BufferTables:
         return signal, result
 
     def is_congested(self, slot: int, priority: int) -> bool:
-        """One octet is read: agents ask this at every event."""
+        """Return True if the group is congested now. It reads one octet, since agents ask at every event."""
         return bool(self.group_memory[(slot * PRIORITIES + priority) * GROUP.size + XOFF_AT])
 
     def group(self, slot: int, priority: int) -> GroupCounters:
+        """Return the counters of a group."""
         fields = GROUP.unpack_from(self.group_memory, (slot * PRIORITIES + priority) * GROUP.size)[8:]
         return GroupCounters(
             used=fields[0:3],
@@ -170,27 +175,29 @@ class BufferTables:
         )
 
     def queue(self, slot: int, queue: int) -> QueueCounters:
+        """Return the counters of a queue with limits."""
         fields = QUEUE.unpack_from(self.queue_memory, (slot * PRIORITIES + queue) * QUEUE.size)[5:]
         return QueueCounters(fields[0:2], fields[2:4], *fields[4:9])
 
     def pools(self, buffer: int) -> list[BufferCounters]:
-        """All pools of a node: POOLS ingress ones, then as many egress ones; those that it has not have no cells."""
+        """Return the POOLS ingress pools of a node, then as many egress pools; one that it does not have is empty."""
         _, _, pools = BUFFER.unpack(self._buffers[buffer])
         return [BufferCounters(each[0:3], each[3:6], each[6:9], each[9]) for each in POOL.iter_unpack(pools)]
 
     def buffer(self, buffer: int) -> BufferCounters:
-        """Ingress pool 0."""
+        """Return ingress pool 0 of a node."""
         return self.pools(buffer)[0]
 
     def clear_group(self, buffer: int, slot: int, priority: int) -> Watermark:
-        """Begin a group's watermarks anew, with what is in use, and return those from before. So do the next ones."""
+        """Reset the watermarks of a group to the cells in use now, and return the old ones."""
         return self._clear(OF_GROUP, buffer, slot * PRIORITIES + priority)
 
     def clear_queue(self, buffer: int, slot: int, queue: int) -> Watermark:
+        """Reset the watermarks of a queue, and return the old ones."""
         return self._clear(OF_QUEUE, buffer, slot * PRIORITIES + queue)
 
     def clear_pool(self, buffer: int, pool: int) -> Watermark:
-        """Of an ingress pool, or of an egress pool: from POOLS on."""
+        """Reset the watermarks of a pool, and return the old ones. The egress pools have the numbers from POOLS on."""
         return self._clear(OF_POOL, buffer, pool)
 
     def _clear(self, of: int, buffer: int, number: int) -> Watermark:

@@ -1,7 +1,7 @@
-"""Compile the port program: python3 -m testbed.linux.port_program.build
+"""Compiles the port program: python3 -m testbed.linux.port_program.build
 
 The object is part of the source tree, because its instructions count in the lab's time: a compiler of another version
-would change results. Building it takes clang 14 and libbpf's headers; a test compares the tree's object with a new one.
+would change results. To build it takes clang 14 and libbpf's headers; a test compares the tree's object with a new one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def build(target: Path, *definitions: str) -> None:
             raise BuildError(f"{program} is missing; Debian 12 has it in clang-14 and llvm-14")
     with tempfile.TemporaryDirectory() as place:
         made = Path(place) / OBJECT.name
-        # The directory would be in the object, and every checkout would make another one.
+        # Else the object would contain the directory, and differ in each checkout.
         macros = [f"-D{name}" for name in definitions]
         _run([COMPILER, "-O2", "-g", "-ffile-compilation-dir=.", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3",
               *macros, "-I/usr/include/x86_64-linux-gnu", "-c", SOURCE.name, "-o", str(made)])  # fmt: skip

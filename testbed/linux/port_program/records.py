@@ -1,4 +1,4 @@
-"""What the port program (`port.bpf.c`) and user space share: structures, settings, counters."""
+"""The structures that the port program (`port.bpf.c`) and user space share: settings, counters, events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 SLOTS = 1024
 FIRST_INTERFACE = 4096
-"""Ports have interface indices from here on, one for each slot and unique in the whole network."""
+"""The interface index of the port in slot 0; each slot has the next one, unique in the whole network."""
 PRIORITIES = 8
 RING_BYTES = 1 << 16
 
@@ -22,18 +22,18 @@ QUEUES_AT = struct.Struct("=III").size
 QUEUED = struct.Struct("=8Q")
 QUEUED_AT = PORT.size - 2 * QUEUED.size
 BLOCKED, DEFENDED, APPLICATIONS, LANES = (struct.Struct("=III8IBB").size + number for number in range(4))
-"""Where things are in a port's entry."""
+"""Positions of fields in a port's entry."""
 GROUP = struct.Struct("=8I3I3III2Q2Q2Q8Q8QQ")
 GROUP_SETTINGS = struct.Struct("=8I")
 XOFF_AT = struct.Struct("=8I3I3II").size
 QUEUE = struct.Struct("=5I2I2II4Q")
 QUEUE_SETTINGS = struct.Struct("=5I")
 POOLS = 4
-"""In each direction, of a node."""
+"""The number of pools that a node can have in each direction."""
 POOL = struct.Struct("=3I3I3II")
 BUFFER = struct.Struct(f"=II{2 * POOLS * POOL.size}s")
 EVENT = struct.Struct("=QHHBBHII")
-"""time_ns, kind, slot, priority, reason, length, shared, headroom; a frame's octets follow, 64 of them."""
+"""time_ns, kind, slot, priority, reason, length, shared, headroom; the first 64 octets of a frame follow."""
 FRAME_OCTETS = 64
 REQUEST = struct.Struct("=6I")
 NO_QUEUE = 0xFFFFFFFF
@@ -45,10 +45,12 @@ STATION = struct.Struct("=6sH")
 CROSSING = struct.Struct("=HH")
 SLS = 16
 OWN_FRAMES = 0xFFFF
-"""In place of an input port's slot: frames of the node itself."""
+"""The input slot of frames that the node itself sends."""
 
 
 class EventKind(enum.IntEnum):
+    """The kinds of events that the port program reports to an agent."""
+
     FRAME = 1
     XOFF = 2
     XON = 3
@@ -56,33 +58,33 @@ class EventKind(enum.IntEnum):
 
 
 Entry = tuple[int, int]
-"""Of the application table: what it is about, as testbed.priority.applications.About, and the protocol's ID."""
+"""A key of the application table: the kind of protocol (testbed.priority.applications.About) and its ID."""
 
 DROP_REASONS = ("headroom", "headroom pool", "threshold", "shared pool", "queue threshold", "egress pool")
-"""As in `testbed.buffer.model.DropReason`, in the program's order."""
+"""The names in `testbed.buffer.model.DropReason`, in the program's order."""
 REASONS = len(DROP_REASONS)
 
 
 class Deaths(NamedTuple):
-    """The frames that a port was to send and that died where no buffer dropped them; without MAC control and LLDP."""
+    """Counters of frames to be sent by a port that were lost outside the buffer; MAC control and LLDP do not count."""
 
     by_queue: int
-    """By the qdiscs of the port: they are full, mark early, or have no carrier."""
+    """The frames that a qdisc of the port dropped, because it was full, marks early, or has no carrier."""
     with_queue: int
-    """As the queue was emptied, by a lost carrier or a watchdog."""
+    """The frames that waited in a queue which a lost carrier or a watchdog emptied."""
     at_link: int
-    """They left, and the other end was down."""
+    """The frames that were sent while the other end was down."""
     in_cable: int
-    """In the cable's middle."""
+    """The frames that were lost in the middle of the cable."""
 
 
 Sizes = tuple[int, int, int]
-"""Guaranteed, shared and headroom cells of a pool. An egress pool has reserved and shared ones."""
+"""The guaranteed, shared and headroom cells of an ingress pool, or the reserved and shared cells of an egress pool."""
 
 
 @dataclass(frozen=True)
 class PortTables:
-    """What the program has to know of a port; `priorities` are PriorityMap.tables()."""
+    """The settings of a port in the program; `priorities` are PriorityMap.tables()."""
 
     node: int
     buffer: int | None
@@ -90,15 +92,16 @@ class PortTables:
     queues: tuple[int, ...]
     priorities: bytes
     switched: bool = False
-    """Does the forwarding table hold for what comes in here?"""
+    """True if frames that arrive here are forwarded by the switch's forwarding table."""
     routed: bool = False
-    """Is it a router's port?"""
+    """True for a router's port."""
     counted: bool = False
-    """Are frames that leave here charged to queues of egress pools?"""
+    """True if frames that leave here are charged to queues of egress pools."""
     steered: bool = False
-    """Is it a leaf's, whose frames Open vSwitch forwards, and whose controller may choose their priorities?"""
+    """True for a leaf's port: Open vSwitch forwards its frames, and the controller may choose their priorities."""
 
     def encode(self) -> bytes:
+        """Return the settings as octets of the port's entry."""
         has_buffer = self.buffer is not None
         return PORT_SETTINGS.pack(
             self.node,
@@ -118,7 +121,7 @@ class PortTables:
 
 @dataclass(frozen=True)
 class GroupLimits:
-    """One priority of one ingress port, in cells; `alpha` is None for a static threshold."""
+    """The limits of a group, which is one priority of one ingress port, in cells; `alpha` is None if it is static."""
 
     lossless: bool
     guaranteed: int
@@ -138,7 +141,7 @@ class GroupLimits:
 
 @dataclass(frozen=True)
 class QueueLimits:
-    """One queue of an egress port, in cells; `alpha` is None for a static threshold."""
+    """The limits of one queue of an egress port, in cells; `alpha` is None for a static threshold."""
 
     pool: int
     reserved: int
@@ -155,7 +158,7 @@ def _terms(static: int, alpha: Fraction | None) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class GroupCounters:
-    """What the program counted of a group."""
+    """The program's counters of one group: cells in use, their maxima, and frames."""
 
     used: tuple[int, int, int]
     high_water: tuple[int, int, int]
@@ -174,7 +177,7 @@ class GroupCounters:
 
 @dataclass(frozen=True)
 class BufferCounters:
-    """A pool."""
+    """The size of a pool, and the program's counters of it."""
 
     size: tuple[int, int, int]
     used: tuple[int, int, int]
@@ -184,7 +187,7 @@ class BufferCounters:
 
 @dataclass(frozen=True)
 class QueueCounters:
-    """What the program counted of a queue with limits: reserved and shared cells."""
+    """The program's counters of one queue with limits; cells are reserved and shared ones."""
 
     used: tuple[int, int]
     high_water: tuple[int, int]
@@ -197,27 +200,34 @@ class QueueCounters:
 
 @dataclass(frozen=True)
 class PortCounters:
-    """By local priority, of frames put into this port's queues, and of frames that the watchdog kept out; by priority,
-    of frames that came in and were discarded by defense, and of those sent whose priority a controller chose. By SL, of
-    frames that were to leave by this port and have no VL there. By queue, octets without FCS that wait in a port of a
-    switch, and the most that did."""
+    """The program's counters of one port."""
 
     sent_frames: tuple[int, ...]
+    """The frames that were put into the port's queues, by local priority."""
     sent_bytes: tuple[int, ...]
+    """The octets of these frames without FCS."""
     blocked_frames: tuple[int, ...]
+    """The frames that were dropped because a watchdog blocks their priority, by local priority."""
     defended_frames: tuple[int, ...]
+    """The arriving frames that were discarded by defense, by priority."""
     steered_frames: tuple[int, ...]
+    """The sent frames whose priority a controller chose, by priority."""
     vl15_frames: tuple[int, ...]
+    """The frames that were to leave by this port and have no VL there, by SL."""
     lost_events: int
+    """The events that found no room in the agent's ring buffer."""
     seen_frames: int
+    """The MAC control frames that were handed to the agent."""
     died_frames: Deaths
     queued_bytes: tuple[int, ...]
+    """The octets without FCS that wait now in each queue of a switch's port."""
     most_queued_bytes: tuple[int, ...]
+    """The most octets that ever waited in each of these queues."""
 
 
 @dataclass(frozen=True)
 class Watermark:
-    """The most cells that were in use, by kind and together."""
+    """The most cells that were in use at once, by kind and in total."""
 
     high_water: tuple[int, int, int]
     most_cells: int

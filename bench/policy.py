@@ -29,10 +29,10 @@ from testbed.policy.fabric import GBIT, Fabric, PortCapabilities, PortKey
 from testbed.policy.grammar import BLOCK, XML
 from testbed.policy.language import read
 from testbed.policy.model import MatchRule, NodeType, Policy, PortGroup, QosLevel
-from testbed.policy.problems import Problems
 from testbed.policy.ranges import Ranges
 from testbed.policy.records import Found, PathRecords, Request
 from testbed.policy.rest.client import RestSa, query
+from testbed.policy.source import Problems
 from testbed.policy.write import write
 from testbed.rest.client import Client
 from tests.lab import opensm_peer
@@ -176,7 +176,7 @@ def mutated_files(count: int) -> Iterator[Row]:
         slowest = max(slowest, time.process_time() - begun)
         refused += not reading.ok
         for problem in reading.problems.errors:
-            if not (problem.position.line >= 1 and problem.message and problem.expected):
+            if not (problem.place.line >= 1 and problem.message and problem.expected):
                 sys.exit(f"file {number}: an error lacks its place, cause or what was expected: {problem}")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     yield Row(f"{count} mutated files, {refused} refused: no crash; slowest", slowest * 1000, "ms", most=1000)

@@ -21,7 +21,7 @@ from testbed.lab.wire import Frame, FrameKind, Sample
 from testbed.net.sonic import Switch
 from testbed.policy import fabric_file, language
 from testbed.policy.grammar import BLOCK, XML
-from testbed.policy.problems import PolicyError, Problems
+from testbed.policy.source import PolicyError, Problems
 from testbed.policy.write import write
 from testbed.sonic import read as config_db
 from testbed.sonic.check import check
@@ -45,7 +45,7 @@ def read_policy(octets: bytes) -> str:
     """What is read without an error is written and read again."""
     reading = language.read(octets)
     for problem in (*reading.problems.errors, *reading.problems.warnings):
-        if problem.position.line < 1 or not problem.message:
+        if problem.place.line < 1 or not problem.message:
             raise AssertionError(f"a problem without place or cause: {problem}")
     if not reading.ok:
         raise PolicyError("f", reading.problems.errors, reading.problems.left_out)
@@ -248,7 +248,7 @@ def read_config(octets: bytes) -> str:
     """What is read without an error is checked, made a switch of, and written and read as the same."""
     reading = config_db.read(octets)
     for problem in reading.problems.found:
-        if not problem.path.startswith("$") or "\n" in str(problem):
+        if not problem.place.startswith("$") or "\n" in str(problem):
             raise AssertionError(f"no path, or two lines: {problem}")
     tables = reading.require("f")
     check(tables, reading.problems)

@@ -19,12 +19,12 @@ from testbed.policy.groups import members
 from testbed.policy.language import Reading, read
 from testbed.policy.model import MatchRule, Policy
 from testbed.policy.plan import plan
-from testbed.policy.problems import PolicyError, Problems, Severity
 from testbed.policy.ranges import Ranges
 from testbed.policy.records import Found, PathRecords, Request, Wanted
 from testbed.policy.setup import Tables
-from testbed.policy.source import LARGEST
+from testbed.policy.source import LARGEST, PolicyError, Problems
 from testbed.policy.write import write
+from testbed.strict.problems import Severity
 from testbed.units import Rate, Size
 
 _NUMBER = re.compile("0x[0-9a-f]{1,32}|[0-9]{1,20}", re.ASCII | re.IGNORECASE)

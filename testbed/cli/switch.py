@@ -25,9 +25,9 @@ from testbed.sonic.check import check
 from testbed.sonic.division import divisions
 from testbed.sonic.fabric import check_fabric
 from testbed.sonic.headroom import Need, described, lossless_groups, needed_at
-from testbed.sonic.problems import Severity
 from testbed.sonic.read import Reading, read
 from testbed.sonic.tables import Tables
+from testbed.strict.problems import Severity
 from testbed.units import Rate, Size
 
 _EXPERIMENT = '''"""A workload on switches that were read from config_db.json files; written by `xoff switch run`."""
@@ -117,7 +117,7 @@ def _check(options: argparse.Namespace) -> int:
         if readings[name].ok:
             check(readings[name].tables, readings[name].problems, options.cell)
     for name, problem in check_fabric({name: reading.tables for name, reading in readings.items()}):
-        readings[name].problems.warning(problem.path, problem.message, problem.rule)
+        readings[name].problems.add(problem)
     if options.json:
         print(json.dumps({name: _as_json(one, options.cell) for name, one in readings.items()}, indent=1))
     else:

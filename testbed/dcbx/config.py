@@ -35,7 +35,8 @@ from testbed.frames.dcbx.values import (
     Tsa,
     mask,
 )
-from testbed.strict.tables import TomlTable, array, flag, one_of, shown, whole
+from testbed.strict.problems import shown
+from testbed.strict.tables import TomlTable, array, flag, one_of, whole
 from testbed.units import Duration
 
 _WHOLE = 100

@@ -24,7 +24,8 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.lab import job
-from testbed.strict.tables import TomlTable, filled, shown
+from testbed.strict.problems import shown
+from testbed.strict.tables import TomlTable, filled
 from testbed.units import Duration, Length, Rate, Size, UnitError, written
 
 FILE = Path(job.TOLERANCES)

@@ -36,8 +36,7 @@ from testbed.sonic.classes import classes_of
 from testbed.sonic.division import divisions, egress_pools, ingress_pools, memory, reserved
 from testbed.sonic.entries import LARGEST
 from testbed.sonic.headroom import SHORT_CABLE, needed_at
-from testbed.sonic.problems import ConfigDbError, Problem, Severity
-from testbed.sonic.read import Reading, read
+from testbed.sonic.read import ConfigDbError, Reading, read
 from testbed.sonic.tables import (
     NULL,
     MapKind,
@@ -46,6 +45,7 @@ from testbed.sonic.tables import (
     Tables,
     WatchdogRow,
 )
+from testbed.strict.problems import Problem, Severity
 from testbed.units import Duration, Length, Rate, Scale, Size
 
 CELL = 208
@@ -86,7 +86,7 @@ class Switch:
     scale: Scale
     ports: Mapping[str, SwitchPort]
     buffer: Buffer
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Problem[str], ...] = ()
 
     @classmethod
     def from_config_db(
@@ -146,7 +146,7 @@ class Switch:
         return cls(tables.hostname or Path(name).stem, tables, chosen, ports, buffer, problems)
 
     @property
-    def warnings(self) -> list[Problem]:
+    def warnings(self) -> list[Problem[str]]:
         return [problem for problem in self.problems if problem.severity is Severity.WARNING]
 
     def buffer_of(self, ports: Iterable[str]) -> Buffer:

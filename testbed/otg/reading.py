@@ -1,7 +1,7 @@
-"""Reads the plain data of the model, and finds what of it this generator does not support.
+"""Reads the plain data of snappi's model, and finds what of it this generator does not support.
 
-Each object is an `Item`. What is read of it is taken; what is left when it is closed has no effect here, and must
-not be ignored silently: it becomes an error with the path of the field, as in `flows[0].packet[1].ipv4.options`.
+Each object is an `Item`. A field that is read is taken; a field that is left when the item is closed has no effect
+here, and must not be ignored silently: it becomes an error with its path, as in `flows[0].packet[1].ipv4.options`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 from testbed.errors import UsageError, nearest
+from testbed.strict.problems import Problems
+from testbed.strict.tables import Table
 
 
 class OtgError(UsageError):
@@ -26,55 +28,65 @@ class Reader:
     """Collects the errors of one configuration or request."""
 
     def __init__(self) -> None:
-        self.errors: list[str] = []
+        self._problems = Problems[str]()
 
-    def error(self, path: str, what: str) -> None:
-        self.errors.append(f"{path}: {what}")
+    @property
+    def errors(self) -> list[str]:
+        """One line for each error: the path of a field, and what is wrong with it."""
+        found = [f"{problem.place}: {problem.message}" for problem in self._problems.errors]
+        return [*found, f"and {self._problems.left_out} more"] if self._problems.left_out else found
+
+    def error(self, path: str, message: str) -> None:
+        self._problems.error(path, message)
 
     def finish(self) -> None:
-        if self.errors:
-            raise OtgError(self.errors)
+        """Raise OtgError if there was an error."""
+        if errors := self.errors:
+            raise OtgError(errors)
 
     @contextmanager
     def item(self, content: Mapping[str, Any], path: str = "") -> Iterator[Item]:
-        """One object; at the end of the block everything in it has to have been taken."""
+        """Read one object; at the end of the block each of its fields has to have been taken."""
         item = Item(self, content, path)
         yield item
         item.close()
 
 
-class Item:
-    """One object of the model."""
+class Item(Table):
+    """One object of the model. A field that is null counts as absent."""
 
     def __init__(self, reader: Reader, content: Mapping[str, Any], path: str) -> None:
-        self.reader, self.path = reader, path
-        self._left = {name: value for name, value in content.items() if value is not None}
+        super().__init__({name: value for name, value in content.items() if value is not None}, path)
+        self.reader = reader
 
     def at(self, name: str) -> str:
-        return f"{self.path}.{name}" if self.path else name
+        return f"{self.place}.{name}" if self.place else name
 
-    def error(self, name: str, what: str) -> None:
-        self.reader.error(self.at(name), what)
+    def error(self, name: str, message: str) -> None:
+        self.reader.error(self.at(name), message)
 
     def has(self, name: str) -> bool:
-        return name in self._left
+        """Return True if the field is there and was not taken yet."""
+        return name in self._content and name not in self._known
 
     def take(self, name: str, default: Any = None) -> Any:
-        return self._left.pop(name, default)
+        """Return a field's value, which counts as read from now on."""
+        value = self.peek(name, default)
+        self.know(name)
+        return value
 
     def peek(self, name: str, default: Any = None) -> Any:
-        """What is there, which is still to be taken."""
-        return self._left.get(name, default)
+        """Return a field's value, which is still to be taken."""
+        return self._content[name] if self.has(name) else default
 
     def ignore(self, *names: str) -> None:
-        """Fields that have nothing to act on here, and change nothing that a test can see."""
-        for name in names:
-            self._left.pop(name, None)
+        """Accept fields that have nothing to act on here, and change nothing that a test can see."""
+        self.know(*names)
 
     def close(self) -> None:
-        for name in self._left:
+        for name in self.unknown:
             self.error(name, "Xoff does not support it")
-        self._left.clear()
+        self.know(*self.keys)
 
     def integer(self, name: str, default: int, low: int = 0, high: int | None = None) -> int:
         value = self.take(name, default)
@@ -92,7 +104,7 @@ class Item:
         return number
 
     def number(self, name: str, default: float) -> Fraction:
-        """A number that is not negative, exactly as it is written."""
+        """Take a number that is not negative, exactly as it is written."""
         value = self.take(name, default)
         try:
             number = Fraction(repr(value) if isinstance(value, float) else str(value))
@@ -114,7 +126,7 @@ class Item:
         return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
 
     def one_of(self, name: str, known: Mapping[str, Any] | Sequence[str], default: str) -> str:
-        """A word; one that is not known is an error at this field."""
+        """Take a word; an unknown one is an error at this field."""
         word = self.text(name, default)
         if word not in known:
             self.error(name, f"{word!r} is not supported; {nearest(word, known)}")
@@ -122,25 +134,25 @@ class Item:
         return word
 
     def choice(self, default: str, *supported: str) -> str:
-        """Which of the alternatives is chosen. What the others are left with in the data has no effect.
+        """Return the alternative that is chosen. Data of the others has no effect.
 
         Data without a choice that has one alternative means that one, and else the model's default.
         """
-        given = [name for name in supported if name in self._left]
+        given = [name for name in supported if self.has(name)]
         word = self.text("choice", given[0] if len(given) == 1 else default)
         if word not in supported:
             self.error(word, "Xoff does not support it")
-            self._left.clear()
+            self.know(*self.keys)
             return ""
         self.ignore(*(name for name in supported if name != word))
         return word
 
     def item(self, name: str) -> AbstractContextManager[Item]:
-        """An object in this one; an absent one is empty."""
+        """Take an object in this one; an absent one is empty."""
         return self._object(self.take(name, {}), name)
 
     def items(self, name: str) -> Iterator[Item]:
-        """The objects of a list, each closed when the next one is taken."""
+        """Take the objects of a list, each closed when the next one is taken."""
         content = self.take(name, ())
         if not isinstance(content, list | tuple):
             self.error(name, "a list is expected")

@@ -14,10 +14,10 @@ from difflib import get_close_matches
 
 from testbed.policy.grammar import BLOCK, POLICY, ROOT, XML, Element, Occurs
 from testbed.policy.model import Ulp, UlpKey
-from testbed.policy.problems import Problems, shown
 from testbed.policy.rfc_xml import MOST_ELEMENTS
-from testbed.policy.source import Source
+from testbed.policy.source import Problems, Source
 from testbed.policy.tree import Node
+from testbed.strict.problems import shown
 
 _LINE = re.compile(r"[^\n]*")
 _BEFORE_COMMENT = re.compile(r'(?:[^"#]++|"[^"]*+"|"(?=[^"]*+$))*+')

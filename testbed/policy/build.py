@@ -20,9 +20,8 @@ from testbed.policy.model import (
     VlArbScope,
     same,
 )
-from testbed.policy.problems import START, Position, Problems, shown
 from testbed.policy.ranges import Ranges
-from testbed.policy.source import Source
+from testbed.policy.source import START, Problems, Source
 from testbed.policy.tree import Node
 from testbed.policy.values import (
     GUID_MOST,
@@ -33,6 +32,7 @@ from testbed.policy.values import (
     TCLASS_MOST,
     Reader,
 )
+from testbed.strict.problems import Position, shown
 
 T = TypeVar("T")
 _ULP_KEYS = {

@@ -9,8 +9,9 @@ from itertools import pairwise
 
 from testbed.policy.grammar import BLOCK, Syntax
 from testbed.policy.model import DEFAULT_NAME, MatchRule, Policy, Ulp, same
-from testbed.policy.problems import START, Position, Problems, shown
 from testbed.policy.ranges import Ranges
+from testbed.policy.source import START, Problems
+from testbed.strict.problems import Position, shown
 
 _COMPARED = 500
 """With more rules, one that hides another is found only if their criteria are equal or it has none: comparing each with

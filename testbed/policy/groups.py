@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from testbed.policy.fabric import EndPort, Fabric, Node, Partition, PortKey
 from testbed.policy.model import NodeType, PortGroup
-from testbed.policy.problems import shown
 from testbed.policy.ranges import Ranges
+from testbed.strict.problems import shown
 
 
 def members(group: PortGroup, fabric: Fabric) -> frozenset[PortKey]:

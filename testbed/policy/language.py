@@ -10,8 +10,7 @@ from testbed.policy.build import build
 from testbed.policy.check import check
 from testbed.policy.grammar import BLOCK, XML, Syntax
 from testbed.policy.model import Policy
-from testbed.policy.problems import PolicyError, Problems
-from testbed.policy.source import decode
+from testbed.policy.source import PolicyError, Problems, decode
 
 _SKIPPED = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\r\n]+|#[^\n]*(?:\n|$))*+")
 

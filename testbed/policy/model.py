@@ -10,8 +10,9 @@ import enum
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from testbed.policy.problems import START, Position
 from testbed.policy.ranges import Ranges
+from testbed.policy.source import START
+from testbed.strict.problems import Position
 
 SLS, VLS = range(16), range(16)
 DROP_VL = 15

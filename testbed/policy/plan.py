@@ -16,10 +16,10 @@ from typing import Any
 
 from testbed.policy.fabric import Fabric, PortCapabilities, PortKey
 from testbed.policy.model import DROP_VL, SLS, Policy
-from testbed.policy.problems import Severity
 from testbed.policy.ranges import Ranges
 from testbed.policy.setup import Arbitration, Crossing, Finding, FindingKind, Tables, inputs, setup
 from testbed.policy.shares import Shares, equal_shares, shares
+from testbed.strict.problems import Severity
 
 CLOSE = Fraction(1, 200)
 """Shares that differ by no more than this are the same: a port has them as whole numbers of bytes."""

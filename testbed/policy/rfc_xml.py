@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from testbed.policy.grammar import POLICY, ROOT, XML, Element, Occurs
-from testbed.policy.problems import Problems, shown
-from testbed.policy.source import Source
+from testbed.policy.source import Problems, Source
 from testbed.policy.tree import Node
+from testbed.strict.problems import shown
 
 MOST_ELEMENTS = 500_000
 _DEEPEST = 32  # the grammar needs 5

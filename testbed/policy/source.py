@@ -1,4 +1,4 @@
-"""The text of a policy file: decoded, limited in size, and with positions for messages."""
+"""The text of a policy file: decoded, limited in size, with positions for messages, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import re
 from bisect import bisect_right
 from functools import cached_property
 
-from testbed.policy.problems import Position, Problems
+from testbed.strict import problems as strict
+from testbed.strict.problems import Position, Problem, Severity
+
+START = Position(1, 1)
+_TOO_MANY = 1000
 
 LARGEST = 16_000_000
 """Bytes. Ten thousand rules take three million."""
@@ -14,6 +18,24 @@ LARGEST = 16_000_000
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 _ENCODINGS = {"utf-8": "utf-8", "iso-8859-1": "iso-8859-1", "us-ascii": "ascii"}
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
+
+
+class Problems(strict.Problems[Position]):
+    """The problems of a policy file, in the order of the file; a thousand more than are kept are enough."""
+
+    @property
+    def exhausted(self) -> bool:
+        """True if there are so many that nothing more is to be learned: the reader of the file stops."""
+        return self.left_out >= _TOO_MANY
+
+    def of(self, severity: Severity) -> list[Problem[Position]]:
+        return sorted(super().of(severity), key=lambda problem: problem.place)
+
+
+class PolicyError(strict.ProblemsError):
+    """A policy that cannot be used, with everything that is wrong with it."""
+
+    before_place = ":"
 
 
 class Source:
@@ -33,12 +55,11 @@ class Source:
 
 def decode(content: bytes, problems: Problems) -> Source:
     """The text, with an error for each reason why it may not be what was meant; what can be read is read."""
-    start = Position(1, 1)
     if len(content) > LARGEST:
-        problems.error(start, f"the file has {len(content)} bytes", f"at most {LARGEST}")
+        problems.error(START, f"the file has {len(content)} bytes", f"at most {LARGEST}")
         return Source("")
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        problems.error(start, "the file is in UTF-16", "UTF-8, ISO-8859-1 or US-ASCII")
+        problems.error(START, "the file is in UTF-16", "UTF-8, ISO-8859-1 or US-ASCII")
         return Source("")
     content = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     encoding = "utf-8"
@@ -49,7 +70,7 @@ def decode(content: bytes, problems: Problems) -> Source:
                            f"unknown encoding {name}", "UTF-8, ISO-8859-1 or US-ASCII")  # fmt: skip
         encoding = known or "utf-8"
     if encoding == "iso-8859-1" and not content.isascii() and _is_utf8(content):
-        problems.warning(start, "the file declares ISO-8859-1 and is in UTF-8; it is read as UTF-8")
+        problems.warning(START, "the file declares ISO-8859-1 and is in UTF-8; it is read as UTF-8")
         encoding = "utf-8"
     try:
         text = content.decode(encoding)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from testbed.policy.grammar import Syntax
 from testbed.policy.model import NodeType, VlWeight
-from testbed.policy.problems import Problems, shown
 from testbed.policy.ranges import Ranges
-from testbed.policy.source import Source
+from testbed.policy.source import Problems, Source
 from testbed.policy.tree import Node
 from testbed.policy.units import LANE_SPEED, MTU_CODES, RATE_CODES
+from testbed.strict.problems import shown
 from testbed.units import Rate, Size, UnitError
 
 _NUMBER = re.compile(r"0[xX][0-9A-Fa-f]{1,32}|[0-9]{1,32}", re.ASCII)

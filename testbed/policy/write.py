@@ -24,9 +24,10 @@ from testbed.policy.model import (
     VlWeight,
     same,
 )
-from testbed.policy.problems import START, Problems, shown
 from testbed.policy.ranges import Ranges
+from testbed.policy.source import START, Problems
 from testbed.policy.units import MTU_CODES, RATE_CODES, exact_mtu_code, exact_rate_code, mtu_code, rate_code
+from testbed.strict.problems import shown
 from testbed.units import Rate
 
 Entries = list[tuple[str, str]]

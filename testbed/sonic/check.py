@@ -11,14 +11,15 @@ from testbed.errors import listed
 from testbed.sonic.classes import classes_of
 from testbed.sonic.division import Division, divisions, egress_pools, ingress_pools
 from testbed.sonic.headroom import GroupHeadroom, described, lossless_groups
-from testbed.sonic.problems import Problems, path
 from testbed.sonic.tables import NULL, MapKind, Mode, ProfileRow, SchedulerType, Tables
+from testbed.strict.problems import Problems
+from testbed.strict.problems import json_path as path
 
 CELL = 208
 _DEFAULT_POLL_MS = 200
 
 
-def check(tables: Tables, problems: Problems, cell: int = CELL) -> None:
+def check(tables: Tables, problems: Problems[str], cell: int = CELL) -> None:
     """Look at one switch; findings go to `problems`."""
     checker = _Checker(tables, problems, cell)
     checker.pools()
@@ -31,7 +32,7 @@ def check(tables: Tables, problems: Problems, cell: int = CELL) -> None:
 class _Checker:
     """Findings that are the same at several ports become one, with all of them in it."""
 
-    def __init__(self, tables: Tables, problems: Problems, cell: int) -> None:
+    def __init__(self, tables: Tables, problems: Problems[str], cell: int) -> None:
         self._tables = tables
         self._problems = problems
         self._cell = cell
@@ -39,7 +40,7 @@ class _Checker:
         self._at_ports: dict[tuple[str, str, str], list[str]] = {}
 
     def _warn(self, where: str, message: str, rule: str) -> None:
-        self._problems.warning(where, message, rule)
+        self._problems.warning(where, message, rule=rule)
 
     def _at(self, port: str, where: str, message: str, rule: str) -> None:
         """`message` continues "Ethernet0, Ethernet4: "."""

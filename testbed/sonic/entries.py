@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from testbed.errors import listed, nearest
-from testbed.sonic.problems import Problems, path, shortened, shown
 from testbed.sonic.tables import NULL, PortRow
+from testbed.strict.problems import Problems, shortened, shown
+from testbed.strict.problems import json_path as path
 
 LARGEST = 16 << 20
 MOST_BYTES = 2**48
@@ -43,7 +44,7 @@ class _Number(str):
     __slots__ = ()
 
 
-def load(octets: bytes, problems: Problems) -> dict[str, Any] | None:
+def load(octets: bytes, problems: Problems[str]) -> dict[str, Any] | None:
     if len(octets) > LARGEST:
         problems.error("$", f"the file has more than {LARGEST >> 20} MB; a config_db.json has some hundred kB")
         return None
@@ -71,7 +72,7 @@ def load(octets: bytes, problems: Problems) -> dict[str, Any] | None:
         problems.error("$", "nested too deep; a config_db.json has tables, keys and fields")
         return None
     for name in dict.fromkeys(twice):
-        problems.warning("$", f"{shown(name)} occurs twice in one object, and the last one counts", "repeated")
+        problems.warning("$", f"{shown(name)} occurs twice in one object, and the last one counts", rule="repeated")
     if not isinstance(content, dict):
         problems.error("$", f"{shown(content)} is not an object; tables by name are expected")
         return None
@@ -81,7 +82,9 @@ def load(octets: bytes, problems: Problems) -> dict[str, Any] | None:
 class EntryReader:
     """Reads rows, keys and values of one file."""
 
-    def __init__(self, content: Mapping[str, Any], problems: Problems, fields: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, content: Mapping[str, Any], problems: Problems[str], fields: Mapping[str, tuple[str, ...]]
+    ) -> None:
         """`fields`: those that are read, by table."""
         self._content = content
         self._problems = problems
@@ -152,7 +155,7 @@ class EntryReader:
                     if before is not None and before[1] != made:
                         self._problems.warning(
                             entry.where(), f"{port}|{number} is in the row {shown(before[0])} too, with other values; "
-                            "this one counts", "overlap",
+                            "this one counts", rule="overlap",
                         )  # fmt: skip
                     seen[port, number] = entry.key, made
         yield from ((place, made) for place, (_, made) in seen.items() if made is not None)

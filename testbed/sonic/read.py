@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from testbed.errors import UsageError, listed
 from testbed.sonic.entries import MOST_BYTES, Entry, EntryReader, Row, load
-from testbed.sonic.problems import ConfigDbError, Problems, path, shortened, shown
 from testbed.sonic.tables import (
     GLOBAL,
     NULL,
@@ -34,6 +33,8 @@ from testbed.sonic.tables import (
     WatchdogRow,
     WredRow,
 )
+from testbed.strict.problems import Problems, ProblemsError, shortened, shown
+from testbed.strict.problems import json_path as path
 from testbed.units import Length
 
 MOST_PORTS = 1024
@@ -61,12 +62,16 @@ _MAPS = {kind.table: kind for kind in MapKind}
 _READ = {*_FIELDS, *_MAPS, "CABLE_LENGTH", "DEVICE_METADATA"}
 
 
+class ConfigDbError(ProblemsError):
+    """A config_db.json that cannot be used, with everything that is wrong with it."""
+
+
 @dataclass
 class Reading:
     """What a file has. With errors, rows and fields that are wrong are missing in the tables."""
 
     tables: Tables
-    problems: Problems = field(default_factory=Problems)
+    problems: Problems[str] = field(default_factory=Problems)
 
     @property
     def ok(self) -> bool:
@@ -81,7 +86,7 @@ class Reading:
 
 def read(octets: bytes) -> Reading:
     """Read a file; it never raises."""
-    problems = Problems()
+    problems = Problems[str]()
     content = load(octets, problems)
     if content is None:
         return Reading(Tables(), problems)
@@ -291,7 +296,7 @@ class _Reader(EntryReader):
         others = sorted(name for name in self._content if name not in _READ and not name.startswith(OWN))
         if others:
             names = listed((shortened(name) for name in others), 40)
-            self._problems.ignored("$", f"tables that are not modelled: {names}", "other tables")
+            self._problems.ignored("$", f"tables that are not modelled: {names}", rule="other tables")
         for table, fields in sorted(self._unread.items()):
             names = listed(sorted(shortened(name) for name in fields), 20)
-            self._problems.ignored(path(table), f"fields that are not modelled: {names}", "other fields")
+            self._problems.ignored(path(table), f"fields that are not modelled: {names}", rule="other fields")

@@ -7,16 +7,16 @@ read single values: each returns a value of the right kind, or raises a UsageErr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar
 
 from testbed.errors import UsageError, XoffError
 from testbed.strict import toml_text
+from testbed.strict.problems import shown
 
 T = TypeVar("T")
 D = TypeVar("D")
-_LONGEST_VALUE = 40
 
 
 class Table:
@@ -41,9 +41,9 @@ class Table:
         return list(self._content)
 
     @property
-    def unknown(self) -> Iterator[str]:
+    def unknown(self) -> Sequence[str]:
         """The keys that are there and that no reader has asked for."""
-        return (key for key in self._content if key not in self._known)
+        return [key for key in self._content if key not in self._known]
 
 
 class TomlTable(Table):
@@ -175,9 +175,3 @@ def one_of(kind: Callable[[str], T], names: Sequence[str]) -> Callable[[Any], T]
         return kind(value)
 
     return read
-
-
-def shown(value: Any) -> str:
-    """Return a value as the file has it, or the beginning of a long one."""
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."

@@ -27,10 +27,10 @@ from testbed.policy.model import (
     UlpKey,
     UlpRule,
 )
-from testbed.policy.problems import Problems
 from testbed.policy.ranges import Ranges
 from testbed.policy.records import Found, PathRecords
 from testbed.policy.setup import setup
+from testbed.policy.source import Problems
 from testbed.policy.units import MTU_CODES, RATE_CODES, mtu_code, rate_code
 from testbed.policy.write import write
 

@@ -14,10 +14,10 @@ from testbed.policy import block_text, rfc_xml
 from testbed.policy.grammar import BLOCK, XML, Syntax
 from testbed.policy.language import Reading, load, read
 from testbed.policy.model import NodeType, Policy, Ulp, UlpKey
-from testbed.policy.problems import PolicyError, Problems, Severity
 from testbed.policy.ranges import Ranges
-from testbed.policy.source import LARGEST
+from testbed.policy.source import LARGEST, PolicyError, Problems
 from testbed.policy.write import write
+from testbed.strict.problems import Severity
 from tests.unit.policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated, random_policy
 
 LEVEL = "<qos-levels><qos-level><sn>1</sn><sl>3</sl></qos-level></qos-levels>"
@@ -66,7 +66,7 @@ def test_the_rfcs_own_sample_gives_an_error_for_each_of_its_mistakes() -> None:
         "63:48: error: </mtl_limit> closes <mtu_limit>; expected </mtu_limit>",
         *(f"{at}: {dash}" for at in ("68:3", "72:3")),
     ]
-    assert [p.position.line for p in reading.problems.warnings] == [1]  # ISO-8859-1 is declared, and it is UTF-8
+    assert [p.place.line for p in reading.problems.warnings] == [1]  # ISO-8859-1 is declared, and it is UTF-8
 
 
 def test_the_rfcs_sample_as_a_web_page_has_it_is_read_with_its_no_break_spaces() -> None:
@@ -427,7 +427,7 @@ def test_mutated_files_never_fail_otherwise_than_by_errors_with_a_place(sample: 
 def check_reading(reading: Reading) -> None:
     """What holds for every file, whatever is in it."""
     for problem in (*reading.problems.errors, *reading.problems.warnings):
-        assert problem.position.line >= 1 and problem.position.column >= 1 and problem.message
+        assert problem.place.line >= 1 and problem.place.column >= 1 and problem.message
         assert problem.expected or problem.severity is Severity.WARNING, problem
     if reading.ok:
         for syntax in (XML, BLOCK):

@@ -15,11 +15,11 @@ from testbed.policy.fabric import Fabric, FabricError
 from testbed.policy.grammar import XML
 from testbed.policy.model import Policy
 from testbed.policy.plan import plan
-from testbed.policy.problems import Problems
 from testbed.policy.records import NotFound, PathRecords, Request, Selector, Wanted
 from testbed.policy.rest.client import RestSa
 from testbed.policy.rest.messages import FabricMessage, SweepReport
 from testbed.policy.rest.service import QosService
+from testbed.policy.source import Problems
 from testbed.policy.write import write
 from testbed.rest import client as rest
 from testbed.rest.events import History

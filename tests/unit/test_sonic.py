@@ -24,10 +24,10 @@ from testbed.sonic.classes import classes_of
 from testbed.sonic.division import divisions
 from testbed.sonic.fabric import check_fabric
 from testbed.sonic.headroom import needed
-from testbed.sonic.problems import ConfigDbError, path
-from testbed.sonic.read import Reading, read
+from testbed.sonic.read import ConfigDbError, Reading, read
 from testbed.sonic.tables import MapKind
 from testbed.sonic.write import write
+from testbed.strict.problems import json_path as path
 from testbed.units import Duration, Length, Rate
 
 FILES = Path(__file__).parent / "data" / "sonic"

@@ -19,8 +19,6 @@ from testbed.policy.grammar import XML, Syntax
 from testbed.policy.language import Reading, read
 from testbed.policy.model import Policy
 from testbed.policy.plan import Plan, plan
-from testbed.policy.problems import Problem as PolicyProblem
-from testbed.policy.problems import Problems
 from testbed.policy.records import PathRecords
 from testbed.policy.rest.messages import (
     Count,
@@ -32,10 +30,12 @@ from testbed.policy.rest.messages import (
     SweepReport,
 )
 from testbed.policy.setup import Finding
-from testbed.policy.source import LARGEST, decode
+from testbed.policy.source import LARGEST, Problems, decode
 from testbed.rest.http import Response
 from testbed.rest.problems import MissingError, Problem, problem
 from testbed.rest.service import Answer, Call, Operation, RawBody
+from testbed.strict.problems import Position
+from testbed.strict.problems import Problem as PolicyProblem
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.meta import Meta, message
 
@@ -209,8 +209,8 @@ def _word(syntax: Syntax) -> str:
     return "xml" if syntax is XML else "block"
 
 
-def _of_policy(found: PolicyProblem) -> ProblemView:
-    at = found.position
+def _of_policy(found: PolicyProblem[Position]) -> ProblemView:
+    at = found.place
     return ProblemView(str(found.severity), found.message, at.line, at.column, found.expected)
 
 

@@ -1,4 +1,4 @@
-"""What each node's agent gets with it when it is forked: frozen data, made of the node's ports."""
+"""The plan of each node's agent: frozen data, made of the node's ports, that the agent has when it is forked."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from testbed.net.srv6 import Wan
 from testbed.net.switch_buffer import MeasuredHeadroom, SwitchBuffer
 
 _MEASURING_NS = 2_000_000
-"""A request and its answer take the lab's CPU about a millisecond: all ports together measure no more often."""
+"""The least interval between two measurements of a network, as each takes about a millisecond of the lab's CPU."""
 
 
 def agent_plan(
     network: NetworkPorts, number: int, ports: Sequence[PortState], buffer: SwitchBuffer | None, measuring: int
 ) -> AgentPlan:
-    """The plan of the node that has these ports; without a buffer it forwards nothing. `measuring`: how many ports of
-    the network measure their headroom.
+    """Return the plan of the node that has these ports; a node without a buffer is a host.
+
+    `measuring` is the number of ports of the network that measure their headroom.
     """
     node = ports[0].node
     chassis = ChassisId.of_mac(ports[0].mac)
@@ -93,7 +94,7 @@ def _headroom_plan(port: PortState, cells: MeasuredHeadroom, measuring: int) -> 
 
 
 def _measurement(port: PortState, measuring: int) -> MeasurementSettings:
-    """How a port measures, in a network in which so many do."""
+    """Return the settings of a port's measurement in a network where `measuring` ports measure."""
     assert port.settings is not None
     chosen = port.settings.measurement
     if chosen is MEASUREMENT:

@@ -1,4 +1,4 @@
-"""Cables, in real units, and what they become in the lab."""
+"""Cables in units of the hardware, and the same cables on the lab's scale."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from testbed.units import Duration, Length, Rate, Scale
 
 MTU = 1500
 MTUS = range(1280, 9216 + 1)
-"""From what IPv6 needs to the jumbo frames that switches take."""
+"""The possible MTUs: from the least that IPv6 needs to the jumbo frames of common switches."""
 
 
 class CableError(UsageError):
-    """A cable that cannot be."""
+    """The description of a cable contradicts itself or is out of range."""
 
 
 @dataclass(frozen=True)
 class Cable:
     """A full-duplex cable: `Cable("100Gb/s", "50km")`, or with a delay instead of a length.
 
-    `loss` is the part of frames that the cable damages, in each direction; lossless Ethernet needs 0. `mtu` is that of
-    both its ports, in octets: 9216 for jumbo frames.
+    `loss` is the fraction of frames that the cable loses in each direction; lossless Ethernet needs 0. `mtu` is the MTU
+    of both its ports in octets: 9216 for jumbo frames.
     """
 
     rate: Rate
@@ -54,11 +54,11 @@ class Cable:
             raise CableError(f"mtu is {mtu!r}; a whole number of octets is expected, {MTUS[0]} to {MTUS[-1]}")
 
     def with_delay(self, delay: Duration) -> Cable:
-        """A cable that differs in its delay."""
+        """Return the same cable with another delay, and with no length."""
         return Cable(self.rate, delay=delay, loss=self.loss, mtu=self.mtu)
 
     def in_lab(self, scale: Scale) -> Cable:
-        """The same cable on the lab's scale: rate divided, delay multiplied."""
+        """Return the same cable on the lab's scale: its rate divided, its delay multiplied."""
         return Cable(scale.lab(self.rate), delay=scale.lab(self.delay), loss=self.loss, mtu=self.mtu)
 
     def __str__(self) -> str:

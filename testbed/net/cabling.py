@@ -1,7 +1,7 @@
-"""Cables between ports: made while the network is built, changed, pulled and plugged while it runs.
+"""Cables between ports: laid while the network is built; changed, pulled and plugged while it runs.
 
-A cable with a delay or loss has a middle: two interfaces with netem, in a namespace that all cables share. Others are
-one veth pair.
+A cable with a delay or loss has a middle: two interfaces with netem, in a namespace that all cables share. Any other
+cable is one veth pair.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from testbed.net.ports import FabricError, NetworkPorts, PortState, forwards
 from testbed.units import Duration
 
 _MIDDLES = 2 * FIRST_INTERFACE
-"""Interface index of the middle's end at slot 0."""
+"""The interface index of the middle's end at slot 0."""
 _LOCAL_MACS = 0x02_58_00_00_00_00
 _HOST_QUEUES = 9
 _URGENCY = 45
-"""Priority of this process while it changes a running network. The kernel makes one change at a time, and an agent that
-has to stop a queue waits for it, so a change must not be preempted by what is less urgent than agents."""
+"""The SCHED_FIFO priority of this process while it changes a running network. The kernel makes one change at a time,
+and an agent that has to stop a queue waits for it, so a process less urgent than agents must not preempt a change."""
 
 
 class Cabling:
@@ -33,17 +33,17 @@ class Cabling:
     def __init__(self, network: NetworkPorts) -> None:
         self._network = network
         self.links: list[Any] = []
-        """Mininet's objects."""
+        """Mininet's objects of the cables."""
         self.socket: Socket | None = None
-        """For requests in the namespace of the cables' middles; None while no cable has one."""
+        """The netlink socket in the namespace of the cables' middles; None while no cable has a middle."""
         self.delays = memoryview(mmap.mmap(-1, SLOTS * 8)).cast("q")
-        """Of each port's cable, in ps: memory shared with the agents, which are forked before a cable is changed."""
+        """The delay of each port's cable in ps: memory shared with agents, which are forked before a cable changes."""
         self._namespace: int | None = None
         self._middle_ends: list[int] = []
         self._pulled: set[int] = set()
-        """The lower slot of each cable that is out."""
+        """The lower slot of each cable that is pulled."""
         self._down: set[int] = set()
-        """Slots of ports that were set down."""
+        """The slots of ports that were set down."""
         self._is_running = False
         self._next_slot = 0
         self._pending: dict[int, tuple[Mac, Cable]] = {}
@@ -53,7 +53,7 @@ class Cabling:
     def connect(
         self, one: tuple[Any, str, str | None], other: tuple[Any, str, str | None], cable: Cable
     ) -> tuple[int, int]:
-        """Lay a cable, on the lab's scale, between two nodes: (node, interface's name, address). Returns the slots."""
+        """Lay a cable, on the lab's scale, between two ends (node, interface's name, MAC address); return its slots."""
         if self._is_running:
             raise FabricError(
                 f"{one[1]} and {other[1]}: the network runs, and a cable laid now would not be lossless; "
@@ -97,7 +97,7 @@ class Cabling:
         self.socket.send(requests)
 
     def add(self, link: Any) -> None:
-        """Mininet's object of a cable that `connect` laid."""
+        """Register Mininet's object of a cable that `connect` has laid."""
         self.links.append(link)
         for intf in (link.intf1, link.intf2):
             mac, cable = self._pending.pop(intf.slot)
@@ -107,7 +107,7 @@ class Cabling:
             self.delays[intf.slot] = cable.delay.ps
 
     def attach(self, program: PortProgram) -> None:
-        """Let the port program see frames in the middles of cables; from then on no cable can be added."""
+        """Attach the port program to the middles of cables. From then on no cable can be added."""
         self._is_running = True
         if self._namespace is not None:
             with kernel.in_network(self._namespace):
@@ -117,24 +117,27 @@ class Cabling:
     # Ports, from being built on
 
     def set_mac(self, intf: Any, mac: Mac) -> None:
+        """Set the MAC address of a port's interface."""
         self._send(intf, links.address_of(FIRST_INTERFACE + intf.slot, mac))
 
     def add_address(self, intf: Any, address: str) -> None:
+        """Set a port up and add an IP address with its prefix."""
         self._send(intf, links.up(FIRST_INTERFACE + intf.slot))
         self._send(intf, links.address(FIRST_INTERFACE + intf.slot, address))
 
     def remove_address(self, intf: Any, address: str) -> None:
+        """Remove an IP address with its prefix from a port."""
         self._send(intf, links.address(FIRST_INTERFACE + intf.slot, address, remove=True))
 
     def set_up(self, intf: Any, is_up: bool) -> None:
-        """Set a port up or down; the far end has no carrier while it is down."""
+        """Set a port up or down. While it is down, the far end has no carrier."""
         self._send(intf, links.up(FIRST_INTERFACE + intf.slot, is_up))
         if is_up == (intf.slot in self._down):
             (self._down.discard if is_up else self._down.add)(intf.slot)
             self._set_carriers(intf.slot)
 
     def remove(self, intf: Any) -> None:
-        """Remove a port; its cable goes with it."""
+        """Remove a port and its cable."""
         self._send(intf, links.delete(FIRST_INTERFACE + intf.slot))
         self._network.ports.pop(intf.slot, None)
         self.links = [link for link in self.links if link is not intf.link]
@@ -142,8 +145,10 @@ class Cabling:
     # While the network runs
 
     def change_delay(self, port: str, delay: Duration) -> None:
-        """Another length of the cable at a port, in the lab's time, one way. Frames that are in it arrive as they would
-        have. A cable that was laid without any delay cannot get one.
+        """Change the one-way delay of the cable at a port; the delay is in the lab's time.
+
+        Frames that are in the cable arrive as they would have before. A cable that was laid without a delay cannot get
+        one.
         """
         state = self._network.port(port)
         far = self._network.far_end(state)
@@ -156,13 +161,14 @@ class Cabling:
         self.delays[state.slot] = self.delays[far.slot] = delay.ps
 
     def pull(self, port: str) -> None:
-        """Pull the cable at a port: both ends lose their carrier, and what is in the cable is lost. The ports stay
-        as they are, with addresses and routes. A cable that was laid without any delay cannot be pulled.
+        """Pull the cable at a port: both ends lose their carrier, and the frames in the cable are lost.
+
+        The ports keep their addresses and routes. A cable that was laid without a delay cannot be pulled.
         """
         self._set_plugged(port, False)
 
     def plug(self, port: str) -> None:
-        """Put the cable at a port in again."""
+        """Plug the cable at a port in again."""
         self._set_plugged(port, True)
 
     def _set_plugged(self, port: str, is_in: bool) -> None:
@@ -175,7 +181,7 @@ class Cabling:
         self._set_carriers(state.slot)
 
     def _set_carriers(self, slot: int) -> None:
-        """An end of a cable with a middle has a carrier if the cable is in and the port at the other end is up."""
+        """Give each end of a cable with a middle a carrier if the cable is plugged and the far port is up."""
         if self.socket is None or _MIDDLES + slot not in self._middle_ends:
             return
         with kernel.urgently(_URGENCY):
@@ -185,6 +191,7 @@ class Cabling:
             )
 
     def close(self) -> None:
+        """Give up the namespace of the middles, which removes the cables in it."""
         if self.socket is not None:
             self.socket.close()
             self.socket = None

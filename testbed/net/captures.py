@@ -1,9 +1,9 @@
-"""Captures of all cables of a network: a pcapng file for each direction, with what the port at its end gets.
+"""Captures of all cables of a network: a pcapng file for each direction, with the frames that arrive at its end.
 
-The kernel keeps the frames (`linux/packet_tap.py`) until the network ends, and a process beside the experiment writes
-them then. Where so many could come that the kernel's memory does not suffice, it writes in between too, the more often
-the more the cables carry. Times are those of the lab since the run began, as in its event log. Comments on PFC frames
-give their effect at the port that obeys them. Only the lab can use this.
+The kernel keeps the frames (`linux/packet_tap.py`) until the network ends; then a helper process writes them. If the
+cables can carry more than the kernel has memory for, it writes in between, too, the more often the more they carry.
+Times are those of the lab since the run began, as in the event log. A comment on a PFC frame gives its effect at the
+port that obeys it. Only the lab can use this.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from testbed.net.notebook import CAPTURE_PROCESS, CAPTURES, Notebook
 from testbed.units import Rate, Scale
 
 MOST_OCTETS = 384 << 20
-"""What the files of a network hold together; a run may leave 512 MB of files."""
+"""The most octets of frames in all files of a network; a run may leave 512 MB of files."""
 _KEPT_BY_KERNEL = 256 << 20
 _OVERHEAD = 4
-"""Octets of memory for an octet on the wire; for the smallest frames it is more, for the longest less."""
+"""The octets of memory for an octet on the wire: more for the smallest frames, fewer for the longest."""
 _UNKNOWN_RATE = Rate("1Gb/s")
 _SHORTEST_S, _LONGEST_S = 0.5, 3600.0
 _GROUP_ADDRESS = mac_control.DESTINATION.octets
@@ -41,8 +41,9 @@ class Direction:
     """One direction of a cable."""
 
     source: str
+    """The name of the interface that sends."""
     target: str
-    """Names of the interfaces; frames are captured at `target`."""
+    """The name of the interface at which frames are captured."""
     pid: int
     """A process in the target's network namespace."""
     rate: Rate | None = None
@@ -51,11 +52,12 @@ class Direction:
 
     @property
     def file(self) -> str:
+        """The name of the capture's file."""
         return f"{self.source}-to-{self.target}.pcapng"
 
 
 def directions(net: Any) -> list[Direction]:
-    """Both directions of each cable of a network, Mininet's own links too."""
+    """Return both directions of each cable of a network, and of each of Mininet's own links."""
     ports = {port.name: port for port in net.fabric.ports.values()}
     found = []
     for link in net.links:
@@ -71,15 +73,15 @@ def directions(net: Any) -> list[Direction]:
 
 
 def capturing(net: Any, run: Notebook, comment: str) -> Beside:
-    """Capture a network from before its start until this is stopped. `comment` is about all of the files.
+    """Start the process that captures a network. `comment` goes into all files.
 
-    All is done in a process of its own, so that the experiment's does the same with and without captures.
+    A process of its own does everything, so the experiment's process does the same with and without captures.
     """
     return Beside(CAPTURE_PROCESS, "capturing the cables", lambda commands: _capture(net, run, comment, commands))
 
 
 def pause_comments(octets: bytes, rate: Rate | None, scale: Scale = Scale(1)) -> Iterator[str]:
-    """What a PFC frame asks of the port that gets it, or of the one at the end of the tunnel that it is in."""
+    """Yield what a PFC frame asks of the port that receives it, or of the port at the end of its tunnel."""
     if octets[12:14] == mac_control.ETHERTYPE.to_bytes(2, "big"):
         yield from _effects(octets, rate, scale)
     elif octets[12:14] == b"\x86\xdd" and _GROUP_ADDRESS in octets:
@@ -116,7 +118,7 @@ def _quanta(quanta: int, rate: Rate | None, scale: Scale) -> str:
 
 
 def _rounded(ps: float) -> str:
-    """To four digits, which is more than a reader compares."""
+    """Return a time with four digits, which is more than a reader compares."""
     for unit, size in (("s", 1e12), ("ms", 1e9), ("us", 1e6)):
         if ps >= size:
             return f"{ps / size:.4g} {unit}"
@@ -124,13 +126,13 @@ def _rounded(ps: float) -> str:
 
 
 def _longest_wait_s(cables: Sequence[Direction]) -> float:
-    """For how long the kernel can keep all that the cables carry."""
+    """Return how long the kernel has memory for all frames that the cables can carry."""
     octets_in_s = sum((cable.rate or _UNKNOWN_RATE).bps for cable in cables) / 8 * _OVERHEAD
     return min(max(_KEPT_BY_KERNEL / octets_in_s, _SHORTEST_S), _LONGEST_S) if cables else _LONGEST_S
 
 
 def _new_folder(parent: Path) -> Path:
-    """The folder of the next network."""
+    """Create the folder of the next network, and return it."""
     parent.mkdir(exist_ok=True)
     folder = parent / str(1 + sum(1 for _ in parent.iterdir()))
     folder.mkdir()
@@ -138,7 +140,7 @@ def _new_folder(parent: Path) -> Path:
 
 
 class _Files:
-    """What the process that writes has."""
+    """The taps and files of a network, in the process that captures it."""
 
     def __init__(self, run: Notebook, cables: Sequence[Direction], comment: str) -> None:
         self._start_ns = time.monotonic_ns() - run.now_ns
@@ -164,7 +166,7 @@ class _Files:
             self._open.append((file, writer))
 
     def write(self) -> None:
-        """Write what came since the last call."""
+        """Write the frames that arrived since the last call."""
         for place, (cable, tap, (_, writer)) in enumerate(zip(self._cables, self._taps, self._open, strict=True)):
             for frame in tap.fetch(self._octets):
                 self._received[place] += 1
@@ -177,7 +179,7 @@ class _Files:
                 writer.frame(0, frame.t_ns - self._offset_ns, octets, frame.length, comments)
 
     def end(self) -> int:
-        """Complete the files; how many frames are in none of them."""
+        """Complete the files, and return how many frames are in none of them."""
         now_ns = time.monotonic_ns() - self._start_ns
         for place, (tap, (file, writer)) in enumerate(zip(self._taps, self._open, strict=True)):
             missed = tap.missed()
@@ -189,7 +191,7 @@ class _Files:
 
 
 def _capture(net: Any, run: Notebook, comment: str, commands: Commands) -> None:
-    """Write whenever the kernel may be full, and at the end, which comes by a command or SIGTERM."""
+    """Write before the kernel's memory can be full, and at the end, which a command or SIGTERM brings."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ended, ending = os.pipe()
     os.set_blocking(ending, False)
@@ -210,4 +212,4 @@ def _capture(net: Any, run: Notebook, comment: str, commands: Commands) -> None:
             flush=True,
         )
     if ended in ready:
-        os._exit(0)  # the experiment is stopped, and takes no answer
+        os._exit(0)  # the experiment is being stopped, and does not read an answer

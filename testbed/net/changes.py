@@ -1,7 +1,7 @@
-"""Changes of ports while their network runs: PFC on and off, ECN on and off. Only the lab can call this.
+"""Changes of PFC and ECN at ports while their network runs. Only the lab can call this.
 
-A port that runs DCBX gets another administrative setting, and what it does then is negotiated. Any other port changes
-at once: its agent by an order, as a speaker sends them, and the buffer of its node.
+A port that runs DCBX gets another administrative setting, and negotiates. Any other port changes at once: its agent
+gets an order, as from a speaker, and the buffer of its node is laid out anew.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from testbed.net.ports import PortState, forwards
 from testbed.net.switch_buffer import SwitchBuffer
 
 NO_MARKS = EcnCurve(LONGEST_QUEUE, LONGEST_QUEUE, 1, keep_not_ect=True)
-"""A curve that no queue reaches: ECN is off, and can be switched on while the port runs."""
+"""A curve that no queue reaches: it marks nothing, and can be changed while the port runs."""
 _TRIES, _RETRY_S = 200, 0.001
 _URGENCY = 45
 
 
 def enabled(fabric: Fabric, port: PortState) -> int:
-    """The priorities for which PFC is on at this moment, as a mask."""
+    """Return the mask of priorities for which PFC is enabled now."""
     states = fabric.snapshot(port.node.name)["ports"][port.name]["priorities"]
     return sum(1 << state["priority"] for state in states if state["enabled"])
 
 
 def set_pfc(fabric: Fabric, name: str, priority: int, on: bool) -> None:
-    """Switch PFC on or off for a priority of a port, in both directions: what it sends and what it obeys."""
+    """Enable or disable PFC for a priority of a port, both for the pauses that it sends and those that it obeys."""
     port = fabric.port(name)
     assert port.settings is not None
     if port.settings.dcbx is not None:
@@ -44,7 +44,7 @@ def set_pfc(fabric: Fabric, name: str, priority: int, on: bool) -> None:
     after = before | 1 << priority if on else before & ~(1 << priority)
     if after == before:
         return
-    if on:  # the buffer takes the priority as lossless before PFC is on, and as lossy after it is off
+    if on:  # the priority is lossless in the buffer before PFC is on, and lossy after PFC is off
         _lay_out(fabric, ports, masks | {port.slot: after})
     _order(fabric, port, Order(OrderType.PFC, port.slot, after))
     if not on:
@@ -52,7 +52,7 @@ def set_pfc(fabric: Fabric, name: str, priority: int, on: bool) -> None:
 
 
 def set_ecn(fabric: Fabric, name: str, priority: int, curve: EcnCurve | None) -> None:
-    """Give a queue another curve; None: it marks nothing. The port has to have had a curve for it at the start."""
+    """Give a queue another ECN curve; with None it marks nothing. It has to have had a curve at the port's start."""
     port = fabric.port(name)
     assert port.queues is not None and port.settings is not None
     if priority not in port.settings.ecn:
@@ -65,7 +65,7 @@ def set_ecn(fabric: Fabric, name: str, priority: int, curve: EcnCurve | None) ->
 
 
 def with_dormant_ecn(port: Port) -> Port:
-    """The same port with a queueing discipline for ECN at each lossless priority, which marks nothing yet."""
+    """Return the port with an ECN curve that marks nothing for each lossless priority without one."""
     return replace(port, ecn={priority: NO_MARKS for priority in port.pfc.enabled} | dict(port.ecn))
 
 
@@ -81,7 +81,7 @@ def _set_by_dcbx(fabric: Fabric, port: PortState, priority: int, on: bool) -> No
 
 
 def _lay_out(fabric: Fabric, ports: list[PortState], masks: dict[int, int]) -> None:
-    """Divide the buffer of a node anew. What waits in it may have to drain first."""
+    """Lay out the buffer of a node anew, after waiting for frames in it to drain where that is necessary."""
     node = ports[0].node
     if not forwards(node):
         return

@@ -1,10 +1,10 @@
-"""Looks for deadlocks of PFC in a running network: circles of paused queues (`testbed/pfc/deadlock.py`).
+"""A watch for PFC deadlocks in a running network, which are circles of paused queues (`testbed/pfc/deadlock.py`).
 
-A process of the lab's own, beside the nodes, reads what agents and port program keep in shared memory: which
-priorities are paused, which groups are congested, and where the frames of a group lie. It sees all nodes at one moment
-of the lab's time, which no switch does, and sends nothing (decision 0295). Off unless a topology has `deadlock_poll`.
+A helper process reads what agents and port program keep in shared memory: the paused priorities, the congested groups,
+and the queues in which the frames of a group wait. It sees all nodes at one moment of the lab's time, as no switch
+could, and sends nothing (decision 0295). It runs if the topology has a `deadlock_poll`.
 
-A look is at each whole multiple of the interval on the lab's clock. What it finds goes into the event log, one
+It looks at each whole multiple of the interval on the lab's clock, and writes into the event log: a
 `deadlock_detected` for each queue of the circle, and `deadlock_broken` when one of them can resume.
 """
 
@@ -34,7 +34,7 @@ _ALL = PRIORITIES_IN[0xFF]
 def watching(
     ports: NetworkPorts, nodes: Mapping[str, int], program: PortProgram, agents: Agents, poll: Duration
 ) -> Beside:
-    """Look for deadlocks until this is stopped. `nodes` has the number of the buffer of each switch and router."""
+    """Start the process that watches for deadlocks. `nodes` has the buffer number of each switch and router."""
     look = Look(ports, nodes, program, agents)
     log = agents.new_log()
     return Beside("xoff-deadlocks", "looking for deadlocks", lambda commands: _watch(look, log, poll.ns, commands))
@@ -65,7 +65,7 @@ def _records(look: Look, new: Iterable[Deadlock], broken: Iterable[Deadlock], no
 
 
 class Look:
-    """Reads who waits for whom, as it is at the moment of the call."""
+    """Reads which queues wait for which groups at the moment of the call."""
 
     def __init__(self, ports: NetworkPorts, nodes: Mapping[str, int], program: PortProgram, agents: Agents) -> None:
         self._program, self._agents = program, agents
@@ -77,13 +77,14 @@ class Look:
                     self._buffer_of[port.slot] = nodes[name]
                     self._at_node[port.slot] = found
         self._slots = [slot for slot in self._buffer_of if slot ^ 1 in self._buffer_of]
-        """Ports of switches and routers that lead to others; only a queue there can be in a circle."""
+        """The ports between switches and routers; only a queue there can be part of a circle."""
 
     def priorities_of(self, slot: int, queue: int) -> int:
-        """The priorities whose pause stops a queue, as a mask."""
+        """Return the mask of priorities whose pause stops a queue."""
         return mask_of(p for p in _ALL if self._agents.stopped_by(slot, p) >> queue & 1)
 
     def waits(self) -> Waits:
+        """Return the paused queues, the congested groups that paused them, and where the frames of these wait."""
         paused: dict[Place, set[Place]] = {}
         for slot in self._slots:
             for priority in PRIORITIES_IN[self._agents.paused(slot)]:
@@ -95,7 +96,7 @@ class Look:
         return Waits(paused, held, self._stays_congested)
 
     def _queues_of(self, group: Place) -> dict[Place, int]:
-        """The cells that a group has in each queue of its node."""
+        """Return the cells of a group in each queue of its node."""
         found = {}
         for port in self._at_node[group[0]]:
             for queue, octets in enumerate(self._program.queued(port.slot)):
@@ -103,31 +104,34 @@ class Look:
                     found[port.slot, queue] = cells
         return found
 
-    def _stays_congested(self, group: Place, left: Mapping[Place, int]) -> bool:
-        """By rules D1 and D2 of `testbed/buffer/model.py`; in its pool all that is not in `left` is free."""
+    def _stays_congested(self, group: Place, remains: Mapping[Place, int]) -> bool:
+        """Return True if rules D1 and D2 of `testbed/buffer/model.py` keep a group congested.
+
+        In its pool all cells are free except those that `remains` has for each group.
+        """
         limits = self._program.limits(*group)
         buffer = self._buffer_of[group[0]]
         others = sum(
             remaining(self._program.group(*other).used, cells)[1]
-            for other, cells in left.items()
+            for other, cells in remains.items()
             if other[0] in self._buffer_of
             and self._buffer_of[other[0]] == buffer
             and self._program.limits(*other).pool == limits.pool
         )
         free = self._program.pools(buffer)[limits.pool].size[1] - others
-        return stays_congested(limits, remaining(self._program.group(*group).used, left[group]), max(0, free))
+        return stays_congested(limits, remaining(self._program.group(*group).used, remains[group]), max(0, free))
 
 
-def remaining(used: tuple[int, int, int], left: int) -> tuple[int, int, int]:
-    """What a group uses, guaranteed, shared and headroom, when it has given back all but `left` cells."""
-    leaves = max(0, sum(used) - left)
+def remaining(used: tuple[int, int, int], cells: int) -> tuple[int, int, int]:
+    """Return the guaranteed, shared and headroom cells of a group that has given back all but `cells`."""
+    leaves = max(0, sum(used) - cells)
     headroom = min(leaves, used[2])
     shared = min(leaves - headroom, used[1])
     return used[0] - (leaves - headroom - shared), used[1] - shared, used[2] - headroom
 
 
 def stays_congested(limits: GroupLimits, used: tuple[int, int, int], free: int) -> bool:
-    """Does a congested group send no XON, with these cells in use and so many free in the shared pool?"""
+    """Return True if a congested group with these cells in use, and `free` ones in the shared pool, sends no XON."""
     guaranteed, shared, headroom = used
     if not limits.lossless:
         return False
@@ -138,15 +142,15 @@ def stays_congested(limits: GroupLimits, used: tuple[int, int, int], free: int) 
 
 @dataclass
 class FoundDeadlock:
-    """A deadlock as the event log has it."""
+    """A deadlock in the event log."""
 
     number: int
     since_ns: int
     queues: dict[int, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
-    """Ports of the circle by their place in it, with the priorities whose pause stops the queue. Each waits for the
-    next, and the last for the first."""
+    """The queues of the circle by their place in it: the port, and the priorities whose pause stops the queue. Each
+    waits for the next, and the last for the first."""
     lasted_ns: int | None = None
-    """None: it is not broken."""
+    """The duration of the deadlock, or None if it is not broken."""
 
     def __str__(self) -> str:
         names = [f"{port} priority {','.join(map(str, of))}" for _, (port, of) in sorted(self.queues.items())]
@@ -154,7 +158,7 @@ class FoundDeadlock:
 
 
 def found_deadlocks(events: Iterable[LoggedEvent]) -> list[FoundDeadlock]:
-    """The deadlocks among the events of one network."""
+    """Return the deadlocks among the events of one network."""
     by_number: dict[Any, FoundDeadlock] = {}
     for event in events:
         number = event.detail.get("deadlock")

@@ -1,7 +1,7 @@
-"""What a network of a run was: one line at its start and one at its end in `networks.jsonl` of the result folder.
+"""The description of a run's networks: a line at the start and one at the end of each in the result's `networks.jsonl`.
 
-A run may have several networks one after another, whose ports have the same names, so that a reader of the event log
-needs the time of each. The lines have plain numbers: rates in b/s, times in ns, lengths in m, buffers in cells.
+A run may have several networks one after another, whose ports have the same names, so a reader of the event log needs
+the time of each. The lines have plain numbers: rates in b/s, times in ns, lengths in m, buffers in cells.
 `docs/reports.md` lists the keys. Only the lab can call this, but nothing here needs Mininet.
 """
 
@@ -15,7 +15,7 @@ from testbed.buffer.settings import BufferSettings, Dynamic, GroupSettings
 from testbed.ecn.curve import EcnCurve
 
 NETWORKS_LOG = "networks.jsonl"
-"""In a result folder."""
+"""The name of the file in a result folder."""
 _KINDS = (
     ("steered", "leaf"),
     ("bridges", "switch"),
@@ -24,9 +24,9 @@ _KINDS = (
 
 
 def started(net: Any, case: str, topology: str, since_ns: int) -> dict[str, Any]:
-    """A network that runs: nodes, cables, ports with their settings, and buffers.
+    """Return the description of a running network: nodes, cables, ports with their settings, and buffers.
 
-    `since_ns` is when it was begun: its agents log events before the whole of it runs.
+    `since_ns` is the time when its start began, as its agents log events before all of it runs.
     """
     fabric = net.fabric
     ports = {port.name: port for port in fabric.ports.values()}
@@ -43,11 +43,12 @@ def started(net: Any, case: str, topology: str, since_ns: int) -> dict[str, Any]
 
 
 def ended() -> dict[str, Any]:
+    """Return the line for a network that has ended now."""
     return {"t_ns": time.monotonic_ns(), "network": "ended"}
 
 
 def kind(node: Any) -> str:
-    """What a node is, by what its class does."""
+    """Return the kind of a node: leaf, switch, router or host."""
     for attribute, name in _KINDS:
         if getattr(node, attribute, False):
             return name
@@ -90,7 +91,7 @@ def _port(port: Any, buffer: BufferSettings | None) -> dict[str, Any]:
 
 
 def _group(group: GroupSettings) -> dict[str, Any]:
-    """Thresholds of a priority that comes in by a port, in cells of the shared pool."""
+    """Return the thresholds of a group in cells of the shared pool."""
     threshold = group.threshold
     limit: dict[str, Any] = (
         {"alpha": str(threshold.alpha)} if isinstance(threshold, Dynamic) else {"xoff_cells": threshold.cells}

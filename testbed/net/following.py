@@ -1,10 +1,10 @@
-"""What a running network does, as lines of JSON for a user who looks on: buffers and events, ten times a second.
+"""Buffers and events of a running network as lines of JSON, ten times a second, for a user who watches the run.
 
 | line | keys |
 |---|---|
 | `network` | its `case`, `nodes` with their kinds, `cables` and `buffers` (cells), once |
 | `t` | nanoseconds since the run began, with `used` (cells by node) and `events` (time, name, port, priorities) |
-| `end` | the time; no more lines come of this network |
+| `end` | the time of the network's end; it is the last line of the network |
 
 Only the lab can use this.
 """
@@ -24,11 +24,11 @@ from testbed.net.notebook import Notebook
 
 _EVERY_NS = 100_000_000
 _MOST_EVENTS = 200
-"""Of a line; what is beyond it is not shown, and is in the event log."""
+"""The most events in a line; the event log has all."""
 
 
 def following(net: Any, run: Notebook, case: str) -> Beside:
-    """Report on a running network until this is stopped."""
+    """Start the process that writes lines about a running network."""
     return Beside("xoff-follow", "following the network", lambda commands: _follow(net, run, case, commands))
 
 

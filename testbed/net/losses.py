@@ -1,7 +1,7 @@
-"""Compares what flows have lost with the network's counters.
+"""Compares the losses of flows with the network's counters.
 
-Congestion drops frames in a buffer, which counts them. A frame that is lost without a counter, as while a kernel
-resolves a neighbour's address, points to another fault and must not be taken for loss by congestion.
+Congestion drops frames in a buffer, which counts them. A frame that is lost without a counter, for example while a
+kernel resolves a neighbour's address, points to another fault and must not pass for a loss by congestion.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Network(Protocol):
 
 
 def account(run: Notebook, fabric: Network) -> None:
-    """Claim that each loss of a flow is in a counter; without a loss there is no claim."""
+    """Claim that each loss of a flow is in a counter, if flows have lost anything."""
     if not fabric.lost or (counted := fabric.losses()) is None:
         return
     run.figure("lost by flows", fabric.lost)

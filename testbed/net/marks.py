@@ -1,7 +1,7 @@
-"""The ports on the way of packets that mark none of them: a rate control that goes by marks alone does nothing there.
+"""A check whether any port on the way of packets marks them: else a rate control that needs marks does nothing.
 
-The way is that of the tables which switches are filled with. Each port on it takes the priority of a packet by the
-reference of the port program (`testbed.priority`), so by its own trust and tables.
+The way follows the forwarding tables with which switches are filled. At each port on it, the reference of the port
+program (`testbed.priority`) classifies a packet, by the port's own trust and tables.
 """
 
 from __future__ import annotations
@@ -21,34 +21,35 @@ _BEFORE_DS_FIELD, _BEHIND_IT = bytes(12) + b"\x08\x00\x45", bytes(18)
 
 @dataclass(frozen=True)
 class Unmarked:
-    """Packets that no port on their way marks."""
+    """The finding that no port on the way of some packets marks them."""
 
     priority: int
-    """The queue that they have in switches; that of the last, where these differ."""
+    """The queue of the packets at the last switch on the way."""
     ports: tuple[PortState, ...]
-    """Those of switches and routers on the way, by which they leave."""
+    """The ports of switches and routers by which the packets leave."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A port on the way, and the queue in which packets wait there."""
+    """A port on the way, and the queue in which the packets wait there."""
 
     port: PortState
     queue: int | None
-    """The queue's number; None if it is not known beforehand."""
+    """The queue's number, or None if it is not known in advance."""
 
     @property
     def marks(self) -> bool:
+        """True if the port marks packets in that queue, or could mark them."""
         assert self.port.settings is not None
         curves = self.port.settings.ecn
         return any(curve.kmin < LONGEST_QUEUE for queue, curve in curves.items() if self.queue in (None, queue))
 
 
 def unmarked(network: NetworkPorts, way: Sequence[str] | None, priority: int, ds_field: int) -> Unmarked | None:
-    """Return the ports of a way if none of them marks packets with this priority of the socket and this DS field.
+    """Return the ports of a way if none of them marks packets of this socket priority and DS field.
 
-    None: one does, or could, as it is not known beforehand which queue they have there. Without a way, any port of the
-    network may be on it.
+    Returns None if one does, or if one could, because the packets' queue there is not known in advance. Without a way,
+    all ports of the network count.
     """
     if way is None:  # routers forward by routes, and packets can have another DSCP behind them
         places = [_Place(port, None) for port in network.ports.values() if forwards(port.node)]

@@ -1,7 +1,7 @@
 """Settings of ports and switch buffers, in the vocabulary of switch command lines.
 
-`Port` is one port: which priorities are lossless, how a frame's priority is found, shares of the line, ECN. `Buffer` is
-a switch: one buffer over all its ports. Both have defaults that make a lossless network out of any topology.
+`Port` has the settings of a port: lossless priorities, classification of frames, shares of the line, ECN. `Buffer` has
+those of the buffer that all ports of a switch share. Their defaults make a lossless network of any topology.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from testbed.priority.settings import PriorityMap, Trust, require_trust
 from testbed.units import Duration, Rate, Size
 
 _FCS = 4
-"""Octets. The lab's buffers count frames without it."""
+"""The octets of the FCS, which the lab's buffers do not count."""
 
 ROCE = 3
 """The priority that data centres commonly make lossless."""
 
 
 class PortError(UsageError):
-    """Settings of a port that contradict themselves."""
+    """The settings of a port contradict each other or are out of range."""
 
 
 @dataclass(frozen=True)
 class Reaction:
-    """How quickly a port's agent works, at the least; in the lab's time. At a scale of 1000, 26 us stand for 26 ns."""
+    """The reaction times of a port's agent, in the lab's time: at a scale of 1000, 26 us stand for 26 ns."""
 
     sends: Duration
-    """From a threshold that is passed to the PFC frame."""
+    """The time from the crossing of a threshold to the PFC frame."""
     stops: Duration
-    """From a PFC frame to the queue that is stopped, or resumed."""
+    """The time from the arrival of a PFC frame to the stop, or the restart, of the queue."""
 
 
 AGENT_REACTION = Reaction(Duration("26us"), Duration("40us"))
-"""What an agent takes in the engine `vm`, where it is work of the CPU: medians of 1590 pauses (bench/dataplane.py)."""
+"""An agent's reaction on the engine `vm`, where it is CPU work: medians of 1590 pauses (bench/dataplane.py)."""
 MEASUREMENT = MeasurementSettings(
     interval_ns=5_000_000, timeout_ns=3_000_000_000, repeat_ns=None, stamp_lag_ns=100_000_000
 )
-"""How a port measures its headroom by default: once, and again when the link changes."""
+"""The default measurement of headroom: once, and again when the link changes."""
 
 
 @dataclass(frozen=True)
 class Port:
     """The settings of one port.
 
-    `shares` are parts of the line for priorities that share it (ETS), in percent of what the strict ones leave; all
-    that are not named have equal shares of what the named ones leave. `strict` priorities are served first.
+    `shares` are the shares of the line of some priorities (ETS), in percent of what the `strict` priorities leave; the
+    priorities that are not named get equal shares of the rest. `strict` priorities are served first.
 
-    With `dcbx` the port speaks DCBX. Which priorities are lossless, and the shares if it runs ETS, are then those of
-    DCBX: its settings until a peer is found, and the negotiated ones from then on. `with_dcbx` makes such settings.
+    With `dcbx` the port speaks DCBX, which decides what is lossless, and with ETS also the shares: by its own settings
+    until it finds a peer, and by negotiation from then on. `with_dcbx` makes such settings.
     """
 
     pfc: PfcSettings = field(default_factory=lambda: PfcSettings(enabled=frozenset({ROCE})))
@@ -67,24 +67,25 @@ class Port:
     shares: Mapping[int, int] = field(default_factory=dict)
     strict: frozenset[int] = frozenset()
     dwrr: Mapping[int, int] = field(default_factory=dict)
-    """Weights of deficit round robin as switches have them, in place of `shares`: any whole numbers above 0. A priority
-    that is not named, and not strict, has 1."""
+    """Weights of deficit round robin, as switches have them, instead of `shares`: whole numbers from 1 to 100. A
+    priority that is neither named nor strict has 1."""
     ecn: Mapping[int, EcnCurve] = field(default_factory=dict)
     dcbx: DcbxSettings | None = None
     lldp: LldpTimers = field(default_factory=LldpTimers)
-    """Of DCBX; in the standard's time, which the lab's scale stretches."""
+    """The timers of DCBX, in the standard's time, which the lab's scale stretches."""
     measurement: MeasurementSettings = MEASUREMENT
-    """Of headroom; in the lab's time, and `timeout_ns` is what an answer may take beside the time in the cable. With
-    the default there is more between two requests where many ports measure, or the lab's CPU could not keep up."""
+    """The measurement of headroom, in the lab's time; `timeout_ns` does not include the time in the cable. The default
+    spaces requests farther apart where many ports measure, since the lab's CPU could not keep up otherwise."""
     measurement_key: bytes = b""
     obeys_after: Duration = Duration("0s")
-    """How long after a PFC frame came in the port obeys it, beside what the agent takes; in the lab's time. It stands
-    for the interface and higher-layer delays of a device."""
+    """The time from the arrival of a PFC frame until the port obeys it, beside the agent's reaction; in the lab's time.
+    It stands for the interface delay and higher-layer delay of a device."""
     vls: int | None = None
-    """Under a QoS policy: how many virtual lanes the port has, which are its first priorities. `with_vls` makes such
-    settings. None: no policy is for this port."""
+    """The number of the port's virtual lanes under a QoS policy, which are its first priorities; None if no policy
+    applies to the port. `with_vls` makes such settings."""
     reaction: Reaction | None = None
-    """What the agent takes. None: what its work takes on the lab's CPU, or `AGENT_REACTION` where that is free."""
+    """The agent's reaction times. With None they are the time of its work on the lab's CPU, or `AGENT_REACTION` where
+    CPU work takes no time."""
 
     def __post_init__(self) -> None:
         if self.dcbx and self.dcbx.pfc:
@@ -143,15 +144,15 @@ class Port:
 
     @property
     def measures(self) -> bool:
-        """Does the port measure its headroom, if its peer does too?"""
+        """True if the port measures its headroom when its peer does, too."""
         return bool(self.dcbx and self.dcbx.pfc and self.dcbx.pfc.headroom)
 
     def with_pfc(self, *priorities: int) -> Port:
-        """The same port with these priorities lossless; none: PFC is off."""
+        """Return the same port with these priorities lossless; without any, PFC is off."""
         return replace(self, pfc=replace(self.pfc, enabled=frozenset(priorities)))
 
     def with_vls(self, vls: int = 8) -> Port:
-        """The same port with so many virtual lanes for a QoS policy, all of them lossless."""
+        """Return the same port with this many virtual lanes for a QoS policy, all of them lossless."""
         priorities = PriorityMap(Trust.DOT1P, dot1p_to_local=self.priorities.dot1p_to_local)
         pfc = replace(self.pfc, enabled=frozenset(range(vls)))
         return replace(self, pfc=pfc, priorities=priorities, vls=vls)
@@ -166,11 +167,11 @@ class Port:
         version: DcbxVersion = DcbxVersion.PUBLISHED,
         **others: Any,
     ) -> Port:
-        """The same port speaking DCBX about its lossless priorities; with `ets` also about its shares.
+        """Return the same port speaking DCBX about its lossless priorities, and with `ets` also about its shares.
 
         A port that is not willing recommends its shares. With `headroom` it measures the headroom that it needs, if its
-        peer does too.
-        `others` are further settings of `DcbxSettings`. Where this is not enough write DcbxSettings out.
+        peer does, too. `others` are further settings of `DcbxSettings`; where they do not suffice, write out
+        DcbxSettings.
         """
         pfc = PfcAdmin(mask(self.pfc.enabled), willing=willing, defense=defense, headroom=headroom)
         table = self._table(version)
@@ -182,7 +183,7 @@ class Port:
         return replace(self, dcbx=settings, shares={}, strict=frozenset())
 
     def _table(self, version: DcbxVersion) -> Ets:
-        """The shares as an ETS table; percents are whole numbers, so the last class gets what rounding left."""
+        """Return the shares as an ETS table of whole percentages; the last class gets the rounding error."""
         weights = self.weights()
         percents = [weights.get(priority, 0) // 100 for priority in range(8)]
         if weights:
@@ -193,7 +194,7 @@ class Port:
         return Ets(tuple(range(8)), tuple(percents), tsa)
 
     def weights(self) -> dict[int, int]:
-        """The share of each priority that is not strict, in hundredths of a percent."""
+        """Return the share of each priority that is not strict, in hundredths of a percent."""
         shared = [priority for priority in range(8) if priority not in self.strict]
         if self.dwrr:
             given = {priority: self.dwrr.get(priority, 1) for priority in shared}
@@ -208,37 +209,47 @@ class Port:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A switch's buffer, shared by all its ports.
+    """The buffer of a switch, which all its ports share. Thresholds are in cells.
 
-    Cells of `cell` octets, `total` of them. The thresholds of a lossless priority of each port: `guaranteed`, `xoff`
-    (of the shared pool: Static(cells), Dynamic(alpha), or None: an even part of what headroom leaves), `xon_offset` and
-    `headroom`. Without `headroom` each port gets what its cable needs: one round trip, a frame each way, the PFC frame,
-    and `response` at both ends. A port that measures its headroom gets what comes out of that instead, for frames of
-    `shortest` octets and more. `lossy` are the others. `groups`, by (port number, priority), go before all of this, but
-    not before what was measured.
-
-    `total` and `headroom_pool` are ingress pool 0, `more_pools` those from 1 on. `egress_pools`, in cells, limit what
-    waits in `queues`, by (port number, queue); a queue that is not named is not limited.
+    A group is one priority of one ingress port. A lossless group has the thresholds `guaranteed`, `xoff`, `xon_offset`
+    and `headroom`, a lossy group those of `lossy`, and a group named in `groups` those given there.
     """
 
     total: int = 5_000
+    """The cells of ingress pool 0, with guaranteed cells and headroom."""
     cell: int = 208
+    """The octets of a cell."""
     guaranteed: int = 0
+    """The cells that each lossless group has for itself."""
     xoff: Threshold | None = field(default_factory=lambda: Dynamic("1/2"))
+    """The threshold in the shared pool above which a lossless group pauses: Static(cells) or Dynamic(alpha). With None
+    each gets an equal part of the cells that headroom leaves."""
     xon_offset: int = 96
+    """The cells below `xoff` at which a lossless group resumes."""
     headroom: int | None = None
+    """The headroom of each lossless group. With None each port gets what its cable needs: one round trip, a frame each
+    way, the PFC frame, and `response` at both ends. A port that measures its headroom gets the measured one."""
     headroom_pool: int | None = None
+    """The cells of pool 0 for headroom; with None as many as all groups need."""
     lossy: GroupSettings = field(default_factory=GroupSettings)
+    """The thresholds of a group that is not lossless."""
     groups: Mapping[tuple[int, int], GroupSettings] = field(default_factory=dict)
+    """The thresholds of single groups, by (port number, priority); only a measured headroom overrides them."""
     response: Duration = field(default_factory=lambda: Duration("150us"))
+    """The time in which an end of a cable reacts to a threshold or a PFC frame, for the computed headroom."""
     overbook_headroom: bool = False
+    """True if the headroom of all groups may exceed `headroom_pool`."""
     shortest: int = 64
+    """The octets of the shortest frames for which measured headroom has to suffice."""
     more_pools: tuple[Pool, ...] = ()
+    """The ingress pools from number 1 on."""
     egress_pools: tuple[int, ...] = ()
+    """The cells of each egress pool, which limit the frames in `queues`."""
     queues: Mapping[tuple[int, int], QueueSettings] = field(default_factory=dict)
+    """The limits of queues, by (port number, queue); a queue that is not named has none."""
 
     def settings(self, ports: Mapping[int, PortNeeds]) -> BufferSettings:
-        """The buffer of a switch that has these ports."""
+        """Return the settings of the buffer of a switch that has these ports."""
         headroom = {number: self._headroom(needs) for number, needs in ports.items()}
         named = {key: _fitted(key, one, ports) for key, one in self.groups.items() if _applies(key, one, ports)}
         spared = self._spared(ports, headroom, named) if self.headroom_pool is None else 0
@@ -289,10 +300,10 @@ class Buffer:
         headroom: Mapping[int, int],
         named: Mapping[tuple[int, int], GroupSettings],
     ) -> int:
-        """Cells of headroom that are not needed because a peer has fewer classes than a port lossless priorities.
+        """Return the cells of headroom that are not needed because a peer has fewer classes than lossless priorities.
 
         The peer's class stops as a whole when one of its priorities is paused, so its priorities together fill the
-        headroom of one (decision 0377). Groups that are named keep all of theirs.
+        headroom of one (decision 0377). Groups in `groups` keep their headroom.
         """
         spared = 0
         for number, needs in ports.items():
@@ -302,19 +313,19 @@ class Buffer:
         return spared
 
     def _even_part(self, ports: Mapping[int, PortNeeds], headroom: Mapping[int, int], spared: int) -> Static:
-        """A tenth of the buffer stays for lossy traffic, and the rest is divided."""
+        """Return an equal part of the buffer for each lossless group, after a tenth is set aside for lossy traffic."""
         groups = [number for number, needs in ports.items() for _ in needs.lossless]
         left = self.total * 9 // 10 - sum(headroom[number] + self.guaranteed for number in groups) + spared
         return Static(max(0, left) // max(1, len(groups)))
 
     def measured_headroom(self, rate: Rate, mtu: int, round_trip: Duration) -> int:
-        """Cells for a measured round trip, and for the frame that triggers PAUSE (decision 0115)."""
+        """Return the headroom in cells for a measured round trip and the frame that triggers PAUSE (decision 0115)."""
         port = calculation.HeadroomPort(rate, mtu + 18, min(self.shortest, mtu + 18), self.cell, not_kept=_FCS)
         return calculation.adaptive(port, round_trip).cells + -(-(mtu + 14) // self.cell)
 
 
 def _fitted(key: tuple[int, int], group: GroupSettings, ports: Mapping[int, PortNeeds]) -> GroupSettings:
-    """A measured headroom takes precedence over a configured one."""
+    """Return a group with its measured headroom, if there is one, in place of the configured headroom."""
     needs = ports.get(key[0])
     if needs is None or needs.measured is None or not group.lossless:
         return group
@@ -343,11 +354,11 @@ class PortNeeds:
     """The number of the peer's traffic classes; None if the buffer is not sized by it."""
 
     def headroom_cells(self, buffer: Buffer) -> int:
-        """Cells for everything that still arrives after XOFF was due.
+        """Return the cells for everything that still arrives after XOFF was due.
 
-        In octets on the wire: the round trip and both ends' response at line rate, two of the longest frame (one that
-        stands before the PFC frame, one that the far end has begun), and the PFC frame. All of it in the frames
-        that waste most of their cells, which are the smallest: 84 octets on the wire take a cell.
+        In octets on the wire these are the round trip and both ends' response at line rate, two frames of the greatest
+        length (one ahead of the PFC frame, one that the far end has begun), and the PFC frame. All of it is counted in
+        the frames that waste most of their cells, which are the smallest: 84 octets on the wire take a cell.
         """
         longest = Size.from_bytes(self.mtu + 18 + 20)
         flight = self.rate.size_in(self.delay * 2 + buffer.response * 2)

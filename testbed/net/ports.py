@@ -1,4 +1,4 @@
-"""The lossless ports of a network and its nodes, by name."""
+"""The table of a network's lossless ports and nodes, with lookups by name."""
 
 from __future__ import annotations
 
@@ -18,45 +18,48 @@ from testbed.units import Scale
 
 
 class FabricError(UsageError):
-    """A network that cannot be built as described, or a part of it that does not exist."""
+    """A network cannot be built as described, or has no part of the given name."""
 
 
 @dataclass
 class PortState:
-    """One port of the network."""
+    """The state of one lossless port."""
 
     slot: int
-    """Its number among all ports; those of the two ends of a cable differ in the lowest bit."""
+    """The port's number among all ports; the slots of a cable's two ends differ in the lowest bit."""
     intf: Any  # Mininet's object
     mac: Mac
     cable: Cable
-    """On the lab's scale."""
+    """The cable at the port, on the lab's scale."""
     scale: Scale = Scale(1)
     queues: Queues | None = None
     settings: Port | None = None
 
     @property
     def node(self) -> Any:
+        """Mininet's node that the port belongs to."""
         return self.intf.node
 
     @property
     def name(self) -> str:
+        """The interface's name, as in s1-eth2."""
         name: str = self.intf.name
         return name
 
     @property
     def interface(self) -> int:
+        """The interface's index in the kernel."""
         return FIRST_INTERFACE + self.slot
 
     @property
     def number(self) -> int:
-        """Its number at its node, as Mininet counts."""
+        """The port's number at its node, as Mininet counts."""
         number: int = self.node.ports[self.intf]
         return number
 
     @property
     def buffer(self) -> Buffer:
-        """The settings of its node's buffer."""
+        """The settings of the node's buffer."""
         return self.node.params.get("buffer") or Buffer()
 
 
@@ -75,14 +78,14 @@ class NetworkPorts:
         self.sockets = NodeSockets()
 
     def port(self, name: str) -> PortState:
-        """A port by its interface's name, as in s1-eth2."""
+        """Return the port whose interface has this name, as in s1-eth2."""
         slot = self.slots.get(name)
         if slot is not None and slot in self.ports:
             return self.ports[slot]
         raise FabricError(f"there is no lossless port {name}; {nearest(name, self.names())}")
 
     def node(self, node: Any) -> Any:
-        """A node of the network by its name; Mininet's own object passes through."""
+        """Return the node of this name. Mininet's own object is accepted, too, and returned."""
         if not isinstance(node, str):
             if not hasattr(node, "pid"):
                 raise FabricError(
@@ -97,36 +100,38 @@ class NetworkPorts:
         return known[node]
 
     def names(self) -> list[str]:
+        """Return the names of all lossless ports."""
         return [port.name for port in self.ports.values()]
 
     def by_node(self) -> dict[str, list[PortState]]:
-        """The ports of each node that has lossless ones."""
+        """Return the lossless ports of each node that has some."""
         found: dict[str, list[PortState]] = {}
         for port in self.ports.values():
             found.setdefault(port.node.name, []).append(port)
         return found
 
     def between(self, node: str, neighbour: str) -> PortState:
-        """The port of a node that leads to a neighbour; of several the first."""
+        """Return the port of a node that leads to a neighbour, the first one if there are several."""
         for port in self.ports.values():
             if port.node.name == node and self.far_end(port).node.name == neighbour:
                 return port
         for name in (node, neighbour):
-            self.node(name)  # it has the better message if there is none
+            self.node(name)  # for its message, if there is no such node
         raise FabricError(f"{node} has no lossless cable to {neighbour}")
 
     def far_end(self, port: PortState) -> PortState:
-        """The port at the other end of the cable."""
+        """Return the port at the other end of the cable."""
         return self.ports[port.slot ^ 1]
 
 
 class NodeSockets:
-    """Netlink sockets, one in the namespace of each node."""
+    """A pool of netlink sockets, one in the namespace of each node."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Socket] = {}
 
     def of(self, node: Any) -> Socket:
+        """Return the socket in the namespace of a node, which is opened when it is first needed."""
         socket = self._by_name.get(node.name)
         if socket is None:
             with kernel.in_network_of(node.pid):
@@ -140,15 +145,15 @@ class NodeSockets:
 
 
 def forwards(node: Any) -> bool:
-    """Does the node forward frames, so that it has a buffer and shares its lines?"""
+    """Return True if the node forwards frames, so that it has a buffer and shares its lines."""
     return bool(getattr(node, "forwards", False))
 
 
 def bridges(node: Any) -> bool:
-    """Is the node a switch?"""
+    """Return True if the node is a switch."""
     return bool(getattr(node, "bridges", False))
 
 
 def is_leaf(node: Any) -> bool:
-    """Is its forwarding Open vSwitch's?"""
+    """Return True if Open vSwitch forwards the node's frames."""
     return bool(getattr(node, "steered", False))

@@ -1,12 +1,13 @@
-"""A port's queueing disciplines: which requests make them, and which stop and restart a queue.
+"""The queueing disciplines of a port: the messages that create them, and those that stop and restart a queue.
 
-Switch and router ports share the line: htb with one class per queue below a class of line rate, strict ones first and
-the others by their shares. Host ports have a hardware queue per priority (mqprio), each at line rate by itself as a
-card with a scheduler per queue would be; a host that runs ETS shares its line as a switch does. Either way a queue ends
-in red (where it has ECN) and plug, its pause point. MAC control frames and LLDP of the node's agent pass all of them.
+Queues of a switch's or router's port share the line: htb has one class per queue below a class of line rate, and serves
+strict ones first and the others by their shares. A host's port has a hardware queue per priority (mqprio), each at line
+rate by itself like a NIC with a scheduler per queue; a host that runs ETS shares its line as a switch does. Either way
+a queue ends in red (if it has ECN) and plug, its pause point. MAC control frames and LLDP of the node's agent bypass
+all queues.
 
-Queue n is that of local priority n, unless ETS puts several priorities into one traffic class: then class n has queue
-n, all of it, and a pause of one of its priorities stops it (decision 0160).
+Queue n belongs to local priority n, unless ETS maps several priorities to one traffic class: then class n has queue n,
+and a pause of any of its priorities stops the whole queue (decision 0160).
 """
 
 from __future__ import annotations
@@ -33,32 +34,32 @@ _CLASS, _TBF, _RED, _PLUG, _SPARE_PLUG, _NETEM = 0x10, 0x10, 0x20, 0x30, 0x40, 0
 _NONE = Rate("8b/s")
 _UNLIMITED = Rate("4Gb/s") * 8
 _OWN_FRAMES = Size.from_bytes(64 << 20)
-"""Room beside the buffer for what a switch or router sends itself, which its buffer does not charge."""
+"""The room beside the buffer for frames that a switch or router sends itself, which its buffer does not charge."""
 _MOST = Size.from_bytes(0xFFFF_FFFF - 0xFFFF)
-"""Qdiscs count the octets that wait in 32 bits, and add a frame to them before they compare."""
+"""The greatest limit: qdiscs count waiting octets in 32 bits, and add a frame to them before they compare."""
 _WATCHED_BURST = 1 << 20
 _AT_ONCE = Duration("1ns")
 _BURST_NS = 20_000
-"""How late the kernel may be without losing line rate; a faster burst than this never leaves a port."""
+"""The time by which the kernel may be late without losing line rate. No longer burst leaves a port faster."""
 
 
 @dataclass(frozen=True)
 class Queues:
-    """The arrangement of one port."""
+    """The queueing disciplines of one port."""
 
     interface: int
     rate: Rate
     settings: Port
     is_host: bool
     frees: bool = False
-    """True if a frame leaves its sender's account here. A cable with a delay does that; without one, the switch."""
+    """True if a frame leaves its socket's send buffer here, at a switch: a cable with a delay does that by itself."""
     mtu: int = 1500
     buffer: Size | None = None
-    """The room in the node's buffer, which decides what is dropped, so that a queue takes all that it admits. None: the
-    node has no buffer, and the sockets of its programs limit what waits."""
+    """The size of the node's buffer, which decides what is dropped, so a queue holds all that it admits. None if the
+    node has no buffer: the sockets of its programs limit what waits."""
 
     def messages(self) -> list[Message]:
-        """The requests that make it."""
+        """Return the messages that create the queueing disciplines."""
         made = self._shared() if self.shares_line else self._host()
         for place in self._places:
             if curve := self.settings.ecn.get(place % 8):
@@ -74,16 +75,16 @@ class Queues:
 
     @property
     def shares_line(self) -> bool:
-        """Has the port one scheduler for all its queues?"""
+        """True if the port has one scheduler for all its queues."""
         dcbx = self.settings.dcbx
         return not self.is_host or bool(dcbx and dcbx.ets) or self.settings.vls is not None
 
     def arrange(self, ets: Ets | None = None) -> Arrangement:
-        """The queue of each local priority, and what gives queues their shares; None: as the settings have it."""
+        """Return the queues of priorities and the messages that set shares, for an ETS table or the port's settings."""
         return self.arranged(self._scheduling(ets))
 
     def arranged(self, scheduling: Scheduling) -> Arrangement:
-        """The same by any scheduling."""
+        """Return the queues of priorities and the messages that set shares, for any scheduling."""
         if not self.shares_line:
             return Arrangement(tuple(PRIORITIES), tuple(PRIORITIES), ())
         return Arrangement(
@@ -93,8 +94,10 @@ class Queues:
         )
 
     def served(self, classes: Mapping[int, tuple[int, int]], scheduling: Scheduling) -> dict[int, tuple[int, int]]:
-        """(level, quantum) of each queue as the kernel has it: of the class that such a scheduling uses, out of all
-        classes of the interface."""
+        """Return (level, quantum) of each queue in the kernel.
+
+        `classes` are those of the interface; a queue has the one that this scheduling uses.
+        """
         found = {}
         for queue in PRIORITIES:
             own = qdiscs.handle(_ROOT, _CLASS + self._place(queue, scheduling))
@@ -104,20 +107,20 @@ class Queues:
 
     @property
     def control(self) -> int:
-        """The kernel's priority that passes all queues."""
+        """The socket priority that bypasses all queues."""
         return qdiscs.handle(_ROOT) if self.shares_line else CONTROL_QUEUE
 
     def pausing(self, queue: int, stop: bool) -> bytes:
-        """The request that stops or restarts a queue, ready to send."""
+        """Return the finished messages that stop or restart a queue."""
         places = self._places_of(queue)
         return b"".join(qdiscs.pausing(self.interface, self._plug_parent(place), stop) for place in places)
 
     def red_handles(self, queue: int) -> list[int]:
-        """The handles of the qdiscs that mark, if the queue has ECN."""
+        """Return the handles of the qdiscs that mark a queue with ECN."""
         return [qdiscs.handle(_RED + place) for place in self._places_of(queue)]
 
     def marking(self, queue: int, curve: EcnCurve) -> list[Message]:
-        """The requests that give a queue with ECN another curve; the frames in it stay."""
+        """Return the messages that give a queue with ECN another curve; the frames in it stay."""
         parameters = red_parameters(curve, plug_below=True).attributes()
         return [
             qdiscs.red(self.interface, self._class(place), qdiscs.handle(_RED + place), parameters)
@@ -125,10 +128,10 @@ class Queues:
         ]
 
     def emptied(self, queue: int) -> bytes:
-        """The request that throws away what a queue holds and leaves it stopped.
+        """Return the finished messages that drop all frames in a queue and leave it stopped.
 
-        It is two in one, for a new pause point needs another handle than the old one's: the queue ends with its usual
-        one.
+        There are two for each plug, since a new one needs another handle than the old one: in the end the queue has its
+        usual plug.
         """
         return b"".join(
             qdiscs.emptied(
@@ -143,7 +146,7 @@ class Queues:
 
     @property
     def _places(self) -> range:
-        """Where frames wait: a queue's place is its number, and among strict classes eight more."""
+        """The places where frames wait: that of a queue is its number, and eight more when the queue is strict."""
         rescheduled = self.settings.dcbx or self.settings.vls is not None
         return range(2 * 8) if self.shares_line and rescheduled else PRIORITIES
 
@@ -178,7 +181,7 @@ class Queues:
             queue = place % 8
             if place == self._place(queue, scheduling):
                 level, weight = scheduling.levels[queue], scheduling.weights[queue]
-            else:  # it can only have frames from before, which are to go soon
+            else:  # only frames from before a change can wait here, and they should leave soon
                 level, weight = (0 if place >= 8 else SHARED), most
             made.append(
                 qdiscs.htb_class(
@@ -212,11 +215,11 @@ class Queues:
 
     @property
     def _frame(self) -> int:
-        """The longest frame on the wire."""
+        """The octets of the longest frame on the wire."""
         return self.mtu + 18 + qdiscs.WIRE_OVERHEAD
 
     def _watched(self, place: int) -> Message:
-        """What makes red measure the queue also during a pause (decision 0305): it never holds a frame back."""
+        """Return the tbf by which red measures its queue during a pause, too (decision 0305); it delays no frame."""
         return qdiscs.tbf(
             self.interface,
             qdiscs.handle(_ROOT, _CLASS + place),
@@ -232,7 +235,7 @@ class Queues:
         return qdiscs.handle(_TBF + place, 1)
 
     def _limit(self, place: int) -> Size:
-        """What a place holds at most."""
+        """Return the most octets that wait in a place."""
         curve = self.settings.ecn.get(place % 8)
         return curve.limit or self._room if curve else self._room
 

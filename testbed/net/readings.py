@@ -1,6 +1,6 @@
-"""Counters and states of a running network as plain data, which is what JSON shows, and counted from a moment on.
+"""Counters and states of a running network as plain data, which JSON can show, in total or counted from a moment on.
 
-Names of counters are those of the agents (`pfc/record.py`) and the port program (`linux/port_program`).
+Counters have the names of the agents (`pfc/record.py`) and the port program (`linux/port_program`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _STATES = frozenset((
     "now_ns", "priority", "slice", "enabled", "paused_until_ns", "is_congested", "stormed", "used", "most", "size",
     "lossless", "xon_offset", "headroom", "limit", "cell_bytes", "waiting_bytes", "stopped", "controller",
 ))  # fmt: skip
-"""What is no count, so that clearing leaves it as it is."""
+"""The names of values that are not counts, so that clearing leaves them as they are."""
 
 
 def pfc(fabric: Fabric, wanted: str = "") -> Reading:
-    """Of each port: what came and was ignored, and for each priority its state and its pauses."""
+    """Return for each port the ignored frames, and for each priority its state and its pauses."""
     found = {}
     for node, ports in by_node(fabric, wanted):
         snapshot = fabric.snapshot(node)
@@ -36,7 +36,7 @@ def pfc(fabric: Fabric, wanted: str = "") -> Reading:
 
 
 def buffers(fabric: Fabric, wanted: str = "") -> Reading:
-    """Of each switch: its pools, and every group of a port and a priority that is lossless or was used."""
+    """Return for each switch its pool, and every group that is lossless or was used."""
     found = {}
     for node, ports in by_node(fabric, wanted):
         settings = fabric.buffers.get(node)
@@ -73,13 +73,13 @@ def buffers(fabric: Fabric, wanted: str = "") -> Reading:
 
 
 def ecn(fabric: Fabric, wanted: str = "") -> Reading:
-    """Of each port with ECN: for each such priority its curve, what waits, and what was marked and dropped."""
+    """Return for each port with ECN, and each priority that has it, the curve and the waiting, marked and dropped."""
     sockets = {name: fabric.sockets.of(ports[0].node) for name, ports in by_node(fabric, wanted)}
     return ecn_by(fabric, sockets, wanted)
 
 
 def ecn_by(fabric: Fabric, sockets: Mapping[str, Socket], wanted: str = "") -> Reading:
-    """The same, by a socket in the namespace of each node."""
+    """Return what `ecn` does, read by other sockets, one in the namespace of each node."""
     found: Reading = {}
     for node, ports in by_node(fabric, wanted):
         with_ecn = [port for port in ports if port.settings and port.settings.ecn]
@@ -106,7 +106,7 @@ def ecn_by(fabric: Fabric, sockets: Mapping[str, Socket], wanted: str = "") -> R
 
 
 def dcbx(fabric: Fabric, wanted: str = "") -> Reading:
-    """Of each port with DCBX: every feature, as `fabric.dcbx` has it."""
+    """Return for each port with DCBX every feature, in the form of `fabric.dcbx`."""
     found: Reading = {}
     for node, ports in by_node(fabric, wanted):
         speaking = fabric.snapshot(node)["dcbx"]
@@ -115,7 +115,7 @@ def dcbx(fabric: Fabric, wanted: str = "") -> Reading:
 
 
 def headroom(fabric: Fabric, wanted: str = "") -> Reading:
-    """Of each port of a switch: the limits of its lossless priorities in cells, and what was measured."""
+    """Return for each port of a switch the limits of its priorities in cells, and the measured headroom."""
     found: Reading = {}
     for node, ports in by_node(fabric, wanted):
         speaking = fabric.snapshot(node)["dcbx"]
@@ -130,7 +130,7 @@ def headroom(fabric: Fabric, wanted: str = "") -> Reading:
 
 
 def wan(fabric: Fabric, wanted: str = "") -> Reading:
-    """Of each router with End.X.PFC: what became of packets to its SIDs, its tunnels, and what filters dropped."""
+    """Return for each router with End.X.PFC the packets to its SIDs, its tunnels, and the packets filters dropped."""
     found = {}
     for node, _ in by_node(fabric, wanted):
         if fabric.snapshot(node).get("wan") is not None:
@@ -141,7 +141,7 @@ def wan(fabric: Fabric, wanted: str = "") -> Reading:
 
 
 def deadlocks(fabric: Fabric, wanted: str = "") -> Reading:
-    """How many deadlocks were found and broken, and each of them, those that `wanted` is part of."""
+    """Return how many deadlocks were found and broken, and each deadlock that `wanted` is part of."""
     by_node(fabric, wanted)
     if fabric.deadlock_poll is None:
         raise FabricError('this network does not look for deadlocks; a topology does with deadlock_poll="10ms"')
@@ -174,11 +174,11 @@ READINGS: dict[str, Callable[[Fabric, str], Reading]] = {
     "deadlocks": deadlocks,
 }
 COUNTED = ("pfc", "buffers", "ecn", "wan")
-"""Those of them that have counts."""
+"""The readings that have counts."""
 
 
 def since(now: Any, before: Any, name: str = "") -> Any:
-    """What was counted from a moment on; states, and the most that was ever used, are as they are now."""
+    """Return the counts since an earlier reading; states and high-water marks are as they are now."""
     if name in _STATES or before is None:
         return now
     if isinstance(now, Mapping) and isinstance(before, Mapping):
@@ -191,7 +191,7 @@ def since(now: Any, before: Any, name: str = "") -> Any:
 
 
 def by_node(fabric: Fabric, wanted: str) -> list[tuple[str, list[PortState]]]:
-    """Ports by node; `wanted` is a node, a port, or empty for all."""
+    """Return the ports by node; `wanted` is a node, a port, or empty for all."""
     found: dict[str, list[PortState]] = {}
     for port in fabric.ports.values():
         if wanted in ("", port.node.name, port.name):
@@ -199,7 +199,7 @@ def by_node(fabric: Fabric, wanted: str) -> list[tuple[str, list[PortState]]]:
     if not found:
         if not wanted:
             raise FabricError("this network has no lossless ports; incast,4 has some")
-        fabric.node(wanted.partition("-")[0] if "-" in wanted else wanted)  # their messages have what there is
+        fabric.node(wanted.partition("-")[0] if "-" in wanted else wanted)  # for their messages
         fabric.port(wanted)
     return sorted(found.items(), key=lambda item: _natural(item[0]))
 

@@ -1,8 +1,8 @@
-"""Which way frames go in a network of switches that has loops: along shortest paths, or as the topology defines.
+"""Forwarding in a network of switches that may have loops: along shortest paths, or as the topology defines.
 
-A learning switch floods what it does not know, and in a loop that never ends. So broadcasts keep to one tree, and each
-switch's table is filled in advance with the way to every host. Among equally short ways the host's number decides, so
-different hosts use different ways and every run the same.
+A learning switch floods frames to unknown addresses, and in a loop they never stop. So broadcasts keep to a spanning
+tree, and each switch's table is filled in advance with the way to every host. Among equally short ways the host's
+number decides, so different hosts use different ways, and every run the same.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NextHop = Callable[[str, str], "str | None"]
-"""(switch, host) -> the neighbour to go by, or None for the shortest way."""
+"""A function (switch, host) that returns the neighbour to forward to, or None for the shortest way."""
 
 
 @dataclass
 class Graph:
-    """Nodes, with for each the ports that lead to its neighbours: {node: [(port's name, neighbour)]}."""
+    """The graph of a network: {node: [(name of a port, the neighbour that it leads to)]}."""
 
     neighbours: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     forwarding: set[str] = field(default_factory=set)
@@ -27,7 +27,7 @@ class Graph:
 
     @classmethod
     def of(cls, links: Sequence[Any]) -> Graph:
-        """The graph of Mininet's links."""
+        """Return the graph of Mininet's links."""
         graph = cls()
         for link in links:
             one, other = link.intf1, link.intf2
@@ -39,16 +39,17 @@ class Graph:
         return graph
 
     def join(self, one: str, port: str, other: str, other_port: str) -> None:
+        """Add a cable between the ports of two nodes."""
         self.neighbours.setdefault(one, []).append((port, other))
         self.neighbours.setdefault(other, []).append((other_port, one))
 
     def has_loop(self) -> bool:
-        """Do the switches make a loop?"""
+        """Return True if the switches form a loop."""
         cables = sum(other in self.forwarding for node in self.forwarding for _, other in self.neighbours[node]) // 2
         return cables > len(self.forwarding) - self._parts()
 
     def tree(self, switch: str) -> set[str]:
-        """The ports of a switch that broadcasts may use: those to hosts, and those of one spanning tree."""
+        """Return the ports of a switch that broadcasts may use: those to hosts, and those of one spanning tree."""
         if not self.has_loop():
             return {port for port, _ in self.neighbours[switch]}
         used = {port for port, other in self.neighbours[switch] if other not in self.forwarding}
@@ -60,7 +61,7 @@ class Graph:
         return used
 
     def next_hops(self, switch: str) -> dict[str, str]:
-        """{host or router: port of `switch` that leads to it}."""
+        """Return the port of a switch that leads to each host and router."""
         return {
             host: port
             for number, host in enumerate(self._stations())
@@ -68,7 +69,7 @@ class Graph:
         }
 
     def way(self, source: str, target: str) -> list[str] | None:
-        """The ports by which frames leave nodes on their way from a host to another; None if routers lie between."""
+        """Return the ports by which frames between two hosts leave each node, or None if a router lies between."""
         distance = self._distances(target)
         nearest = distance.get(source, 0) - 1
         hops = [hop for hop in self.neighbours.get(source, ()) if distance.get(hop[1]) == nearest]
@@ -84,7 +85,7 @@ class Graph:
         return None
 
     def _stations(self) -> Iterator[str]:
-        """Hosts and routers, in the order of their numbers."""
+        """Yield hosts and routers, in the order of their numbers."""
         return (node for node in self.neighbours if node not in self.forwarding)
 
     def _next_port(self, switch: str, host: str, number: int) -> str | None:
@@ -102,7 +103,7 @@ class Graph:
         return ways[number % len(ways)] if ways else None
 
     def _distances(self, host: str) -> dict[str, int]:
-        """Cables from each node to the host, through switches only."""
+        """Return how many cables each node is from the host, by ways through switches only."""
         if host in self._found:
             return self._found[host]
         distance, queue = {host: 0}, deque([host])
@@ -118,7 +119,7 @@ class Graph:
         return distance
 
     def _tree_cables(self) -> list[tuple[str, str, str, str]]:
-        """(switch, its port, switch, its port) of a breadth-first tree, of each part of the network."""
+        """Return the cables (switch, port, switch, port) of a breadth-first tree in each part of the network."""
         found: list[tuple[str, str, str, str]] = []
         reached: set[str] = set()
         for root in self.neighbours:
@@ -136,7 +137,7 @@ class Graph:
         return found
 
     def _far_port(self, node: str, number: int) -> str:
-        """The port at the other end of a node's cable: of parallel cables the one of the same rank."""
+        """Return the port at the other end of a node's cable; parallel cables are matched by their order."""
         _, other = self.neighbours[node][number]
         rank = sum(neighbour == other for _, neighbour in self.neighbours[node][:number])
         back = [port for port, neighbour in self.neighbours[other] if neighbour == node]

@@ -1,7 +1,7 @@
-"""How a port serves its eight queues: which are strict, in which order, and how the others share what is left.
+"""The scheduling of a port's eight queues: strict ones in an order, and shares of the rest for the others.
 
-It comes from a port's own shares, or from an ETS table that was negotiated. Both are brought into one form: a queue for
-each local priority, and for each queue a level (0 is served first) and a weight among those of its level.
+It comes from a port's own shares, from a negotiated ETS table, or from the lanes of a QoS policy. All take one form: a
+queue for each local priority, and for each queue a level (0 is served first) and a weight within its level.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from testbed.frames.dcbx.values import STRICT, Ets, Tsa
 from testbed.net.port import Port
 
 SHARED = 6
-"""The level of classes that share, where strict ones come and go."""
+"""The level of the queues that share the line, at ports where other queues can become strict later."""
 _QUEUES = range(8)
 _WHOLE = 1_000_000
 
 
 @dataclass(frozen=True)
 class Scheduling:
+    """The scheduling of one port."""
+
     queue_of: tuple[int, ...]
     """The queue of each local priority."""
     strict: frozenset[int]
     levels: tuple[int, ...]
     weights: tuple[int, ...]
-    """Of each queue, in hundredths of a percent. Where a queue has no share, that of the least; where no priority has
-    the queue, that of the most, so that what it holds still goes soon."""
+    """The weight of each queue, in hundredths of a percent. A queue without a share has the least weight of the others;
+    one that no priority uses has the most, so that frames in it leave soon."""
 
     @classmethod
     def of_port(cls, port: Port) -> Scheduling:
-        """Every priority has its own queue. Of several strict ones the highest goes first."""
+        """Return the scheduling of a port's settings: a queue for each priority, the highest strict one first."""
         strict = sorted(port.strict, reverse=True)
         # With DCBX there may be a table of ETS later, and with virtual lanes a policy.
         shared = SHARED if port.dcbx or port.vls else min(len(strict), 7)
@@ -39,23 +41,25 @@ class Scheduling:
 
     @classmethod
     def of_lanes(cls, strict: Sequence[int], weighted: Mapping[int, Fraction]) -> Scheduling:
-        """Virtual lane n is queue n. Strict ones are served in their order; one that is in neither has what the others
-        leave."""
+        """Return the scheduling of virtual lanes; lane n is queue n.
+
+        Strict ones are served in their order. A lane that is neither strict nor weighted gets what the others leave.
+        """
         weights = {vl: max(1, round(part * _WHOLE)) for vl, part in weighted.items()}
         return cls._made(tuple(_QUEUES), list(strict), weights, SHARED)
 
     @classmethod
     def of_ets(cls, ets: Ets) -> Scheduling:
-        """A traffic class is a queue: class n is queue n.
+        """Return the scheduling of an ETS table; traffic class n is queue n.
 
-        Published: strict classes first, the highest of them before the others. A class with the credit-based shaper is
-        strict here, for there is no such shaper; what a vendor's algorithm does is not known, so its class
-        has its bandwidth. Draft: priorities that are assigned to AVB (13, 14) or strict (15) have a queue each, one
-        that no group uses; AVB goes first. A class with a bandwidth of 0 gets what all others leave.
+        In the published standard's tables strict classes come first, the highest of them before the others. A class
+        with the credit-based shaper is strict here, as there is no such shaper; a class with a vendor's algorithm,
+        which is unknown, has its bandwidth. In a draft's tables each priority that is assigned to AVB (13, 14) or is
+        strict (15) has a queue that no group uses; AVB comes first. A class with a bandwidth of 0 gets what all others
+        leave.
 
-        The level of the classes that share is always the same, for the kernel takes none to another level as long as it
-        holds frames. That leaves six levels above them: beside classes that share, strict ones from the sixth on take
-        turns.
+        The level of the classes that share is always the same, because the kernel does not move a class that holds
+        frames to another level. That leaves six levels above them, so the strict classes from the sixth on take turns.
         """
         return cls._draft(ets) if ets.tsa is None else cls._published(ets, ets.tsa)
 
@@ -81,7 +85,7 @@ class Scheduling:
 
     @classmethod
     def _made(cls, queue_of: tuple[int, ...], strict: list[int], weights: dict[int, int], shared: int) -> Scheduling:
-        """`shared` is the level of the queues that share what strict ones leave."""
+        """Return the scheduling with these queues; `shared` is the level of those that share what strict ones leave."""
         used = set(queue_of)
         lowest_strict = shared - 1 if used - set(strict) else 7
         levels = [0] * 8

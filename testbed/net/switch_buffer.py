@@ -1,4 +1,4 @@
-"""How the buffer of a switch or router is divided among its ports, as frozen data that agents take through fork."""
+"""The division of a switch's or router's buffer among its ports: frozen data, which agents inherit by fork."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from testbed.units import Duration, Rate
 
 @dataclass(frozen=True)
 class BufferedPort:
-    """A port, as far as the buffer of its node depends on it."""
+    """The properties of a port that the buffer of its node depends on."""
 
     slot: int
     number: int
-    """At its node."""
+    """The port's number at its node."""
     rate: Rate
     lossless: frozenset[int]
     negotiated: bool
-    """Does DCBX decide what is lossless?"""
+    """True if DCBX decides what is lossless."""
     mtu: int
 
 
 @dataclass(frozen=True)
 class SwitchBuffer:
-    """The buffer of one node; a call gives its layout (`AgentPlan.lay_out_buffer`)."""
+    """The buffer of one node; a call returns its layout (`AgentPlan.lay_out_buffer`)."""
 
     buffer: Buffer
     ports: tuple[BufferedPort, ...]
     delays: memoryview
-    """Of each slot's cable, in ps; shared memory, since a cable can be changed while agents run."""
+    """The delay of each slot's cable in ps: shared memory, since a cable can change while agents run."""
 
     @classmethod
     def of(cls, buffer: Buffer, ports: Sequence[PortState], delays: memoryview) -> SwitchBuffer:
+        """Return the buffer of the node that has these ports."""
         found = []
         for port in ports:
             assert port.settings is not None
@@ -57,8 +58,10 @@ class SwitchBuffer:
         measured: Mapping[int, int] = MappingProxyType({}),
         classes: Mapping[int, int] = MappingProxyType({}),
     ) -> BufferSettings:
-        """The buffer with the priorities of the ports' settings lossless, or `lossless`, a mask for each slot; with
-        `measured` headrooms, in cells; and for so many traffic `classes` of peers.
+        """Return the settings of the buffer.
+
+        Lossless are the priorities of the ports' settings, or those of `lossless`, a mask for each slot. `measured` has
+        the measured headroom in cells, and `classes` the number of traffic classes of the peer, of each slot.
         """
         needs = {}
         for port in self.ports:
@@ -78,7 +81,7 @@ class SwitchBuffer:
         return self.buffer.settings(needs)
 
     def layout(self, settings: BufferSettings) -> BufferLayout:
-        """Settings as the port program has them."""
+        """Return settings in the form of the port program."""
         slots = {port.number: port.slot for port in self.ports}
         return BufferLayout(
             settings.pool_cells(0),
@@ -90,7 +93,7 @@ class SwitchBuffer:
         )
 
     def queues(self, settings: BufferSettings) -> dict[tuple[int, int], QueueLimits]:
-        """The limits of queues, by (slot, queue)."""
+        """Return the limits of queues, by (slot, queue)."""
         slots = {port.number: port.slot for port in self.ports}
         return {(slots[number], queue): queue_limits(one) for (number, queue), one in settings.queues.items()}
 
@@ -105,7 +108,7 @@ class SwitchBuffer:
 
 @dataclass(frozen=True)
 class MeasuredHeadroom:
-    """The headroom of a port, in cells, for a measured round trip; a call gives it."""
+    """A function of a port that returns its headroom in cells for a measured round trip."""
 
     buffer: Buffer
     rate: Rate
@@ -116,6 +119,7 @@ class MeasuredHeadroom:
 
 
 def group_limits(group: GroupSettings) -> GroupLimits:
+    """Return the limits of a group in the form of the port program."""
     static, alpha = _terms(group.threshold)
     return GroupLimits(
         group.lossless, group.guaranteed, static, alpha, group.xon_offset, group.headroom, group.xon, group.pool
@@ -123,6 +127,7 @@ def group_limits(group: GroupSettings) -> GroupLimits:
 
 
 def queue_limits(queue: QueueSettings) -> QueueLimits:
+    """Return the limits of a queue in the form of the port program."""
     return QueueLimits(queue.pool, queue.reserved, *_terms(queue.threshold))
 
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 
 from testbed.linux.netlink import Message, attribute, text, u32
-from testbed.srv6.protocol.behaviours import KernelAction
 
 _NEW_LINK, _NEW_ROUTE, _DELETE_ROUTE, _NEW_RULE, _DELETE_RULE = 16, 24, 25, 32, 33
 _AF_INET, _AF_INET6 = 2, 10
@@ -86,21 +85,30 @@ def join(index: int, vrf_index: int) -> Message:
     return Message(_NEW_LINK, body, f"moving interface {index} to VRF {vrf_index}", may_be_gone=not vrf_index)
 
 
-def local(sid: IPv6Address, action: KernelAction, out: int, metric: int = ORDINARY) -> Message:
-    """Set the kernel's action for packets to this SID.
+def local(
+    sid: IPv6Address,
+    action: str,
+    out: int,
+    metric: int = ORDINARY,
+    *,
+    next_hop: IPv6Address | None = None,
+    table: int | None = None,
+    segments: Sequence[IPv6Address] = (),
+) -> Message:
+    """Set the kernel's action for packets to this SID, by its name in `ip route add ... encap seg6local action NAME`.
 
     End.B6.Encaps is for packets with segments left (RFC 8986, section 4.13); the kernel drops all others.
     """
-    what = u32(_ACTION, _ACTIONS[action.name])
-    if action.segments:
-        what += attribute(_SEGMENTS, _routing_header(action.segments))
-    if action.next_hop is not None:
-        what += attribute(_NEXT_HOP, action.next_hop.packed)
-    if action.table is not None:
-        what += u32(_VRF_TABLE, action.table)
+    what = u32(_ACTION, _ACTIONS[action])
+    if segments:
+        what += attribute(_SEGMENTS, _routing_header(segments))
+    if next_hop is not None:
+        what += attribute(_NEXT_HOP, next_hop.packed)
+    if table is not None:
+        what += u32(_VRF_TABLE, table)
     more = u32(_OUT, out) + attribute(_ENCAP_TYPE, struct.pack("=H", _SEG6_LOCAL)) + attribute(_ENCAP | _NESTED, what)
-    by = f" by {len(action.segments)} segments" if action.segments else ""
-    return _route(IPv6Network(sid), MAIN, _UNICAST, more, f"{action.name} at {sid}{by}", metric=metric)
+    by = f" by {len(segments)} segments" if segments else ""
+    return _route(IPv6Network(sid), MAIN, _UNICAST, more, f"{action} at {sid}{by}", metric=metric)
 
 
 def encapsulates(

@@ -17,6 +17,7 @@ from ipaddress import IPv6Address, IPv6Network, ip_network
 from typing import Any
 
 from testbed.agent.plan import SliceQueues, WanPlan
+from testbed.agent.wan.kernel_sr import sid_action
 from testbed.buffer.settings import GroupSettings, Static
 from testbed.errors import UsageError
 from testbed.linux import kernel, seg6
@@ -275,7 +276,7 @@ class SidRoute:
     metric: int = seg6.ORDINARY
 
     def requests(self, index_of: Callable[[str], int]) -> list[Message]:
-        return [seg6.local(self.sid.address, self.action, index_of(self.interface), self.metric)]
+        return [sid_action(self.sid.address, self.action, index_of(self.interface), self.metric)]
 
 
 @dataclass(frozen=True)
@@ -294,7 +295,7 @@ class Site:
         return [
             seg6.vrf(self.name, self.table),
             seg6.join(index_of(self.interface), vrf),
-            seg6.local(self.service.address, action, vrf),
+            sid_action(self.service.address, action, vrf),
         ]
 
     def route(self, prefix: str, segments: Sequence[IPv6Address], out: str) -> SegmentRoute:

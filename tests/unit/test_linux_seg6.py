@@ -17,7 +17,6 @@ from scapy.layers.inet6 import IPv6ExtHdrSegmentRouting
 
 from testbed.linux import kernel, seg6
 from testbed.linux.netlink import Message, NetlinkError, Socket
-from testbed.srv6.protocol.behaviours import KernelAction
 from tests.unit.srv6_kernel import Bound, Encap, Local, attributes, link, number, route
 
 _addresses = st.integers(0, 2**128 - 1).map(IPv6Address)
@@ -27,10 +26,7 @@ _prefixes = st.one_of(
 ).map(lambda one: ip_network(one, strict=False))
 
 
-def _encaps(segments: list[IPv6Address]) -> KernelAction:
-    return KernelAction("End.B6.Encaps", segments=tuple(segments))
-
-
+_B6 = "End.B6.Encaps"
 SIDS = [IPv6Address(f"fd00:5:{n}:1::") for n in (1, 2, 3)]
 
 
@@ -68,7 +64,7 @@ def test_a_route_into_segments_has_these_octets() -> None:
 
 @given(_addresses, st.sampled_from(["End.DT4", "End.DT6", "End.DT46"]), st.integers(1000, 65535))
 def test_a_behaviour_is_a_route_of_the_main_table_to_one_address(sid: IPv6Address, name: str, table: int) -> None:
-    found = route(seg6.local(sid, KernelAction(name, table=table), seg6.vrf_index(table)))
+    found = route(seg6.local(sid, name, seg6.vrf_index(table), table=table))
     assert (found.prefix, found.table) == (ip_network(sid), 254)
     assert found.what == Local(name, table, 10_000 + table)
 
@@ -77,7 +73,7 @@ def test_a_behaviour_is_a_route_of_the_main_table_to_one_address(sid: IPv6Addres
 def test_a_binding_sid_is_a_route_of_the_main_table_with_the_list_reversed(
     sid: IPv6Address, segments: list[IPv6Address], out: int, metric: int
 ) -> None:
-    message = seg6.local(sid, _encaps(segments), out, metric)
+    message = seg6.local(sid, _B6, out, metric, segments=segments)
     found = route(message)
     assert (found.prefix, found.table, found.metric) == (ip_network(sid), 254, metric)
     assert found.what == Bound(tuple(segments), out)
@@ -198,7 +194,7 @@ def test_the_kernel_has_a_binding_sid_by_each_interface_and_replaces_and_removes
     sockets, namespace = netlink
     sid, question = IPv6Address("fd00:5:1:b::"), ("-6", "route", "show", "fd00:5:1:b::")
     try:
-        sockets.send([seg6.local(sid, _encaps(SIDS), 1, metric) for metric in (1024, 1025)])
+        sockets.send([seg6.local(sid, _B6, 1, metric, segments=SIDS) for metric in (1024, 1025)])
     except NetlinkError as error:
         if error.code == errno.EOPNOTSUPP:
             pytest.skip("this kernel has no SRv6")
@@ -207,13 +203,13 @@ def test_the_kernel_has_a_binding_sid_by_each_interface_and_replaces_and_removes
     assert _shown(namespace, *question) == [
         f"fd00:5:1:b:: {way} dev lo proto static metric {metric} pref medium" for metric in (1024, 1025)
     ]
-    sockets.send([seg6.local(sid, _encaps(SIDS[:1]), 1)])
+    sockets.send([seg6.local(sid, _B6, 1, segments=SIDS[:1])])
     assert "segs 1 [ fd00:5:1:1:: ]" in _shown(namespace, *question)[0]
     sockets.send([seg6.unreachable(ip_network(sid), metric=metric) for metric in (1024, 1025)])
     assert _shown(namespace, *question) == [
         f"unreachable fd00:5:1:b:: dev lo proto static metric {metric} pref medium" for metric in (1024, 1025)
     ]
-    sockets.send([seg6.local(sid, _encaps(SIDS), 1)])
+    sockets.send([seg6.local(sid, _B6, 1, segments=SIDS)])
     assert "segs 3" in _shown(namespace, *question)[0]
     sockets.send([seg6.remove_route(ip_network(sid), metric=metric) for metric in (1024, 1025)])
     assert _shown(namespace, *question) == []
@@ -231,17 +227,19 @@ def test_a_default_route_of_a_vpn_goes_without_the_last_resort(netlink: tuple[So
 
 def test_the_kernel_has_each_action_that_a_behaviour_names(netlink: tuple[Socket, int]) -> None:
     sockets, namespace = netlink
-    actions = [KernelAction("End"), KernelAction("End.X", next_hop=SIDS[1]), KernelAction("End.DT6", table=254)]
-    for place, action in enumerate(actions, 1):
+    actions: list[tuple[str, IPv6Address | None, int | None]] = [
+        ("End", None, None), ("End.X", SIDS[1], None), ("End.DT6", None, 254)
+    ]  # fmt: skip
+    for place, (action, next_hop, table) in enumerate(actions, 1):
         sid = IPv6Address(f"fd00:5:9:{place}::")
         try:
-            sockets.send([seg6.local(sid, action, 1)])
+            sockets.send([seg6.local(sid, action, 1, next_hop=next_hop, table=table)])
         except NetlinkError as error:
             if error.code == errno.EOPNOTSUPP:
                 pytest.skip("this kernel has no SRv6")
-            if action.table is not None:
+            if table is not None:
                 continue  # a VRF of that table is missing here
             raise
         (shown,) = _shown(namespace, "-6", "route", "show", str(sid))
-        assert f"encap seg6local action {action.name} " in shown
-        assert action.next_hop is None or f"nh6 {action.next_hop}" in shown
+        assert f"encap seg6local action {action} " in shown
+        assert next_hop is None or f"nh6 {next_hop}" in shown

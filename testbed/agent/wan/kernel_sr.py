@@ -18,7 +18,7 @@ from testbed.errors import UsageError
 from testbed.linux import links, seg6
 from testbed.linux.netlink import Message, NetlinkError
 from testbed.srv6.protocol import behaviours
-from testbed.srv6.protocol.behaviours import Parameters
+from testbed.srv6.protocol.behaviours import KernelAction, Parameters
 from testbed.srv6.session.intents import Site
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
 from testbed.srv6.session.policy import Key
@@ -26,6 +26,13 @@ from testbed.srv6.session.policy import Key
 _TABLES = range(1000, 1 << 16)
 """Routing tables of VRFs. The kernel's own are below."""
 _LONGEST_NAME = 15
+
+
+def sid_action(sid: IPv6Address, action: KernelAction, out: int, metric: int = seg6.ORDINARY) -> Message:
+    """Return the request that gives a SID the kernel's action of its behaviour."""
+    return seg6.local(
+        sid, action.name, out, metric, next_hop=action.next_hop, table=action.table, segments=action.segments
+    )
 
 
 class KernelSr:
@@ -119,11 +126,11 @@ class KernelSr:
             table = self.tables[owner.intent.name]
             action = owner.intent.behaviour.kernel_action(Parameters(table=table))
             assert action is not None
-            return [seg6.local(sid, action, seg6.vrf_index(table)), *self._no_route(network)[1:]]
+            return [sid_action(sid, action, seg6.vrf_index(table)), *self._no_route(network)[1:]]
         segments = owner.segments if isinstance(owner, PolicyItem) else ()
         action = behaviours.END_B6_ENCAPS.kernel_action(Parameters(segments=segments))
         return [
-            seg6.local(sid, action, out, metric) if action else seg6.unreachable(network, metric=metric)
+            sid_action(sid, action, out, metric) if action else seg6.unreachable(network, metric=metric)
             for metric, out in self._metrics(network)
         ]
 

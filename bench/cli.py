@@ -19,7 +19,7 @@ CASES = {
     "xoff --help": ("--help",),
     "xoff list": ("list",),
     "xoff run --help": ("run", "--help"),
-    "xoff headroom": ("headroom", "--rate", "100Gb/s", "--length", "50km"),
+    "xoff switch headroom": ("headroom", "--rate", "100Gb/s", "--length", "50km"),
 }
 
 

@@ -76,16 +76,16 @@ def further_guides(index: str) -> list[str]:
 def command_line() -> str:
     """Every command with its options, in Markdown."""
     os.environ["COLUMNS"] = "100"  # how wide argparse makes its usage
-    from testbed.cli import build_parser, commands
+    from testbed.cli import build_parser, commands, help
 
-    parser = build_parser(*commands.COMMANDS)
-    children = _children(parser)
-    lines = [f"- [`xoff {name}`](#xoff-{name}): {_plain(commands.COMMANDS[name].summary)}" for name in children]
-    parts = ["\n".join(lines)]
-    for name, child in children.items():
-        parts += _command(f"xoff {name}", child, 2)
-    epilog = (parser.epilog or "").partition("\n\n")[0]
-    parts += ["## Exit codes", "```text\n" + epilog.removeprefix("exit codes:\n") + "\n```"]
+    parts = []
+    for group, members in commands.GROUPS.items():
+        parts += [f"## {group[0].upper()}{group[1:]}"]
+        parts += ["\n".join(f"- [`xoff {name}`](#xoff-{name}): {_plain(one.summary)}" for name, one in members.items())]
+        for name, command in members.items():
+            words = [name, *command.parts]
+            parts += _command(f"xoff {name}", _children(build_parser(*words))[name], 3)
+    parts += ["## Exit codes", f"```text\n{help.EXIT_CODES}```"]
     return "\n\n".join(parts)
 
 
@@ -99,7 +99,7 @@ def _command(name: str, parser: argparse.ArgumentParser, depth: int) -> Iterator
     if rows:
         yield "| argument | meaning |\n|---|---|\n" + "\n".join(rows)
     for word, child in _children(parser).items():
-        yield from _command(f"{name} {word}", child, min(depth + 1, 4))
+        yield from _command(f"{name} {word}", child, min(depth + 1, 5))
 
 
 def _is_hidden(action: argparse.Action) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 EXPERIMENTS = "experiments"
 CONFORMANCE = "experiments.conformance"
-"""Experiments, too: the cases of `xoff conformance`."""
+"""Experiments, too: the cases of `xoff switch conformance`."""
 TOPOLOGIES = "topologies"
 
 

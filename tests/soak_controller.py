@@ -242,7 +242,7 @@ class Soak:
         return "\n".join(lines)
 
     def _operate(self, deadline: float) -> None:
-        """Ask and change, each time by a new connection, as `xoff sr` does."""
+        """Ask and change, each time by a new connection, as `xoff controller sr` does."""
         number = 0
         while time.monotonic() < deadline:
             number += 1

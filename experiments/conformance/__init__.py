@@ -1,4 +1,4 @@
-"""The cases of SONiC's public PFC test plans, one file each, named as there. `xoff conformance` runs them.
+"""The cases of SONiC's public PFC test plans, one file each, named as there. `xoff switch conformance` runs them.
 
 How to write a case
 -------------------

@@ -89,7 +89,7 @@ LESSON = Lesson(
                 "c": "the PFC TLV",
             },
             "b",
-            "xoff ladder RESULT s1-eth1 h1-eth0 shows the TLVs of each frame",
+            "xoff export RESULT --ladder s1-eth1 h1-eth0 shows the TLVs of each frame",
         ),
     ),
 )

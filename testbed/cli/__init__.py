@@ -16,20 +16,6 @@ import testbed
 from testbed.cli import streams
 from testbed.errors import UsageError, XoffError, plain
 
-_EPILOG = """\
-exit codes:
-  0    fine
-  1    a claim or a test did not hold
-  2    the command line is wrong (a typo, a bad value)
-  3    this machine: something is missing, no room, the lab broke down
-  4    the experiment raised an error
-  5    the experiment reached a limit of time, memory or processes
-  6    the run is fine, but the lab did not keep its fidelity bounds (--allow-degraded)
-  7    a defect of xoff itself, with a traceback
-  130  interrupted; 143 after SIGTERM, 129 when the terminal has gone
-
-First time here: xoff demo
-"""
 _ENDS = {signal.SIGTERM: "terminated", signal.SIGHUP: "the terminal has gone"}
 
 
@@ -52,20 +38,55 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            from testbed.cli.arguments import hint
+
+            offered = [choice.dest for choice in action._choices_actions]
+            noun = self.prog.removeprefix("xoff ")
+            raise UsageError(f"there is no {noun} command {value!r}; {hint(value, offered)}; see {self.prog} --help")
+        super()._check_value(action, value)
+
+
+class _TopParser(_Parser):
+    """The parser of `xoff` itself, whose help shows the commands in groups."""
+
+    def format_help(self) -> str:
+        from testbed.cli import commands
+
+        return (
+            f"{self.format_usage()}\n{self.description}\nFirst time here: xoff demo\n\n{commands.overview()}\n"
+            "options:\n"
+            "  -h, --help            show this\n"
+            "  --version             show the version\n"
+            "  --completion SHELL    print what makes bash, zsh or fish complete xoff's commands\n\n"
+            "xoff help COMMAND has the options of a command; xoff help lists topics, such as exit-codes and engines.\n"
+        )
+
+
+class _Completion(argparse.Action):
+    """Print shell completion and end."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any) -> None:
+        import argcomplete
+
+        print(argcomplete.shellcode(["xoff"], shell=values), end="")
+        parser.exit()
+
 
 def build_parser(*wanted: str) -> argparse.ArgumentParser:
-    """Every command, and the options of those that are `wanted`."""
+    """Return the parser of all commands, with the options of those that are `wanted`."""
     from testbed.cli import commands
 
-    parser = _Parser(
+    parser = _TopParser(
         prog="xoff",
+        usage="xoff COMMAND ...",
         description="A lossless-Ethernet lab on a stock Linux kernel in virtual time.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"xoff {testbed.__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    commands.add(subparsers, wanted)
+    parser.add_argument("--completion", action=_Completion, choices=("bash", "zsh", "fish"))
+    subparsers = parser.add_subparsers(metavar="COMMAND", dest="command", prog="xoff", parser_class=_Parser)
+    commands.declare(subparsers, commands.COMMANDS, wanted)
     return parser
 
 
@@ -134,19 +155,24 @@ def _defect() -> int:
 
 
 def _perform(arguments: list[str]) -> int:
+    from testbed.cli import old_names
+
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
         argcomplete.autocomplete(build_parser(*os.environ.get("COMP_LINE", "").split()))
-    given = next((word for word in arguments if not word.startswith("-")), None)
-    parser = build_parser(*filter(None, [given]))
-    if given is not None and given not in _commands(parser):
+    if (old := old_names.renamed(arguments)) is not None:
+        name, new, arguments = old
+        _say(f"`xoff {name}` is `xoff {new}` now; the old name is taken until the next version")
+    parser = build_parser(*arguments)
+    given = arguments[0] if arguments and not arguments[0].startswith("-") else None
+    if given is not None and given not in (known := _commands(parser)):
         from testbed.cli.arguments import hint
 
-        raise UsageError(f"there is no command {given}; {hint(given, list(_commands(parser)))}")
+        raise UsageError(f"there is no command {given}; {hint(given, list(known), old_names.NEW)}")
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        _refuse_unknown_word(_commands(parser).get(options.command, parser), unknown[0])
+        _refuse_unknown_word(_innermost(parser, arguments), unknown[0])
     if options.command is None:
         parser.print_help()
         return 0
@@ -163,8 +189,22 @@ def _refuse_unknown_word(parser: argparse.ArgumentParser, given: str) -> NoRetur
     )
 
 
+def _innermost(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the command that the words name, as that of `image` and then that of `image build`."""
+    for word in words:
+        if word not in (known := _commands(parser)):
+            break
+        parser = known[word]
+    return parser
+
+
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    return next(dict(a.choices) for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return next((dict(a.choices) for a in parser._actions if isinstance(a, argparse._SubParsersAction)), {})
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        print(f"xoff: {plain(text)}", file=sys.stderr)
 
 
 def _complain(text: str) -> None:

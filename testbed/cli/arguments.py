@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import TypeVar
 
 from testbed.errors import UsageError
@@ -55,10 +56,11 @@ def one_of(noun: str, choices: Sequence[Word], unlisted: Sequence[Word] = ()) ->
     return read
 
 
-def hint(given: str, known: Sequence[str]) -> str:
-    """The way out for a word that is not known: the nearest one, or all of them."""
-    near = get_close_matches(given, known, 1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+def hint(given: str, known: Sequence[str], renamed: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the way out for a word that is not known: the nearest one, or all of them. `renamed` has the new names of
+    words that are taken, but not offered."""
+    near = get_close_matches(given, [*known, *renamed], 1)
+    return f"did you mean {renamed.get(near[0], near[0])}?" if near else f"there are {', '.join(known)}"
 
 
 def _shown(text: str) -> str:

@@ -21,7 +21,7 @@ from testbed.lab import cache
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = ".ready"
 _ROOM = 100 << 20
-_LOCKS = {"test": "test", "docs": "test", "serve": "serve", "plot": "plot"}
+_LOCKS = {"test": "test", "docs": "test", "serve": "serve", "plot": "plot", "export": "plot"}
 """Commands that take more than `run.lock`: those packages are installed the first time."""
 
 
@@ -53,6 +53,8 @@ def _purpose(arguments: list[str]) -> str:
     if any(word in ("-h", "--help") for word in arguments):
         return "run"
     command = arguments[0] if arguments else ""
+    if command == "export" and not any(word.partition("=")[0] == "--figure" for word in arguments):
+        return "run"
     if command == "sweep" and any(word.partition("=")[0] == "--scheduler" for word in arguments):
         return "cluster"
     return _LOCKS.get(command, "run")

@@ -22,6 +22,10 @@ _LINES = 4
 """How many lines show the progress where there is no terminal."""
 
 
+def import_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="what `xoff image export` wrote on another machine")
+
+
 def export(options: argparse.Namespace, engines: Sequence[str]) -> int:
     """Write the lab to a file."""
     with _Meter(f"exporting to {options.file}") as meter:
@@ -30,7 +34,7 @@ def export(options: argparse.Namespace, engines: Sequence[str]) -> int:
 
 
 def import_(options: argparse.Namespace) -> int:
-    """Put the lab of a file into the cache."""
+    """Put the lab of a file that `xoff image export` wrote into the cache of this machine."""
     with _Meter(f"importing {options.file}") as meter:
         done = carry.import_(options.file, say, meter.show)
     return _tell(done, options.json, f"in {cache.root()}; next: ./xoff run incast --engine {done.engines[0]}")

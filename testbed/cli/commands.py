@@ -1,4 +1,4 @@
-"""The table of commands: a name, a line of help, and where it is.
+"""The tree of commands: groups, names, a line of help each, and the module that performs it.
 
 A command's module is imported when the command is used, so that `xoff --help` does not wait for all of them.
 """
@@ -7,23 +7,31 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 
 class Command(NamedTuple):
-    """One command. `perform` and `options` are functions of `module`, by name."""
+    """One command. `perform` and `options` are functions of `module`, by name; a command of parts has no module."""
 
     summary: str
-    module: str
-    perform: str
+    module: str = ""
+    perform: str = ""
     options: str = ""
     has_json: bool = False
     installs: bool = False
-    """Whether it installs Debian packages that are missing."""
+    """True if it installs Debian packages that are missing."""
+    parts: Mapping[str, Command] = MappingProxyType({})
+    hidden: bool = False
+    """True if neither help nor messages name it."""
 
-    def declare(self, parser: argparse.ArgumentParser) -> None:
-        """Give its parser what it takes and what it does."""
+    def declare(self, parser: argparse.ArgumentParser, wanted: Sequence[str]) -> None:
+        """Give the command's parser its options, or its parts and the options of those that are `wanted`."""
+        if self.parts:
+            parser.description = f"{self.summary[:1].upper()}{self.summary[1:]}."
+            declare(parser.add_subparsers(metavar="WHAT", dest="part", required=True), self.parts, wanted)
+            return
         module = importlib.import_module(f"testbed.cli.{self.module}")
         perform = getattr(module, self.perform)
         parser.description = perform.__doc__
@@ -36,56 +44,111 @@ class Command(NamedTuple):
             parser.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
 
 
-COMMANDS = {
-    "demo": Command("show what Xoff does, in a minute", "run", "demo", "demo_options", True, True),
-    "test": Command("run Xoff's own tests", "suite", "test", "test_options", installs=True),
-    "list": Command("list experiments and topologies", "listing", "list_", has_json=True),
-    "new": Command("a file of your own to begin with", "new", "new", "options"),
-    "run": Command("run experiments", "run", "run", "experiment_options", True, True),
-    "sweep": Command("run an experiment over a grid of parameters", "sweep", "run_sweep", "sweep_options", True, True),
-    "compare": Command("what differs between two results or sweeps", "compare", "compare", "compare_options", True),
-    "verify": Command(
-        "compare this machine's results with the repository's", "verify", "verify", "verify_options", True, True
+_SWITCH = {
+    "check": Command(
+        "what is wrong, contradictory, risky or not modelled in files", "switch", "check", "check_options"
     ),
-    "shell": Command(
-        "Mininet's command line in the lab, or a script's",
-        "shell",
-        "open_shell",
-        "shell_options",
-        installs=True,
+    "run": Command(
+        "traffic over the switches, in the lab: losses, pauses and watermarks",
+        "switch",
+        "run",
+        "run_options",
+        True,
+        True,
     ),
-    "lesson": Command("guided labs that check your work", "lesson", "lesson", "options"),
-    "lock": Command("lock Python packages for run --with", "packages", "lock", "lock_options"),
-    "headroom": Command("what headroom a port needs", "headroom", "headroom", "options", True),
-    "switch": Command(
-        "SONiC's config_db.json: check it, and run traffic over such switches", "switch", "switch", "options"
+    "conformance": Command(
+        "SONiC's PFC test plans, on the switch of a file or on Xoff's own",
+        "conformance",
+        "conformance",
+        "options",
+        True,
+        True,
     ),
-    "conformance": Command("SONiC's PFC test plans on a switch", "conformance", "conformance", "options", True, True),
-    "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
-    "report": Command("one HTML file from result folders", "report", "make", "options"),
-    "serve": Command(
-        "a running lab with controls, or results to replay, in browsers", "serve", "serve", "options", installs=True
+    "headroom": Command("the headroom that a port needs, term by term", "headroom", "headroom", "options", True),
+}
+_CONTROLLER = {
+    "sr": Command("SR policies, VPNs, slices, SIDs, and the topology", "sr", "sr", "options"),
+    "qos": Command("path records, and the QoS policy in force", "qos", "qos", "options"),
+}
+_DCBX = {
+    "agent": Command("run DCBX on interfaces", "dcbx", "agent", "agent_options"),
+    "show": Command("show what the agents of this machine negotiate", "dcbx", "show", "show_options", True),
+    "forget": Command("have the agents forget their neighbours", "dcbx", "forget", "show_options", True),
+}
+_IMAGE = {
+    "build": Command("build the image anew", "image", "build", "", True, True),
+    "info": Command("its digest, and the version of every package", "image", "info", "", True),
+    "export": Command(
+        "the lab in one file, for a machine that has only Python", "image", "export", "export_options", True, True
     ),
-    "qos": Command("ask the controller for path records, or put a QoS policy", "qos", "qos", "options"),
-    "export": Command("a result as a Perfetto trace or a table", "export", "export", "options"),
-    "plot": Command("a figure of a result, for papers", "plot", "plot", "options"),
-    "decode": Command("the frames of captures in words", "decode", "decode", "options", True),
-    "dissector": Command("Wireshark's dissector for Xoff's private formats", "dissector", "dissector", "options"),
-    "ladder": Command("a diagram of DCBX on a link, from a run's log", "ladder", "draw", "options"),
-    "agent": Command("DCBX on an interface of this machine", "dcbx", "agent", "agent_options"),
-    "dcbx": Command("what such agents negotiate", "dcbx", "dcbx", "dcbx_options", True),
-    "docs": Command("build the documentation site", "site", "docs", "docs_options"),
-    "doctor": Command("check this machine", "doctor", "doctor", "doctor_options", True, True),
-    "image": Command("the lab image", "image", "image_", "image_options", True, True),
-    "clean": Command("remove everything that Xoff keeps in its cache", "image", "clean"),
-    "sr": Command("query the SR policy controller, or change its policies", "sr", "sr", "options"),
-    "completion": Command("print shell completion", "completion", "completion", "completion_options"),
+    "import": Command("put the lab of such a file into the cache", "carry", "import_", "import_options", True),
+    "clean": Command("remove images, snapshots and kernels, or all of the cache", "image", "clean", "clean_options"),
+    "lock": Command("a lock file of Python packages, for run --with", "packages", "lock", "lock_options"),
+    "reference": Command(
+        "write the versions of the reference image", "image", "reference", "reference_options", True, True, hidden=True
+    ),
 }
 
+GROUPS: Mapping[str, Mapping[str, Command]] = {
+    "first steps": {
+        "demo": Command("show what Xoff does, in a minute", "run", "demo", "demo_options", True, True),
+        "list": Command("list experiments, topologies and rate controls", "listing", "list_", has_json=True),
+        "run": Command("run experiments", "run", "run", "experiment_options", True, True),
+        "report": Command("one HTML page from results", "report", "make", "options"),
+        "serve": Command(
+            "a live network, or results to replay, in the browser", "serve", "serve", "options", installs=True
+        ),
+        "new": Command("a file of your own to begin with", "new", "new", "options"),
+        "lesson": Command("guided labs that check your work", "lesson", "lesson", "options"),
+    },
+    "look closer": {
+        "shell": Command(
+            "Mininet's command line in the lab, or a script's", "shell", "open_shell", "shell_options", installs=True
+        ),
+        "decode": Command(
+            "the frames of captures in words; a dissector for Wireshark", "decode", "decode", "options", True
+        ),
+        "export": Command("a result as a figure, a table, a trace, a ladder diagram", "export", "export", "options"),
+    },
+    "studies": {
+        "sweep": Command("an experiment over a grid of parameters", "sweep", "run_sweep", "sweep_options", True, True),
+        "compare": Command("what differs between two results or sweeps", "compare", "compare", "compare_options", True),
+        "verify": Command(
+            "compare this machine's results with the repository's", "verify", "verify", "verify_options", True, True
+        ),
+    },
+    "switches, policies, DCBX": {
+        "switch": Command("SONiC's config_db.json: check it, run it, test it; headroom", parts=_SWITCH),
+        "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
+        "controller": Command("query the controller of a WAN, or change its policies", parts=_CONTROLLER),
+        "dcbx": Command("DCBX on interfaces of this machine", parts=_DCBX),
+    },
+    "this machine": {
+        "doctor": Command("check this machine", "doctor", "doctor", "doctor_options", True, True),
+        "image": Command("what Xoff keeps: build it, carry it elsewhere, remove it", parts=_IMAGE),
+        "help": Command("more about a command or a topic", "help", "help_", "options"),
+    },
+    "work on Xoff": {
+        "test": Command("run Xoff's own tests", "suite", "test", "test_options", installs=True),
+        "docs": Command("build the documentation site", "site", "docs", "docs_options"),
+    },
+}
+COMMANDS: Mapping[str, Command] = {name: command for group in GROUPS.values() for name, command in group.items()}
 
-def add(subparsers: Any, wanted: Sequence[str]) -> None:
-    """Declare every command, and the options of those that are `wanted`."""
-    for name, command in COMMANDS.items():
-        parser = subparsers.add_parser(name, help=command.summary)
+
+def declare(subparsers: Any, commands: Mapping[str, Command], wanted: Sequence[str]) -> None:
+    """Declare all of these commands, and the options of those that are `wanted`."""
+    for name, command in commands.items():
+        shown = {} if command.hidden else {"help": command.summary}
+        parser = subparsers.add_parser(name, **shown)
         if name in wanted:
-            command.declare(parser)
+            command.declare(parser, wanted)
+
+
+def overview() -> str:
+    """Return all groups with their commands, for people."""
+    width = max(map(len, COMMANDS)) + 2
+    lines = []
+    for title, group in GROUPS.items():
+        lines += [f"{title}:", *(f"  {name:<{width}}{command.summary}" for name, command in group.items()), ""]
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`xoff conformance`: the cases of SONiC's public PFC test plans, on switches of several speeds or on the user's."""
+"""`xoff switch conformance`: the cases of SONiC's PFC test plans, on switches of several speeds or on the user's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from testbed.net.sonic import CELL, Switch, speed
 from testbed.sonic.under_test import classes, patience, split
 from testbed.units import written
 
-_CASE = '''"""The case {case} on a switch of the user's; written by `xoff conformance`."""
+_CASE = '''"""The case {case} on a switch of the user's; written by `xoff switch conformance`."""
 
 from pathlib import Path
 
@@ -45,9 +45,9 @@ def {name}(run: Run) -> None:
 '''
 _EXAMPLES = """\
 examples:
-  xoff conformance                               every case at 100G with both buffer models
-  xoff conformance --speed 400G --case L01,L03   two cases
-  xoff conformance --switch config_db.json       every case on your own switch, for each class of its ports
+  xoff switch conformance                               every case at 100G with both buffer models
+  xoff switch conformance --speed 400G --case L01,L03   two cases
+  xoff switch conformance config_db.json                every case on your own switch, for each class of its ports
 
 Each case runs on the switch, and again with the mechanism off that it tests: that control has to fail.
 Exit code: 0 if every case passed, 1 if one failed. docs/conformance.md describes the cases.
@@ -58,7 +58,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
     parser.add_argument(
-        "--switch", metavar="FILE", help="config_db.json of the switch to test; without it, a switch of Xoff's own"
+        "file", nargs="?", metavar="FILE", help="config_db.json of the switch to test (default: a switch of Xoff's own)"
     )
     parser.add_argument("--speed", metavar="S,...", help="speeds of Xoff's own switch: 100G, 400G, 800G (default 100G)")
     parser.add_argument(
@@ -82,7 +82,7 @@ def conformance(options: argparse.Namespace) -> int:
     cases = _chosen("case", options.case, _cases())
     with tempfile.TemporaryDirectory(prefix="xoff-conformance-") as place:
         tested: tuple[ColumnPorts, ...] = ()
-        if options.switch:
+        if options.file:
             planned, tested = _on_file(cases, options, Path(place))
             for one in tested:
                 console.say(f"{one.column}: {one.in_words}")
@@ -118,7 +118,7 @@ def _run(
             tasks, out=options.output, width=options.j, watch=lambda task: closing(screen.watch(name(task))), done=show
         )
     matrix = Matrix(
-        Path(options.switch).name if options.switch else "",
+        Path(options.file).name if options.file else "",
         tuple(dict.fromkeys(one.column for one in planned)),
         {case: experiment.summary for case, experiment in cases.items()},
         tuple(Cell.of(columns[id(one.task)], one.result) for one in finished.outcomes if one.result is not None),
@@ -181,7 +181,7 @@ def _values(cases: dict[str, Experiment], parameter: str, text: str | None) -> l
 def _on_own(cases: dict[str, Experiment], options: argparse.Namespace) -> list[_Planned]:
     """The runs on a switch of Xoff's own."""
     if options.ports is not None:
-        raise UsageError("--ports is for a switch of your own: --switch FILE; all ports of Xoff's own are alike")
+        raise UsageError("--ports is for a switch of your own, whose FILE is named; all ports of Xoff's own are alike")
     speeds = _values(cases, "speed", options.speed or "100G")
     models = _values(cases, "buffer", options.buffer)
     columns = [(f"{chosen} {model}", {"speed": chosen, "buffer": model}) for chosen in speeds for model in models]
@@ -205,16 +205,16 @@ def _on_file(
     """
     for name in ("speed", "buffer"):
         if getattr(options, name) is not None:
-            raise UsageError(f"--{name} is for Xoff's own switch; with --switch it is what {options.switch} has")
-    switch = Switch.from_config_db(options.switch)
+            raise UsageError(f"--{name} is for Xoff's own switch; here it is what {options.file} has")
+    switch = Switch.from_config_db(options.file)
     switch.require()
     chosen = classes(switch.tables, CELL, split(options.ports) if options.ports is not None else ())
     for warning in switch.warnings:
-        console.say(f"{options.switch}: {warning}")
+        console.say(f"{options.file}: {warning}")
     planned, tested = [], []
     for number, one in enumerate(chosen):
         ports = one.places()
-        lab = _OnFile(Path(options.switch), place / str(number), ports, [port for port in ports if port in one.ports])
+        lab = _OnFile(Path(options.file), place / str(number), ports, [port for port in ports if port in one.ports])
         column = f"{switch.name} {ports[0]} {speed(switch.tables, ports[0])} {switch.ports[ports[0]].length}"
         left_out = [name for name, case in cases.items() if ports_of(case) > len(ports)]
         tested.append(ColumnPorts(column, ports, one.about(switch.tables), one.headroom.remedy, tuple(left_out)))
@@ -256,7 +256,7 @@ def _written(case: Experiment, lab: _OnFile, patience: int) -> Experiment:
         )
     )
     switch = str(lab.switch)
-    words = ("conformance", "--switch", switch, "--ports", ",".join(lab.own), "--case", case_name(case.name))
+    words = ("switch", "conformance", switch, "--ports", ",".join(lab.own), "--case", case_name(case.name))
     origin = Origin(words, (switch,), takes_parameters=False, takes_options=False)
     return replace(definition.load_file(path), origin=origin)
 

@@ -1,4 +1,4 @@
-"""`xoff agent` and `xoff dcbx`: DCBX on interfaces of this machine, outside of the lab."""
+"""`xoff dcbx`: DCBX on interfaces of this machine, outside of the lab."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from testbed.agent.standalone import control_socket
-from testbed.dcbx import show
+from testbed.dcbx import show as shown
 from testbed.errors import UsageError, plain
 from testbed.lab.result import Exit
 
@@ -40,7 +40,7 @@ def agent_options(parser: argparse.ArgumentParser) -> None:
         help="the user that root becomes when the sockets are open; default: the user xoff, else the user nobody",
     )
     parser.add_argument(
-        "--group", metavar="NAME", help="whose members may use `xoff dcbx`; default: xoff if there is such a group"
+        "--group", metavar="NAME", help="whose members may use `xoff dcbx show`; default: xoff if there is such a group"
     )
     parser.add_argument("--unit", action="store_true", help="print a systemd unit xoff-agent@.service, and do no more")
 
@@ -51,7 +51,7 @@ def agent(options: argparse.Namespace) -> int:
         print(unit(), end="")
         return Exit.OK
     if not options.interface:
-        raise UsageError("xoff agent needs an interface, as in xoff agent eth0")
+        raise UsageError("xoff dcbx agent needs an interface, as in xoff dcbx agent eth0")
     from testbed.agent.standalone.agent import Agent
     from testbed.agent.standalone.log_file import LogFile
 
@@ -91,27 +91,22 @@ def _group(name: str | None) -> int | None:
         raise UsageError(f"--group: there is no group {name}; `groupadd --system {name}` makes it") from None
 
 
-def dcbx_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("interface", nargs="?", metavar="IFACE", help="of an agent; all that run here, if not given")
-    parser.add_argument(
-        "--forget", action="store_true", help="remove all neighbours; those on the link are learnt again"
-    )
+def show_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("interface", nargs="?", metavar="IFACE", help="the interface of an agent (default: all agents)")
 
 
-def dcbx(options: argparse.Namespace) -> int:
+def show(options: argparse.Namespace) -> int:
     """Show what the agents of this network namespace negotiate: each port and TLV, local, operational and remote."""
-    if options.forget:
-        return _forget(options)
     answers = control_socket.ask(options.interface)
     if options.json:
         print(json.dumps(answers, indent=1))
         return Exit.OK
     ports = {control_socket.printable(name): answer["port"] for name, answer in answers.items()}
-    sys.stdout.write(show.table(ports))
+    sys.stdout.write(shown.table(ports))
     for (name, port), answer in zip(ports.items(), answers.values(), strict=True):
         if port["link"] != "up":
             print(f"{name}: the link is {port['link']}" if port["link"] != "no carrier" else f"{name}: no carrier")
-        for line in show.details(port, answer["now_ns"]):
+        for line in shown.details(port, answer["now_ns"]):
             print(f"{name}: {line}")
         for warning in port["warnings"]:
             print(f"{name}: warning: {warning}")
@@ -119,7 +114,8 @@ def dcbx(options: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _forget(options: argparse.Namespace) -> int:
+def forget(options: argparse.Namespace) -> int:
+    """Have the agents of this network namespace remove all neighbours; those on the link are learnt again."""
     answers = control_socket.ask(options.interface, control_socket.FORGET)
     if options.json:
         print(json.dumps(answers, indent=1))
@@ -132,7 +128,7 @@ def _forget(options: argparse.Namespace) -> int:
 
 
 def unit() -> str:
-    """For systemd: an instance of it for each interface, as in `systemctl enable --now xoff-agent@eth0`."""
+    """Return a systemd unit, with an instance for each interface, as in `systemctl enable --now xoff-agent@eth0`."""
     program = [sys.executable, "-m", "testbed"]
     folder = Path(__file__).parents[2]
     return f"""\
@@ -144,7 +140,7 @@ After=sys-subsystem-net-devices-%i.device network-pre.target
 
 [Service]
 WorkingDirectory={folder}
-ExecStart={shlex.join(program)} agent %I
+ExecStart={shlex.join(program)} dcbx agent %I
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=5s

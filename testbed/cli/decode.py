@@ -1,4 +1,4 @@
-"""`xoff decode`: the frames of captures in words or as JSON, for those without Wireshark."""
+"""`xoff decode`: the frames of captures in words or as JSON, and a dissector for those who have Wireshark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from testbed import frames
 from testbed.cli.arguments import above_zero, one_of, whole
 from testbed.errors import UsageError, plain
 from testbed.frames import capture_file
@@ -17,11 +18,15 @@ from testbed.report.captures import open_captures
 from testbed.report.frame_text import KINDS, Layer, layers
 from testbed.units import Duration
 
+_WIRESHARK = Path(".local/lib/wireshark/plugins")
+"""The folder of a user's plugins, below the home folder."""
+
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a capture, pcap or pcapng, or a result folder: all of its captures"
-    )
+        "file", nargs="?", type=Path, metavar="FILE",
+        help="a capture, pcap or pcapng, or a result folder: all of its captures",
+    )  # fmt: skip
     parser.add_argument("--only", metavar="WORD", help="only frames in whose words this is, as in PFC or LLDP")
     parser.add_argument(
         "--kind", action="append", default=[], type=one_of("kind", KINDS), metavar="KIND",
@@ -31,11 +36,26 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", type=above_zero(Duration, "100ms"), metavar="T", help="only frames from T on")
     parser.add_argument("--until", type=above_zero(Duration, "2s"), metavar="T", help="only frames before T")
     parser.add_argument("--count", type=whole(1, 20), metavar="N", help="at most N frames")
+    parser.add_argument(
+        "--dissector", action="store_true",
+        help="print the path of a Lua dissector for Wireshark: headroom measurement, DCBX's headroom capability and "
+        "draft format, slices, and the datagrams of UDP flows; tshark takes it as -X lua_script:PATH",
+    )  # fmt: skip
+    parser.add_argument(
+        "--install", action="store_true",
+        help=f"with --dissector: copy it to ~/{_WIRESHARK}, where Wireshark and tshark load it",
+    )  # fmt: skip
 
 
 def decode(options: argparse.Namespace) -> int:
-    """The frames of captures in words: PFC, headroom measurement, LLDP with DCBX, SRv6, RoCEv2 with CNPs, path records.
-    With --json each is one JSON object in a line."""
+    """Show the frames of captures in words: PFC, headroom measurement, LLDP with DCBX, SRv6, RoCEv2 with CNPs, path
+    records. With --json each is one JSON object in a line."""
+    if options.dissector:
+        return _dissector(options)
+    if options.install:
+        raise UsageError("--install is for --dissector")
+    if options.file is None:
+        raise UsageError("the following arguments are required: FILE; see xoff decode --help")
     left = options.count
     with ExitStack() as stack:
         for frame in _frames(options.file, stack):
@@ -53,8 +73,25 @@ def decode(options: argparse.Namespace) -> int:
     return Exit.OK
 
 
+def _dissector(options: argparse.Namespace) -> int:
+    if options.file is not None:
+        raise UsageError("--dissector takes no FILE")
+    source = Path(frames.__path__[0]) / "xoff.lua"
+    if not options.install:
+        print(source)
+        return Exit.OK
+    target = Path.home() / _WIRESHARK / source.name
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(source.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{target}: {error.strerror}") from None
+    print(target)
+    return Exit.OK
+
+
 def _frames(path: Path, stack: ExitStack) -> Iterator[capture_file.Captured]:
-    """Of a file, or of all captures of a result in the order of time."""
+    """Yield the frames of a file, or of all captures of a result in the order of time."""
     try:
         if path.is_dir():
             yield from capture_file.merged(open_captures(path, stack))

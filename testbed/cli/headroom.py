@@ -1,4 +1,4 @@
-"""`xoff headroom`: what headroom a port needs, by three models and term by term. It needs no lab."""
+"""`xoff switch headroom`: what headroom a port needs, by three models and term by term. It needs no lab."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""`xoff image` and `xoff clean`: what Xoff keeps in its cache."""
+"""`xoff image`: what Xoff keeps in its cache."""
 
 from __future__ import annotations
 
 import argparse
-import enum
 import json
 import shutil
 import sys
@@ -16,74 +15,91 @@ from testbed.cli.engine_setup import machine_packages
 from testbed.errors import UsageError
 from testbed.lab import cache, carry, image, snapshot
 from testbed.lab.engine import Kind, is_built
+from testbed.lab.image import Image
 from testbed.lab.result import Exit
 from testbed.lab.um import kernel
 
-
-class What(enum.StrEnum):
-    BUILD = "build"
-    INFO = "info"
-    EXPORT = "export"
-    IMPORT = "import"
-    CLEAN = "clean"
-    REFERENCE = "reference"  # for who works on Xoff: CONTRIBUTING.md
-
-
-_OFFERED = (What.BUILD, What.INFO, What.EXPORT, What.IMPORT, What.CLEAN)
 _ALL = "all"
 
 
-def image_options(parser: argparse.ArgumentParser) -> None:
+def export_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="the file to write")
     parser.add_argument(
-        "what", type=one_of("image command", _OFFERED, (What.REFERENCE,)), metavar="|".join(_OFFERED),
-        help="build: anew; info: digest and versions; export, import: the lab in one FILE, for a machine that has only "
-        "Python; clean: remove images, snapshots and kernels",
-    )  # fmt: skip
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="for export and import")
-    parser.add_argument(
-        "--engine", type=one_of("engine to export for", (*carry.ENGINES, _ALL)), metavar="E",
-        help=f"what an exported file is for: um, vm or {_ALL} (default {_ALL}; for um alone it is half as large)",
+        "--engine", type=one_of("engine to export for", (*carry.ENGINES, _ALL)), metavar="E", default=_ALL,
+        help=f"what the file is for: um, vm or {_ALL} (default {_ALL}; for um alone it is half as large)",
     )  # fmt: skip
 
 
-def image_(options: argparse.Namespace) -> int:
-    """The lab image: build it anew, show its digest and every package's version, carry it elsewhere, or remove it."""
-    if (options.what in (What.EXPORT, What.IMPORT)) is (options.file is None):
-        raise UsageError(f"xoff image {options.what} {'needs a' if options.file is None else 'takes no'} FILE")
-    if options.engine is not None and options.what not in (What.EXPORT, What.REFERENCE):
-        raise UsageError(f"xoff image {options.what} takes no --engine; it is for export")
-    if options.what is What.IMPORT:
-        return carrying.import_(options)
+def clean_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--all", action="store_true", help="also Python environments and what a crash left behind; results stay"
+    )
 
-    from testbed.cli.console import say, stdout
+
+def reference_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--engine", type=one_of("engine", (Kind.UM, Kind.VM)), metavar="E", help="of this engine alone")
+
+
+def build(options: argparse.Namespace) -> int:
+    """Build the lab image anew, and show its digest and the version of every package."""
     from testbed.cli.ui import setting_up
 
-    if options.what is What.EXPORT:
-        engines = carry.ENGINES if options.engine in (None, _ALL) else (options.engine,)
-        if not all(is_built(Kind(engine)) for engine in engines):
-            with setting_up() as report:
-                machine.require(machine_packages(Kind.UM), report)
-        return carrying.export(options, engines)
-    if options.what is What.CLEAN:
-        for path in image.clean():
-            say(f"removed {path}")
-        return Exit.OK
-    if options.what is What.INFO:
-        if (found := image.current()) is None:
-            raise UsageError("there is no lab image yet; xoff image build makes it")
-    else:
+    with setting_up() as report:
+        machine.require(machine_packages(), report)
+        found = image.build(report)
+    return _show(found, options.json)
+
+
+def info(options: argparse.Namespace) -> int:
+    """Show the digest of the lab image, the version of every package in it, and what differs from the reference."""
+    if (found := image.current()) is None:
+        raise UsageError("there is no lab image yet; xoff image build makes it")
+    return _show(found, options.json)
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write the lab to one file, for a machine that has only Python; there `./xoff image import FILE` takes it."""
+    from testbed.cli.ui import setting_up
+
+    engines = carry.ENGINES if options.engine == _ALL else (options.engine,)
+    if not all(is_built(Kind(engine)) for engine in engines):
         with setting_up() as report:
-            machine.require(machine_packages(), report)
-            if options.what is What.REFERENCE:
-                if options.engine != Kind.VM:
-                    kernel.write_reference(kernel.build(report, pinned=False))
-                if options.engine == Kind.UM:
-                    return Exit.OK
-                image.write_reference(image.build(report, pinned=False))
-            found = image.build(report)  # after `reference` again: it is part of what an image is made of
+            machine.require(machine_packages(Kind.UM), report)
+    return carrying.export(options, engines)
+
+
+def reference(options: argparse.Namespace) -> int:
+    """Build image and kernel with the newest packages, and write their versions as the reference (CONTRIBUTING.md)."""
+    from testbed.cli.ui import setting_up
+
+    with setting_up() as report:
+        machine.require(machine_packages(), report)
+        if options.engine != Kind.VM:
+            kernel.write_reference(kernel.build(report, pinned=False))
+        if options.engine == Kind.UM:
+            return Exit.OK
+        image.write_reference(image.build(report, pinned=False))
+        found = image.build(report)  # after the reference again: it is part of what an image is made of
+    return _show(found, options.json)
+
+
+def clean(options: argparse.Namespace) -> int:
+    """Remove images, snapshots and kernels from the cache; they are made again when they are needed."""
+    from testbed.cli.console import say
+
+    if options.all:
+        return _clean_all()
+    for path in image.clean():
+        say(f"removed {path}")
+    return Exit.OK
+
+
+def _show(found: Image, as_json: bool) -> int:
+    from testbed.cli.console import stdout
+
     differences = found.differences()
     sizes = found.sizes | {"snapshots": snapshot.total_size()}
-    if options.json:
+    if as_json:
         content = {"path": str(found.path), "key": found.key, "digest": found.digest, "kernel": found.kernel}
         lists = {"sizes": sizes, "debian": found.debian, "python": found.python}
         print(json.dumps(content | lists | {"differences_from_reference": differences}, indent=1))
@@ -108,8 +124,7 @@ def image_(options: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def clean(options: argparse.Namespace) -> int:
-    """Remove images, snapshots, Python environments and what a crash left behind; results stay."""
+def _clean_all() -> int:
     from testbed.cli.console import say
 
     for path in [*cache.sweep(), *image.clean()]:

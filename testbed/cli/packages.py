@@ -1,4 +1,4 @@
-"""Python packages that the lab lacks: the option `--with`, and `xoff lock`."""
+"""Python packages that the lab lacks: the option `--with`, and `xoff image lock`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from testbed.lab.engine import Ready
 
 def with_option(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument("--with", action="append", default=[], metavar="NAME", dest="packages")
-    what.help = f"a Python package that the lab lacks: {', '.join(packages.shipped())}, or a lock file (xoff lock)"
+    what.help = (
+        f"a Python package that the lab lacks: {', '.join(packages.shipped())}, or a lock file (xoff image lock)"
+    )
 
 
 def lock_options(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`xoff qos`: path records and the QoS policy of a controller, by its REST (docs/qos.md)."""
+"""`xoff controller qos`: path records and the QoS policy of a controller, by its REST (docs/qos.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`xoff sr`: the state of the SR policy controller, and requests to it, by its REST (docs/controller.md)."""
+"""`xoff controller sr`: the state of the SR policy controller, and requests to it, by its REST (docs/controller.md)."""
 
 from __future__ import annotations
 

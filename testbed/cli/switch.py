@@ -1,4 +1,4 @@
-"""`xoff switch`: config_db.json files of SONiC switches; check them, and run traffic over them in the lab."""
+"""`xoff switch check` and `xoff switch run`: config_db.json files of SONiC switches, and traffic over them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from testbed.net import load
 from testbed.net.sonic import CELL, Switch, read_octets, scale_for
 from testbed.net.sonic_places import by_name
 from testbed.net.sonic_run import PATTERNS, Workload, hosts_at_ports, size_to_test, untested
-from testbed.sonic.check import check
+from testbed.sonic.check import check as check_tables
 from testbed.sonic.division import divisions
 from testbed.sonic.fabric import check_fabric
 from testbed.sonic.headroom import Need, described, lossless_groups, needed_at
@@ -66,48 +66,47 @@ def switch_run(
 '''
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_subparsers(metavar="WHAT", dest="what", required=True)
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("files", nargs="+", metavar="FILE", help="config_db.json of a switch; several are a fabric")
-    common.add_argument(
+def _common_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="config_db.json of a switch; several are a fabric")
+    parser.add_argument(
         "--cell", type=whole(1, CELL), default=CELL, metavar="N", help=f"bytes of a buffer cell (default {CELL})"
     )
-    common.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
-    summary = "what is wrong, contradictory, risky or not modelled in files, with JSON paths"
-    checking = what.add_parser("check", help=summary, description=summary, parents=[common])
-    checking.add_argument("--strict", action="store_true", help="warnings are failures too")
-    summary = "traffic over the switches, in the lab; losses, pauses and watermarks"
-    work = what.add_parser("run", help=summary, description=summary, parents=[common])
-    work.add_argument(
+
+
+def check_options(parser: argparse.ArgumentParser) -> None:
+    _common_options(parser)
+    parser.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
+    parser.add_argument("--strict", action="store_true", help="warnings are failures too")
+
+
+def run_options(parser: argparse.ArgumentParser) -> None:
+    _common_options(parser)
+    parser.add_argument(
         "--workload", default="incast,2", metavar="W", help=f"{', '.join(PATTERNS)}, with hosts, as in incast,8"
     )
-    work.add_argument(
+    parser.add_argument(
         "--ports", metavar="PORT,...",
         help="ports for the first hosts, as in Ethernet4 or leaf1:Ethernet4 (default: the one with the least headroom "
         "to spare, and one of each class; of an incast the last host, which receives, is at the one with the most)",
     )  # fmt: skip
     size = above_zero(Size, "1MB")
-    work.add_argument(
+    parser.add_argument(
         "--size", type=size, metavar="S", help="what each flow sends (default: enough for pauses, 1MB at the least)"
     )
-    work.add_argument("--frame", type=size, default=Size("1514B"), metavar="S", help="of the frames, without FCS")
-    work.add_argument("--priority", type=one_of("priority", "01234567"), default="3", metavar="P", help="0 to 7")
-    work.add_argument("--scale", type=whole(1, 1000), metavar="K", help="times longer than the hardware")
-    work.add_argument("--keep", type=Path, metavar="DIR", help="write the experiment and its files there, to change it")
-    running.run_options(work)
-    work.add_argument("--yes", action="store_true", help="install packages that are missing without asking")
-
-
-def switch(options: argparse.Namespace) -> int:
-    """Files of SONiC switches: check them, and run traffic over the switches in the lab."""
-    return {"check": _check, "run": _run}[options.what](options)
+    parser.add_argument("--frame", type=size, default=Size("1514B"), metavar="S", help="of the frames, without FCS")
+    parser.add_argument("--priority", type=one_of("priority", "01234567"), default="3", metavar="P", help="0 to 7")
+    parser.add_argument("--scale", type=whole(1, 1000), metavar="K", help="times longer than the hardware")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="write the experiment and its files there, to change it"
+    )
+    running.run_options(parser)
 
 
 # check
 
 
-def _check(options: argparse.Namespace) -> int:
+def check(options: argparse.Namespace) -> int:
+    """Report what is wrong, contradictory, risky or not modelled in files of SONiC switches, with JSON paths."""
     streams.outlast()
     readings = {}
     for name in options.files:
@@ -115,7 +114,7 @@ def _check(options: argparse.Namespace) -> int:
             raise UsageError(f"{name} is given twice")
         readings[name] = read(read_octets(name))
         if readings[name].ok:
-            check(readings[name].tables, readings[name].problems, options.cell)
+            check_tables(readings[name].tables, readings[name].problems, options.cell)
     for name, problem in check_fabric({name: reading.tables for name, reading in readings.items()}):
         readings[name].problems.add(problem)
     if options.json:
@@ -186,7 +185,8 @@ def _as_json(reading: Reading, cell: int) -> dict[str, Any]:
 # run
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run traffic over SONiC switches, in the lab, and measure losses, pauses and watermarks."""
     workload, priority = Workload.parse(options.workload), int(options.priority)
     switches = [Switch.from_config_db(name, scale=options.scale, cell=options.cell) for name in options.files]
     places = hosts_at_ports(switches, workload, options.ports or "")

@@ -155,7 +155,7 @@ class Matrix:
                 tuple(map(_tested, content.get("tested", ()))),
             )
         except (ValueError, TypeError, KeyError) as error:
-            raise ConformanceError(f"{path} is no result of `xoff conformance`: {error}") from None
+            raise ConformanceError(f"{path} is no result of `xoff switch conformance`: {error}") from None
 
 
 def _tested(content: dict[str, Any]) -> ColumnPorts:

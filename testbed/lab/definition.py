@@ -335,7 +335,7 @@ def shipped() -> list[Experiment]:
 
 
 def conformance() -> list[Experiment]:
-    """The cases of `xoff conformance`, by name."""
+    """The cases of `xoff switch conformance`, by name."""
     return _in_package(shipped_packages.CONFORMANCE)
 
 

@@ -1,9 +1,9 @@
 """Python packages that the lab's image lacks, for experiments that need them: `--with numpy`.
 
 What is installed is decided by a lock file alone: each package with its version and the SHA-256 of its wheels. Xoff
-comes with locks for some packages (`extras/`), and makes one of any others (`xoff lock pandas`). Packages are installed
-into the cache once, for the lab's Python whatever this machine's is, and are part of what a job starts from: of the
-snapshot in the engine `vm`, of the disk with Xoff's code in `um`. Only wheels are taken, so nothing is built.
+comes with locks for some packages (`extras/`), and makes one of any others (`xoff image lock pandas`). Packages are
+installed into the cache once, for the lab's Python whatever this machine's is, and are part of what a job starts from:
+of the snapshot in the engine `vm`, of the disk with Xoff's code in `um`. Only wheels are taken, so nothing is built.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def lock(wanted: Sequence[str]) -> str:
     for entry in sorted(found, key=lambda entry: _normal(entry["metadata"]["name"])):
         about, hashes = entry["metadata"], entry["download_info"]["archive_info"]["hashes"]
         lines.append(f"{_normal(about['name'])}=={about['version']} \\\n    --hash=sha256:{hashes['sha256']}\n")
-    return f"# xoff lock {' '.join(wanted)}\n" + "".join(lines)
+    return f"# xoff image lock {' '.join(wanted)}\n" + "".join(lines)
 
 
 def _lock(name: str) -> str:
@@ -115,7 +115,7 @@ def _lock(name: str) -> str:
     if not is_file(name):
         raise UsageError(
             f"--with {name}: Xoff has locked versions of {listed(shipped())}; for another package make a lock file, "
-            f"xoff lock {name} > {name}.lock, and use --with {name}.lock"
+            f"xoff image lock {name} > {name}.lock, and use --with {name}.lock"
         )
     try:
         return Path(name).read_text()
@@ -134,7 +134,7 @@ def _merged(locks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, frozenset[
             if pinned is None or not hashes:
                 raise UsageError(
                     f"--with {source}: {line[:60]!r} is not locked; each line is NAME==VERSION --hash=sha256:..., as "
-                    "`xoff lock NAME` writes it"
+                    "`xoff image lock NAME` writes it"
                 )
             name, version = _normal(pinned[1]), pinned[2]
             other = found.setdefault(name, (version, hashes))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 DCBX_LOG = "dcbx.jsonl"
-"""In a result folder: every LLDP frame and every change, for `xoff ladder`."""
+"""In a result folder: every LLDP frame and every change, for `xoff export --ladder`."""
 
 CAPTURES = "captures"
 """In a result folder; in it a folder for each network, 1 for the first."""

@@ -1,4 +1,4 @@
-"""The report of `xoff conformance`: the matrix of cases and switches, and for each case what was measured and expected.
+"""The report of `xoff switch conformance`: the matrix of cases and switches, with measured and expected values.
 
 It reads `conformance.json`; what happened in a run is in the report of its result folder, which each cell names.
 """

@@ -34,7 +34,9 @@ def plot(folder: Folder, figure: str, out: BinaryIO, ending: str) -> None:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
-        raise ReportError("xoff plot takes matplotlib: pip install 'xoff[plot]', or pip install matplotlib") from None
+        raise ReportError(
+            "xoff export --figure takes matplotlib: pip install 'xoff[plot]', or pip install matplotlib"
+        ) from None
     # Names of results are text: $ begins no formula.
     settings = {"svg.hashsalt": "xoff", "pdf.fonttype": 42, "font.size": 8, "text.parse_math": False}
     with matplotlib.rc_context(settings):
@@ -133,4 +135,4 @@ FIGURES: dict[str, Callable[[Folder, Any], None]] = {
     "drops": _drops,
     "claims": _claims,
 }
-"""By name, as `xoff plot` takes them."""
+"""By name, as `xoff export --figure` takes them."""

@@ -32,7 +32,7 @@ def ladders(folder: Folder) -> list[str]:
                 continue
             out.append(_one(network, own, one, other))
     if left:
-        out.append(f'<p class="note">{left} more cables: xoff ladder {text(folder.path)} PORT PORT.</p>')
+        out.append(f'<p class="note">{left} more cables: xoff export {text(folder.path)} --ladder PORT PORT.</p>')
     return out if len(out) > 1 else []
 
 

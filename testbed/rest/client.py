@@ -1,4 +1,4 @@
-"""A client of the SR policy controller's REST (docs/controller.md): for `xoff sr`, and for experiments."""
+"""A client of the SR policy controller's REST (docs/controller.md): for `xoff controller sr`, and for experiments."""
 
 from __future__ import annotations
 

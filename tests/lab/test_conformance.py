@@ -35,11 +35,11 @@ def test_a_case_passes_and_its_control_fails(ready: Ready, tmp_path: Path, name:
 
 
 def conformance(content: dict[str, Any], ready: Ready, cases: str, *more: str) -> int:
-    """Run `xoff conformance` on a switch of the user's, and return its exit code."""
+    """Run `xoff switch conformance` on a switch of the user's, and return its exit code."""
     if ready.kind is not Kind.UM:
         pytest.skip("conformance cases are for the engine um")
     Path("leaf.json").write_text(json.dumps(content))
-    return main(["conformance", "--switch", "leaf.json", "--case", cases, "-o", "out", *more])
+    return main(["switch", "conformance", "leaf.json", "--case", cases, "-o", "out", *more])
 
 
 def found() -> dict[str, Any]:

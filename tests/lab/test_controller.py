@@ -240,7 +240,7 @@ def test_the_command_line_shows_and_intents(
     monkeypatch.setenv("COLUMNS", "200")
 
     def sr(*arguments: str, code: int = 0) -> str:
-        assert main(["sr", *arguments]) == code
+        assert main(["controller", "sr", *arguments]) == code
         said = capsys.readouterr()
         fleet.run(lambda: False, seconds=0.3)
         return " ".join((said.out + said.err).split())

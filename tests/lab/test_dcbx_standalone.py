@@ -1,4 +1,4 @@
-"""`xoff agent` and `xoff dcbx` on interfaces of a real kernel."""
+"""`xoff dcbx agent` and `xoff dcbx show` on interfaces of a real kernel."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_signal_ends_the_agent_with_a_shutdown_lldpdu_and_exit_code_0(run: Run
         killed = Agent(folder, THREE)
         killed.process.send(signal.SIGKILL)
         killed.process.wait()
-        code, text = xoff(folder, "dcbx", OURS)
+        code, text = xoff(folder, "dcbx", "show", OURS)
         run.claim("a killed agent is none", [code, text[:28]], equals=[3, "xoff: no agent serves a0 in "])
         killed.log.unlink()
         with agent(folder, THREE) as ours:
@@ -159,30 +159,35 @@ def test_messages_and_exit_codes_of_the_commands(run: Run) -> None:
         run.claim(name, list(xoff(folder, *words, user=user)), equals=[code, text])
 
     with cable():
-        refuses("no interface", ["agent", "a00"], 2, "xoff: there is no interface a00; did you mean a0?")
+        refuses("no interface", ["dcbx", "agent", "a00"], 2, "xoff: there is no interface a00; did you mean a0?")
         text = "xoff: lo is a loopback interface, and has no peer; there are a0"
-        refuses("loopback", ["agent", "lo"], 2, text)
+        refuses("loopback", ["dcbx", "agent", "lo"], 2, text)
         text = "xoff: there is no interface x; there are a0"
-        refuses("no similar one", ["agent", "x"], 2, text)
-        refuses("no file", ["agent", "a0", "--config", "/n"], 2, "xoff: /n cannot be read: No such file or directory")
-        text = "xoff: no agent runs in this network namespace; start one with `xoff agent IFACE`"
-        refuses("no agent", ["dcbx"], 3, text)
+        refuses("no similar one", ["dcbx", "agent", "x"], 2, text)
+        refuses(
+            "no file",
+            ["dcbx", "agent", "a0", "--config", "/n"],
+            2,
+            "xoff: /n cannot be read: No such file or directory",
+        )
+        text = "xoff: no agent runs in this network namespace; start one with `xoff dcbx agent IFACE`"
+        refuses("no agent", ["dcbx", "show"], 3, text)
         text = "xoff: sending and receiving LLDP on a0 needs CAP_NET_RAW; run this as root"
-        refuses("an ordinary user", ["agent", "a0"], 3, text, user=65534)
+        refuses("an ordinary user", ["dcbx", "agent", "a0"], 3, text, user=65534)
         with agent(folder, THREE) as ours:
             text = (
-                f"xoff: an agent serves a0 already, process {ours.process.pid}; see its state with `xoff dcbx a0`, "
-                "or stop it first"
+                f"xoff: an agent serves a0 already, process {ours.process.pid}; see its state with "
+                "`xoff dcbx show a0`, or stop it first"
             )
-            refuses("a second one", ["agent", "a0"], 3, text)
-            refuses("of another interface", ["dcbx", "lo"], 3, "xoff: no agent serves lo in this network namespace; "
-                 "start one with `xoff agent lo`")  # fmt: skip
+            refuses("a second one", ["dcbx", "agent", "a0"], 3, text)
+            refuses("of another interface", ["dcbx", "show", "lo"], 3, "xoff: no agent serves lo in this network "
+                 "namespace; start one with `xoff dcbx agent lo`")  # fmt: skip
             with agent(folder, None, THEIRS, is_far=True) as theirs:
                 follows(theirs, [3])
-                code, text = xoff(folder, "dcbx", "--json")
+                code, text = xoff(folder, "dcbx", "show", "--json")
                 shown = json.loads(text)
                 run.claim("xoff dcbx: agents of this namespace alone", [code, *shown], equals=[0, OURS])
-                code, text = xoff(folder, "dcbx", OURS)
+                code, text = xoff(folder, "dcbx", "show", OURS)
                 pfc = [line.split() for line in text.splitlines() if line.split()[:2] == [OURS, "PFC"]]
                 wanted = [OURS, "PFC", "3", "3", "3", "no/yes", "no", "none/-", "local", "setting:"]
                 run.claim("the row of PFC", [row[:10] for row in pfc], equals=[wanted])
@@ -248,9 +253,9 @@ def test_a_hostile_peer_is_limited_and_its_neighbours_can_be_cleared(run: Run) -
         theirs.send(frame(0xC, 1))
         until(lambda: ours.state()["crowded"], 3)
         run.claim("a second neighbour", ours.state()["crowded"], equals=True)
-        code, text = xoff(folder, "dcbx", OURS, "--forget")
+        code, text = xoff(folder, "dcbx", "forget", OURS)
         wanted = "a0: 2 removed; neighbours on the link are learnt again"
-        run.claim("xoff dcbx --forget", [code, text], equals=[0, wanted])
+        run.claim("xoff dcbx forget", [code, text], equals=[0, wanted])
         settle(2)
         theirs.send(frame(0xB, 0x10))
         run.claim("the peer is followed again", follows(ours, [4]), equals=True)

@@ -16,7 +16,7 @@ QUICK = ("incast", "duty_cycle")
 
 ROOT = Path(__file__).parents[2]
 CASES = {case.name for case in definition.conformance()}
-"""Of `xoff conformance`; they are for um alone."""
+"""Of `xoff switch conformance`; they are for um alone."""
 NAMES = [experiment.name for experiment in definition.shipped() if experiment.name not in CASES]
 
 

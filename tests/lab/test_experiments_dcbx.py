@@ -44,8 +44,8 @@ def shows_both_ladders(result: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def ladder_from_the_goodbye_on(result: Path, left: str, right: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What `xoff ladder` prints after the host's goodbye, without times and lines of the drawing."""
-    assert main(["ladder", str(result), left, right]) == 0
+    """What `xoff export --ladder` prints after the host's goodbye, without times and lines of the drawing."""
+    assert main(["export", str(result), "--ladder", left, right]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == [left, right]
     goodbye = next(number for number, line in enumerate(lines) if "shutdown (TTL 0)" in line)

@@ -56,7 +56,7 @@ def test_there_is_one_agent_for_an_interface_and_another_when_it_has_ended() -> 
     with pytest.raises(ControlError) as error:
         Claim(name("0"), OWN)
     assert str(error.value) == (
-        f"an agent serves {name('0')} already, process {os.getpid()}; see its state with `xoff dcbx {name('0')}`, "
+        f"an agent serves {name('0')} already, process {os.getpid()}; see its state with `xoff dcbx show {name('0')}`, "
         "or stop it first"
     )
     Claim(name("1"), OWN).close()
@@ -94,7 +94,9 @@ def test_a_long_answer_comes_whole() -> None:
 def test_a_query_without_an_agent_is_refused_with_the_way_out() -> None:
     with pytest.raises(ControlError) as error:
         control_socket.ask(name("none"))
-    wanted = f"no agent serves {name('none')} in this network namespace; start one with `xoff agent {name('none')}`"
+    wanted = (
+        f"no agent serves {name('none')} in this network namespace; start one with `xoff dcbx agent {name('none')}`"
+    )
     assert str(error.value) == wanted
 
 

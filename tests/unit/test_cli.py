@@ -6,15 +6,18 @@ import ast
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 import testbed
-from testbed.cli import main
+from testbed import cli
+from testbed.cli import commands, help, main, old_names
 from testbed.lab import definition
 from testbed.lab.result import Exit
 
@@ -32,7 +35,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["rnu"], "there is no command rnu; did you mean run?"),
         (
             ["fly"],
-            "there is no command fly; there are demo, test, list, new, run, sweep, compare, verify, shell, ",
+            "there is no command fly; there are demo, list, run, report, serve, new, lesson, shell, decode, ",
         ),
         (["run"], "the following arguments are required: EXPERIMENT; see xoff run --help"),
         (["run", "helo"], "there is no experiment helo; did you mean hello?"),
@@ -59,18 +62,31 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["run", "hello", "--seed", "-1"], "argument --seed: '-1' is not a whole number from 0 up, such as 7"),
         (["run", "hello", "--memory", "-5"], "argument --memory: '-5' is not a whole number from 1 up, such as 500"),
         (["run", "hello", "--processes", "0"], "argument --processes: '0' is not a whole number from 1 up"),
-        (["headroom", "--rate", "1Gb/s", "--length", "-5m"], "--length: '-5m' is not a length: it is negative"),
+        (
+            ["switch", "headroom", "--rate", "1Gb/s", "--length", "-5m"],
+            "--length: '-5m' is not a length: it is negative",
+        ),
         (["run", "hello", "--fidelity", "speed=1"], "--fidelity speed=1: there are idle=5%, timer=200us"),
         (["run", "hello", "-j", "0"], "argument -j: '0' is not a whole number from 1 up, such as 2"),
         (["shell", "stra"], "there is no topology stra; did you mean star?"),
-        (["image", "shine"], "there is no image command 'shine'; there are build, info, export, import, clean; "),
+        (["image", "shine"], "there is no image command 'shine'; there are build, info, export, import, clean, lock; "),
+        (["image", "claen"], "there is no image command 'claen'; did you mean clean?"),
+        (["switch", "chekc", "f"], "there is no switch command 'chekc'; did you mean check?"),
+        (["controller", "sr", "topologie"], "there is no controller sr command 'topologie'; did you mean topology?"),
+        (["lesson", "chekc"], "there is no lesson command 'chekc'; did you mean check?"),
+        (["headrom"], "there is no command headrom; did you mean switch headroom?"),
+        (["help", "engnes"], "there is no command and no topic engnes; did you mean engines?"),
+        (
+            ["switch", "run", "f", "--worklaod=x"],
+            "xoff switch run does not take --worklaod=x; did you mean --workload?",
+        ),
         (["doctor", "--engine", "kvm"], "there is no engine 'kvm'; did you mean vm?"),
         (["test", "--unti"], "xoff test does not take --unti; did you mean --unit?"),
         (["test", "--al"], "xoff test does not take --al; did you mean --all?"),
         (["run", "hello", "--timeoutt=3s"], "xoff run does not take --timeoutt=3s; did you mean --timeout?"),
-        (["clean", "up"], "xoff clean does not take up; see xoff clean --help"),
+        (["image", "clean", "up"], "xoff image clean does not take up; see xoff image clean --help"),
         (["--verbose"], "xoff does not take --verbose; did you mean --version?"),
-        (["completion", "tcsh"], "argument shell: invalid choice: 'tcsh'"),
+        (["--completion", "tcsh"], "argument --completion: invalid choice: 'tcsh'"),
     ],
 )
 def test_a_mistake_gets_one_line_that_names_it_and_exit_code_2(
@@ -99,12 +115,101 @@ def test_an_experiment_that_cannot_be_read_is_named_with_the_reason(
         assert message in said(capsys)
 
 
-def test_help_names_every_command_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_every_command_and_no_old_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     text = capsys.readouterr().out
-    for command in ("demo", "test", "list", "run", "shell", "headroom", "doctor", "image", "clean", "completion"):
-        assert re.search(rf"^ +{command}\b", text, re.MULTILINE)
-    assert "exit codes:" in text
+    for command in commands.COMMANDS:
+        assert re.search(rf"^  {command}\b", text, re.MULTILINE)
+    for name in old_names.NEW.keys() - commands.COMMANDS:
+        assert not re.search(rf"^ +{name}\b", text, re.MULTILINE)
+    assert "exit-codes" in text
+
+
+def test_the_first_group_of_commands_is_the_table_of_readme() -> None:
+    first = next(iter(commands.GROUPS.values()))
+    table = (ROOT / "README.md").read_text().partition("## First steps")[2].partition("## ")[0]
+    assert re.findall(r"^    \./xoff (\w+)", table, re.MULTILINE) == list(first)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("sr topology", "controller sr topology"),
+        ("qos path --from h1", "controller qos path --from h1"),
+        ("decode x.pcapng", None),
+        ("dissector", "decode --dissector"),
+        ("dissector --install", "decode --dissector --install"),
+        ("lock pandas", "image lock pandas"),
+        ("clean", "image clean --all"),
+        ("plot r pauses -o x.svg", "export r --figure pauses -o x.svg"),
+        ("plot -o x.svg r pauses", "export r --figure pauses -o x.svg"),
+        ("ladder r a b", "export r --ladder a b"),
+        ("ladder r a b --svg x", "export r --ladder a b --output x"),
+        ("ladder --svg=x r a b", "export r --ladder a b --output=x"),
+        ("agent eth0 --log f", "dcbx agent eth0 --log f"),
+        ("dcbx", "dcbx show"),
+        ("dcbx eth0 --json", "dcbx show eth0 --json"),
+        ("dcbx --forget", "dcbx forget"),
+        ("dcbx show", None),
+        ("dcbx --help", None),
+        ("headroom --rate 1Gb/s", "switch headroom --rate 1Gb/s"),
+        ("conformance --case L01", "switch conformance --case L01"),
+        ("conformance --switch f.json -j 2", "switch conformance f.json -j 2"),
+        ("conformance --switch=f.json", "switch conformance f.json"),
+        ("completion bash", "--completion bash"),
+    ],
+)
+def test_an_old_name_is_the_new_one_with_the_same_options(old: str, new: str | None) -> None:
+    found = old_names.renamed(old.split())
+    assert (None if found is None else " ".join(found[2])) == new
+
+
+def test_an_old_name_works_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--rate", "10Gb/s", "--length", "5m"]
+    assert main(["switch", "headroom", *words]) == 0
+    now = capsys.readouterr()
+    assert main(["headroom", *words]) == 0
+    before = capsys.readouterr()
+    assert before.out == now.out
+    assert before.err.startswith("xoff: `xoff headroom` is `xoff switch headroom` now; the old name is taken until ")
+    assert now.err == ""
+
+
+def test_every_topic_has_a_text_and_pages_that_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help"]) == 0
+    overview = capsys.readouterr().out
+    for name, topic in help.TOPICS.items():
+        assert re.search(rf"^  {name} ", overview, re.MULTILINE)
+        assert main(["help", name]) == 0
+        assert topic.text in capsys.readouterr().out
+        assert all((ROOT / page).is_file() for page in topic.pages), name
+
+
+@pytest.mark.parametrize("name", help.TOPICS)
+def test_command_lines_of_a_topic_are_those_that_xoff_takes(name: str) -> None:
+    lines = re.findall(r"^  xoff (\w.*?)(?:  .*|\|.*)?$", help.TOPICS[name].text, re.MULTILINE)
+    for words in map(shlex.split, lines):
+        cli.build_parser(*words).parse_args(words)
+
+
+@pytest.mark.parametrize("words", [["run"], ["switch"], ["switch", "check"], ["plot"]])
+def test_help_of_a_command_is_what_its_option_shows(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for call in (["help", *words], [*words, "--help"]):
+        with pytest.raises(SystemExit) as end:
+            main(call)
+        assert end.value.code == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert shown[0].startswith("usage: xoff ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_printed_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--completion", shell])
+    assert end.value.code == 0
+    assert "xoff" in capsys.readouterr().out
 
 
 def test_list_gives_scripts_every_experiment_with_its_parameters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +234,11 @@ def test_completion_offers_commands_and_experiments() -> None:
     assert complete("xoff dem") == ["demo"]
     assert complete("xoff run hel") == ["hello"]
     assert complete("xoff shell st") == ["star"]
-    assert complete("xoff headroom --medium fi") == ["fibre"]
+    assert complete("xoff switch headroom --medium fi") == ["fibre"]
+    assert complete("xoff switch con") == ["conformance"]
+    assert complete("xoff help eng") == ["engines"]
+    assert complete("xoff plo") == []
+    assert complete("xoff image re") == []
 
 
 def test_the_front_door_sends_an_old_python_away_with_the_way_out() -> None:
@@ -200,12 +309,17 @@ def test_what_a_call_does_not_need_is_not_imported(program: str, unwanted: tuple
 
 
 def test_every_command_can_be_declared() -> None:
-    from testbed.cli import build_parser
-    from testbed.cli.commands import COMMANDS
-
-    for name in COMMANDS:
+    for words in every_command(commands.COMMANDS):
         with pytest.raises(SystemExit):
-            build_parser(*COMMANDS).parse_args([name, "--help"])
+            cli.build_parser(*words).parse_args([*words, "--help"])
+
+
+def every_command(known: Mapping[str, commands.Command]) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command, as image and image build."""
+    for name, command in known.items():
+        yield (name,)
+        for words in every_command(command.parts):
+            yield (name, *words)
 
 
 def test_missing_packages_are_named_with_their_reason_before_anything_is_installed(
@@ -308,13 +422,12 @@ def test_at_a_terminal_nothing_is_installed_without_a_yes(  # noqa: PLR0917
 
 
 def test_every_command_that_installs_packages_takes_yes() -> None:
-    from testbed.cli import build_parser
-    from testbed.cli.commands import COMMANDS
-
-    parser = build_parser(*COMMANDS)
-    words = {"run": ["hello"], "shell": ["star"], "image": ["build"]}
-    for name in ("demo", "doctor", "image", "run", "shell", "test"):
-        assert parser.parse_args([name, "--yes", *words.get(name, [])]).yes
+    for line in (
+        "demo --yes", "doctor --yes", "image build --yes", "run --yes hello", "shell --yes star", "test --yes",
+        "switch run --yes f", "switch conformance --yes",
+    ):  # fmt: skip
+        words = line.split()
+        assert cli.build_parser(*words).parse_args(words).yes
 
 
 def test_the_version_is_the_packages_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`xoff conformance` without a lab: what is run for which options, mistakes, and what is printed of results."""
+"""`xoff switch conformance` without a lab: what is run for which options, mistakes, and what is printed of results."""
 
 from __future__ import annotations
 
@@ -62,13 +62,16 @@ def planned(tasks: list[Task]) -> list[tuple[str, dict[str, Any]]]:
 def test_without_options_every_case_runs_at_100g_with_both_buffer_models(
     tasks: list[Task], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["conformance"])
+    main(["switch", "conformance"])
     columns = [{"speed": "100G", "buffer": model} for model in ("dynamic", "static")]
     assert planned(tasks) == [(case, column) for case in CASES for column in columns]
 
 
 def test_lists_choose_cases_and_columns(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["conformance", "--speed", "400G,800G", "--buffer", "static", "--case", "y3, l01_storm"]) == Exit.OK
+    assert (
+        main(["switch", "conformance", "--speed", "400G,800G", "--buffer", "static", "--case", "y3, l01_storm"])
+        == Exit.OK
+    )
     columns = [{"speed": speed, "buffer": "static"} for speed in ("400G", "800G")]
     assert planned(tasks) == [(case, column) for case in ("Y03", "L01") for column in columns]
     table = capsys.readouterr().out.splitlines()
@@ -78,7 +81,7 @@ def test_lists_choose_cases_and_columns(tasks: list[Task], capsys: pytest.Captur
 
 
 def test_a_failed_claim_is_a_line_and_an_exit_code(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["conformance", "--case", "L08,L01", "--buffer", "static", "-o", "here"]) == Exit.FAILED
+    assert main(["switch", "conformance", "--case", "L08,L01", "--buffer", "static", "-o", "here"]) == Exit.FAILED
     out = capsys.readouterr().out
     assert "L08 100G static: frames lost: measured 7, expected 0\n1 of 2 runs passed\n" in out
     assert "✗ 7" in Path("here/report.html").read_text()
@@ -88,12 +91,12 @@ def test_a_failed_claim_is_a_line_and_an_exit_code(tasks: list[Task], capsys: py
 def test_a_case_that_runs_out_of_time_is_a_line_and_an_exit_code(
     tasks: list[Task], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["conformance", "--case", "L09", "--buffer", "static"]) == Exit.LIMIT
+    assert main(["switch", "conformance", "--case", "L09", "--buffer", "static"]) == Exit.LIMIT
     assert "L09 100G static: its limit of 120 s of virtual time is over; what it had" in capsys.readouterr().out
 
 
 def test_json_is_the_whole_matrix(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["conformance", "--case", "L01", "--json"]) == Exit.OK
+    assert main(["switch", "conformance", "--case", "L01", "--json"]) == Exit.OK
     found = json.loads(capsys.readouterr().out)
     assert (found["passed"], found["columns"]) == (True, ["100G dynamic", "100G static"])
     assert found["cells"][1]["claims"][0]["name"] == "frames lost"
@@ -115,7 +118,7 @@ def test_a_file_is_one_column_and_travels_with_each_case(
     path = config_db(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "run", looking)
-        assert main(["conformance", "--switch", str(path), "--case", "L01,L02", "--json"]) == Exit.OK
+        assert main(["switch", "conformance", str(path), "--case", "L01,L02", "--json"]) == Exit.OK
     found = json.loads(capsys.readouterr().out)
     assert (found["switch"], found["columns"]) == ("leaf.json", ["dut1 Ethernet0 400Gb/s 40m"])
     assert seen == [path.read_bytes()] * 2
@@ -135,7 +138,7 @@ def far(folder: Path) -> Path:
 def test_each_class_of_ports_is_a_column_and_the_one_that_check_warns_of_is_the_first(
     tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["conformance", "--switch", str(far(tmp_path)), "--case", "L01,HEADROOM-SIZE"]) == Exit.OK
+    assert main(["switch", "conformance", str(far(tmp_path)), "--case", "L01,HEADROOM-SIZE"]) == Exit.OK
     captured = capsys.readouterr()
     columns = ["dut1 Ethernet24 100Gb/s 50km", "dut1 Ethernet0 400Gb/s 40m", "dut1 Ethernet16 100Gb/s 40m"]
     found = json.loads(Path("results/conformance", FILE).read_text())
@@ -161,7 +164,7 @@ def test_a_case_travels_with_its_ports_and_may_take_longer_on_a_large_switch(tas
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "run", looking)
-        main(["conformance", "--switch", str(far(tmp_path)), "--ports", "Ethernet24", "--case", "L01", "--json"])
+        main(["switch", "conformance", str(far(tmp_path)), "--ports", "Ethernet24", "--case", "L01", "--json"])
     (text,) = texts
     assert "at=('Ethernet24', 'Ethernet16'))" in text
     assert tasks[0].limits is not None
@@ -171,12 +174,12 @@ def test_a_case_travels_with_its_ports_and_may_take_longer_on_a_large_switch(tas
 def test_cases_that_take_more_ports_than_a_class_has_are_left_out_and_named(
     tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["conformance", "--switch", str(far(tmp_path)), "--ports", "Ethernet8", "--case", "L01,L06"]) == Exit.OK
+    assert main(["switch", "conformance", str(far(tmp_path)), "--ports", "Ethernet8", "--case", "L01,L06"]) == Exit.OK
     captured = capsys.readouterr()
     assert planned(tasks) == [("L01", {})]
     assert "L06 take more ports of one kind, and are left out" in captured.err
     assert "not run" in captured.out and "1 of 1 runs passed" in captured.out
-    assert main(["conformance", "--switch", str(far(tmp_path)), "--ports", "Ethernet8", "--case", "L06"]) == Exit.USAGE
+    assert main(["switch", "conformance", str(far(tmp_path)), "--ports", "Ethernet8", "--case", "L06"]) == Exit.USAGE
     assert "the switch has too few ports of one kind for each of these cases" in capsys.readouterr().err
 
 
@@ -184,14 +187,14 @@ def test_a_file_with_errors_is_refused_with_their_paths(
     tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = config_db(tmp_path, BUFFER_PROFILE={"ingress_lossless": {"pool": "none", "size": "x"}})
-    assert main(["conformance", "--switch", str(path)]) == Exit.USAGE
+    assert main(["switch", "conformance", str(path)]) == Exit.USAGE
     err = capsys.readouterr().err
     assert "$.BUFFER_PROFILE.ingress_lossless.size" in err and "Traceback" not in err
     assert tasks == []
 
 
 def test_a_file_without_pfc_is_refused(tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["conformance", "--switch", str(config_db(tmp_path, PORT_QOS_MAP={}, PFC_WD={}))]) == Exit.USAGE
+    assert main(["switch", "conformance", str(config_db(tmp_path, PORT_QOS_MAP={}, PFC_WD={}))]) == Exit.USAGE
     assert "no port is up and has pfc_enable in PORT_QOS_MAP" in capsys.readouterr().err
 
 
@@ -209,19 +212,22 @@ def test_a_file_without_pfc_is_refused(tasks: list[Task], tmp_path: Path, capsys
             "--speed 800: not possible, because the lab has no scale for it; did you mean 800G?",
         ),
         (["--buffer", "statc"], "--buffer statc: not possible; did you mean static?"),
-        (["--switch", "nowhere.json"], "nowhere.json cannot be read: No such file or directory"),
+        (["nowhere.json"], "nowhere.json cannot be read: No such file or directory"),
         (
-            ["--switch", "a.json", "--speed", "100G"],
-            "--speed is for Xoff's own switch; with --switch it is",
+            ["a.json", "--speed", "100G"],
+            "--speed is for Xoff's own switch; here it is what a.json has",
         ),
-        (["--ports", "Ethernet0"], "--ports is for a switch of your own: --switch FILE; all ports of Xoff's own are"),
-        (["--switch", "a.json", "--buffer", "static"], "--buffer is for Xoff's own switch; with --switch it is what"),
+        (
+            ["--ports", "Ethernet0"],
+            "--ports is for a switch of your own, whose FILE is named; all ports of Xoff's own are",
+        ),
+        (["a.json", "--buffer", "static"], "--buffer is for Xoff's own switch; here it is what"),
     ],
 )
 def test_a_mistake_is_one_line(
     tasks: list[Task], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["conformance", *words]) == Exit.USAGE
+    assert main(["switch", "conformance", *words]) == Exit.USAGE
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1
     assert tasks == []
@@ -231,13 +237,13 @@ def test_a_folder_that_cannot_be_is_refused_before_anything_runs(
     tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    assert main(["conformance", "-o", "file/below"]) == Exit.USAGE
+    assert main(["switch", "conformance", "-o", "file/below"]) == Exit.USAGE
     assert "file/below cannot be made: Not a directory; -o names another place" in capsys.readouterr().err
     assert tasks == []
 
 
 def test_the_help_has_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["conformance", "--help"])
+        main(["switch", "conformance", "--help"])
     out = capsys.readouterr().out
-    assert "xoff conformance --switch config_db.json" in out and "Exit code: 0 if every case passed" in out
+    assert "xoff switch conformance config_db.json" in out and "Exit code: 0 if every case passed" in out

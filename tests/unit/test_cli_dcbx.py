@@ -1,4 +1,4 @@
-"""`xoff agent` and `xoff dcbx` as far as they need no interface."""
+"""`xoff dcbx agent` and `xoff dcbx show` as far as they need no interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.linux import privileges
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here to read its unit")
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["agent", "--unit"]) == 0
+    assert main(["dcbx", "agent", "--unit"]) == 0
     unit = tmp_path / "xoff-agent@eth0.service"
     unit.write_text(capsys.readouterr().out)
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
@@ -27,8 +27,11 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["agent"], "xoff agent needs an interface, as in xoff agent eth0"),
-        (["agent", "eth0", "--group", "no-such"], "--group: there is no group no-such; `groupadd --system no-such`"),
+        (["dcbx", "agent"], "xoff dcbx agent needs an interface, as in xoff dcbx agent eth0"),
+        (
+            ["dcbx", "agent", "eth0", "--group", "no-such"],
+            "--group: there is no group no-such; `groupadd --system no-such`",
+        ),
     ],
 )
 def test_a_mistake_is_named(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`xoff headroom`, and that docs/headroom.md shows what it prints."""
+"""`xoff switch headroom`, and that docs/headroom.md shows what it prints."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def usual_width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(arguments: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    assert main(["headroom", *shlex.split(arguments)]) == 0
+    assert main(["switch", "headroom", *shlex.split(arguments)]) == 0
     return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
 
 
 def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert main(["headroom", *shlex.split(arguments), "--json"]) == 0
+    assert main(["switch", "headroom", *shlex.split(arguments), "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert isinstance(content, dict)
     return content
@@ -34,7 +34,7 @@ def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, An
 
 def examples() -> list[tuple[str, list[str]]]:
     """The commands of the page, each with the output that it shows."""
-    blocks = re.findall(r"^    \$ xoff headroom (.*)\n((?:    .*\n)+)", PAGE, re.MULTILINE)
+    blocks = re.findall(r"^    \$ xoff switch headroom (.*)\n((?:    .*\n)+)", PAGE, re.MULTILINE)
     return [(arguments, [line[4:] for line in output.splitlines()]) for arguments, output in blocks]
 
 
@@ -126,11 +126,11 @@ def test_a_narrow_terminal_loses_no_figure(monkeypatch: pytest.MonkeyPatch, caps
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "the following arguments are required: --rate; see xoff headroom --help"),
-        ("--rate 10Gb/s", "one of the arguments --length --rtt is required; see xoff headroom --help"),
+        ("", "the following arguments are required: --rate; see xoff switch headroom --help"),
+        ("--rate 10Gb/s", "one of the arguments --length --rtt is required; see xoff switch headroom --help"),
         (
             "--rate 10Gb/s --length 5m --rtt 1us",
-            "argument --rtt: not allowed with argument --length; see xoff headroom --help",
+            "argument --rtt: not allowed with argument --length; see xoff switch headroom --help",
         ),
         (
             "--rate 100GB --length 5m",
@@ -174,7 +174,7 @@ def test_a_narrow_terminal_loses_no_figure(monkeypatch: pytest.MonkeyPatch, caps
 def test_a_mistake_gets_one_line_and_exit_code_2(
     arguments: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["headroom", *shlex.split(arguments)]) == 2
+    assert main(["switch", "headroom", *shlex.split(arguments)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(f"xoff: {message}")

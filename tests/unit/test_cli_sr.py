@@ -1,4 +1,4 @@
-"""`xoff sr` where no controller is needed: what is asked, what is shown, and mistakes."""
+"""`xoff controller sr` where no controller is needed: what is asked, what is shown, and mistakes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_options_of_a_policy_become_its_intent(world: World, capsys: pytest.Capt
     world.vpn("red", slice_id=7)
     options = ["--colour", "100", "--vpn", "red", "--binding-sid", "fd00:a:1:b::", "--slice", "7", "--json"]
     options += ["--pfc", "every-hop", "--max-delay", "20ms", "--exclude-any", "sea", "--preference", "7"]
-    assert main(["sr", "policy", "add", "R1", "R3", *options]) == 0
+    assert main(["controller", "sr", "policy", "add", "R1", "R3", *options]) == 0
     (intent,) = world.manager.policies.values()
     said: Any = json.loads(capsys.readouterr().out)
     assert said["intent"] == CODEC.encode(intent)
@@ -69,15 +69,15 @@ def test_options_of_a_policy_become_its_intent(world: World, capsys: pytest.Capt
     ]  # fmt: skip
     assert str(intent.binding_sid) == "fd00:a:1:b::"
     via = ["--via", "fd00:a:1:e02::,fd00:a:2:1::", "--replace"]
-    assert main(["sr", "policy", "add", "R1", "R3", "--colour", "100", "--vpn", "red", *via]) == 0
+    assert main(["controller", "sr", "policy", "add", "R1", "R3", "--colour", "100", "--vpn", "red", *via]) == 0
     assert world.routers["R1"].segments(intent.key) == ["fd00:a:1:e02::", "fd00:a:2:1::", "fd00:a:3:d000::"]
     assert "R1:100:R3 active R1-R2-R3 10ms 7" in " ".join(capsys.readouterr().out.split())
 
 
 def test_addresses_are_shown_as_they_are(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sr", "sids", "R1"]) == 0
+    assert main(["controller", "sr", "sids", "R1"]) == 0
     assert "fd00:a:1:f02::" in capsys.readouterr().out  # and not with a picture for ":a:"
-    assert main(["sr", "sids", "R9"]) == 2
+    assert main(["controller", "sr", "sids", "R9"]) == 2
     assert "there is no router 'R9'; there are R1, R2, R3" in capsys.readouterr().err
 
 
@@ -86,7 +86,7 @@ def test_what_the_topology_lacks_is_shown(world: World, capsys: pytest.CaptureFi
     lonely.know(type(lonely.known)("R3"), 0)
     world.run()
     world.disconnect("R2")
-    assert main(["sr", "topology"]) == 0
+    assert main(["controller", "sr", "topology"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "R2 away no 0" in said
     assert "problem: R2:to3 is reported to lead to R3:to2, which does not report it" in said
@@ -99,15 +99,15 @@ def test_slices_and_vpns_and_events_have_their_tables(world: World, capsys: pyte
         ("vpns", "red 100 R1 installed fd00:a:1:d000:: 10.1.100.0/24"),
         ("events", "0.000000 vpn_added VPN red is requested"),
     ):
-        assert main(["sr", what]) == 0
+        assert main(["controller", "sr", what]) == 0
         assert part in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: WHAT; see xoff sr --help"),
-        (["topologie"], "argument WHAT: invalid choice: 'topologie'"),
+        ([], "the following arguments are required: WHAT; see xoff controller sr --help"),
+        (["topologie"], "there is no controller sr command 'topologie'; did you mean topology?"),
         (["policy", "add", "R1", "R3"], "the following arguments are required: --colour"),
         (["policy", "add", "R1", "R3", "--colour", "red"], "argument --colour: invalid int value: 'red'"),
         (["policy", "add", "R1", "R3", "--colour", "1", "--max-delay", "5"], "'5' is not a duration: it has no unit"),
@@ -123,7 +123,7 @@ def test_slices_and_vpns_and_events_have_their_tables(world: World, capsys: pyte
 def test_a_mistake_gets_one_line_and_exit_code_2(
     world: World, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    assert main(["sr", *arguments]) == 2
+    assert main(["controller", "sr", *arguments]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert said.startswith("xoff: ") and message in said and "Traceback" not in said
 
@@ -131,7 +131,7 @@ def test_a_mistake_gets_one_line_and_exit_code_2(
 def test_a_file_that_is_no_intent_is_named(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "vpn.json"
     file.write_text('{"name": "red", "name": "blue"}')
-    assert main(["sr", "vpn", "add", str(file)]) == 2
+    assert main(["controller", "sr", "vpn", "add", str(file)]) == 2
     assert "member 'name' is repeated in one object" in " ".join(capsys.readouterr().err.split())
 
 
@@ -155,10 +155,10 @@ def test_a_token_that_cannot_be_read_is_named(
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
-    assert main(["sr", "topology", "--token-file", str(file)]) == 2
+    assert main(["controller", "sr", "topology", "--token-file", str(file)]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
     monkeypatch.delenv("XOFF_SR_TOKEN_FILE", raising=False)
-    assert main(["sr", "topology"]) == 2
+    assert main(["controller", "sr", "topology"]) == 2
     assert "name its file with --token-file or in $XOFF_SR_TOKEN_FILE" in " ".join(capsys.readouterr().err.split())
 
 
@@ -223,7 +223,7 @@ def test_escape_sequences_of_routers_are_written_out_and_not_sent_to_the_termina
     world.manager.history.add(0, ESCAPE, "R1", f"a\nb {ESCAPE}")
     world.run()
     for arguments in (["slices"], ["events"], ["topology"], ["slices", "--json"], ["events", "--json"]):
-        assert main(["sr", *arguments]) == 0
+        assert main(["controller", "sr", *arguments]) == 0
         said = capsys.readouterr().out
         assert said.replace("\n", "").isprintable()
         if arguments[0] != "topology":
@@ -231,10 +231,10 @@ def test_escape_sequences_of_routers_are_written_out_and_not_sent_to_the_termina
 
 
 def test_a_router_that_is_removed_is_forgotten(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sr", "router", "remove", "R2"]) == 0
+    assert main(["controller", "sr", "router", "remove", "R2"]) == 0
     assert "router R2 is removed" in capsys.readouterr().err
     assert sorted(world.manager.reports) == ["R1", "R3"]
-    assert main(["sr", "router", "remove", "R2"]) == 2
+    assert main(["controller", "sr", "router", "remove", "R2"]) == 2
     assert "there is no router 'R2'; there are R1, R3" in capsys.readouterr().err
 
 
@@ -265,7 +265,7 @@ def test_what_is_no_controller_gets_one_line(
 
         thread = threading.Thread(target=serve)
         thread.start()
-        assert main(["sr", "vpns", "--url", f"http://127.0.0.1:{server.getsockname()[1]}"]) == 3
+        assert main(["controller", "sr", "vpns", "--url", f"http://127.0.0.1:{server.getsockname()[1]}"]) == 3
         thread.join()
     assert message in " ".join(capsys.readouterr().err.split())
 
@@ -274,5 +274,5 @@ def test_a_url_that_no_request_can_have_gets_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XOFF_SR_TOKEN", "t")
-    assert main(["sr", "vpns", "--url", "http://here\nand.there"]) == 3
+    assert main(["controller", "sr", "vpns", "--url", "http://here\nand.there"]) == 3
     assert "URL can't contain control characters" in capsys.readouterr().err

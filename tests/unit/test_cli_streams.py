@@ -132,7 +132,7 @@ def test_what_cannot_be_printed_is_one_line_and_exit_code_3(arguments: list[str]
     assert done.stderr == "xoff: standard output cannot be written: No space left on device\n"
 
 
-@pytest.mark.parametrize("arguments", ["list", "list --json", "--help", "headroom --rate 1Gb/s --length 5m"])
+@pytest.mark.parametrize("arguments", ["list", "list --json", "--help", "switch headroom --rate 1Gb/s --length 5m"])
 def test_a_reader_that_goes_away_gets_no_message(arguments: str) -> None:
     command = f"{sys.executable} -m testbed {arguments} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)

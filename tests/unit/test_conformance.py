@@ -151,7 +151,7 @@ PORTS = '{"switch": "", "columns": [], "cases": [], "cells": [], "tested": %s}'
 )
 def test_what_is_no_matrix_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
-    with pytest.raises(ConformanceError, match=r"conformance\.json is no result of `xoff conformance`"):
+    with pytest.raises(ConformanceError, match=r"conformance\.json is no result of `xoff switch conformance`"):
         Matrix.read(tmp_path)
 
 
@@ -164,7 +164,7 @@ def test_a_cell_with_what_is_no_claim_or_figure_is_refused(tmp_path: Path, kind:
     content = json.loads(json.dumps(MATRIX.as_json()))
     content["cells"][0][kind][0][key] = value
     (tmp_path / FILE).write_text(json.dumps(content))
-    with pytest.raises(ConformanceError, match=rf"is no result of `xoff conformance`: .* is no {kind[:-1]}"):
+    with pytest.raises(ConformanceError, match=rf"is no result of `xoff switch conformance`: .* is no {kind[:-1]}"):
         Matrix.read(tmp_path)
 
 

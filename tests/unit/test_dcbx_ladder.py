@@ -1,4 +1,4 @@
-"""Ladder diagrams from logs: the draft's three, what else can happen on a link, any log at all, and `xoff ladder`."""
+"""Ladder diagrams from logs: the draft's three, what else can happen on a link, any log, and `xoff export --ladder`."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_the_ports_may_change_sides() -> None:
 
 def blocks() -> list[tuple[str, str]]:
     """The commands of the page, each with the output that it shows."""
-    matches = re.findall(r"^    \$ xoff (ladder .*)\n((?:    .*\n)+)", PAGE, re.MULTILINE)
+    matches = re.findall(r"^    \$ xoff (export .*)\n((?:    .*\n)+)", PAGE, re.MULTILINE)
     return [(command, re.sub(r"^    ", "", output, flags=re.MULTILINE)) for command, output in matches]
 
 
@@ -569,8 +569,8 @@ def result(tmp_path: Path) -> Path:
     return tmp_path / "symmetric"
 
 
-def complaint(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert main(["ladder", *map(str, arguments)]) == 2
+def complaint(capsys: pytest.CaptureFixture[str], result: Path, *arguments: object) -> str:
+    assert main(["export", str(result), "--ladder", *map(str, arguments)]) == 2
     return capsys.readouterr().err.strip()
 
 
@@ -588,7 +588,7 @@ def test_a_number_in_place_of_a_flag_makes_no_text_of_that_length(number: int) -
 
 
 def test_the_command_writes_a_picture(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ladder", str(result), "host", "bridge", "--svg", str(result / "ladder.svg")]) == 0
+    assert main(["export", str(result), "--ladder", "host", "bridge", "-o", str(result / "ladder.svg")]) == 0
     assert (result / "ladder.svg").read_text(encoding="utf-8") == as_svg(ladder(symmetric(), "host", "bridge"))
     assert capsys.readouterr().out == ""
 
@@ -601,14 +601,14 @@ def test_the_command_names_what_is_missing(result: Path, capsys: pytest.CaptureF
     assert said == f"xoff: there is no result folder {result / 'no'}; xoff run makes one, in results/"
     said = complaint(capsys, result.parent, "host", "bridge")
     assert said == f"xoff: {result.parent} has no dcbx.jsonl: nothing spoke DCBX in that run"
-    said = complaint(capsys, result, "host", "bridge", "--svg", result / "no" / "x.svg")
-    assert said == f"xoff: {result / 'no' / 'x.svg'}: No such file or directory; --svg names another place"
+    said = complaint(capsys, result, "host", "bridge", "-o", result / "no" / "x.svg")
+    assert said == f"xoff: {result / 'no' / 'x.svg'}: No such file or directory; -o names another place"
 
 
 def test_a_log_that_was_cut_short_is_drawn_as_far_as_it_goes(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = result / "dcbx.jsonl"
     log.write_text(log.read_text() + '{"t_ns": 1')
-    assert main(["ladder", str(result), "host", "bridge"]) == 0
+    assert main(["export", str(result), "--ladder", "host", "bridge"]) == 0
     seen = capsys.readouterr()
     assert seen.out == as_text(ladder(symmetric(), "host", "bridge"))
     assert seen.err.strip() == f"xoff: {log}: its last line is cut short, and left out"

@@ -80,7 +80,7 @@ def test_a_command_line_of_a_page_is_one_that_xoff_takes(page: str, line: str) -
     if words == ["--help"]:
         return
     assert words[0] in commands.COMMANDS, page
-    options = build_parser(words[0]).parse_args(words)
+    options = build_parser(*words).parse_args(words)
     known = {experiment.name for experiment in definition.shipped()}
     for name in getattr(options, "experiment", []):
         assert name in known or name.endswith(".py"), f"{page}: {name}"

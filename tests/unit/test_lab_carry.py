@@ -336,9 +336,9 @@ def test_the_command_prints_what_it_did(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["export"], "xoff image export needs a FILE"),
-        (["import"], "xoff image import needs a FILE"),
-        (["info", "lab.tar"], "xoff image info takes no FILE"),
+        (["export"], "the following arguments are required: FILE; see xoff image export --help"),
+        (["import"], "the following arguments are required: FILE; see xoff image import --help"),
+        (["info", "lab.tar"], "xoff image info does not take lab.tar"),
         (["import", "no-such-file"], "no-such-file cannot be read"),
     ],
 )

@@ -104,7 +104,7 @@ def test_two_locks_that_disagree_are_refused(lock: Path, tmp_path: Path) -> None
 
 def test_an_unknown_name_has_the_way_to_a_lock() -> None:
     said = refusal("pandas")
-    assert "numpy, scipy" in said and "xoff lock pandas > pandas.lock" in said
+    assert "numpy, scipy" in said and "xoff image lock pandas > pandas.lock" in said
     assert refusal("none/there.lock").endswith("it cannot be read: No such file or directory")
 
 

@@ -27,6 +27,8 @@ def test_locks_agree_on_every_version() -> None:
         (["test", "--unit"], "test"),
         (["serve", "results/incast-001"], "serve"),
         (["serve", "--help"], "run"),
+        (["export", "results/incast-001", "--figure", "pauses"], "plot"),
+        (["export", "results/incast-001", "--csv"], "run"),
         (["plot", "results/incast-001", "pauses"], "plot"),
         (["sweep", "incast", "--grid", "frames=10,20"], "run"),
         (["sweep", "incast", "--scheduler=tcp://127.0.0.1:8786"], "cluster"),

@@ -55,9 +55,16 @@ def test_links_between_pages_are_files(page: str) -> None:
 
 def test_the_reference_has_every_command_with_its_options() -> None:
     text = EXTENSION.command_line()
-    for name in commands.COMMANDS:
-        assert f"\n## xoff {name}\n" in text
-    assert "| `--set K=V` |" in text and "### xoff lesson check" in text and "130  interrupted" in text
+    for group, members in commands.GROUPS.items():
+        assert f"## {group[0].upper()}{group[1:]}\n" in text
+        for name in members:
+            assert f"\n### xoff {name}\n" in text
+    assert (
+        "| `--set K=V` |" in text
+        and "#### xoff lesson check" in text
+        and "#### xoff switch headroom" in text
+        and "130  interrupted" in text
+    )
 
 
 def test_the_reference_has_every_operation_and_body() -> None:

@@ -1,1 +1,1 @@
-"""The DCBX agent `xoff agent`, on any interface of a machine, without the lab."""
+"""The DCBX agent `xoff dcbx agent`, on any interface of a machine, without the lab."""

@@ -190,7 +190,7 @@ def ask(interface: str | None = None, request: str = SHOW) -> dict[str, Answer]:
     if not found:
         whose = f"serves {interface}" if interface else "runs"
         raise ControlError(
-            f"no agent {whose} in this network namespace; start one with `xoff agent {interface or 'IFACE'}`"
+            f"no agent {whose} in this network namespace; start one with `xoff dcbx agent {interface or 'IFACE'}`"
         )
     return found
 
@@ -264,7 +264,7 @@ def _taken(interface: str) -> str:
     whose = "" if user in (-1, os.geteuid()) else f" of user {user}"
     return (
         f"an agent serves {interface} already, process {pid or 'unknown'}{whose}; see its state with "
-        f"`xoff dcbx {interface}`, or stop it first"
+        f"`xoff dcbx show {interface}`, or stop it first"
     )
 
 

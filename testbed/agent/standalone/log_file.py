@@ -1,4 +1,4 @@
-"""The file that `xoff agent --log` appends to: a JSON object a line, with the time of day beside the agent's own clock.
+"""The log of `xoff dcbx agent --log`: a JSON object a line, with the time of day beside the agent's own clock.
 
 Logging never ends or blocks the agent: lines that cannot be written are counted, and the next line that can be written
 is preceded by their number.

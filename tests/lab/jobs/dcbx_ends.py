@@ -101,7 +101,7 @@ class Process:
 
 
 class Agent:
-    """`xoff agent` at an end, with a file of its own."""
+    """`xoff dcbx agent` at an end, with a file of its own."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Agent:
         self.file = folder / f"{interface}.toml"
         self.log = folder / f"{interface}.jsonl"
         self.output = folder / f"{interface}.txt"
-        words = ["agent", interface, "--log", str(self.log), *more]
+        words = ["dcbx", "agent", interface, "--log", str(self.log), *more]
         if settings is not None:
             self.write(settings)
             words += ["--config", str(self.file)]

@@ -1,8 +1,8 @@
-"""What Xoff adds to Mininet's command line. Only the lab can import this.
+"""The commands that Xoff adds to Mininet's command line. Only the lab can import this.
 
-pfc, buffers, ecn, dcbx, headroom and wan show the running network; clear starts its counters anew; traffic sends
-lossless flows; capture writes what passes a port into a file; iperf is iperf3's, and mn runs Mininet's own command
-beside this network. A command that fails prints one line.
+pfc, buffers, ecn, dcbx, headroom and wan show the running network; clear resets its counters; traffic sends lossless
+flows; capture writes the frames at a port into a file; iperf measures by iperf3; mn runs Mininet's own command beside
+this network. A command that fails prints one line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MN = Path(testbed.__path__[0]) / "mn.py"
 
 
 def install() -> None:
-    """Give Mininet's CLI our commands; its `help` lists them."""
+    """Add the commands to Mininet's CLI; its `help` lists them."""
     for name, view in VIEWS.items():
         _add(name, _showing(name), f"{view.__doc__}\n\n{name} [NODE|PORT] [--watch [SECONDS]] [--json]")
     for do in (_show, _pfcwd, _sonic, _clear, _traffic, _capture, _iperf, _iperfudp, _mn):
@@ -71,13 +71,13 @@ def _add(name: str, do: Callable[[CLI, list[str]], None], help_: str) -> None:
 
 
 def end() -> None:
-    """What still runs of traffic and captures ends with the command line."""
+    """End the traffic and the captures that still run."""
     _RUNNING.stop()
     for name in list(_CAPTURES):
         _CAPTURES.pop(name).close()
 
 
-# Showing, and counting anew
+# Showing and clearing
 
 _CLEARED: dict[str, Reading] = {}
 
@@ -106,10 +106,9 @@ def _showing(name: str) -> Callable[[CLI, list[str]], None]:
 
 
 def _options(words: Sequence[str]) -> tuple[str, float | None, bool]:
-    """The node or port, the seconds between two looks, and whether it is to be JSON."""
+    """Return the node or port, the seconds between two tables or None, and True if JSON is wanted."""
     wanted, period_s, as_json = "", None, False
-    left = iter(words)
-    for word in left:
+    for word in words:
         if word == "--json":
             as_json = True
         elif word == "--watch":
@@ -126,7 +125,7 @@ def _options(words: Sequence[str]) -> tuple[str, float | None, bool]:
 
 
 def _show(_: CLI, words: list[str]) -> None:
-    """What a SONiC switch shows, with the same columns; times are the hardware's.
+    """Show tables of a SONiC switch, with the same columns; times are the hardware's.
 
     show pfc counters|priority [PORT]
     show priority-group watermark|persistent-watermark headroom|shared
@@ -141,7 +140,7 @@ def _show(_: CLI, words: list[str]) -> None:
 
 
 def _pfcwd(_: CLI, words: list[str]) -> None:
-    """SONiC's PFC watchdog; times are ms of the hardware, which the lab's scale multiplies.
+    """Control SONiC's PFC watchdog; times are ms of the hardware, which the lab's scale multiplies.
 
     pfcwd start [--action drop|forward|alert] [--restoration-time MS] ports all|PORT... detection-time MS
     pfcwd stop [PORT...]
@@ -151,7 +150,7 @@ def _pfcwd(_: CLI, words: list[str]) -> None:
 
 
 def _sonic(_: CLI, words: list[str]) -> None:
-    """SONiC's sonic-clear; watermarks begin anew in the port program.
+    """Clear counters by SONiC's sonic-clear; watermarks are reset in the port program.
 
     sonic-clear pfccounters|queuecounters
     sonic-clear priority-group drop counters
@@ -164,11 +163,11 @@ def _sonic(_: CLI, words: list[str]) -> None:
 
 
 def _clear(_: CLI, words: list[str]) -> None:
-    """Start the counters that pfc, buffers, ecn and wan show anew; what was used at most, and states, stay.
+    """Reset the counters that pfc, buffers, ecn and wan show; states and high-water marks stay.
 
     clear"""
     if words:
-        raise UsageError("it takes no arguments: all counters start anew")
+        raise UsageError("it takes no arguments: it resets all counters")
     fabric = Fabric.current()
     _CLEARED.update({name: READINGS[name](fabric, "") for name in COUNTED})
 
@@ -177,7 +176,7 @@ def _clear(_: CLI, words: list[str]) -> None:
 
 
 class _Running:
-    """Flows in the background; one set at a time."""
+    """The flows in the background; there is one set of them at a time."""
 
     def __init__(self) -> None:
         self.flows: list[Flow] = []
@@ -185,7 +184,7 @@ class _Running:
 
     def start(self, flows: list[Flow]) -> None:
         if self._running is not None:
-            raise UsageError("there is traffic already; `traffic stop` ends it and shows what became of it")
+            raise UsageError("there is traffic already; `traffic stop` ends it and shows its results")
         running = Flows(flows)
         running.__enter__()
         self._running, self.flows = running, flows
@@ -214,10 +213,10 @@ def _traffic(_: CLI, words: list[str]) -> None:
     """Send UDP flows and count every datagram at both ends; a priority is lossless where its ports have PFC for it.
 
     traffic SOURCE[,SOURCE...] TARGET [rate=4Mb/s] [for=1s|count=1000] [priority=3] [frame=1514B] [dscp=24] [ecn=1] [&]
-    traffic              what the traffic in the background has sent so far
-    traffic stop         end it, and show what became of it
+    traffic              show what the traffic in the background has sent so far
+    traffic stop         end it, and show its results
 
-    Without rate a flow takes what its port gives. With & at the end the flows run in the background."""
+    Without rate a flow sends as fast as its port lets it. With & at the end the flows run in the background."""
     if not words:
         print(_RUNNING.so_far(), end="")
         return
@@ -270,7 +269,7 @@ def _reported(flows: Sequence[Flow], reports: Sequence[Report]) -> str:
 
 
 def _iperf(cli: CLI, words: list[str]) -> None:
-    """One TCP flow by iperf3, from the first host to the second, for 1 s or the given duration.
+    """Measure one TCP flow by iperf3, from the first host to the second, for 1 s or the given duration.
 
     iperf [SOURCE TARGET [DURATION]]"""
     hosts = [host.name for host in cli.mn.hosts]
@@ -289,7 +288,7 @@ def _iperf(cli: CLI, words: list[str]) -> None:
 
 
 def _iperfudp(*_: Any) -> None:
-    """Not here: `traffic` sends UDP, and counts every datagram.
+    """Use `traffic` in its place: it sends UDP, and counts every datagram.
 
     traffic SOURCE TARGET rate=10Mb/s for=5s"""
     raise UsageError("UDP flows are sent by: traffic h1 h2 rate=10Mb/s for=5s")
@@ -301,11 +300,11 @@ _CAPTURES: dict[str, ExitStack] = {}
 
 
 def _capture(_: CLI, words: list[str]) -> None:
-    """Write what passes a port into a file, PFC frames included; the shell's end hands all files to your machine.
+    """Write the frames at a port into a file, with PFC frames; the files reach your machine when the shell ends.
 
     capture PORT [FILE] [FILTER...]   start, as in: capture s1-eth1 pauses.pcap ether proto 0x8808
-    capture                           what is being captured
-    capture stop [PORT]               end one, or all"""
+    capture                           list the ports that are being captured
+    capture stop [PORT]               end one capture, or all"""
     fabric = Fabric.current()
     if not words:
         print("".join(f"{port}\n" for port in _CAPTURES) or "no captures; `help capture`\n", end="")
@@ -329,11 +328,11 @@ def _capture(_: CLI, words: list[str]) -> None:
 
 
 def _mn(_: CLI, words: list[str]) -> None:
-    """Mininet's own command with Xoff's topologies, switch, link and test, beside this network.
+    """Run Mininet's own command with Xoff's topologies, switch, link and test, beside this network.
 
     mn --topo incast,4 --link lossless --switch lossless [--test lossless]"""
     given = with_our_file(words)
-    # In namespaces of its own: where it fails, Mininet kills every process named like a node of its own.
+    # It runs in namespaces of its own: when Mininet fails, it kills every process that is named like one of its nodes.
     own = ["unshare", "--fork", "--kill-child", "--pid", "--net", "--mount", "--mount-proc"]
     with _interrupts_are_its_own():
         code = subprocess.run(
@@ -347,8 +346,8 @@ def _mn(_: CLI, words: list[str]) -> None:
 
 @contextmanager
 def _interrupts_are_its_own() -> Iterator[None]:
-    """Ctrl-C reaches all processes at the terminal; the one that has it now handles it."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # not SIG_IGN, which that one would inherit
+    """Leave Ctrl-C, which reaches all processes at the terminal, to the program that runs now."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # not SIG_IGN, which the program would inherit
     try:
         yield
     finally:

@@ -9,11 +9,11 @@ import testbed
 
 
 def with_our_file(words: Sequence[str]) -> list[str]:
-    """The arguments of Mininet's own command, with Xoff's file for its --custom where it is in the lab.
+    """Return the arguments of Mininet's own command with --custom naming Xoff's file where it is in the lab.
 
-    The documentation names it as from Xoff's folder, in which the shell is not.
+    The documentation names that file from Xoff's folder, in which the shell does not run.
     """
-    ours, left, files = str(Path(testbed.__path__[0]) / "mn.py"), [], []
+    ours, others, files = str(Path(testbed.__path__[0]) / "mn.py"), [], []
     given = iter(words)
     for word in given:
         if word == "--custom" or word.startswith("--custom="):
@@ -22,5 +22,5 @@ def with_our_file(words: Sequence[str]) -> list[str]:
                 one for one in name.split(",") if one and (Path(one).exists() or not one.endswith("testbed/mn.py"))
             ]
         else:
-            left.append(word)
-    return ["--custom", ",".join([ours, *(one for one in files if Path(one).resolve() != Path(ours))]), *left]
+            others.append(word)
+    return ["--custom", ",".join([ours, *(one for one in files if Path(one).resolve() != Path(ours))]), *others]

@@ -1,4 +1,4 @@
-"""What Mininet's own command takes from us; see testbed/mn.py. Only the lab can import this."""
+"""The topologies, switch, link and test that Mininet's own command gets (testbed/mn.py). Only the lab imports this."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ SWITCHES = {"lossless": LosslessSwitch}
 
 
 def topologies() -> dict[str, Any]:
-    """All of ours, by the names that users type."""
+    """Return all topologies of Xoff, by the names that users type."""
     return {name: shell.find(name) for name in shell.own_names()}
 
 
 def install() -> None:
-    """Put into Mininet's command what its --custom does not take: the link, and that no controller is needed."""
+    """Add to Mininet's command what its --custom cannot: the link, and that the switches need no controller."""
     command: Any = sys.modules["__main__"]
     if not hasattr(command, "LINKS"):
         return  # another program than mn reads testbed/mn.py
     command.LINKS["lossless"] = LosslessLink
     find = command.findController
-    # Without --controller Mininet requires one for switch classes other than its own; ours learn by themselves.
+    # Without --controller Mininet wants one for switch classes other than its own; Xoff's switches learn by themselves.
     command.findController = lambda: find() or NullController
 
 
 def lossless_test(net: Any, frames: str = "600") -> None:
-    """Everybody sends lossless frames to the last host at once, enough to need pauses, and nothing may be lost."""
+    """Send lossless frames from all hosts to the last one at once, enough to need pauses; nothing may be lost."""
     *senders, target = [host for host in net.hosts if isinstance(host, Host)]
     lost = net.ping([senders[0], target], timeout="1")
     with Flows([Flow(sender, target, count=int(frames)) for sender in senders]) as flows:

@@ -37,7 +37,7 @@ def shell(wanted: str) -> None:
 
 
 def build(wanted: str) -> Any:
-    """A topology from its name and arguments, written as for Mininet's own `mn --topo`."""
+    """Build a topology from its name and arguments, written as for Mininet's own `mn --topo`."""
     name, *arguments = wanted.split(",")
     values, named = [], {}
     for argument in arguments:
@@ -55,10 +55,10 @@ def build(wanted: str) -> Any:
 
 
 def _check_arguments(name: str, kind: Any, values: list[Any], named: dict[str, Any]) -> None:
-    """Refuse what `build` has no argument for; a topology's class may have `OPTIONS` for all of its kind."""
+    """Refuse arguments that a topology's `build` does not have; its class may name more in `OPTIONS`."""
     if build := getattr(kind, "build", None):
         taken = list(inspect.signature(build).parameters.values())[1:]
-    else:  # any function that makes a topology is one for Mininet
+    else:  # for Mininet any function that returns a topology will do
         taken = list(inspect.signature(kind).parameters.values())
     if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in taken):
         return
@@ -77,17 +77,17 @@ def _check_arguments(name: str, kind: Any, values: list[Any], named: dict[str, A
 
 
 def names() -> list[str]:
-    """All topologies that can be named: those that come with Xoff, and those of packages of others."""
+    """Return the names of all topologies: those that come with Xoff, and those of installed packages."""
     return sorted({*own_names(), *(plugin.name for plugin in plugins.of_group(plugins.TOPOLOGIES))})
 
 
 def own_names() -> list[str]:
-    """The topologies that come with Xoff."""
+    """Return the names of the topologies that come with Xoff."""
     return sorted(name.replace("_", "-") for name in shipped_packages.files(shipped_packages.TOPOLOGIES))
 
 
 def summary(name: str) -> str:
-    """The first line of a topology's file; reading it does not take Mininet. PluginError for a broken one of others."""
+    """Return the first line of a topology's file, without importing it; PluginError for a broken plugin."""
     if name not in own_names() and (plugin := plugins.named(plugins.TOPOLOGIES, name)) is not None:
         return plugins.summary(plugin)
     path = shipped_packages.folder(shipped_packages.TOPOLOGIES) / f"{_module(name)}.py"
@@ -95,7 +95,7 @@ def summary(name: str) -> str:
 
 
 def check(wanted: str) -> None:
-    """Refuse a topology that does not exist; its arguments are checked where it is built."""
+    """Refuse a topology that does not exist. Its arguments are checked when it is built."""
     name = wanted.partition(",")[0]
     if name not in names():
         near = get_close_matches(name, names(), 1)
@@ -104,12 +104,13 @@ def check(wanted: str) -> None:
 
 
 def file_of(wanted: str) -> tuple[Path | None, str]:
-    """The user's file that a topology is in, and what is behind its name: `my/file.py:ring,4` or `my/file.py,4`."""
+    """Return the user's file that has a topology, if any, and the rest: `my/file.py:ring,4` or `my/file.py,4`."""
     found = _FILE.match(wanted)
     return (Path(found[1]), wanted[found.end() :]) if found else (None, wanted)
 
 
 def find(name: str) -> Any:
+    """Return the class or function that makes the topology of this name."""
     file, chosen = file_of(name)
     if file is not None:
         return _of_file(file, chosen.removeprefix(":"))
@@ -120,7 +121,7 @@ def find(name: str) -> Any:
 
 
 def _of_file(file: Path, name: str) -> Any:
-    """A topology of `topos` in a file of the user's, which is executed: `name`, or the only one."""
+    """Execute a user's file, and return from its `topos` the topology `name`, or the only one."""
     with beside(file):
         found = runpy.run_path(str(file)).get("topos")
     if not isinstance(found, dict) or not found:
@@ -133,13 +134,13 @@ def _of_file(file: Path, name: str) -> Any:
 
 
 def _shown(wanted: str) -> str:
-    """A topology's name without the folder that its file is in."""
+    """Return the name of a topology without the folder of its file."""
     file, rest = file_of(wanted)
     return wanted if file is None else f"{file.name}{rest}"
 
 
 def _module(name: str) -> str:
-    """Users type dashes, and Python cannot import a name that has one."""
+    """Return the module of a topology, whose name has underscores where users type dashes."""
     return name.replace("-", "_")
 
 

@@ -1,4 +1,4 @@
-"""A running network in tables: pauses, buffers, ECN, DCBX, headroom, WAN. Plain text, for any terminal."""
+"""Tables of a running network in plain text: pauses, buffers, ECN, DCBX, headroom, WAN."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = Sequence[object]
 
 
 def table(heads: Sequence[str], rows: Iterable[Row]) -> str:
-    """Columns under their heads; numbers to the right."""
+    """Return a table of columns under their heads, with numbers aligned to the right."""
     lines = [[str(cell) for cell in row] for row in rows]
     if not lines:
         return "nothing yet\n"
@@ -33,7 +33,7 @@ def table(heads: Sequence[str], rows: Iterable[Row]) -> str:
 
 
 def pfc(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
-    """Pauses of each priority that has PFC, or had any."""
+    """Show the pauses of each priority that has PFC, or had any."""
     rows: list[Row] = []
     ignored: list[str] = []
     for port, seen in since(readings.pfc(fabric, wanted), before).items():
@@ -66,7 +66,7 @@ def pfc(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
 
 
 def buffers(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
-    """Each switch's pools, then each group that is lossless or was used."""
+    """Show each switch's pools, then each group that is lossless or was used."""
     out = []
     for node, switch in since(readings.buffers(fabric, wanted), before).items():
         pools = ", ".join(f"{name} {used} (most {switch['most'][name]}) of {switch['size'][name]}"
@@ -94,7 +94,7 @@ def buffers(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> 
 
 
 def ecn(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
-    """Each queue with ECN: its curve, what waits in it, and what was marked and dropped."""
+    """Show each queue with ECN: its curve, and the waiting, marked and dropped packets."""
     columns = ("kmin", "kmax", "pmax", "waiting_bytes", "marked", "dropped")
     rows = [
         (port, priority, *(queue[column] for column in columns))
@@ -107,7 +107,7 @@ def ecn(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
 
 
 def wan(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
-    """End.X.PFC at each router: packets to its SIDs, its reverse tunnels, and what filters of the domain dropped."""
+    """Show End.X.PFC at each router: packets to its SIDs, its reverse tunnels, and packets that filters dropped."""
     sids: list[Row] = []
     tunnels: list[Row] = []
     others = []
@@ -141,7 +141,7 @@ def wan(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
 
 
 def dcbx(fabric: Fabric, wanted: str = "") -> str:
-    """What each port negotiated, TLV by TLV; of ports without DCBX their settings, beside those of the neighbour."""
+    """Show what each port negotiated, TLV by TLV, and for ports without DCBX their settings and the neighbour's."""
     speaking: dict[str, dict[str, Any]] = {}
     silent: list[PortState] = []
     for node, ports in by_node(fabric, wanted):
@@ -182,7 +182,7 @@ def _as_configured(fabric: Fabric, ports: Iterable[PortState]) -> str:
 
 
 def headroom(fabric: Fabric, wanted: str = "") -> str:
-    """The headroom of each lossless priority, and the round trips that it was measured from, in the lab's time."""
+    """Show the headroom of each lossless priority, and the measured round trips in the lab's time."""
     rows: list[Row] = []
     notes = []
     for node, ports in by_node(fabric, wanted):
@@ -210,7 +210,7 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
 
 
 def deadlocks(fabric: Fabric, wanted: str = "") -> str:
-    """Deadlocks of PFC: circles of paused queues, each of which waits for the next one."""
+    """Show deadlocks of PFC: circles of paused queues, each of which waits for the next one."""
     seen = readings.deadlocks(fabric, wanted)
     rows = [
         (

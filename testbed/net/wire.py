@@ -1,6 +1,6 @@
-"""What a protocol analyser at a port does: it sends single frames of any kind, and captures.
+"""The tools of a protocol analyser at a port: they send single frames of any kind, and capture.
 
-Only for the lab's own networks: it works in the namespace of one of their nodes.
+They are for the lab's own networks, as they work in the namespace of a node.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _TCI_VALID, _TPID_VALID = 0x10, 0x40
 _SO_RCVBUFFORCE = 33
 _STARTED = b"listening on"
 _HANDED_OVER_S = 1.1
-"""The kernel gives tcpdump frames by the block: when it is full, or a second old. When it is
-interrupted it does not fetch the last block."""
+"""The kernel hands tcpdump a block of frames when the block is full or a second old, and an interrupted tcpdump does
+not fetch the last block."""
 
 
 class CaptureError(XoffError):
-    """A capture that did not come about."""
+    """A capture did not start."""
 
 
 class RawPort:
-    """Sends frames, octet by octet, out of a port, past what the host's own protocols would make of them.
+    """A raw socket at a port, which sends frames as they are given, without the host's protocols.
 
-    The port marks them and puts them into its queues, unless they go `past_queues`: then they are on the wire at once,
-    as they are, and one may follow another faster than the line.
+    The port marks the frames and puts them into its queues. With `past_queues` they are on the wire at once and
+    unchanged, and may follow each other faster than the line carries.
     """
 
     def __init__(self, node: Any, interface: str, past_queues: bool = False) -> None:
@@ -51,23 +51,24 @@ class RawPort:
             self._socket.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
 
     def set_priority(self, priority: int) -> None:
-        """The priority of the frames from now on that carry none themselves."""
+        """Set the priority of further frames that carry none themselves."""
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, priority)
 
     def send(self, frame: bytes) -> None:
+        """Send one frame."""
         self._socket.send(frame)
 
     def send_all(self, frames: Sequence[bytes]) -> None:
-        """Many frames, one right behind the other."""
+        """Send many frames back to back."""
         mmsg.send_all(self._socket, frames)
 
     def send_at(self, frame: bytes, moment_ns: int) -> None:
-        """Wait for a moment of the monotonic clock, and send then; at once if it has passed."""
+        """Send a frame at a moment of the monotonic clock, or at once if it has passed."""
         time.sleep(max(0, moment_ns - time.monotonic_ns()) / 1e9)
         self.send(frame)
 
     def repeat(self, frame: bytes, period_ns: int, times: int) -> int:
-        """Send a frame at once and then every `period_ns`. The time at which the last one was due."""
+        """Send a frame now and then every `period_ns`; return the time at which the last one was due."""
         begin_ns = time.monotonic_ns()
         for number in range(times):
             self.send_at(frame, begin_ns + number * period_ns)
@@ -84,7 +85,7 @@ class RawPort:
 
 
 class Tap:
-    """All frames that pass an interface in one direction, as they are on the wire."""
+    """A tap on an interface: all frames in one direction, as they are on the wire."""
 
     def __init__(self, node: Any, interface: str, outgoing: bool = False) -> None:
         self._outgoing = outgoing
@@ -98,11 +99,11 @@ class Tap:
         self._socket.setblocking(False)
 
     def frames(self) -> Iterator[bytes]:
-        """What passed since the last call."""
+        """Yield the frames that passed since the last call."""
         return (frame for _, frame in self.arrivals())
 
     def arrivals(self) -> Iterator[tuple[int, bytes]]:
-        """The same, each with its moment by the monotonic clock."""
+        """Yield the frames that passed since the last call, each with its time by the monotonic clock."""
         offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps with the time of day
         while True:
             try:
@@ -131,10 +132,10 @@ class Tap:
 
 @contextmanager
 def capture(node: Any, interface: str, file: Path, expression: str = "") -> Iterator[None]:
-    """Write what passes an interface into a file of tcpdump's, with times in nanoseconds.
+    """Capture an interface by tcpdump into a file while the block runs, with times in nanoseconds.
 
-    A port's capture has the frames that come in whole, MAC control included, and those that go out as they leave the
-    queues. `expression` is a capture filter.
+    The capture of a port has all arriving frames, MAC control included, and the sent frames as they leave the queues.
+    `expression` is a capture filter.
     """
     command = ["tcpdump", "-i", interface, "-w", str(file), "-U", "--nano", "-B", "65536", *expression.split()]
     with kernel.in_network_of(node.pid):
@@ -150,7 +151,7 @@ def capture(node: Any, interface: str, file: Path, expression: str = "") -> Iter
                 raise CaptureError(f"tcpdump on {interface} did not start: {output.decode(errors='replace').strip()}")
             output += piece
         yield
-        time.sleep(_HANDED_OVER_S)  # what has just passed is on its way to tcpdump
+        time.sleep(_HANDED_OVER_S)  # the last frames are on their way to tcpdump
     finally:
         process.send_signal(signal.SIGINT)
         process.wait()

@@ -1,4 +1,4 @@
-"""Pages name files that exist; modules form no cycle, and classes stay small."""
+"""Pages name files that exist, modules form no cycle, and classes stay small."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MODULES = {
 
 
 def _imports(module: str) -> set[str]:
-    """The modules that it imports when it is loaded."""
+    """Return the modules that a module imports when it is loaded."""
     found = set()
     for statement in ast.parse(MODULES[module].read_text()).body:
         if isinstance(statement, ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""What the shell in the lab makes of words, without Mininet."""
+"""The arguments that the lab's shell passes to Mininet's own command, checked without Mininet."""
 
 from __future__ import annotations
 

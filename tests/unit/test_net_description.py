@@ -1,4 +1,4 @@
-"""What testbed.net.description promises: the line of a network has its nodes, cables, ports and buffers."""
+"""The line that describes a network has its nodes, cables, ports and buffers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from testbed.units import Duration, Scale
 
 
 def network() -> Any:
-    """Objects like those of Mininet and of the fabric: a host and a switch at hardware scale 1000."""
+    """Return objects like those of Mininet and of the fabric: a host and a switch at a scale of 1000."""
     scale = Scale(1000)
     cable = Cable("10Gb/s", "2km").in_lab(scale)
     host, switch = SimpleNamespace(name="h1"), SimpleNamespace(name="s1", forwards=True, bridges=True)

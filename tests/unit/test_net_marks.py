@@ -1,4 +1,4 @@
-"""Ports on a flow's way that mark nothing: who is warned, and of what. A run with the warning is in the lab's tests."""
+"""Warnings about ports on a flow's way that mark nothing. A run with the warning is in the lab's tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEAVES = ("h1-s1", "h2-s1", "s1-s2", "s2-r", "s2-q")
 
 
 class Own(RateControl):
-    """One of a user, which needs marks."""
+    """A user's rate control, which needs marks."""
 
     needs_marks = True
 
@@ -44,7 +44,7 @@ def of_dcqcn(line: Line) -> RateControl:
 
 
 class Node:
-    """Mininet's object, as far as it is looked at."""
+    """The attributes of Mininet's node that are used."""
 
     pid = 1
 
@@ -58,7 +58,7 @@ class Node:
 
 
 def built(cables: Sequence[str], settings: dict[str, Port], router: str = "") -> Fabric:
-    """A network as it is after its start, on the scale of 1000: nodes whose names begin with "s" are switches."""
+    """Return a network as it is after its start, at a scale of 1000; nodes whose names begin with "s" are switches."""
     fabric: Any = Fabric.current()
     nodes: dict[str, Node] = {}
     slot = 0
@@ -89,7 +89,7 @@ def ended() -> Iterator[None]:
 def warnings(
     *flows: Flow, cables: Sequence[str] = LEAVES, router: str = "", ports: dict[str, Port] | None = None
 ) -> list[str]:
-    """The warnings of flows in a network, in which these ports have other settings than by default."""
+    """Return the warnings of flows in a network in which these ports have other settings than the default."""
     fabric = built(cables, ports or {}, router)
     known = [Flow(fabric.node(flow.source), fabric.node(flow.target), flow.priority, transport=flow.transport,
                   rate_control=flow.rate_control, ecn=flow.ecn, dscp=flow.dscp) for flow in flows]  # fmt: skip

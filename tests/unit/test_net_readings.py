@@ -1,4 +1,4 @@
-"""Counters that begin anew: differences of counts, and states as they are."""
+"""Counters since a moment: differences of counts, and states as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way frames go: trees for broadcasts, shortest ways for stations, with and without loops."""
+"""Forwarding: trees for broadcasts, and shortest ways for stations, with and without loops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from testbed.net.routes import Graph
 
 
 def network(*cables: str, switches: str) -> Graph:
-    """Cables written "s1-s2"; each end's port is called node:number."""
+    """Return the graph of cables that are written "s1-s2"; the port at an end is called node:number."""
     graph = Graph(forwarding=set(switches.split()))
     counts: dict[str, int] = {}
     for cable in cables:

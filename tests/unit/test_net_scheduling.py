@@ -1,4 +1,4 @@
-"""How a port serves its queues: from its own shares, and from tables of ETS in both formats."""
+"""The scheduling of a port's queues, from its own shares and from ETS tables in both formats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def published(
 
 
 def ordered(scheduling: Scheduling) -> list[int]:
-    """The strict queues, first one first."""
+    """Return the strict queues in the order of their service."""
     return sorted(scheduling.strict, key=lambda queue: scheduling.levels[queue])
 
 
@@ -88,7 +88,7 @@ def test_a_queue_that_no_priority_has_any_longer_is_soon_empty() -> None:
 
 
 def classes(messages: tuple[Message, ...] | list[Message]) -> dict[int, tuple[int, int]]:
-    """(level, quantum) by class."""
+    """Return (level, quantum) of each class."""
     found = {}
     for message in messages:
         _, own, parent = struct.unpack_from("=iII", message.body, 4)
@@ -105,7 +105,7 @@ def queues(ets: bool = True) -> Queues:
 
 
 def test_where_dcbx_sets_shares_a_class_that_becomes_strict_is_another_class_of_the_kernel() -> None:
-    """The kernel would leave one that holds frames where it is, so that it would not be strict under load."""
+    """The kernel does not move a class that holds frames, so it would not become strict under load."""
     shared, strict = (queues().arrange(published(strict=which)) for which in ("", "3"))
     assert shared.sockets[3] != strict.sockets[3]
     assert shared.sockets[:3] == strict.sockets[:3]

@@ -1,4 +1,4 @@
-"""What users say about cables, ports and buffers, and what is refused."""
+"""The settings of cables, ports and buffers: those that are accepted and those that are refused."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_an_alpha_is_exact() -> None:
 
 
 def test_each_port_has_a_receive_buffer_for_each_of_eight_priorities() -> None:
-    """As in figure 1 of the End.X.PFC draft; each has limits of its own, and those with PFC have headroom."""
+    """This is figure 1 of the End.X.PFC draft; each buffer has limits of its own, and those with PFC have headroom."""
     needs = PortNeeds(frozenset({3, 5}), Rate("10Mb/s"), Duration("0s"))
     groups = Buffer().settings({1: needs, 2: needs}).all_groups()
     assert set(groups) == {(port, priority) for port in (1, 2) for priority in range(8)}

@@ -1,4 +1,4 @@
-"""What a topology is called with, checked before anything is built."""
+"""The arguments of a topology, which are checked before anything is built."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The port program's structures as Python reads and writes them: each field in its place, by the object's own BTF.
+"""The structures of the port program in Python: each field is in its place, by the BTF of the object.
 
-Its size alone shows little: two fields that change places keep it.
+The size of a structure shows little: if two fields change places, it is the same.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from testbed.linux.port_program.build import SOURCE
 _INT, _ARRAY, _STRUCT = 1, 3, 4
 _EXTRA = {1: 4, 14: 4, 17: 4, 3: 12}
 _EXTRA_EACH = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}
-"""Octets after a type's first 12, and for each of its members, by its kind."""
+"""The octets after a type's first 12, and those of each member, by the kind of type."""
 Member = tuple[int, int, int]
-"""Where it is, octets of each element, and elements."""
+"""A member's position, the octets of an element, and the number of elements."""
 
 
 def _section(name: str) -> bytes:
-    """A section of the object, an ELF file of 64 bits."""
+    """Return a section of the object, which is a 64-bit ELF file."""
     data = _OBJECT.read_bytes()
     (table,) = struct.unpack_from("<Q", data, 40)
     size, number, names = struct.unpack_from("<HHH", data, 58)
@@ -38,7 +38,7 @@ def _section(name: str) -> bytes:
 
 
 def _structures() -> dict[str, dict[str, Member]]:
-    """The members of each structure."""
+    """Return the members of each structure."""
     data = _section(".BTF")
     _, _, _, header, type_at, type_length, text_at, _ = struct.unpack_from("<HBBIIIII", data)
     types: list[Any] = [None]
@@ -74,7 +74,7 @@ STRUCTURES = _structures()
 
 
 class Entry:
-    """One structure, in which every element has another value."""
+    """A structure in which every element has another value."""
 
     def __init__(self, name: str) -> None:
         self.members = STRUCTURES[name]
@@ -98,7 +98,7 @@ def value(octets: bytes, members: dict[str, Member], name: str) -> Any:
 
 @pytest.fixture
 def program() -> Any:
-    """Without a kernel: only the memory that it shares."""
+    """A port program without a kernel: it has only the shared memory."""
     return PortProgram.__new__(PortProgram)
 
 
@@ -217,7 +217,7 @@ def test_a_queues_settings_and_counters_are_where_the_program_has_them(program: 
 
 
 def test_an_event_is_read_as_the_program_wrote_it() -> None:
-    """No map has events, so the object's BTF has none either: they are compared with the source."""
+    """No map has events, so the object's BTF does not describe them: they are compared with the source."""
     found = re.search(r"struct event \{(.*?)\};", SOURCE.read_text(), re.DOTALL)
     assert found is not None
     members = re.findall(r"__u(\d+) (\w+);", found[1])

@@ -1,4 +1,4 @@
-"""Time series: rows of samples, and what reads them back."""
+"""Time series: the rows of samples, and the reader of the files."""
 
 from __future__ import annotations
 

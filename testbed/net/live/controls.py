@@ -1,4 +1,4 @@
-"""What a live view may do to a running network: traffic, cables, PFC, ECN and agents. Each acts in the lab."""
+"""The commands of a live view that change a running network: traffic, cables, PFC, ECN and agents."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from testbed.units import Duration
 _MOST_FLOWS = 64
 _SETTLE = "300ms"
 _TRANSPORTS = ("udp", "roce")
-"""Those that end at any moment; TCP's end is part of iperf3's measurement."""
+"""The transports whose flows can end at any moment; the end of a TCP flow is part of iperf3's measurement."""
 _CURVE = ("20kB", "80kB", "20%")
 
 
 @dataclass(frozen=True)
 class _Running:
-    """Flows that were started together, and end together."""
+    """The flows that one command started, and that end together."""
 
     flows: tuple[Flow, ...]
     running: Flows
     first: int
-    """The number of the first of them."""
+    """The number of the first flow."""
 
     def numbered(self) -> Iterator[tuple[int, Flow]]:
+        """Yield each flow with its number."""
         return enumerate(self.flows, self.first)
 
 
@@ -43,16 +44,16 @@ class Controls:
     def __init__(self, net: Any) -> None:
         self._net, self._fabric = net, net.fabric
         self._traffic: dict[int, _Running] = {}
-        """By the number of its first flow."""
+        """The running flows, by the number of the first one of each set."""
         self._next = 1
         self._out: set[int] = set()
-        """Cables that are out, by the lower slot of their two ports."""
+        """The lower slot of each cable that is pulled or has a port set down."""
         self._marking: dict[str, dict[int, str]] = {}
         self.version = 0
-        """Moved on by every command, so that its effect on settings is shown at once."""
+        """A number that each command raises, so that its effect on settings is shown at once."""
 
     def perform(self, command: dict[str, Any]) -> str:
-        """Carry out a command; what became of it, in words."""
+        """Carry out a command, and return its result in words."""
         do: dict[str, Callable[..., str]] = {
             "traffic": self._start, "stop": self._stop, "cable": self._cable, "delay": self._delay,
             "pfc": self._pfc, "ecn": self._ecn, "kill": self._kill,
@@ -64,7 +65,7 @@ class Controls:
         return do[name](**command)
 
     def counted(self) -> dict[int, tuple[int, int]]:
-        """Frames that each flow has sent and received so far."""
+        """Return how many frames each flow has sent and received so far."""
         return {
             number: (one.running.sent(number - one.first), one.running.received(number - one.first))
             for one in list(self._traffic.values())
@@ -72,6 +73,7 @@ class Controls:
         }
 
     def listed(self) -> list[dict[str, Any]]:
+        """Return the settings of all running flows."""
         return [
             {
                 "flow": number,
@@ -88,13 +90,15 @@ class Controls:
         ]
 
     def is_in(self, port: str) -> bool:
+        """Return True if the cable at a port is plugged."""
         return self._fabric.port(port).slot & ~1 not in self._out
 
     def marking(self, port: str) -> dict[int, str]:
-        """The curve of each priority that is marked, in words."""
+        """Return the ECN curve of each priority that a port marks, in words."""
         return dict(self._marking.get(port, {}))
 
     def close(self) -> None:
+        """End all traffic."""
         for first in list(self._traffic):
             with suppress(Exception):
                 self._end(first)
@@ -110,7 +114,7 @@ class Controls:
         frame: str = "",
         ecn: bool = False,
     ) -> str:
-        """Start a flow, or several of `source`, names with commas between."""
+        """Start a flow from each host in `source`, which is a list of names with commas."""
         sources = list(dict.fromkeys(source.split(",")))
         if sum(len(one.flows) for one in self._traffic.values()) + len(sources) > _MOST_FLOWS:
             raise UsageError(f"{_MOST_FLOWS} flows can run at one time; stop some")
@@ -136,7 +140,7 @@ class Controls:
         return f"{', '.join(sources)} to {target} on priority {priority}: started"
 
     def _refuse_second_roce(self, wanted: set[str]) -> None:
-        """A host has one RoCE endpoint, which has all its flows from its start."""
+        """Refuse a RoCE flow at a host that has some: its one endpoint has all its flows from the start."""
         for one in self._traffic.values():
             if one.flows[0].transport.name == "roce":
                 taken = wanted & {name for flow in one.flows for name in (flow.source, flow.target)}
@@ -146,7 +150,7 @@ class Controls:
                     )
 
     def _stop(self, *, flow: int = 0) -> str:
-        """Stop the flows that were started together with this one; 0: all."""
+        """Stop the flows that were started together with this one, or with 0 all flows."""
         chosen = [first for first, one in self._traffic.items() if not flow or flow in dict(one.numbered())]
         if not chosen:
             raise UsageError(f"there is no flow {flow}" if flow else "there is no traffic")
@@ -157,7 +161,7 @@ class Controls:
     def _ended(self, first: int) -> str:
         try:
             return self._end(first)
-        except XoffError as error:  # the cable was out while it began, for one; the others end too
+        except XoffError as error:  # for example, its cable was pulled at its start; the other flows have to end, too
             return f"flow {first}: {error}"
 
     def _end(self, first: int) -> str:
@@ -169,7 +173,7 @@ class Controls:
         )
 
     def _cable(self, *, port: str, on: bool) -> str:
-        """Put the cable at a port in, or pull it out; one without a delay has its port set down instead."""
+        """Plug or pull the cable at a port; if it has no delay, a port is set up or down instead."""
         state, cabling = self._fabric.port(port), self._fabric.cabling
         key = state.slot & ~1
         if on == (key not in self._out):
@@ -177,7 +181,7 @@ class Controls:
         if state.cable.delay.ps or state.cable.loss:
             (cabling.plug if on else cabling.pull)(port)
         else:
-            # The end at the switch: a host would lose the routes of a port that is set down.
+            # This takes the end at a switch: a host would lose the routes of a port that is set down.
             ends = [self._fabric.ports[key], self._fabric.ports[key | 1]]
             chosen = next((end for end in ends if forwards(end.node)), ends[0])
             cabling.set_up(chosen.intf, on)

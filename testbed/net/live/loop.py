@@ -1,13 +1,13 @@
-"""A network that runs for a live view: lines of JSON go out, and commands, lines of JSON too, come in.
+"""The loop of a live view's network: it writes lines of JSON about the network, and carries out commands in JSON.
 
-Both go by the terminal of the job, as Mininet's command line does in a shell. One thread looks at the network every
-10 ms of the lab's time and writes what happened; the other carries out commands. Only the lab can import this.
+Both go by the terminal of the job, as Mininet's command line does in a shell. One thread samples the network every
+10 ms of the lab's time and writes lines; the other carries out commands. Only the lab can import this.
 
 | line | keys |
 |---|---|
-| `network` | that of `networks.jsonl`, once |
-| `window` | `t_ns` (end of it), `events`, `buffers`, `loads`, `marks`, `flows` |
-| `state` | `t_ns`, and `state`: settings of ports, cables, agents, flows, DCBX, SR; when it has changed |
+| `network` | those of the line in `networks.jsonl`; it comes once |
+| `window` | `t_ns` (the end of the window), `events`, `buffers`, `loads`, `marks`, `flows` |
+| `state` | `t_ns`, and `state`: settings of ports, cables, agents, flows, DCBX, SR; it comes when one has changed |
 | `answer` | `id` of the command, `ok`, `text` |
 """
 
@@ -35,7 +35,7 @@ from testbed.net.topo import LosslessTopo
 
 _STEP_NS, _WRITE_NS = 10_000_000, 50_000_000
 _LONGEST_COMMAND = 4000
-"""A terminal gives lines of up to 4095 octets."""
+"""The octets of the longest command; a line from a terminal has at most 4095."""
 
 
 def live(wanted: str) -> None:
@@ -50,7 +50,7 @@ def live(wanted: str) -> None:
 
 
 def _prepare(topo: Topo) -> None:
-    """Give ports that send out of a buffer a place for ECN, so that it can be switched on."""
+    """Give ports of switches and routers dormant ECN, so that it can be switched on."""
     buffered = {node for node in topo.nodes() if "buffer" in topo.nodeInfo(node)}
     for node in buffered:
         if isinstance(port := topo.nodeInfo(node).get("port"), Port):
@@ -62,8 +62,10 @@ def _prepare(topo: Topo) -> None:
 
 
 def _make_terminal_plain() -> None:
-    """Nothing that comes in is echoed, and nothing that goes out is changed. Input stays line by line: a terminal that
-    gives single keys is taken for a prompt, at which the lab's time stands still.
+    """Turn off echo, signals and the processing of output.
+
+    Input stays line by line: a terminal that delivers single keys is taken for a prompt, at which the lab's time stands
+    still.
     """
     settings = termios.tcgetattr(0)
     settings[1] &= ~termios.OPOST
@@ -76,7 +78,7 @@ class _Loop:
         self._net = net
         self._writing = threading.Lock()
         self._asking = threading.Lock()
-        """Held while agents are asked or ports are changed: sockets to them have one user at a time."""
+        """The lock for sockets to agents and ports, which have one user at a time."""
         self._ended = threading.Event()
         start_ns = time.monotonic_ns()
         self._controls = Controls(net)
@@ -85,6 +87,7 @@ class _Loop:
         self._write({"live": "network", **described, "t_ns": 0, "hosts": [host.name for host in net.hosts]})
 
     def run(self) -> None:
+        """Sample the network and carry out commands until the input ends."""
         looking = threading.Thread(target=self._look_again_and_again, daemon=True)
         looking.start()
         try:
@@ -96,7 +99,7 @@ class _Loop:
             self._controls.close()
 
     def _next_line(self) -> bytes | None:
-        """A command; None at the end."""
+        """Return the next command, or None at the end of the input."""
         select.select([0], [], [])
         line = os.read(0, _LONGEST_COMMAND + 100)
         return line or None
@@ -126,7 +129,7 @@ class _Loop:
                         state = self._sampler.changed_state()
                     if state is not None:
                         self._write(state)
-            except XoffError as error:  # an agent that died does not answer until its successor is there
+            except XoffError as error:  # an agent that died does not answer until its successor has started
                 print(error, file=sys.stderr)
             due_ns += _STEP_NS
             time.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)

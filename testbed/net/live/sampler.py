@@ -1,4 +1,4 @@
-"""What a running network does, as rows: events of agents, use of buffers, load of links, marks, flows and states."""
+"""The sampler of a live view: rows about events, buffers, loads of links, marks, flows and states of a network."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from testbed.net.ports import PortState
 
 _LOADS_NS, _STATE_NS = 20_000_000, 200_000_000
 _SETTLED_NS = 1_000_000
-"""Agents write events into their logs within this time."""
+"""The time within which agents have written events into their logs."""
 _IDLE = (0, 0, 0, 0)
 
 
 class Sampler:
-    """Looks at a network. Times in rows are counted from `start_ns`."""
+    """The sampler of one network. Times in its rows are counted from `start_ns`."""
 
     def __init__(self, net: Any, controls: Controls, start_ns: int) -> None:
         self._fabric, self._controls, self._start_ns = net.fabric, controls, start_ns
@@ -48,7 +48,7 @@ class Sampler:
         self._clear()
 
     def look(self, now_ns: int) -> None:
-        """Take what has changed since the last time."""
+        """Add rows for all that has changed since the last call."""
         t_ns = now_ns - self._start_ns
         program = self._fabric.running_program()
         for slot, name, priority in self._groups:
@@ -65,7 +65,7 @@ class Sampler:
                 self._rows["flows"].append((t_ns, number, *counted))
 
     def window(self) -> dict[str, Any]:
-        """What happened since the last window."""
+        """Return the rows and events since the last window, and begin the next one."""
         now_ns = time.monotonic_ns()
         self._records += self._fabric.running_agents().records_after(self._log_marks)
         self._records.sort()
@@ -81,7 +81,7 @@ class Sampler:
         return found
 
     def changed_state(self) -> dict[str, Any] | None:
-        """Settings and states, if they differ from the last time; looked at a few times a second."""
+        """Return settings and states if they have changed, or None; they are read a few times a second."""
         now_ns = time.monotonic_ns()
         if now_ns - self._state_ns < _STATE_NS and self._controls.version == self._state.get("version"):
             return None
@@ -150,6 +150,6 @@ class Sampler:
 
 
 def _socket_in(node: Any) -> Socket:
-    """A socket of our own: those of the fabric are used by commands at the same time."""
+    """Open a socket in a node's namespace; commands use those of the fabric at the same time."""
     with kernel.in_network_of(node.pid):
         return Socket()

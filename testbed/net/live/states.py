@@ -1,4 +1,4 @@
-"""DCBX and segment routing of a running network in rows of words: what a live view shows beside the drawing."""
+"""The states of DCBX and segment routing as rows of words, which a live view shows beside its drawing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FEATURES = {"pfc": "PFC", "ets": "ETS", "applications": "Application", "cn": "C
 
 
 def dcbx_rows(found: Mapping[str, Any]) -> dict[str, str]:
-    """By port and TLV: what the port does, what it and its peer announce, and why."""
+    """Return by port and TLV what the port does, what it and its peer announce, and why."""
     rows = {}
     for port, state in found.items():
         if not state["running"]:
@@ -28,7 +28,7 @@ def dcbx_rows(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def sr_rows(found: Mapping[str, Any]) -> dict[str, str]:
-    """By router: SIDs with what they counted, tunnels, learning, and what filters dropped."""
+    """Return by router the counters of its SIDs, its tunnels, its controller, and the packets that filters dropped."""
     rows = {}
     for router, state in found.items():
         for sid, counted in state["sids"].items():

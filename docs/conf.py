@@ -17,7 +17,10 @@ version = release = testbed.__version__
 root_doc = "docs/index"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "site_extension"]
 source_suffix = {".md": "markdown"}
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**", "lessons/**"]
+include_patterns = [
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md"),
+    *("docs/**", "lessons/**"),
+]
 exclude_patterns = ["**/__pycache__", "docs/_*"]
 smartquotes = False  # -- is an option
 

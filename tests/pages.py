@@ -7,10 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_FOLDERS = ("docs", "docs/start", "docs/howto", "docs/concepts", "docs/reference", "docs/about", "lessons", "lessons/*")
+_FOLDERS = (
+    "docs",
+    "docs/start",
+    "docs/howto",
+    "docs/concepts",
+    "docs/reference",
+    "docs/about",
+    "docs/releases",
+    "lessons",
+    "lessons/*",
+)
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
     *sorted(str(path.relative_to(ROOT)) for folder in _FOLDERS for path in ROOT.glob(f"{folder}/*.md")),
 )
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -22,8 +22,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
-from testbed.lab import definition, engine, image, snapshot
-from testbed.lab.engine import Kind, Ready
+from testbed.lab import definition, image, snapshot
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.vm import PreparedMachine, Vm
 from testbed.lab.qemu import Accelerator
 from testbed.lab.result import Result, Status
 
@@ -44,7 +46,7 @@ TURNS = 4
 class Load:
     """One job in two lengths, and where and how to run it."""
 
-    ready: Ready
+    ready: PreparedEngine
     job: str
     short: Mapping[str, object]
     long: Mapping[str, object]
@@ -64,8 +66,8 @@ class Speed:
 
 
 def main() -> int:
-    ready = engine.prepare(Kind.VM, print)
-    prototype = Ready(Kind.VM, snapshot.ensure(image.ensure(print), PROTOTYPE, print))
+    ready = table.prepare("vm", print)
+    prototype = PreparedMachine(engine=Vm(), snapshot=snapshot.ensure(image.ensure(print), PROTOTYPE, print))
     rows: list[tuple[str, str, str, bool | None]] = []
 
     def row(name: str, value: float, unit: str, *, at_most: float | None = None, at_least: float | None = None) -> None:
@@ -98,11 +100,11 @@ def main() -> int:
     row("the same, lossless", found["lossless: start"], "ms")
     row("lossless : plain", found["lossless: start"] / found["plain: start"], "", at_most=1.5)
 
-    def incast(hosts: int, scale: int, where: Ready = ready) -> Load:
+    def incast(hosts: int, scale: int, where: PreparedEngine = ready) -> Load:
         short, long = ({"frames": frames // hosts} for frames in (8000, 40000))
         return Load(where, "incast", short, long, {"hosts": hosts, "scale": scale, "queues_only": where is prototype})
 
-    def tcp(where: Ready, *, joined: bool) -> Load:
+    def tcp(where: PreparedEngine, *, joined: bool) -> Load:
         return Load(where, "tcp", {"seconds": 1}, {"seconds": 5}, {"joined": joined, "queues_only": where is prototype})
 
     rate = "packet-hops per wall second"
@@ -157,7 +159,7 @@ def main() -> int:
     return 0 if all(ok is not False for *_, ok in rows) else 1
 
 
-def run(ready: Ready, name: str, **parameters: object) -> Result:
+def run(ready: PreparedEngine, name: str, **parameters: object) -> Result:
     given = {key: str(value) for key, value in parameters.items()}
     with tempfile.TemporaryDirectory() as out:
         result = lab.run(definition.load_file(JOBS, name), parameters=given, on=ready, out=out)

@@ -24,7 +24,8 @@ from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAd
 from testbed.frames import Mac, dcbx, lldp
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, Selector
 from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Text, TextKind
-from testbed.lab import definition, engine
+from testbed.lab import definition
+from testbed.lab.engines import table
 from testbed.lab.result import Status, expectation
 from tests.fuzz_lldp import Mutator, load_corpus, run
 
@@ -130,7 +131,7 @@ def idle_share() -> float:
 
 def in_the_lab() -> list[tuple[str, str, str, bool | None]]:
     """A process with PORTS sockets, which is idle, after it was not."""
-    ready = engine.prepare(engine.Kind.VM, print)
+    ready = table.prepare("vm", print)
     job = definition.load_file(Path(__file__).parent / "jobs" / "dcbx.py", "many_ports")
     with tempfile.TemporaryDirectory() as folder:
         result = lab.run(job, parameters={"ports": PORTS}, on=ready, out=Path(folder))

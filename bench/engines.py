@@ -21,8 +21,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.dataplane import HOPS, Load, figures, run, speeds
-from testbed.lab import engine
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.fidelity import Verdict
 
 LOADS: dict[str, tuple[int, tuple[int, ...]]] = {
@@ -40,7 +40,7 @@ _JUDGED_NS = 300_000_000
 
 
 def main() -> int:
-    engines = [engine.prepare(kind, print) for kind in (Kind.VM, Kind.UM)]
+    engines = [table.prepare(kind, print) for kind in ("vm", "um")]
     reached = True
     for name, (hosts, scales) in LOADS.items():
         scale = next((scale for scale in scales if _same_work(engines, name, hosts, scale)), None)
@@ -65,13 +65,13 @@ def main() -> int:
     for ready in engines:
         walls = sorted(run(ready, "incast", frames=20, hosts=2, scale=100).times.wall_s for _ in range(3))
         print(
-            f"{ready.kind}: an incast of 40 frames takes {walls[0]:.2f} s from the start of the machine to the result"
+            f"{ready.engine}: an incast of 40 frames takes {walls[0]:.2f} s from the start of the machine to the result"
         )
     print(f"um : vm is to be at least {LEAST} for each load: {'✓' if reached else '✗'}")
     return 0 if reached else 1
 
 
-def _same_work(engines: list[Ready], name: str, hosts: int, scale: int) -> bool:
+def _same_work(engines: list[PreparedEngine], name: str, hosts: int, scale: int) -> bool:
     """Check that both engines carry the short load within fidelity, with nothing lost; print what they did if not."""
     same, words = True, []
     for ready in engines:
@@ -80,7 +80,7 @@ def _same_work(engines: list[Ready], name: str, hosts: int, scale: int) -> bool:
         found, verdict = figures(result), result.fidelity.verdict
         same = same and verdict is Verdict.KEPT and not found["lost"]
         words.append(
-            f"{ready.kind} {result.fidelity.explained}, {found['pauses']:.0f} pauses, {found['lost']:.0f} lost"
+            f"{ready.engine} {result.fidelity.explained}, {found['pauses']:.0f} pauses, {found['lost']:.0f} lost"
         )
     if not same:
         print(f"{name}, scale {scale}: not compared: {'; '.join(words)}")
@@ -92,12 +92,12 @@ def _frames_in(time_ns: int, scale: int) -> int:
     return time_ns * 10 // scale // _FRAME_BITS
 
 
-def _incast(ready: Ready, hosts: int, scale: int, queues_only: bool = False) -> Load:
+def _incast(ready: PreparedEngine, hosts: int, scale: int, queues_only: bool = False) -> Load:
     short, long = ({"frames": frames // hosts} for frames in (SHORT, LONG))
     return Load(ready, "incast", short, long, {"hosts": hosts, "scale": scale, "queues_only": queues_only})
 
 
-def _tcp(ready: Ready) -> Load:
+def _tcp(ready: PreparedEngine) -> Load:
     return Load(ready, "tcp", {"seconds": 1}, {"seconds": 5}, {"joined": True, "queues_only": False})
 
 

@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.dataplane import figures
 from testbed import lab
-from testbed.lab import definition, engine
-from testbed.lab.engine import Kind
+from testbed.lab import definition
+from testbed.lab.engines import table
 from testbed.lab.result import Status
 
 JOBS = Path(__file__).parent / "jobs" / "growth.py"
@@ -36,7 +36,7 @@ MEMORY_MB = (500, 2000)
 
 
 def main() -> int:
-    ready = engine.prepare(Kind.UM, print)
+    ready = table.prepare("um", print)
     walls: dict[int, float] = {}
     for _ in range(TURNS):
         for groups in GROUPS:

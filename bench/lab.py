@@ -21,8 +21,10 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
-from testbed.lab import cores, definition, engine, image, qemu
-from testbed.lab.engine import Ready
+from testbed.lab import cores, definition, image, qemu
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.vm import PreparedMachine
 from testbed.lab.result import Result
 
 JOBS = Path(__file__).parents[1] / "tests" / "lab" / "jobs" / "behave.py"
@@ -45,17 +47,17 @@ def main() -> int:
             begin = time.monotonic()
             image.ensure(print)
             built = time.monotonic()
-            engine.prepare(engine.Kind.VM, print)
+            table.prepare("vm", print)
             row("cold: building the image, with downloads", built - begin, "s")
             row("cold: image and snapshots, with downloads", time.monotonic() - begin, "s", 360)
             for path in Path(folder).glob("snapshot-*-*"):
                 shutil.rmtree(path)
             begin = time.monotonic()
-            engine.prepare(engine.Kind.VM, print)
+            table.prepare("vm", print)
             row("after a change of Xoff's code: its snapshot", time.monotonic() - begin, "s")
             del os.environ["XOFF_CACHE"]
-    ready = engine.prepare(engine.Kind.VM, print)
-    assert ready.snapshot is not None
+    ready = table.prepare("vm", print)
+    assert isinstance(ready, PreparedMachine)
     row("image", sum(ready.snapshot.image.sizes.values()) / 1e6, "MB", 200)
     row("snapshot", ready.snapshot.size / 1e6, "MB", 1000)
     row("guest memory", qemu.MEMORY_MB / 1024, "GiB", 2)
@@ -77,7 +79,7 @@ def main() -> int:
     return 0 if all(ok is not False for *_, ok in rows) else 1
 
 
-def run(ready: Ready, experiment: lab.Experiment, pin: bool = True, **parameters: str) -> Result:
+def run(ready: PreparedEngine, experiment: lab.Experiment, pin: bool = True, **parameters: str) -> Result:
     everywhere = cores.taken
     if not pin:
         cores.taken = every_core  # type: ignore[assignment]

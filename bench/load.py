@@ -17,8 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import tempfile
 
 from testbed import lab
-from testbed.lab import definition, engine
-from testbed.lab.engine import Kind, Ready
+from testbed.lab import definition
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.net import load
 
 JOBS = Path(__file__).parent / "jobs" / "load.py"
@@ -26,7 +27,7 @@ FILE = Path(load.__file__).with_name(load.FILE)
 
 
 def main() -> int:
-    ready = engine.prepare(Kind.VM, print)
+    ready = table.prepare("vm", print)
     one, three = (measured(ready, switches) for switches in (1, 3))
     switch = (three - one) / 2
     costs = {"host_us": round(one - switch, 1), "switch_us": round(switch, 1)}
@@ -35,7 +36,7 @@ def main() -> int:
     return 0
 
 
-def measured(ready: Ready, switches: int) -> float:
+def measured(ready: PreparedEngine, switches: int) -> float:
     with tempfile.TemporaryDirectory() as out:
         job = definition.load_file(JOBS, "cost")
         result = lab.run(job, parameters={"switches": str(switches)}, on=ready, out=out)

@@ -25,18 +25,18 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
-from testbed.lab import definition, engine
-from testbed.lab.engine import Kind
+from testbed.lab import definition
+from testbed.lab.engines import table
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", nargs="?", default="hello", help="as for `xoff run` (default hello)")
     parser.add_argument("--count", type=int, default=20, help="how many runs (default 20)")
-    parser.add_argument("--engine", type=Kind, default=Kind.UM, help="um (default) or vm")
+    parser.add_argument("--engine", choices=("um", "vm"), default="um", help="um (default) or vm")
     parser.add_argument("--file", type=Path, help="keep the digests here, a line for each run, and go on from it")
     options = parser.parse_args()
-    ready = engine.prepare(options.engine, print)
+    ready = table.prepare(options.engine, print)
     experiment = definition.find(options.experiment)
     done = Done(options.count, options.file)
 

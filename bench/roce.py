@@ -22,8 +22,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
-from testbed.lab import definition, engine
-from testbed.lab.engine import Kind, Ready
+from testbed.lab import definition
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.result import Result, Status
 from testbed.roce.endpoint import Endpoint
 from testbed.roce.memory import Content, Sink
@@ -50,7 +51,7 @@ def main() -> int:
         profile.runcall(protocol)
         pstats.Stats(profile).sort_stats("tottime").print_stats(20)
         return 0
-    ready, holds = engine.prepare(Kind.VM, print), True
+    ready, holds = table.prepare("vm", print), True
     for flows in FLOWS:
         short, long = (run(ready, "whole", flows=flows, milliseconds=lasts) for lasts in MILLISECONDS)
         found = {figure.name: float(figure.value) for figure in long.figures}
@@ -70,7 +71,7 @@ def main() -> int:
     return 0 if holds else 1
 
 
-def run(ready: Ready, name: str, **parameters: int) -> Result:
+def run(ready: PreparedEngine, name: str, **parameters: int) -> Result:
     given = {key: str(value) for key, value in parameters.items()}
     with tempfile.TemporaryDirectory() as out:
         result = lab.run(definition.load_file(JOBS, name), parameters=given, on=ready, out=out)

@@ -33,7 +33,7 @@ _COMMANDS = {
     Step.IMAGE: [sys.executable, "-c", f"{_PREPARE} image.ensure(say)"],
     Step.KERNEL: [sys.executable, "-c", f"{_PREPARE} kernel.ensure(say)"],
     Step.ROOT: [sys.executable, "-c", f"{_PREPARE} disks.root(image.ensure(say), say)"],
-    Step.SNAPSHOT: [sys.executable, "-c", f"{_PREPARE} engine.prepare('vm', say)"],
+    Step.SNAPSHOT: [sys.executable, "-c", f"{_PREPARE} table.prepare('vm', say)"],
 }
 _NEEDS_IMAGE = {Step.ROOT, Step.SNAPSHOT}
 

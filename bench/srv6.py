@@ -18,8 +18,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
-from testbed.lab import definition, engine
-from testbed.lab.engine import Ready
+from testbed.lab import definition
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.result import Status
 from testbed.srv6.controller.paths import Paths
 from testbed.srv6.controller.policy import compute
@@ -34,7 +35,7 @@ ROUTERS, POLICIES = 1000, 200
 
 
 def main() -> int:
-    ready = engine.prepare(engine.Kind.VM, print)
+    ready = table.prepare("vm", print)
     found = figures(ready, ROOT / "bench" / "jobs" / "srv6.py", "tunnelled")
     rows: list[tuple[str, float, str, float | None]] = [
         ("PFC frame out of a tunnel -> queue stopped: samples", found["samples"], "", None)
@@ -70,7 +71,7 @@ def main() -> int:
     return 0 if all(most is None or value <= most for _, value, _, most in rows) else 1
 
 
-def figures(ready: Ready, file: Path, name: str) -> Mapping[str, float]:
+def figures(ready: PreparedEngine, file: Path, name: str) -> Mapping[str, float]:
     """Numbers of a run: figures, and what claims measured."""
     with tempfile.TemporaryDirectory() as out:
         result = lab.run(definition.load_file(file, name), on=ready, out=out)

@@ -20,8 +20,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from testbed.lab import definition, engine, sweep
+from testbed.lab import definition, sweep
 from testbed.lab.cluster.client import connected
+from testbed.lab.engines import table
 from testbed.lab.sweep import Sweep
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=24)
     options = parser.parse_args()
-    job, ready = definition.load_file(JOB), engine.prepare(engine.Kind.UM, print)
+    job, ready = definition.load_file(JOB), table.prepare("um", print)
     tables = set()
     with tempfile.TemporaryDirectory() as work:
         for number, way in enumerate(WAYS):

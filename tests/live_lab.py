@@ -13,7 +13,7 @@ from tests.report_folders import network
 
 
 class ScriptedSession:
-    """`testbed.lab.engine.RunningJob`."""
+    """`testbed.lab.engines.engine.RunningJob`."""
 
     def __init__(self, folder: Path) -> None:
         self.stream = folder / "out"

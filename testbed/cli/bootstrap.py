@@ -87,16 +87,14 @@ def _closed_to_others() -> Iterator[None]:
 
 def _show_forecast() -> None:
     """What the first demo will download and take, all parts together."""
-    from testbed.cli import engine_setup
     from testbed.lab import forecast, prerequisites
-    from testbed.lab.engine import Kind
+    from testbed.lab.engines.table import ENGINES
 
-    chosen = next((word for word in sys.argv if word in [*Kind, *(f"--engine={kind}" for kind in Kind)]), Kind.VM)
-    kind = Kind(chosen.removeprefix("--engine="))
-    if kind is not Kind.HOST:
-        packages = [*prerequisites.front_door_packages(), *engine_setup.machine_packages(kind)]
-        _say(forecast.for_engine(kind is not Kind.UM, packages, [forecast.Step.ENVIRONMENT]))
-        os.environ[forecast.SHOWN] = "1"
+    words = [word.removeprefix("--engine=") for word in sys.argv]
+    engine = ENGINES[next((word for word in words if word in ENGINES), "vm")]
+    packages = [*prerequisites.front_door_packages(), *engine.requirements(building=True)]
+    _say(forecast.sentence([forecast.Step.ENVIRONMENT, *engine.forecast()], packages))
+    os.environ[forecast.SHOWN] = "1"
 
 
 def _make() -> None:

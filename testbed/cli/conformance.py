@@ -23,7 +23,7 @@ from testbed.lab import batch, definition
 from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.conformance import FILE, Cell, ColumnPorts, ConformanceError, Matrix, case_name, in_order, ports_of
 from testbed.lab.definition import Experiment, OneOf, Origin
-from testbed.lab.engine import Kind
+from testbed.lab.engines import table
 from testbed.lab.job import Limits
 from testbed.lab.result import Exit, expectation
 from testbed.net.sonic import CELL, Switch, speed
@@ -97,7 +97,7 @@ def conformance(options: argparse.Namespace) -> int:
 def _run(
     options: argparse.Namespace, cases: dict[str, Experiment], planned: list[_Planned], tested: tuple[ColumnPorts, ...]
 ) -> int:
-    engine = ready(Kind.UM)  # decision 0290
+    engine = ready(table.DEFAULT)  # decision 0290
     tasks = [
         Task(one.experiment, engine, one.parameters, limits=Limits(virtual_s=one.experiment.timeout.ps / 1e12))
         for one in planned

@@ -4,60 +4,59 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable, Iterable
 
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
-from testbed.lab import forecast, prerequisites
-from testbed.lab.engine import Kind, Ready, is_built, prepare
-from testbed.lab.um import kernel
-
-_ENGINE_HELP = {
-    Kind.UM: "virtual time on User-Mode Linux, where the CPU's work is free",
-    Kind.VM: "virtual time on QEMU, where an instruction takes a nanosecond",
-    Kind.REALTIME: "the virtual machine in real time",
-    Kind.HOST: "this machine, as root",
-}
+from testbed.lab import forecast
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import Engine, PreparedEngine
 
 
-def engine_option(parser: argparse.ArgumentParser, default: Kind | None, *kinds: Kind) -> None:
+def engines(wanted: Callable[[Engine], bool] = lambda _: True) -> list[Engine]:
+    """Return the engines that a command offers."""
+    return [engine for engine in table.ENGINES.values() if wanted(engine)]
+
+
+def engine_option(
+    parser: argparse.ArgumentParser, offered: Iterable[Engine], default: str | None = table.DEFAULT
+) -> None:
     """Have a command take one of these engines; without a default, the one that is ready soonest."""
-    told = "; ".join(f"{kind}: {_ENGINE_HELP[kind]}" for kind in kinds)
+    by_name = {engine.name: engine for engine in offered}
+    read = one_of("engine", list(by_name))
+    told = "; ".join(f"{engine}: {engine.summary}" for engine in by_name.values())
     parser.add_argument(
         "--engine",
-        type=one_of("engine", kinds),
-        default=default,
+        type=lambda text: by_name[read(text)],
+        default=table.find(default) if default is not None else None,
         metavar="E",
         help=f"{told} (default {default or 'um, or vm while um has to be built'})",
     )
 
 
-def soonest() -> Kind:
-    """`um`, unless its kernel has to be built first: the virtual machine is ready in a third of that time."""
-    if kernel.current() is not None:
-        return Kind.UM
+def soonest() -> Engine:
+    """Return `um`, unless its kernel has to be built first: the virtual machine is ready in a third of that time."""
+    usual = table.find(table.DEFAULT)
+    if forecast.Step.KERNEL not in usual.forecast():
+        return usual
     from testbed.cli import console  # not above: an import comes before rich is installed
 
     console.say("running on the engine vm; um is quicker, but its kernel has to be built first (5 to 15 minutes, by")
     console.say("xoff run, or here with --engine um)")
-    return Kind.VM
+    return table.find("vm")
 
 
-def machine_packages(kind: Kind = Kind.VM, build: bool = True) -> list[prerequisites.Package]:
-    """What building and running the lab takes; root needs no id mapping."""
-    wanted = prerequisites.machine_packages(virtual_machine=kind is not Kind.UM, build=build)
-    return [p for p in wanted if p.name != "uidmap" or os.geteuid() != 0]
-
-
-def ready(kind: Kind) -> Ready:
-    """The engine with everything that it needs, made or installed if it was not there."""
+def ready(engine: Engine | str) -> PreparedEngine:
+    """Prepare an engine, with everything that it needs made or installed if it was not there."""
     from testbed.cli.ui import setting_up
 
+    if isinstance(engine, str):
+        engine = table.find(engine)
     with setting_up() as report:
-        if kind is not Kind.HOST:
-            packages = machine_packages(kind, build=not is_built(kind))
-            if forecast.SHOWN not in os.environ:  # by the front door
-                sentence = forecast.for_engine(kind is not Kind.UM, packages)
-                if sentence:
-                    report(sentence)
-            machine.require(packages, report)
-        return prepare(kind, report)
+        packages = engine.requirements(building=not engine.is_built())
+        if forecast.SHOWN not in os.environ:  # by the front door
+            sentence = forecast.sentence(engine.forecast(), packages)
+            if sentence:
+                report(sentence)
+        machine.require(packages, report)
+        return engine.prepare(report)

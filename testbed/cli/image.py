@@ -11,10 +11,9 @@ from pathlib import Path
 from testbed.cli import carry as carrying
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
-from testbed.cli.engine_setup import machine_packages
 from testbed.errors import UsageError
-from testbed.lab import cache, carry, image, snapshot
-from testbed.lab.engine import Kind, is_built
+from testbed.lab import cache, carry, image, prerequisites, snapshot
+from testbed.lab.engines import table
 from testbed.lab.image import Image
 from testbed.lab.result import Exit
 from testbed.lab.um import kernel
@@ -37,7 +36,7 @@ def clean_options(parser: argparse.ArgumentParser) -> None:
 
 
 def reference_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--engine", type=one_of("engine", (Kind.UM, Kind.VM)), metavar="E", help="of this engine alone")
+    parser.add_argument("--engine", type=one_of("engine", carry.ENGINES), metavar="E", help="of this engine alone")
 
 
 def build(options: argparse.Namespace) -> int:
@@ -45,7 +44,7 @@ def build(options: argparse.Namespace) -> int:
     from testbed.cli.ui import setting_up
 
     with setting_up() as report:
-        machine.require(machine_packages(), report)
+        machine.require(table.find("vm").requirements(building=True), report)
         found = image.build(report)
     return _show(found, options.json)
 
@@ -62,9 +61,9 @@ def export(options: argparse.Namespace) -> int:
     from testbed.cli.ui import setting_up
 
     engines = carry.ENGINES if options.engine == _ALL else (options.engine,)
-    if not all(is_built(Kind(engine)) for engine in engines):
+    if not all(table.find(engine).is_built() for engine in engines):
         with setting_up() as report:
-            machine.require(machine_packages(Kind.UM), report)
+            machine.require(prerequisites.build_packages(), report)
     return carrying.export(options, engines)
 
 
@@ -73,10 +72,10 @@ def reference(options: argparse.Namespace) -> int:
     from testbed.cli.ui import setting_up
 
     with setting_up() as report:
-        machine.require(machine_packages(), report)
-        if options.engine != Kind.VM:
+        machine.require(table.find("vm").requirements(building=True), report)
+        if options.engine != "vm":
             kernel.write_reference(kernel.build(report, pinned=False))
-        if options.engine == Kind.UM:
+        if options.engine == "um":
             return Exit.OK
         image.write_reference(image.build(report, pinned=False))
         found = image.build(report)  # after the reference again: it is part of what an image is made of

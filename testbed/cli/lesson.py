@@ -8,10 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 from testbed.cli import console, streams, ui
-from testbed.cli.engine_setup import engine_option, ready
+from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.errors import UsageError
 from testbed.lab import api, definition
-from testbed.lab.engine import Kind
 from testbed.lab.foreign import ForeignFolder
 from testbed.lab.result import Exit, Result, Status
 from testbed.lesson import lesson as files
@@ -37,7 +36,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         word.add_argument("lesson", metavar="N", help="a lesson's number or name")
         word.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="default: lesson-N")
         if perform is not start:
-            engine_option(word, Kind.UM, *Kind)
+            engine_option(word, engines())
             word.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
 
 

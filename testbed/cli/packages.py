@@ -6,7 +6,7 @@ import argparse
 
 from testbed.cli.ui import setting_up
 from testbed.lab import definition, packages
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 
 
 def with_option(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def lock(options: argparse.Namespace) -> int:
     return 0
 
 
-def having(engine: Ready, names: list[str], experiment: definition.Experiment | None = None) -> Ready:
+def having(engine: PreparedEngine, names: list[str], experiment: definition.Experiment | None = None) -> PreparedEngine:
     """The engine with the packages that the command line names, and an experiment."""
     with setting_up() as report:
         if experiment is not None:

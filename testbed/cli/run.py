@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.cli import console, streams, ui
 from testbed.cli.arguments import above_zero, whole
-from testbed.cli.engine_setup import engine_option, ready, soonest
+from testbed.cli.engine_setup import engine_option, engines, ready, soonest
 from testbed.cli.live_network import LiveNetwork
 from testbed.cli.packages import having, with_option
 from testbed.cli.report import of_results
@@ -18,7 +18,7 @@ from testbed.errors import UsageError
 from testbed.lab import batch, definition
 from testbed.lab.batch import Task
 from testbed.lab.definition import Origin
-from testbed.lab.engine import Kind
+from testbed.lab.engines import table
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import WHOLE_FRAMES, Limits
 from testbed.lab.result import Exit, Result
@@ -34,14 +34,14 @@ def experiment_options(parser: argparse.ArgumentParser) -> None:
     run_options(parser)
 
 
-def run_options(parser: argparse.ArgumentParser, default: Kind | None = Kind.UM) -> None:
+def run_options(parser: argparse.ArgumentParser, default: str | None = table.DEFAULT) -> None:
     count = whole(1, 2)
     parser.add_argument("-j", type=count, default=1, metavar="N", help="run up to N side by side, a core each")
     parser.add_argument(
         "--seed", type=whole(0, 7), default=1, metavar="N", help="reaches every random choice (default 1)"
     )
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="where result folders go")
-    engine_option(parser, default, *Kind)
+    engine_option(parser, engines(), default)
     duration = above_zero(Duration, "30s")
     parser.add_argument("--timeout", type=duration, metavar="T", help="limit of virtual time, as in 30s")
     parser.add_argument("--wall-timeout", type=duration, metavar="T", help="limit of wall time (default 15min)")

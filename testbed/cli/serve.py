@@ -9,9 +9,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from testbed.cli import Terminated, console
-from testbed.cli.engine_setup import engine_option, ready
+from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.errors import UsageError
-from testbed.lab.engine import Kind
 from testbed.net import shell as topologies
 from testbed.report.folder import read
 
@@ -24,7 +23,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="a topology to run, as in incast,4, or result folders to replay, or both",
     )  # fmt: skip
     what.completer = lambda **_: topologies.names()  # type: ignore[attr-defined]
-    engine_option(parser, Kind.UM, Kind.UM, Kind.REALTIME, Kind.HOST)
+    engine_option(parser, engines(lambda engine: engine.interactive))
     parser.add_argument(
         "--speed", type=_speed, default=1.0, metavar="N",
         help="on um: seconds of virtual time in a second (default 1; 0.1: ten times slower); viewers can change it",

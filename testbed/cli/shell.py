@@ -25,13 +25,12 @@ from typing import IO
 
 from testbed.cli import console
 from testbed.cli.arguments import whole
-from testbed.cli.engine_setup import engine_option, ready
+from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.packages import having, with_option
 from testbed.errors import UsageError
 from testbed.lab import cache, definition, script
 from testbed.lab.collect import OUTPUT_LOG, Collector
-from testbed.lab.engine import Kind as Engine
-from testbed.lab.engine import Ready, RunningJob
+from testbed.lab.engines.engine import PreparedEngine, RunningJob
 from testbed.lab.experiment_run import EVENT_LOG
 from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import Job, Limits, Terminal, UserCode, job_for, pack, place_of
@@ -61,7 +60,7 @@ class _TopologyFile:
         return script.files(self.source)
 
 
-def shell(wanted: str, ready: Ready, out: Path, speed: float = 1.0) -> int:
+def shell(wanted: str, prepared: PreparedEngine, out: Path, speed: float = 1.0) -> int:
     """Hand the terminal to Mininet on a topology, or to a script; return the exit code.
 
     Files that were left there go below `out`. `speed`: seconds of virtual time in a second, at most; 0 is no limit.
@@ -71,10 +70,10 @@ def shell(wanted: str, ready: Ready, out: Path, speed: float = 1.0) -> int:
         raise UsageError("xoff shell needs a terminal; for a script, write an experiment and use xoff run")
     size = shutil.get_terminal_size()
     terminal = Terminal(size.lines, size.columns, os.environ.get("TERM", "xterm"))
-    limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER, memory_mb=ready.memory_mb)
-    further = ready.packages.digest if ready.packages else ""
-    job = replace(job, limits=limits, reproducible=ready.kind.reproducible, terminal=terminal, packages=further)
-    with cache.owned("shell") as workplace, ready.start(pack(job, along, held=ready.holds), workplace) as session:
+    limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER, memory_mb=prepared.memory_mb)
+    further = prepared.packages.digest if prepared.packages else ""
+    job = replace(job, limits=limits, reproducible=prepared.engine.reproducible, terminal=terminal, packages=further)
+    with cache.owned("shell") as workplace, prepared.start(pack(job, along, held=prepared.holds), workplace) as session:
         session.send(Frame.of(FrameKind.RESIZE, [size.lines, size.columns]))
         left = workplace / "left"
         left.mkdir()
@@ -204,7 +203,7 @@ def shell_options(parser: argparse.ArgumentParser) -> None:
     what.completer = lambda **_: topologies.names()  # type: ignore[attr-defined]
     with_option(parser)
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="where captures go in the end")
-    engine_option(parser, Engine.UM, Engine.UM, Engine.REALTIME, Engine.HOST)
+    engine_option(parser, engines(lambda engine: engine.interactive))
     parser.add_argument(
         "--speed", type=whole(0, 10), default=1, metavar="N",
         help="on um: seconds of virtual time in a second while a command runs (default 1; 0: as fast as it can)",

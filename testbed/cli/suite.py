@@ -16,10 +16,10 @@ from pathlib import Path
 
 import testbed
 from testbed.cli import machine
-from testbed.cli.engine_setup import machine_packages, ready
+from testbed.cli.engine_setup import ready
 from testbed.errors import UsageError
 from testbed.lab import cores, prerequisites
-from testbed.lab.engine import Kind
+from testbed.lab.engines import table
 from testbed.lab.result import Exit
 
 _MANY = 100
@@ -60,7 +60,7 @@ def test(options: argparse.Namespace) -> int:
         # A few tests without a lab are done before others have started.
         width = min(width, need.chosen if need.engines else need.chosen // _MANY)
     elif not options.unit:
-        _set_up([Kind.UM, Kind.VM], prerequisites.test_packages())
+        _set_up(["um", "vm"], prerequisites.test_packages())
     if width > 1:
         command += ["-n", str(width), "--dist", "worksteal"]
     return _run(command, root) and Exit.FAILED
@@ -93,16 +93,16 @@ def _need(root: Path, pattern: str, chosen: list[str]) -> _Need:
     return need
 
 
-def _set_up(engines: Sequence[str], packages: Sequence[prerequisites.Package]) -> None:
-    kinds = [Kind(engine) for engine in engines]
-    machines = {package.name: package for kind in kinds for package in machine_packages(kind)}
+def _set_up(names: Sequence[str], packages: Sequence[prerequisites.Package]) -> None:
+    engines = [table.find(name) for name in names]
+    machines = {package.name: package for engine in engines for package in engine.requirements(building=True)}
     if machines or packages:
         from testbed.cli.ui import setting_up
 
         with setting_up() as report:
             machine.require([*machines.values(), *packages], report)
-    for kind in kinds:
-        ready(kind)
+    for engine in engines:
+        ready(engine)
 
 
 def _run(command: Sequence[str], root: Path) -> int:

@@ -11,14 +11,13 @@ from typing import Any
 
 from testbed.cli import console, streams, ui
 from testbed.cli.arguments import whole
-from testbed.cli.engine_setup import engine_option, ready
+from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.packages import having, with_option
 from testbed.errors import UsageError
 from testbed.lab import cores, definition, sweep, sweep_tables
 from testbed.lab.batch import TaskOutcome
 from testbed.lab.cluster.client import Cluster, connected
 from testbed.lab.definition import Experiment
-from testbed.lab.engine import Kind
 from testbed.lab.result import Exit, Status
 from testbed.lab.sweep import Sweep
 from testbed.lab.sweep_tables import Mean
@@ -46,7 +45,7 @@ def sweep_options(parser: argparse.ArgumentParser) -> None:
         help="have its workers take the lab from FILE, in a folder that all of them see",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="the sweep's folder (default results/sweep-EXPERIMENT)")
-    engine_option(parser, Kind.UM, Kind.UM, Kind.VM)
+    engine_option(parser, engines(lambda engine: engine.reproducible))
 
 
 def run_sweep(options: argparse.Namespace) -> int:
@@ -65,7 +64,7 @@ def run_sweep(options: argparse.Namespace) -> int:
     if options.scheduler is None:
         found = _make(options, experiment, grid, None)
     else:
-        if options.engine is not Kind.UM:
+        if not options.engine.joins_clusters:
             raise UsageError(f"--engine {options.engine}: a cluster's workers have only Python, and run um")
         with connected(options.scheduler, console.say, options.lab) as cluster:
             found = _make(options, experiment, grid, cluster)

@@ -15,7 +15,6 @@ from testbed.cli.arguments import above_zero, one_of, whole
 from testbed.errors import UsageError
 from testbed.lab import definition
 from testbed.lab.definition import Origin
-from testbed.lab.engine import Kind
 from testbed.lab.result import Exit
 from testbed.net import load
 from testbed.net.sonic import CELL, Switch, read_octets, scale_for
@@ -200,7 +199,7 @@ def run(options: argparse.Namespace) -> int:
     scale = options.scale or max(scale_for(one.tables).k for one in switches)
     fastest = max((port.rate for one in switches for port in one.ports.values()), default=Rate("1Mb/s"))
     busy = load.Load(workload.count, fastest, options.frame.bytes, len(switches))
-    free = options.engine is Kind.UM
+    free = not options.engine.cpu_takes_time
     if options.scale is None and not free:
         scale = max(scale, busy.least_scale(load.frame_costs()))
     load.require(busy, scale, free)

@@ -12,11 +12,12 @@ from pathlib import Path
 import testbed
 from testbed.cli import streams
 from testbed.cli.arguments import whole
-from testbed.cli.engine_setup import engine_option, ready
+from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.lab import batch, definition, published_figures, references
 from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.definition import Experiment
-from testbed.lab.engine import Kind
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import Engine
 from testbed.lab.references import Comparison, Outcome, Reference
 from testbed.lab.result import Exit, Result
 
@@ -26,7 +27,7 @@ _MARKS = {Outcome.SAME: "✓", Outcome.DIFFERENT: "✗", Outcome.UNKNOWN: "?", O
 def verify_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument("experiment", nargs="*", metavar="EXPERIMENT", help="by default all that Xoff ships")
     what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
-    engine_option(parser, Kind.UM, Kind.UM, Kind.VM)
+    engine_option(parser, engines(lambda engine: engine.reproducible))
     parser.add_argument(
         "-j", type=whole(1, 2), default=1, metavar="N", help="run up to N side by side, a core each (default 1)"
     )
@@ -55,7 +56,7 @@ def verify(options: argparse.Namespace) -> int:
         finished = batch.run(tasks, out=options.out or unkept, width=options.j, done=show)
     finished.raise_first()
     results = finished.results
-    name = _engine_of(results[0])
+    name = references.edition(results[0].provenance)
     comparisons = [_compared(result, known) for result in results]
     same = sum(comparison.outcome is Outcome.SAME for comparison in comparisons)
     differences = known[name].differences(results[0].provenance) if name in known else []
@@ -71,25 +72,21 @@ def verify(options: argparse.Namespace) -> int:
             print(f"  {difference}")
     if options.update:
         references.write(root, known | {name: references.updated(known.get(name), results)})
-        if Kind(results[0].provenance.engine) is Kind.UM:
+        if results[0].provenance.engine == table.DEFAULT:
             published_figures.update(root, results)
         failed = any(comparison.outcome is Outcome.FAILED for comparison in comparisons)
         return Exit.FAILED if failed else Exit.OK
     return Exit.OK if same == len(comparisons) else Exit.FAILED
 
 
-def _all_on(kind: Kind) -> list[Experiment]:
-    """The shipped experiments; conformance cases are for `um` alone (decision 0290)."""
-    cases = {case.name for case in definition.conformance()} if kind is not Kind.UM else set()
+def _all_on(engine: Engine) -> list[Experiment]:
+    """Return the shipped experiments; conformance cases are for labs whose CPU is free (decision 0290)."""
+    cases = {case.name for case in definition.conformance()} if engine.cpu_takes_time else set()
     return [experiment for experiment in definition.shipped() if experiment.name not in cases]
 
 
-def _engine_of(result: Result) -> str:
-    return references.engine_name(Kind(result.provenance.engine), result.provenance.qemu)
-
-
 def _compared(result: Result, known: Mapping[str, Reference]) -> Comparison:
-    return references.compare(result, known.get(_engine_of(result)))
+    return references.compare(result, known.get(references.edition(result.provenance)))
 
 
 def _line(comparison: Comparison) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from testbed.lab.api import run
     from testbed.lab.definition import Between, Experiment, OneOf, experiment
-    from testbed.lab.engine import prepare
+    from testbed.lab.engines.table import prepare
     from testbed.lab.experiment_run import Run
     from testbed.lab.result import Claim, Result, Status
 
@@ -21,7 +21,7 @@ __all__ = ["Between", "Claim", "Experiment", "OneOf", "Result", "Run", "Status",
 
 _PLACES = {
     "Experiment": "definition", "experiment": "definition", "Run": "experiment_run", "run": "api",
-    "Between": "definition", "OneOf": "definition", "prepare": "engine",
+    "Between": "definition", "OneOf": "definition", "prepare": "engines.table",
     "Claim": "result", "Result": "result", "Status": "result",
 }  # fmt: skip
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from testbed.lab import cache, packages
 from testbed.lab.definition import Experiment, Origin
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import USER_CODE, WHOLE_FRAMES, Job, Limits
 from testbed.lab.result import Again
 from testbed.units import Duration
 
 
-def again(experiment: Experiment, job: Job, ready: Ready, thresholds: Thresholds | None = None) -> Again:
+def again(experiment: Experiment, job: Job, prepared: PreparedEngine, thresholds: Thresholds | None = None) -> Again:
     """The words of `xoff` that make a run again, and the digests of the user's files that they name."""
     origin = experiment.origin or _by_name(experiment, job)
     words = list(origin.words)
@@ -23,7 +23,7 @@ def again(experiment: Experiment, job: Job, ready: Ready, thresholds: Thresholds
         for name, value in job.parameters.items():
             words += ["--set", f"{name}={value}"]
     if origin.takes_options:
-        words += ["--seed", str(job.seed), "--engine", str(ready.kind), *_options(experiment, job, ready)]
+        words += ["--seed", str(job.seed), "--engine", prepared.engine.name, *_options(experiment, job, prepared)]
         words += _fidelity(thresholds or Thresholds())
     return Again(tuple(words), _digests(experiment, origin))
 
@@ -35,15 +35,15 @@ def _by_name(experiment: Experiment, job: Job) -> Origin:
     return Origin(("run", experiment.name))
 
 
-def _options(experiment: Experiment, job: Job, ready: Ready) -> Iterator[str]:
+def _options(experiment: Experiment, job: Job, prepared: PreparedEngine) -> Iterator[str]:
     """Options for all that is not as it is by default."""
     limits, usual = job.limits, Limits()
-    for name in ready.names:
+    for name in prepared.names:
         if name not in packages.found_beside(experiment.packages, experiment.source.parent):
             yield from ("--with", name)
     if limits.virtual_s != experiment.timeout.ps / 1e12:
         yield from ("--timeout", str(Duration.from_ps(round(limits.virtual_s * 1e12))))
-    if limits.memory_mb != ready.memory_mb:
+    if limits.memory_mb != prepared.memory_mb:
         yield from ("--memory", str(limits.memory_mb))
     if limits.processes != usual.processes:
         yield from ("--processes", str(limits.processes))

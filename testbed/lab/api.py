@@ -14,14 +14,15 @@ from typing import IO, Any, Protocol
 
 import testbed
 from testbed.errors import UsageError
-from testbed.lab import cache, definition, engine, qemu, series
+from testbed.lab import cache, definition, series
 from testbed.lab.again import again
 from testbed.lab.collect import OUTPUT_LOG, Collector
 from testbed.lab.definition import Experiment
-from testbed.lab.engine import Ready, RunningJob
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import Engine, PreparedEngine, RunningJob
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import Job, Limits, digest_of_code, job_for, pack
-from testbed.lab.result import Again, Provenance, Result, Status, Times
+from testbed.lab.result import Again, Result, Status, Times
 from testbed.lab.result_folder import new_folder, reserved
 from testbed.lab.wire import Frame, FrameKind, WireError
 
@@ -71,7 +72,7 @@ def run(
     parameters: Mapping[str, Any] | None = None,
     seed: int = 1,
     out: Path | str = "results",
-    on: Ready | engine.Kind | str = engine.Kind.UM,
+    on: PreparedEngine | Engine | str = table.DEFAULT,
     packages: Sequence[str] = (),
     limits: Limits | None = None,
     thresholds: Thresholds | None = None,
@@ -95,13 +96,13 @@ def run(
         experiment = definition.find(str(experiment))
     if seed < 0:
         raise UsageError(f"seed {seed}: a whole number from 0 up is expected")
-    ready = on if isinstance(on, Ready) else engine.prepare(on, watcher.report)
-    ready = ready.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
+    prepared = on if isinstance(on, PreparedEngine) else table.prepare(on, watcher.report)
+    prepared = prepared.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
     packed = pack_run(
-        experiment, ready, parameters or {}, seed, limits, thresholds=thresholds,
+        experiment, prepared, parameters or {}, seed, limits, thresholds=thresholds,
         capture_octets=capture_octets, series_ns=series_ns, follow=follow is not None,
     )  # fmt: skip
-    return make(packed, ready, out=out, thresholds=thresholds, follow=follow, watcher=watcher, cancel=cancel)
+    return make(packed, prepared, out=out, thresholds=thresholds, follow=follow, watcher=watcher, cancel=cancel)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class PackedRun:
 
 def pack_run(
     experiment: Experiment,
-    ready: Ready,
+    prepared: PreparedEngine,
     parameters: Mapping[str, Any],
     seed: int,
     limits: Limits | None = None,
@@ -135,21 +136,21 @@ def pack_run(
         raise UsageError(f"capture_octets is {capture_octets}; it is a number of octets, or 0 for no captures")
     limits = limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
     if limits.memory_mb is None:
-        limits = replace(limits, memory_mb=ready.memory_mb)
-    further = ready.packages.digest if ready.packages else ""
+        limits = replace(limits, memory_mb=prepared.memory_mb)
+    further = prepared.packages.digest if prepared.packages else ""
     job = job_for(
-        experiment, dict(parameters), seed, limits, ready.kind.reproducible, packages=further,
+        experiment, dict(parameters), seed, limits, prepared.engine.reproducible, packages=further,
         capture_octets=capture_octets, series_ns=series_ns, follow=follow,
     )  # fmt: skip
     return PackedRun(
-        experiment.name, job, pack(job, experiment, held=ready.holds), digest_of_code(job, experiment), commit(),
-        again(experiment, job, ready, thresholds),
+        experiment.name, job, pack(job, experiment, held=prepared.holds), digest_of_code(job, experiment), commit(),
+        again(experiment, job, prepared, thresholds),
     )  # fmt: skip
 
 
 def make(
     packed: PackedRun,
-    ready: Ready,
+    prepared: PreparedEngine,
     *,
     out: Path | str = "results",
     thresholds: Thresholds | None = None,
@@ -160,7 +161,7 @@ def make(
     """Make a run that is packed; its result folder goes below `out`."""
     folder = new_folder(Path(out), packed.experiment)
     watcher = watcher or Silent()
-    follower = _Follower(ready, packed, folder, watcher, cancel=cancel or threading.Event(), follow=follow)
+    follower = _Follower(prepared, packed, folder, watcher, cancel=cancel or threading.Event(), follow=follow)
     try:
         follower.follow()
     except BaseException:
@@ -191,7 +192,7 @@ class _Follower:
 
     def __init__(
         self,
-        ready: Ready,
+        prepared: PreparedEngine,
         packed: PackedRun,
         folder: Path,
         watcher: Watcher,
@@ -199,7 +200,7 @@ class _Follower:
         cancel: threading.Event,
         follow: Follow | None,
     ) -> None:
-        self._ready = ready
+        self._prepared = prepared
         self._packed = packed
         self._job = packed.job
         self._folder = folder
@@ -227,7 +228,7 @@ class _Follower:
     def _follow_in(self, workplace: Path) -> None:
         begin = time.monotonic()
         try:
-            with self._ready.start(self._packed.tar, workplace) as session, session.stream.open("rb") as stream:
+            with self._prepared.start(self._packed.tar, workplace) as session, session.stream.open("rb") as stream:
                 while not self._step(session, stream, time.monotonic() - begin):
                     pass
         finally:
@@ -269,12 +270,9 @@ class _Follower:
         return now > self._give_up_s
 
     def _why_not_started(self) -> str:
-        """Why a lab that runs does not begin with the job. A snapshot that was changed can be woken and do nothing."""
+        """Return the reason for which a lab that runs does not begin with the job."""
         reason = f"the lab did not start the job within {_STARTS_WITHIN_S:g} s of wall time"
-        if self._ready.snapshot is None:
-            return reason
-        self._ready.snapshot.discard()
-        return f"{reason}; its snapshot may be damaged and was removed, so run it again"
+        return "; ".join(filter(None, [reason, self._prepared.give_up()]))
 
     def _must_end(self, session: RunningJob, now: float) -> tuple[Status, str] | None:
         """Why the run must be cut short, if it must."""
@@ -304,17 +302,11 @@ class _Follower:
             figures=tuple(collector.figures),
             claims=tuple(collector.claims),
             fidelity=collector.fidelity(thresholds),
-            provenance=Provenance(
-                engine=self._ready.kind,
-                accelerator=self._ready.accelerator,
-                image=self._ready.image_digest,
+            provenance=replace(
+                self._prepared.provenance(),
                 kernel=str(collector.started.get("kernel", "")),
-                kernel_digest=self._ready.kernel_digest,
-                qemu=qemu.version() if self._ready.snapshot else "",
-                xoff=testbed.__version__,
                 commit=self._packed.commit,
                 code=self._packed.code,
-                packages=dict(self._ready.packages.versions) if self._ready.packages else {},
             ),
             times=Times(collector.virtual_ns, round(self._wall_s, 3), self._first_line_s),
             files=collector.files,

@@ -19,7 +19,7 @@ from testbed.errors import XoffError
 from testbed.lab import api, cores
 from testbed.lab.api import Follow, Silent, Watcher
 from testbed.lab.definition import Experiment
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import Limits
 from testbed.lab.result import Result
@@ -30,7 +30,7 @@ class Task:
     """One run to be made."""
 
     experiment: Experiment
-    on: Ready
+    on: PreparedEngine
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 1
     limits: Limits | None = None

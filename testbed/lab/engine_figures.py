@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.lab.engine import Kind
+from testbed.lab.engines.um import Um
+from testbed.lab.engines.vm import Vm
 from testbed.lab.fidelity import Verdict
 from testbed.lab.foreign import ForeignError, ForeignFolder
 from testbed.lab.result import RESULT, Result
@@ -111,9 +112,11 @@ def stored(folder: Path) -> dict[str, Result]:
 
 
 def _check_pair(um: Result, vm: Result) -> None:
-    for result, kind in ((um, Kind.UM), (vm, Kind.VM)):
-        if result.provenance.engine != kind:
-            raise UsageError(f"{result.experiment}: a result of {kind} is needed, it is of {result.provenance.engine}")
+    for result, engine in ((um, Um.name), (vm, Vm.name)):
+        if result.provenance.engine != engine:
+            raise UsageError(
+                f"{result.experiment}: a result of {engine} is needed, it is of {result.provenance.engine}"
+            )
     for what, one, other in (
         ("experiments", um.experiment, vm.experiment),
         ("parameters", um.parameters, vm.parameters),

@@ -15,9 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from testbed.lab import cores, image, prerequisites, qemu, snapshot
-from testbed.lab.um import disks
-from testbed.lab.um import kernel as um
+from testbed.lab import cores, prerequisites
 
 SHOWN = "XOFF_FORECAST_SHOWN"
 """Set in the environment by the front door, which has shown the forecast before it installed anything."""
@@ -49,24 +47,6 @@ class Cost:
         return Cost(self.download_mb + other.download_mb, self.disk_mb + other.disk_mb, self.time_s + other.time_s)
 
 
-def missing(virtual_machine: bool) -> list[Step]:
-    """What has to be made for `vm`, or for `um`."""
-    found = image.described()
-    if not virtual_machine:
-        has_root = found is not None and disks.has_root(found)
-        made = {Step.IMAGE: has_root or _is_whole(found), Step.KERNEL: um.place().is_dir(), Step.ROOT: has_root}
-    else:
-        made = {
-            Step.IMAGE: _is_whole(found),
-            Step.SNAPSHOT: found is not None and snapshot.is_taken(found, qemu.ICOUNT),
-        }
-    return [step for step, is_made in made.items() if not is_made]
-
-
-def _is_whole(found: image.Image | None) -> bool:
-    return found is not None and found.initrd.exists()
-
-
 def costs(steps: Iterable[Step], cores: int) -> Cost:
     """What the steps will take on so many cores. Of all of them only the compiler uses more than one."""
     table = json.loads((resources.files("testbed.lab") / FILE).read_text())
@@ -94,12 +74,9 @@ def apt_cost(packages: Sequence[prerequisites.Package]) -> Cost | None:
     return Cost(*(float(found[1].replace(",", "")) * _UNITS[found[2]] for found in (download, disk)))
 
 
-def for_engine(virtual_machine: bool, packages: Iterable[prerequisites.Package], before: Sequence[Step] = ()) -> str:
-    """One sentence about what has to be set up for `vm`, or for `um`, of steps, packages and what comes `before`;
-    empty if nothing has.
-    """
-    lacking = [package for package in packages if not package.is_here()]
-    return text([*before, *missing(virtual_machine)], lacking, len(cores.available()))
+def sentence(steps: Sequence[Step], packages: Iterable[prerequisites.Package]) -> str:
+    """Return one sentence about what has to be set up on this machine; an empty one if nothing has."""
+    return text(steps, [package for package in packages if not package.is_here()], len(cores.available()))
 
 
 def text(steps: Sequence[Step], packages: Sequence[prerequisites.Package], cores: int) -> str:

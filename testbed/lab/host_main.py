@@ -14,10 +14,9 @@ from typing import Any
 
 from testbed.lab import job_stack
 from testbed.lab.job import Job
+from testbed.lab.prerequisites import DEBIAN_PYTHON
 from testbed.lab.supervisor import Supervisor
 from testbed.lab.wire import Frame
-
-DEBIAN_PYTHON = "/usr/lib/python3/dist-packages"  # where Debian puts Mininet
 
 
 class StandardInput:

@@ -118,6 +118,11 @@ def described() -> Image | None:
     return describe(cache.own(place(), MANIFEST))
 
 
+def is_whole(found: Image | None) -> bool:
+    """Return True if an image has its root, and is more than a manifest."""
+    return found is not None and found.initrd.exists()
+
+
 def place() -> Path:
     """Where the image is, or will be."""
     return cache.root() / f"image-{key()}"

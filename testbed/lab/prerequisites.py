@@ -19,6 +19,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+_ID_MAPPING = "uidmap"
+DEBIAN_PYTHON = "/usr/lib/python3/dist-packages"
+"""The place of Debian's Python packages, among them Mininet."""
 _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
@@ -82,11 +85,21 @@ def table() -> dict[str, Any]:
     return tomllib.loads((resources.files("testbed.lab") / "packages.toml").read_text())
 
 
-def machine_packages(virtual_machine: bool = True, build: bool = True) -> list[Package]:
-    """What this machine needs to build the image, and to run it in a virtual machine."""
+def build_packages() -> list[Package]:
+    """Return the packages that this machine needs to build the image and a kernel; root needs no mapping of ids."""
+    found = [Package(**entry) for entry in table()["machine"]["packages"]]
+    return [package for package in found if package.name != _ID_MAPPING or os.geteuid() != 0]
+
+
+def qemu_packages() -> list[Package]:
+    """Return the packages that this machine needs to run virtual machines."""
+    return [Package(**entry) for entry in table()["machine"]["qemu"]["packages"]]
+
+
+def machine_packages() -> list[Package]:
+    """Return all packages that any user of this machine needs, to build labs and to run them."""
     machine = table()["machine"]
-    run = machine["qemu"]["packages"] if virtual_machine else []
-    return [Package(**entry) for entry in [*run, *(machine["packages"] if build else [])]]
+    return [Package(**entry) for entry in [*machine["qemu"]["packages"], *machine["packages"]]]
 
 
 def front_door_packages() -> list[Package]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.lab.engine import Kind
+from testbed.lab.engines import table
 from testbed.lab.fidelity import Verdict
 from testbed.lab.job import DIGESTS, code_digest
 from testbed.lab.result import Provenance, Result, Status
@@ -69,9 +69,9 @@ class Comparison:
     reason: str = ""
 
 
-def engine_name(kind: Kind, qemu: str) -> str:
-    """Results of `vm` are bound to a version of QEMU."""
-    return f"{kind} QEMU {qemu}" if kind is Kind.VM else str(kind)
+def edition(provenance: Provenance) -> str:
+    """Return the name of an engine with the version of what its digests depend on."""
+    return table.find(provenance.engine).edition(provenance)
 
 
 def compare(result: Result, reference: Reference | None) -> Comparison:
@@ -101,7 +101,7 @@ def updated(known: Reference | None, results: list[Result]) -> Reference:
     here = results[0].provenance
     kept = known.digests if known and not known.differences(here) else {}
     digests = dict(kept) | {result.experiment: result.digest for result in results if _counts(result)}
-    code = code_digest() if Kind(here.engine) is Kind.VM else ""
+    code = code_digest() if table.find(here.engine).cpu_takes_time else ""
     return Reference(here.image, here.kernel_digest, dict(sorted(digests.items())), code)
 
 

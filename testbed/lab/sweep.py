@@ -31,12 +31,13 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError, listed
-from testbed.lab import batch, cache, definition, engine, qemu, sweep_tables
+from testbed.lab import batch, cache, definition, sweep_tables
 from testbed.lab.api import Silent, Watcher
 from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.cluster.client import Cluster, connected
 from testbed.lab.definition import Experiment
-from testbed.lab.engine import Ready
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.foreign import ForeignFolder
 from testbed.lab.job import Limits, job_for, pack
 from testbed.lab.result import RESULT, Status
@@ -117,14 +118,14 @@ def seeds_of(seeds: Sequence[int] | int) -> Sequence[int]:
 
 
 def input_digest(task: Task) -> str:
-    """The digest of all that a run's result may depend on."""
+    """Return the digest of all that a run's result may depend on."""
     further = task.on.packages.digest if task.on.packages else ""
     job = job_for(
-        task.experiment, dict(task.parameters), task.seed, task.limits or Limits(), task.on.kind.reproducible,
+        task.experiment, dict(task.parameters), task.seed, task.limits or Limits(), task.on.engine.reproducible,
         packages=further,
     )  # fmt: skip
-    machine = [task.on.kind, task.on.accelerator, task.on.image_digest, task.on.kernel_digest]
-    machine.append(qemu.version() if task.on.snapshot else "")
+    made_with = task.on.provenance()
+    machine = [getattr(made_with, part) for part in ("engine", "accelerator", "image", "kernel_digest", "qemu")]
     return hashlib.sha256(pack(job, task.experiment) + json.dumps(machine).encode()).hexdigest()
 
 
@@ -133,7 +134,7 @@ def run(
     grid: Mapping[str, Sequence[Any]],
     *,
     seeds: Sequence[int] | int = 1,
-    on: Ready | engine.Kind | str = engine.Kind.UM,
+    on: PreparedEngine | Engine | str = table.DEFAULT,
     out: Path | str = "results/sweep",
     width: int = 1,
     scheduler: Cluster | str | Any = None,
@@ -160,11 +161,11 @@ def run(
         if scheduler is not None:
             cluster = scheduler if isinstance(scheduler, Cluster) else stack.enter_context(connected(scheduler))
         stack.enter_context(_only_sweep_of(folder))
-        ready = on if isinstance(on, Ready) else engine.prepare(on)
-        ready = ready.having([*experiment.packages, *packages], lambda _: None, experiment.source.parent)
+        prepared = on if isinstance(on, PreparedEngine) else table.prepare(on)
+        prepared = prepared.having([*experiment.packages, *packages], lambda _: None, experiment.source.parent)
         tasks = {
             input_digest(task): task
-            for task in (Task(experiment, ready, point, seed, limits) for point in grid_points for seed in seeds)
+            for task in (Task(experiment, prepared, point, seed, limits) for point in grid_points for seed in seeds)
         }
         study = _Study(folder, tasks, done, cancel)
         stack.callback(shutil.rmtree, folder / UNFINISHED, ignore_errors=True)

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from testbed.errors import UsageError, XoffError
 from testbed.lab import cache
-from testbed.lab.engine import Ready, RunningJob
+from testbed.lab.engines.engine import PreparedEngine, RunningJob
 from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import Job, Limits, Terminal, pack
 from testbed.lab.wire import Decoder, Frame, FrameKind
@@ -123,18 +123,18 @@ class RunningLab:
 
 
 @contextmanager
-def started(topology: str, ready: Ready, speed: float = 1.0) -> Iterator[RunningLab]:
+def started(topology: str, prepared: PreparedEngine, speed: float = 1.0) -> Iterator[RunningLab]:
     """Start a lab on a topology; nothing of it is left at the end of the block."""
     topologies.check(topology)
-    limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER, memory_mb=ready.memory_mb)
-    further = ready.packages.digest if ready.packages else ""
-    job = Job("", topology, {}, limits=limits, reproducible=ready.kind.reproducible, terminal=Terminal(term="dumb"),
-              packages=further, live=True)  # fmt: skip
-    with cache.owned("serve") as workplace, ready.start(pack(job, held=ready.holds), workplace) as session:
+    limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER, memory_mb=prepared.memory_mb)
+    further = prepared.packages.digest if prepared.packages else ""
+    job = Job("", topology, {}, limits=limits, reproducible=prepared.engine.reproducible,
+              terminal=Terminal(term="dumb"), packages=further, live=True)  # fmt: skip
+    with cache.owned("serve") as workplace, prepared.start(pack(job, held=prepared.holds), workplace) as session:
         # The first frame towards the lab has it listen; a shell sends its size.
         session.send(Frame.of(FrameKind.RESIZE, [24, 80]))
         with _opened(session.stream).open("rb") as stream:
-            yield RunningLab(topology, session, stream, speed, ready.kind.reproducible)
+            yield RunningLab(topology, session, stream, speed, prepared.engine.reproducible)
 
 
 def _opened(stream: Path) -> Path:

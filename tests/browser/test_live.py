@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from testbed.lab import engine
-from testbed.lab.engine import Ready
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
 from tests.browser import chromium
 from tests.report_folders import hostile, small
 
@@ -34,9 +34,9 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def ready() -> Ready:
+def ready() -> PreparedEngine:
     """The lab, set up: `xoff serve` would do it while a test waits."""
-    return engine.prepare(engine.Kind.UM, print)
+    return table.prepare("um", print)
 
 
 class View:
@@ -94,7 +94,7 @@ def axe_finds_nothing(page: Any) -> None:
     assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in _SERIOUS] == []
 
 
-def test_what_a_lesson_does_acts_in_the_lab_and_is_seen(browser: Any, ready: Ready) -> None:
+def test_what_a_lesson_does_acts_in_the_lab_and_is_seen(browser: Any, ready: PreparedEngine) -> None:
     process, address = served("incast,2", "--speed", "1")
     try:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
@@ -164,7 +164,7 @@ def test_what_a_lesson_does_acts_in_the_lab_and_is_seen(browser: Any, ready: Rea
         ended(process)
 
 
-def test_a_long_cable_changes_its_delay_and_wrong_fields_get_an_answer(browser: Any, ready: Ready) -> None:
+def test_a_long_cable_changes_its_delay_and_wrong_fields_get_an_answer(browser: Any, ready: PreparedEngine) -> None:
     process, address = served("three-links")
     try:
         context = browser.new_context(viewport={"width": 400, "height": 900}, color_scheme="dark")

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from testbed import lab
-from testbed.lab import definition, engine, published_figures, references
+from testbed.lab import definition, published_figures, references
 from testbed.lab.definition import Experiment
-from testbed.lab.engine import Ready
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.fidelity import Verdict
 from testbed.lab.job import Limits
 from testbed.lab.references import Outcome
@@ -29,15 +30,15 @@ JOBS = Path(__file__).parent / "jobs"
 
 
 @pytest.fixture(scope="session")
-def ready() -> Ready:
+def ready() -> PreparedEngine:
     """The lab in virtual time, set up; `XOFF_TEST_ENGINE=vm` runs all of these tests on the other engine."""
-    return engine.prepare(engine.Kind(os.environ.get("XOFF_TEST_ENGINE", engine.Kind.UM)), print)
+    return table.prepare(os.environ.get("XOFF_TEST_ENGINE", "um"), print)
 
 
 @pytest.fixture(scope="session")
-def vm() -> Ready:
+def vm() -> PreparedEngine:
     """The virtual machine, set up: for what depends on the CPU's work, which takes no time on the other engine."""
-    return engine.prepare(engine.Kind.VM, print)
+    return table.prepare("vm", print)
 
 
 class Output:
@@ -105,11 +106,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture
-def run(ready: Ready, tmp_path: Path, output: Output) -> Runner:
+def run(ready: PreparedEngine, tmp_path: Path, output: Output) -> Runner:
     """Run an experiment of the test's own file, or one of `jobs/`, as in run("behave:waits", how_long="1s")."""
 
     def one(
-        job: str | Experiment, seed: int = 1, limits: Limits | None = None, on: Ready = ready, **parameters: Any
+        job: str | Experiment,
+        seed: int = 1,
+        limits: Limits | None = None,
+        on: PreparedEngine = ready,
+        **parameters: Any,
     ) -> lab.Result:
         experiment = job if isinstance(job, Experiment) else _job(job)
         return lab.run(
@@ -139,7 +144,7 @@ def _job(name: str) -> Experiment:
     return definition.load_file(JOBS / f"{file}.py", function)
 
 
-def kept(name: str, on: Ready, out: Path) -> lab.Result:
+def kept(name: str, on: PreparedEngine, out: Path) -> lab.Result:
     """A shipped experiment's result: every claim holds, there is one at least, and the lab kept its promises.
 
     It has the digest of the repository, as `xoff verify` checks, if that is of the same image and kernel.
@@ -147,11 +152,11 @@ def kept(name: str, on: Ready, out: Path) -> lab.Result:
     result = lab.run(definition.find(name), on=on, out=out).check()
     assert result.claims
     assert result.fidelity.verdict is Verdict.KEPT
-    reference = references.read(ROOT).get(references.engine_name(on.kind, result.provenance.qemu))
+    reference = references.read(ROOT).get(references.edition(result.provenance))
     if reference is not None and not reference.differences(result.provenance):
         found = references.compare(result, reference)
         assert found.outcome is Outcome.SAME, f"{found}; if it is meant to change: ./xoff verify --update"
-    if on.kind is engine.Kind.UM and name in QUOTED:
+    if on.engine.name == "um" and name in QUOTED:
         assert published_figures.of(result) == QUOTED[name], "the documentation quotes others; xoff verify --update"
     return result
 

@@ -13,7 +13,7 @@ import pytest
 
 from experiments.conformance._tables import default_json
 from testbed.cli import main
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.result import RESULT
 
 from .test_sonic import CONFIG
@@ -44,7 +44,7 @@ WAYS = {
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder(ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def in_a_folder(ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of the user's, with files in another one below it."""
     sub = tmp_path / "sub"
     sub.mkdir()

@@ -18,7 +18,7 @@ from testbed.lab import Run, experiment
 from testbed.units import Duration, Rate, Size
 
 if TYPE_CHECKING:
-    from testbed.lab.engine import Ready
+    from testbed.lab.engines.engine import PreparedEngine
     from tests.lab.conftest import Output, Runner
 
 
@@ -466,7 +466,7 @@ def test_agents_killed_at_random_moments_lose_nothing_where_cpu_work_takes_no_ti
 
 
 def test_agents_killed_at_random_moments_lose_at_most_what_arrives_until_the_supervisor_notices(
-    run: Runner, vm: Ready
+    run: Runner, vm: PreparedEngine
 ) -> None:
     from tests.lab.conftest import failed_claims
 
@@ -491,7 +491,9 @@ def test_the_first_pauses_of_eight_ports_at_once_come_in_time(run: Runner) -> No
     assert run(eight_senders).check().passed
 
 
-def test_the_first_pauses_of_eight_ports_at_once_come_in_time_where_the_cpu_is_not_free(run: Runner, vm: Ready) -> None:
+def test_the_first_pauses_of_eight_ports_at_once_come_in_time_where_the_cpu_is_not_free(
+    run: Runner, vm: PreparedEngine
+) -> None:
     result = run(eight_senders, on=vm)
     assert result.check().passed and result.fidelity.verdict == "kept"
 
@@ -507,6 +509,6 @@ def test_agents_outlive_their_parents_and_end_with_the_network(
     )
 
 
-def test_networks_follow_each_other_whatever_became_of_the_one_before(run: Runner, vm: Ready) -> None:
+def test_networks_follow_each_other_whatever_became_of_the_one_before(run: Runner, vm: PreparedEngine) -> None:
     # Only a stock kernel counts the network namespaces that it has memory for.
     assert run(networks_in_turn, on=vm).check().passed

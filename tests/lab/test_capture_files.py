@@ -13,7 +13,7 @@ from testbed import lab
 from testbed.cli import main
 from testbed.frames.capture_file import frames
 from testbed.frames.mac_control import PfcFrame, parse
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.job import WHOLE_FRAMES, Limits
 from testbed.lab.result import Status
 from tests.unit.test_wireshark_dissector import OURS
@@ -30,7 +30,7 @@ def tshark() -> str:
 
 
 @pytest.fixture
-def captured(ready: Ready, tmp_path: Path) -> lab.Result:
+def captured(ready: PreparedEngine, tmp_path: Path) -> lab.Result:
     return lab.run("incast", parameters={"frames": 200}, on=ready, out=tmp_path, capture_octets=WHOLE_FRAMES).check()
 
 
@@ -40,7 +40,7 @@ def place(result: lab.Result) -> Path:
 
 
 def test_captures_are_the_same_for_the_same_seed_and_change_nothing_that_the_run_measures(
-    captured: lab.Result, ready: Ready, tmp_path: Path
+    captured: lab.Result, ready: PreparedEngine, tmp_path: Path
 ) -> None:
     again = lab.run("incast", parameters={"frames": 200}, on=ready, out=tmp_path, capture_octets=WHOLE_FRAMES)
     without = lab.run("incast", parameters={"frames": 200}, on=ready, out=tmp_path)
@@ -95,7 +95,7 @@ def test_wireshark_reads_all_captures_in_one_file_without_a_warning(
     assert len(pauses.stdout.splitlines()) > 8
 
 
-def test_a_run_that_is_cut_short_keeps_the_beginnings_of_its_frames(ready: Ready, tmp_path: Path) -> None:
+def test_a_run_that_is_cut_short_keeps_the_beginnings_of_its_frames(ready: PreparedEngine, tmp_path: Path) -> None:
     octets = 64
     limits = Limits(virtual_s=0.2)
     result = lab.run("incast", on=ready, out=tmp_path, limits=limits, capture_octets=octets)

@@ -19,7 +19,7 @@ import pytest
 
 from testbed.lab import cache, prerequisites
 from testbed.lab.cluster import parts
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 
 from .processes import Dask, Start
 
@@ -87,7 +87,7 @@ Maker = Callable[..., Elsewhere]
 
 
 @pytest.fixture(scope="module")
-def exported(ready: Ready) -> Path:
+def exported(ready: PreparedEngine) -> Path:
     """The engine um in one file, compressed once for all suites: the one that workers of a cluster are sent."""
     return parts.lab(ready, print, lambda done, total: None).path
 

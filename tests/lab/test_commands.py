@@ -15,8 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import cache, engine
-from testbed.lab.engine import Kind, Ready
+from testbed.lab import cache
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.um import PreparedUm
+from testbed.lab.engines.vm import PreparedMachine
 
 from .conftest import JOBS
 from .um_processes import GUARD
@@ -27,22 +30,22 @@ MISBEHAVE = str(JOBS / "misbehave.py")
 BEHAVE = str(JOBS / "behave.py")
 
 
-@pytest.fixture(params=[Kind.UM, Kind.VM])
-def kind(request: pytest.FixtureRequest) -> Kind:
-    chosen: Kind = request.param
+@pytest.fixture(params=["um", "vm"])
+def kind(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.param
     return chosen
 
 
 @pytest.fixture
-def private_tmp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: Kind) -> Path:
+def private_tmp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str) -> Path:
     """A cache of our own with what the engine has in the shared one, so that what is left behind is ours."""
-    ready = engine.prepare(kind, print)
+    ready = table.prepare(kind, print)
     mine = tmp_path / "cache"
     mine.mkdir()
-    if ready.uml is not None:
-        parts = [ready.uml.kernel.path, ready.uml.image.path, *(disk.parent for disk in ready.uml.disks.values())]
+    if isinstance(ready, PreparedUm):
+        parts = [ready.kernel.path, ready.image.path, *(disk.parent for disk in ready.disks.values())]
     else:
-        assert ready.snapshot is not None
+        assert isinstance(ready, PreparedMachine)
         parts = [ready.snapshot.path, ready.snapshot.image.path]
     for path in parts:
         (mine / path.name).symlink_to(path)
@@ -116,17 +119,17 @@ def is_gone(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("kind", "number", "end"),
     [
-        (Kind.UM, signal.SIGINT, (130, b"interrupted")),
-        (Kind.UM, signal.SIGTERM, (143, b"terminated")),
-        (Kind.UM, signal.SIGHUP, (129, b"the terminal has gone")),
-        (Kind.VM, signal.SIGTERM, (143, b"terminated")),
-        pytest.param(Kind.VM, signal.SIGINT, (130, b"interrupted"), marks=pytest.mark.long),
-        pytest.param(Kind.VM, signal.SIGHUP, (129, b"the terminal has gone"), marks=pytest.mark.long),
+        ("um", signal.SIGINT, (130, b"interrupted")),
+        ("um", signal.SIGTERM, (143, b"terminated")),
+        ("um", signal.SIGHUP, (129, b"the terminal has gone")),
+        ("vm", signal.SIGTERM, (143, b"terminated")),
+        pytest.param("vm", signal.SIGINT, (130, b"interrupted"), marks=pytest.mark.long),
+        pytest.param("vm", signal.SIGHUP, (129, b"the terminal has gone"), marks=pytest.mark.long),
     ],
     indirect=["kind"],
 )
 def test_an_interrupted_run_keeps_what_it_had_and_leaves_nothing(
-    kind: Kind, private_tmp: Path, tmp_path: Path, number: signal.Signals, end: tuple[int, bytes]
+    kind: str, private_tmp: Path, tmp_path: Path, number: signal.Signals, end: tuple[int, bytes]
 ) -> None:
     process = start(f"{MISBEHAVE}:spins", "--engine", kind, out=tmp_path / "out")
     wait_until_begun(process)
@@ -147,7 +150,7 @@ def test_an_interrupted_run_keeps_what_it_had_and_leaves_nothing(
 
 
 def test_a_killed_xoff_takes_its_machine_along_and_the_next_one_cleans_up(
-    kind: Kind, private_tmp: Path, tmp_path: Path
+    kind: str, private_tmp: Path, tmp_path: Path
 ) -> None:
     process = start(f"{MISBEHAVE}:spins", "--engine", kind, out=tmp_path / "out")
     wait_until_begun(process)
@@ -160,7 +163,7 @@ def test_a_killed_xoff_takes_its_machine_along_and_the_next_one_cleans_up(
     assert list(private_tmp.iterdir()) == []
 
 
-def test_the_folder_of_a_killed_run_that_had_nothing_goes_with_the_next(ready: Ready, tmp_path: Path) -> None:
+def test_the_folder_of_a_killed_run_that_had_nothing_goes_with_the_next(ready: PreparedEngine, tmp_path: Path) -> None:
     killed = start("hello", out=tmp_path)
     reserve = tmp_path / "hello-001" / ".reserve"
     while not reserve.exists():
@@ -175,7 +178,7 @@ def test_the_folder_of_a_killed_run_that_had_nothing_goes_with_the_next(ready: R
     assert not list(tmp_path.rglob(".reserve"))
 
 
-def test_a_reader_that_goes_away_ends_no_run(kind: Kind, tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_ends_no_run(kind: str, tmp_path: Path) -> None:
     options = ("--engine", kind, "--set", "lines=2000", "--allow-degraded")
     process = start(f"{BEHAVE}:says", *options, out=tmp_path)
     assert process.stdout is not None and process.stderr is not None
@@ -188,7 +191,7 @@ def test_a_reader_that_goes_away_ends_no_run(kind: Kind, tmp_path: Path) -> None
     assert (folder / "output.log").read_bytes().count(b"\nline ") == 1999
 
 
-def test_a_limit_of_wall_time_changes_no_digest(kind: Kind, tmp_path: Path) -> None:
+def test_a_limit_of_wall_time_changes_no_digest(kind: str, tmp_path: Path) -> None:
     found = set()
     for number, limit in enumerate(((), ("--wall-timeout", "61s"))):
         options = ("--engine", kind, "--allow-degraded", *limit)
@@ -200,7 +203,7 @@ def test_a_limit_of_wall_time_changes_no_digest(kind: Kind, tmp_path: Path) -> N
     assert len(found) == 1
 
 
-def test_two_at_once_do_not_meet(ready: Ready, tmp_path: Path) -> None:
+def test_two_at_once_do_not_meet(ready: PreparedEngine, tmp_path: Path) -> None:
     both = [start(f"{BEHAVE}:waits", "--set", f"how_long={s}s", "--json", out=tmp_path) for s in (1, 2)]
     results = [json.loads(process.communicate()[0])[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
@@ -208,7 +211,9 @@ def test_two_at_once_do_not_meet(ready: Ready, tmp_path: Path) -> None:
     assert {Path(r["folder"]).name for r in results} == {"waits-001", "waits-002"}
 
 
-def test_several_experiments_run_side_by_side_and_the_worst_exit_code_counts(ready: Ready, tmp_path: Path) -> None:
+def test_several_experiments_run_side_by_side_and_the_worst_exit_code_counts(
+    ready: PreparedEngine, tmp_path: Path
+) -> None:
     process = start(f"{BEHAVE}:says", f"{MISBEHAVE}:refuses", "-j", "2", out=tmp_path)
     out, err = process.communicate()
     assert process.returncode == 4
@@ -228,7 +233,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_disk_is_said_and_the_result_still_written(ready: Ready, small_disk: Path) -> None:
+def test_a_full_disk_is_said_and_the_result_still_written(ready: PreparedEngine, small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(bytes(3 << 20))
     process = start(f"{BEHAVE}:leaves", "--set", "megabytes=40", out=small_disk / "out")
     _, err = process.communicate(timeout=60)
@@ -276,7 +281,7 @@ class Typist:
         os.close(self._ours)
 
 
-def test_mininets_command_line_works_in_the_users_terminal(ready: Ready) -> None:
+def test_mininets_command_line_works_in_the_users_terminal(ready: PreparedEngine) -> None:
     """The user types in a terminal; the lab's own terminal answers."""
     user = Typist("star,2")
     assert "1 packets transmitted, 1 received" in user.answer("h1 ping -c 1 h2")
@@ -287,7 +292,7 @@ def test_mininets_command_line_works_in_the_users_terminal(ready: Ready) -> None
     user.leave()
 
 
-def test_commands_on_a_link_that_is_down_end_with_the_reason(ready: Ready) -> None:
+def test_commands_on_a_link_that_is_down_end_with_the_reason(ready: PreparedEngine) -> None:
     """A ping without a route fails at once, and thousands of them fit into the second that an answer may take."""
     user = Typist("incast,2")
     assert user.answer("link s1 h1 down") == ""
@@ -304,7 +309,7 @@ def test_commands_on_a_link_that_is_down_end_with_the_reason(ready: Ready) -> No
     user.leave()
 
 
-def test_a_shell_on_a_topology_that_cannot_be_built_gives_the_reason(ready: Ready) -> None:
+def test_a_shell_on_a_topology_that_cannot_be_built_gives_the_reason(ready: PreparedEngine) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen([*XOFF, "shell", "star,2,3,4,5"], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)

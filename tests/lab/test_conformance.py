@@ -14,7 +14,7 @@ from testbed import lab
 from testbed.cli import main
 from testbed.lab import definition
 from testbed.lab.conformance import FILE, case_name
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.result import Exit
 
 from .conftest import failed_claims
@@ -26,17 +26,19 @@ ALL = [(case.name, speed, model) for case in definition.conformance() for speed 
 @pytest.mark.parametrize(
     ("name", "speed", "buffer"), [pytest.param(*one, marks=() if one in QUICK else pytest.mark.long) for one in ALL]
 )
-def test_a_case_passes_and_its_control_fails(ready: Ready, tmp_path: Path, name: str, speed: str, buffer: str) -> None:
-    if ready.kind is not Kind.UM:
+def test_a_case_passes_and_its_control_fails(
+    ready: PreparedEngine, tmp_path: Path, name: str, speed: str, buffer: str
+) -> None:
+    if ready.engine.name != "um":
         pytest.skip("conformance cases are for the engine um")
     result = lab.run(definition.find(name), parameters={"speed": speed, "buffer": buffer}, on=ready, out=tmp_path)
     assert failed_claims(result) == set()
     assert any(claim.name.startswith("control, ") for claim in result.claims)
 
 
-def conformance(content: dict[str, Any], ready: Ready, cases: str, *more: str) -> int:
+def conformance(content: dict[str, Any], ready: PreparedEngine, cases: str, *more: str) -> int:
     """Run `xoff switch conformance` on a switch of the user's, and return its exit code."""
-    if ready.kind is not Kind.UM:
+    if ready.engine.name != "um":
         pytest.skip("conformance cases are for the engine um")
     Path("leaf.json").write_text(json.dumps(content))
     return main(["switch", "conformance", "leaf.json", "--case", cases, "-o", "out", *more])
@@ -58,7 +60,7 @@ TIMES = [(300, 300, 300), (400, 400, 400), (100, 100, 100), (100, 100, 3000), (3
     [(TIMES[1], "WATCHDOG-TIMER"), *(pytest.param(one, WATCHDOG, marks=pytest.mark.long) for one in TIMES)],
 )
 def test_a_right_watchdog_passes_with_any_times(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: tuple[int, int, int], cases: str
+    ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: tuple[int, int, int], cases: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     detection, restoration, poll = map(str, times)
@@ -72,7 +74,7 @@ def test_a_right_watchdog_passes_with_any_times(
     "cases", ["L08", *(pytest.param(one, marks=pytest.mark.long) for one in ("L06,L09,L15", "XOFF-XON-LIMITS"))]
 )
 def test_a_buffer_that_takes_more_than_five_seconds_to_fill_passes(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: str
+    ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: str
 ) -> None:
     """Each of two groups may hold a third of the pool, and both together 65 MB: 5.3 s of a line of 100 Mb/s."""
     monkeypatch.chdir(tmp_path)
@@ -97,7 +99,7 @@ def far(content: dict[str, Any], xoff: int | None = None) -> dict[str, Any]:
 
 
 def test_the_port_that_check_warns_of_fails_with_its_remedy_and_the_remedy_mends_it(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert conformance(far(default_json("100G", "dynamic")), ready, "L08") == Exit.FAILED
@@ -114,7 +116,7 @@ def test_the_port_that_check_warns_of_fails_with_its_remedy_and_the_remedy_mends
 
 @pytest.mark.long
 def test_a_right_switch_with_a_long_cable_passes_every_case(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     cases = ",".join(case_name(case.name) for case in definition.conformance())
@@ -123,7 +125,7 @@ def test_a_right_switch_with_a_long_cable_passes_every_case(
 
 
 def test_a_switch_of_the_user_with_too_little_headroom_fails_where_it_matters(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """100 m of cable at 800G and headroom for a few frames: bursts are lost, and pauses work as they should."""
     content = default_json("800G", "static")

@@ -9,7 +9,7 @@ import pytest
 
 from testbed import lab
 from testbed.lab import definition
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines.engine import PreparedEngine
 from tests.lab.conftest import Runner, failed_claims
 
 MEASURED: dict[tuple[str, str, str], dict[str, Any]] = {
@@ -30,14 +30,14 @@ MEASURED: dict[tuple[str, str, str], dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def on_um(ready: Ready) -> None:
-    if ready.kind is not Kind.UM:
+def on_um(ready: PreparedEngine) -> None:
+    if ready.engine.name != "um":
         pytest.skip("conformance cases are for the engine um")
 
 
 @pytest.mark.parametrize(("name", "speed", "buffer"), list(MEASURED))
 def test_a_case_measures_what_the_configuration_means(
-    ready: Ready, tmp_path: Path, name: str, speed: str, buffer: str
+    ready: PreparedEngine, tmp_path: Path, name: str, speed: str, buffer: str
 ) -> None:
     result = lab.run(definition.find(name), parameters={"speed": speed, "buffer": buffer}, on=ready, out=tmp_path)
     assert failed_claims(result) == set()

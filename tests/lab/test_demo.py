@@ -12,7 +12,7 @@ from fcntl import ioctl
 from pathlib import Path
 from termios import TIOCSWINSZ
 
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from tests.terminal import Terminal
 
 ROWS, COLUMNS = 24, 80
@@ -38,8 +38,8 @@ def screens(command: list[str]) -> Iterator[Terminal]:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_the_demo_shows_its_network_live_and_ends_with_one_screen(ready: Ready, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "testbed", "demo", "--engine", str(ready.kind), "--out", str(tmp_path)]
+def test_the_demo_shows_its_network_live_and_ends_with_one_screen(ready: PreparedEngine, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "testbed", "demo", "--engine", str(ready.engine.name), "--out", str(tmp_path)]
     stopped, heads, last = set[str](), set[str](), list[str]()
     for terminal in screens(command):
         last = terminal.screen

@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import Status, cache, definition, engine
-from testbed.lab.engine import Ready
+from testbed.lab import Status, cache, definition
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.vm import PreparedMachine
 from testbed.lab.job import Limits
 
 from .conftest import JOBS, Output, Runner
 
 
 def test_in_real_time_a_second_takes_a_second(run: Runner, output: Output) -> None:
-    ready = engine.prepare(engine.Kind.REALTIME, output.report)
+    ready = table.prepare("realtime", output.report)
     assert any("real time" in report for report in output.reports), "it must say how it runs"
     result = run("behave:waits", on=ready, how_long="2s")
     assert result.status is Status.OK
@@ -32,7 +34,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host engine takes
 
 @needs_root
 def test_on_the_host_a_job_runs_in_a_world_of_its_own(run: Runner, output: Output) -> None:
-    ready = engine.prepare(engine.Kind.HOST, print)
+    ready = table.prepare("host", print)
     result = run("behave:looks_around", on=ready)
     assert result.status is Status.OK, output.err
     assert result.figure("interfaces") == ["lo"]
@@ -47,7 +49,7 @@ def test_on_the_host_nothing_is_left_behind(
     run: Runner, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XOFF_CACHE", str(tmp_path / "cache"))
-    run(f"misbehave:{job}", on=engine.prepare(engine.Kind.HOST, print), limits=Limits(virtual_s=1))
+    run(f"misbehave:{job}", on=table.prepare("host", print), limits=Limits(virtual_s=1))
     assert processes_that_name(str(cache.root())) == []
     groups = Path("/sys/fs/cgroup").glob("xoff-*")
     assert [group for group in groups if not Path("/proc", group.name.removeprefix("xoff-")).exists()] == []
@@ -59,7 +61,7 @@ def test_what_the_host_lacks_is_an_error_of_the_job_and_not_a_hang(run: Runner) 
     if subprocess.run(["ip", "link", "add", "name", "xoff0", "type", "vrf", "table", "1"], check=False).returncode == 0:
         subprocess.run(["ip", "link", "del", "xoff0"], check=True)
         pytest.skip("this kernel has everything")
-    result = run("behave:needs_vrf", on=engine.prepare(engine.Kind.HOST, print))
+    result = run("behave:needs_vrf", on=table.prepare("host", print))
     assert result.status is Status.ERROR
 
 
@@ -78,10 +80,10 @@ def processes_that_name(place: str) -> list[str]:
 
 @pytest.mark.long  # it takes the snapshot of the virtual machine twice more
 def test_a_snapshot_that_is_spoilt_or_half_there_is_taken_again(
-    vm: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vm: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its state spoilt, its memory cut short; and then it is as good as the one we started with."""
-    assert vm.snapshot is not None
+    assert isinstance(vm, PreparedMachine)
     cache_of_ours = tmp_path / "cache"
     cache_of_ours.mkdir()
     (cache_of_ours / vm.snapshot.image.path.name).symlink_to(vm.snapshot.image.path)
@@ -91,7 +93,7 @@ def test_a_snapshot_that_is_spoilt_or_half_there_is_taken_again(
     says = definition.load_file(JOBS / "behave.py", "says")
 
     def digest() -> str:
-        return lab.run(says, on=engine.Kind.VM, out=tmp_path / "out").check().digest
+        return lab.run(says, on="vm", out=tmp_path / "out").check().digest
 
     (place / "state").write_bytes(b"no state at all")
     first = digest()

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import definition, engine, engine_figures, tolerances
-from testbed.lab.engine import Ready
+from testbed.lab import definition, engine_figures, tolerances
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.tolerances import Stated
 
 QUICK = ("incast", "duty_cycle")
@@ -21,8 +22,8 @@ NAMES = [experiment.name for experiment in definition.shipped() if experiment.na
 
 
 @pytest.fixture(scope="module")
-def um() -> Ready:
-    return engine.prepare(engine.Kind.UM, print)
+def um() -> PreparedEngine:
+    return table.prepare("um", print)
 
 
 @pytest.mark.engines("um", "vm")
@@ -31,7 +32,7 @@ def um() -> Ready:
     [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in NAMES],
 )
 def test_an_experiment_has_the_same_claims_and_close_figures_on_both_engines(
-    um: Ready, vm: Ready, name: str, tmp_path: Path
+    um: PreparedEngine, vm: PreparedEngine, name: str, tmp_path: Path
 ) -> None:
     experiment = definition.find(name)
     mine, theirs = (lab.run(experiment, on=on, out=tmp_path) for on in (um, vm))

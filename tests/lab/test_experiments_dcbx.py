@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = ("dcbx_negotiation", "dcbx_mismatch", "dcbx_willing", "dcbx_ets", "dcbx_applications")
@@ -16,7 +16,7 @@ EXPERIMENTS = ("dcbx_negotiation", "dcbx_mismatch", "dcbx_willing", "dcbx_ets", 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_claim_holds_and_the_lab_kept_its_promises(
-    ready: Ready, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+    ready: PreparedEngine, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = kept(name, ready, tmp_path)
     if name == "dcbx_negotiation":

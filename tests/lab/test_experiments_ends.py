@@ -8,7 +8,7 @@ import pytest
 
 from testbed import lab
 from testbed.lab import definition
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines.engine import PreparedEngine
 
 from .conftest import failed_claims
 
@@ -51,9 +51,9 @@ def test_all_quick_ends_are_ends() -> None:
 
 @pytest.mark.parametrize(("name", "ends"), [*ENDS, *CORNERS])
 def test_claims_hold_at_the_ends_of_the_ranges(
-    ready: Ready, tmp_path: Path, name: str, ends: dict[str, object]
+    ready: PreparedEngine, tmp_path: Path, name: str, ends: dict[str, object]
 ) -> None:
-    if ready.kind is not Kind.UM:
+    if ready.engine.name != "um":
         pytest.skip("on the emulated machine this takes hours; `XOFF_TEST_ENGINE=um` runs it")
     result = lab.run(definition.find(name), parameters=ends, seed=1, on=ready, out=tmp_path)
     assert failed_claims(result) == set()

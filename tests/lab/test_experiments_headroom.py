@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.job import Limits
 from tests.lab.conftest import Runner, failed_claims, kept
 
@@ -21,11 +21,11 @@ EXPERIMENTS = (
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
+def test_every_claim_holds_and_the_lab_kept_its_promises(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
     kept(name, ready, tmp_path)
 
 
-def test_the_three_links_come_out_as_the_proposal_draws_them(ready: Ready, tmp_path: Path) -> None:
+def test_the_three_links_come_out_as_the_proposal_draws_them(ready: PreparedEngine, tmp_path: Path) -> None:
     result = kept("three_links", ready, tmp_path)
     assert result.folder is not None
     drawn = ElementTree.parse(result.folder / "three-links.svg").iter("{http://www.w3.org/2000/svg}rect")

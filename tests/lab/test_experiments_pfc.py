@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = ("incast", "thresholds", "hysteresis", "mixed", "victim", "parking_lot", "conservation")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
+def test_every_claim_holds_and_the_lab_kept_its_promises(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
     kept(name, ready, tmp_path)
 
 

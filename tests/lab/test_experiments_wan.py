@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = (
@@ -15,7 +15,7 @@ EXPERIMENTS = (
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
+def test_every_claim_holds_and_the_lab_kept_its_promises(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
     kept(name, ready, tmp_path)
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from tests.packages_of_others import install
 
 ROOT = Path(__file__).parents[2]
 
 
-def run(folder: Path, ready: Ready, *words: str, **variables: str) -> None:
+def run(folder: Path, ready: PreparedEngine, *words: str, **variables: str) -> None:
     """`xoff run` in a process of its own, whose claims all hold."""
     path = os.pathsep.join(filter(None, [str(ROOT), variables.get("PYTHONPATH", "")]))
     command = [
@@ -26,7 +26,7 @@ def run(folder: Path, ready: Ready, *words: str, **variables: str) -> None:
         "run",
         *words,
         "--engine",
-        str(ready.kind),
+        str(ready.engine.name),
         "--out",
         str(folder / "out"),
     ]
@@ -39,7 +39,7 @@ def run(folder: Path, ready: Ready, *words: str, **variables: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "file"), [("experiment", "mine.py"), ("topology", "try_mine.py"), ("rate-control", "mine.py")]
 )
-def test_what_is_new_passes_its_own_claims(kind: str, file: str, ready: Ready, tmp_path: Path) -> None:
+def test_what_is_new_passes_its_own_claims(kind: str, file: str, ready: PreparedEngine, tmp_path: Path) -> None:
     assert main(["new", kind, "mine", "--into", str(tmp_path)]) == 0
     run(tmp_path, ready, file)
 
@@ -66,7 +66,7 @@ def uses(run: Run, control: str = "plug") -> None:
 
 
 def test_an_experiment_of_an_installed_package_runs_with_its_topology_and_rate_control(
-    ready: Ready, tmp_path: Path
+    ready: PreparedEngine, tmp_path: Path
 ) -> None:
     site = install(tmp_path, broken=True)
     (site / "plug" / "more.py").write_text(ADDED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines.engine import PreparedEngine
 
 from .conftest import Runner, failed_claims
 
@@ -13,8 +13,8 @@ from .conftest import Runner, failed_claims
     ("seed", "duration"), [(1, "6s"), *(pytest.param(seed, "60s", marks=pytest.mark.long) for seed in range(1, 11))]
 )
 def test_flaps_kills_and_changes_lose_only_what_was_in_the_cables_that_were_pulled(
-    run: Runner, ready: Ready, seed: int, duration: str
+    run: Runner, ready: PreparedEngine, seed: int, duration: str
 ) -> None:
-    if ready.kind is not Kind.UM:
+    if ready.engine.name != "um":
         pytest.skip("where the work of the CPU takes time there is a bound, which die_at_random measures")
     assert failed_claims(run("flaps:flapping", seed=seed, duration=duration)) == set()

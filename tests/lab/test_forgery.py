@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.lab import Run, Status, engine, experiment
+from testbed.lab import Run, Status, experiment
 from testbed.lab.job import Limits
 from testbed.lab.wire import Frame, FrameKind
 
 if TYPE_CHECKING:
-    from testbed.lab.engine import Ready
+    from testbed.lab.engines.engine import PreparedEngine
     from tests.lab.conftest import Runner
 
 CASES = {"test_a_job_finds_no_way_to_the_supervisors_frames": [{"payload": "END"}, {"payload": "stray data"}]}
@@ -172,9 +172,9 @@ def test_a_job_finds_no_way_to_the_supervisors_frames(run: Runner, case: Mapping
     assert not any(reached.values()), reached
 
 
-def test_a_job_that_spins_at_the_highest_priority_is_ended_by_a_limit(run: Runner, ready: Ready) -> None:
+def test_a_job_that_spins_at_the_highest_priority_is_ended_by_a_limit(run: Runner, ready: PreparedEngine) -> None:
     """By that of wall time where a spinning process stops virtual time; what the job left is kept in either case."""
-    um = ready.kind is engine.Kind.UM
+    um = ready.engine.name == "um"
     result = run(spins_at_the_highest_priority, limits=Limits(virtual_s=3, wall_s=6 if um else 120))
     assert result.status is (Status.WALL_TIMEOUT if um else Status.TIMEOUT), result.reason
     assert result.figure("begun") == 1

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 from testbed.lab import job
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_an_installed_xoff_runs_the_same_experiment_to_the_same_digest(ready: Ready, tmp_path: Path) -> None:
+def test_an_installed_xoff_runs_the_same_experiment_to_the_same_digest(ready: PreparedEngine, tmp_path: Path) -> None:
     source = tmp_path / "source"
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     for name in tracked:  # a build leaves things in its source

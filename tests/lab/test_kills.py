@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines.engine import PreparedEngine
 
 from .conftest import Runner, failed_claims
 
@@ -17,9 +17,9 @@ SAMPLE = [("incast", 1), ("conservation", 3), *(pytest.param(*case, marks=pytest
 
 @pytest.mark.parametrize(("name", "seed"), SAMPLE, ids=str)
 def test_random_kills_lose_nothing_freeze_nothing_and_leave_nothing(
-    run: Runner, ready: Ready, name: str, seed: int
+    run: Runner, ready: PreparedEngine, name: str, seed: int
 ) -> None:
-    if ready.kind is not Kind.UM:
+    if ready.engine.name != "um":
         pytest.skip("where the work of the CPU takes time there is a bound, which die_at_random measures")
     assert failed_claims(run("kills:under", seed=seed, which=name)) == set()
 
@@ -27,13 +27,15 @@ def test_random_kills_lose_nothing_freeze_nothing_and_leave_nothing(
 @pytest.mark.parametrize(
     ("name", "seed"), [("incast", 10), pytest.param("wan_read", 11, marks=pytest.mark.long)], ids=str
 )
-def test_supervisors_killed_at_random_lose_nothing_either(run: Runner, ready: Ready, name: str, seed: int) -> None:
-    if ready.kind is not Kind.UM:
+def test_supervisors_killed_at_random_lose_nothing_either(
+    run: Runner, ready: PreparedEngine, name: str, seed: int
+) -> None:
+    if ready.engine.name != "um":
         pytest.skip("see above")
     assert failed_claims(run("kills:under", seed=seed, which=name, kills=5, parents=True)) == set()
 
 
-def test_a_killed_supervisor_has_a_successor_and_its_agents_are_kept(run: Runner, ready: Ready) -> None:
-    if ready.kind is not Kind.UM:
+def test_a_killed_supervisor_has_a_successor_and_its_agents_are_kept(run: Runner, ready: PreparedEngine) -> None:
+    if ready.engine.name != "um":
         pytest.skip("see above")
     assert failed_claims(run("kills:supervisors")) == set()

@@ -14,7 +14,7 @@ import pytest
 from nbclient import NotebookClient
 
 from testbed import cli, lab
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lesson import Seen
 from testbed.lesson import lesson as files
 from testbed.lesson.lesson import Lesson, Verdict
@@ -25,7 +25,7 @@ RIGHT_AT_THE_START = {"pfc_basics": {1}}
 """Steps that the file which a student starts with has done already."""
 
 
-def performed(lesson: Lesson, file: str, ready: Ready, folder: Path) -> Seen:
+def performed(lesson: Lesson, file: str, ready: PreparedEngine, folder: Path) -> Seen:
     result = lab.run(lesson.folder / file, on=ready, out=folder)
     assert result.status is lab.Status.OK, result.reason
     assert result.folder is not None
@@ -37,7 +37,7 @@ def right(found: list[Verdict]) -> set[str]:
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
-def test_the_solution_is_right_and_the_start_is_not(lesson: Lesson, ready: Ready, tmp_path: Path) -> None:
+def test_the_solution_is_right_and_the_start_is_not(lesson: Lesson, ready: PreparedEngine, tmp_path: Path) -> None:
     solved = performed(lesson, "solution.py", ready, tmp_path / "solution")
     values = files.solutions(lesson, solved)
     found = list(files.verdicts(lesson, solved, values))
@@ -55,9 +55,11 @@ def test_the_solution_is_right_and_the_start_is_not(lesson: Lesson, ready: Ready
     assert right(list(files.verdicts(lesson, begun, {}))) == done
 
 
-def test_the_commands_of_teacher_and_student(ready: Ready, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_of_teacher_and_student(
+    ready: PreparedEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "solution"
-    engine = ["--engine", ready.kind]
+    engine = ["--engine", ready.engine.name]
     assert cli.main(["lesson", "solution", "1", str(folder), *engine]) == 0
     assert "9 of 9 right" in capsys.readouterr().out
     sheet = (folder / files.ANSWERS).read_text()
@@ -72,7 +74,7 @@ def test_the_commands_of_teacher_and_student(ready: Ready, tmp_path: Path, capsy
 
 
 def test_the_picture_of_lesson_1_is_the_one_that_its_page_promises(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page's command records the buffer: a saw-tooth between XOFF and XON, of each sender."""
     page = next(lesson for lesson in LESSONS if lesson.number == 1).folder
@@ -80,7 +82,7 @@ def test_the_picture_of_lesson_1_is_the_one_that_its_page_promises(
     shutil.copyfile(page / "solution.py", tmp_path / "experiment.py")
     monkeypatch.chdir(tmp_path)
     words = command.replace("solution/experiment.py", "experiment.py").split()
-    assert cli.main([*words, "--engine", ready.kind]) == 0
+    assert cli.main([*words, "--engine", ready.engine.name]) == 0
     (folder,) = Path("results").iterdir()
     assert "s1-eth1 priority 3, shared" in (folder / "report.html").read_text()
     networks = [json.loads(line) for line in (folder / "networks.jsonl").read_text().splitlines()]
@@ -96,7 +98,7 @@ def test_the_picture_of_lesson_1_is_the_one_that_its_page_promises(
 
 
 @pytest.mark.parametrize("name", ["docs/start/tutorial.ipynb", "lessons/pfc_basics/notebook.ipynb"])
-def test_a_notebook_runs(name: str, ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_runs(name: str, ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     notebook = nbformat.reads((ROOT / name).read_text(), as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "a notebook is kept without output"

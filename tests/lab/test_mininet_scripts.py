@@ -18,7 +18,7 @@ import pytest
 from testbed import lab
 from testbed.lab import image
 from testbed.lab.collect import OUTPUT_LOG
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.fidelity import Verdict
 from testbed.lab.job import Limits
 from testbed.lab.result import Status
@@ -80,7 +80,9 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in SOON else pytest.mark.long) for name in EXAMPLES]
 )
-def test_an_example_of_mininets_runs_unchanged(name: str, examples: Path, ready: Ready, tmp_path: Path) -> None:
+def test_an_example_of_mininets_runs_unchanged(
+    name: str, examples: Path, ready: PreparedEngine, tmp_path: Path
+) -> None:
     result = lab.run(examples / f"{name}.py", on=ready, out=tmp_path)
     assert (result.status, result.reason) == (Status.OK, "")
     text = printed(result)
@@ -104,7 +106,7 @@ Typed = Callable[[str, Sequence[tuple[str, str]]], str]
 
 
 @pytest.fixture
-def script(ready: Ready, tmp_path: Path) -> Run:
+def script(ready: PreparedEngine, tmp_path: Path) -> Run:
     def run(text: str, **options: object) -> lab.Result:
         path = tmp_path / "mine.py"
         path.write_text(text)
@@ -231,7 +233,7 @@ def test_a_script_ends_as_a_program_does(text: str, reason: str, said: str, scri
 
 
 @pytest.fixture
-def typed(ready: Ready) -> Typed:
+def typed(ready: PreparedEngine) -> Typed:
     """Types into `xoff shell WANTED`: each answer when what it waits for has come. What is seen until its end."""
 
     def session(wanted: str, dialogue: Sequence[tuple[str, str]]) -> str:

@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from testbed.lab import Result, Status, engine
-from testbed.lab.engine import Ready
+from testbed.lab import Result, Status
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.job import Limits
 from testbed.lab.result import Exit
 
@@ -17,10 +18,10 @@ from .conftest import JOBS, Output, Runner
 pytestmark = pytest.mark.engines("vm", "um")
 
 
-@pytest.fixture(scope="module", params=[engine.Kind.VM, engine.Kind.UM])
-def ready(request: pytest.FixtureRequest) -> Ready:
+@pytest.fixture(scope="module", params=["vm", "um"])
+def ready(request: pytest.FixtureRequest) -> PreparedEngine:
     """Both engines in virtual time, one after the other."""
-    return engine.prepare(request.param, print)
+    return table.prepare(request.param, print)
 
 
 def at(code: str) -> str:
@@ -86,14 +87,14 @@ def assert_kept(result: Result, output: Output) -> None:
 def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # noqa: PLR0917
     run: Runner,
     output: Output,
-    ready: Ready,
+    ready: PreparedEngine,
     job: str,
     limits: dict[str, float],
     status: Status,
     reason: str,
     code: Exit,
 ) -> None:
-    if job == "spins_in_a_child" and ready.kind is not engine.Kind.UM:
+    if job == "spins_in_a_child" and ready.engine.name != "um":
         pytest.skip("on vm a command reaches a supervisor by a signal, which waits for the process that spins")
     result = run(f"misbehave:{job}", limits=Limits(**limits))  # type: ignore[arg-type]
     assert result.status is status
@@ -106,9 +107,9 @@ def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # no
     assert '"event": "begun"' in (result.folder / "events.jsonl").read_text()
 
 
-def test_a_job_that_forks_for_ever_ends_by_a_limit(run: Runner, output: Output, ready: Ready) -> None:
+def test_a_job_that_forks_for_ever_ends_by_a_limit(run: Runner, output: Output, ready: PreparedEngine) -> None:
     """vm: the limit of virtual time. um: mostly that of wall time; a refused fork takes half a virtual microsecond."""
-    um = ready.kind is engine.Kind.UM
+    um = ready.engine.name == "um"
     limits = Limits(virtual_s=1, wall_s=6 if um else 120, processes=64)
     result = run("misbehave:forks", limits=limits)
     assert result.status in ((Status.TIMEOUT, Status.WALL_TIMEOUT) if um else (Status.TIMEOUT,))
@@ -136,8 +137,10 @@ def test_an_error_meant_for_the_user_comes_without_a_traceback(run: Runner, outp
     assert output.err == b"refuses: the cable is not plugged in; plug it in\n"
 
 
-def test_a_kernel_panic_is_reported_with_what_the_kernel_said(run: Runner, output: Output, ready: Ready) -> None:
-    if ready.kind is engine.Kind.UM:
+def test_a_kernel_panic_is_reported_with_what_the_kernel_said(
+    run: Runner, output: Output, ready: PreparedEngine
+) -> None:
+    if ready.engine.name == "um":
         pytest.skip("User-Mode Linux has no magic SysRq key; tests/lab/test_um.py has another panic")
     result = run("misbehave:panics")
     assert result.status is Status.LOST

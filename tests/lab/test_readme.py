@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from testbed import lab
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.fidelity import Verdict
 from testbed.report.page import report
 from tests import pages
@@ -47,7 +47,7 @@ def saved(block: Block, folder: Path) -> Path:
 
 @pytest.mark.parametrize("block", EXPERIMENTS, ids=str)
 def test_an_experiment_runs_its_claims_hold_and_the_lab_keeps_its_promises(
-    block: Block, ready: Ready, tmp_path: Path
+    block: Block, ready: PreparedEngine, tmp_path: Path
 ) -> None:
     """README's first one ended as degraded: its network was not known to be the run's."""
     result = lab.run(saved(block, tmp_path), on=ready, out=tmp_path).check()
@@ -81,7 +81,7 @@ def test_all_that_show_more_are_experiments() -> None:
     assert set(FURTHER) <= {str(block) for block in EXPERIMENTS}
 
 
-def test_a_newcomers_way_from_an_experiment_to_a_compared_report(ready: Ready, tmp_path: Path) -> None:
+def test_a_newcomers_way_from_an_experiment_to_a_compared_report(ready: PreparedEngine, tmp_path: Path) -> None:
     """README: run it, change a threshold, and see both runs in one report."""
     file = saved(BLOCKS["README.md:0"], tmp_path)
     first = lab.run(file, on=ready, out=tmp_path).check()
@@ -93,11 +93,11 @@ def test_a_newcomers_way_from_an_experiment_to_a_compared_report(ready: Ready, t
     assert first.folder.name in page and second.folder.name in page
 
 
-def test_the_python_example_runs(ready: Ready, tmp_path: Path) -> None:
+def test_the_python_example_runs(ready: PreparedEngine, tmp_path: Path) -> None:
     program = BLOCKS["docs/lab.md:0"].text
     program = program.replace("seed=3)", "seed=3, on=ready, out=out)").replace("on=ready)", "on=ready, out=out)")
     names: dict[str, object] = {"out": tmp_path, "ready": ready}
-    exec(program.replace('lab.prepare("vm")', f'lab.prepare("{ready.kind}")'), names)
+    exec(program.replace('lab.prepare("vm")', f'lab.prepare("{ready.engine.name}")'), names)
     result = names["result"]
     assert isinstance(result, lab.Result)
     assert (result.seed, result.parameters["hosts"]) == (3, 8)
@@ -115,7 +115,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_parts_of_experiments_make_a_network(part: str, ready: Ready, tmp_path: Path) -> None:
+def test_parts_of_experiments_make_a_network(part: str, ready: PreparedEngine, tmp_path: Path) -> None:
     shown, topology, measured, expected = PARTS[part]
     file = tmp_path / "shown.py"
     texts = [BLOCKS[name].text for name in shown]
@@ -132,7 +132,7 @@ def test_contributings_test_is_one_that_passes(run: Runner) -> None:
 
 
 def test_the_test_of_the_page_on_automation_passes(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -144,7 +144,7 @@ def test_the_test_of_the_page_on_automation_passes(
 
 
 def test_the_notebook_pages_program_runs(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     exec(BLOCKS["docs/howto/notebooks.md:0"].text, {})
@@ -165,7 +165,9 @@ def test_pages_name_no_file_that_is_not_there(page: str) -> None:
         assert (ROOT / name).exists(), f"{page}: {name}"
 
 
-def test_the_studies_of_the_page_have_a_mean_of_each_figure_here_and_on_a_cluster(ready: Ready, tmp_path: Path) -> None:
+def test_the_studies_of_the_page_have_a_mean_of_each_figure_here_and_on_a_cluster(
+    ready: PreparedEngine, tmp_path: Path
+) -> None:
     program = BLOCKS["docs/studies.md:0"].text
     program = program.replace('out="results/study"', "on=ready, out=out")
     names: dict[str, Any] = {"out": tmp_path, "ready": ready}

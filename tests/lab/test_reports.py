@@ -8,13 +8,15 @@ from pathlib import Path
 
 from testbed.lab import definition
 from testbed.lab.api import run
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.report.folder import read
 from testbed.report.page import report
 from testbed.report.tracks import PAUSED, tracks
 
 
-def test_pauses_and_drops_in_the_report_are_those_that_the_network_counted(ready: Ready, tmp_path: Path) -> None:
+def test_pauses_and_drops_in_the_report_are_those_that_the_network_counted(
+    ready: PreparedEngine, tmp_path: Path
+) -> None:
     result = run(definition.find("incast"), on=ready, out=tmp_path).check()
     assert result.folder is not None
     folder = read(result.folder)

@@ -13,7 +13,7 @@ import pytest
 from testbed import lab
 from testbed.frames import roce
 from testbed.lab import definition
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.result import Result, Status
 from tests.unit.tshark import TSHARK, decode_capture
 
@@ -36,7 +36,7 @@ EXPERIMENTS = (
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_claim_holds_and_the_lab_kept_its_promises(ready: Ready, tmp_path: Path, name: str) -> None:
+def test_every_claim_holds_and_the_lab_kept_its_promises(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
     kept(name, ready, tmp_path)
 
 
@@ -55,7 +55,9 @@ def test_a_flow_fills_its_line_and_its_completion_is_the_same_to_the_nanosecond(
 
 
 @pytest.mark.engines("vm")
-def test_a_flow_fills_a_line_of_100_mbps_with_the_cpu_at_most_60_percent_busy(vm: Ready, tmp_path: Path) -> None:
+def test_a_flow_fills_a_line_of_100_mbps_with_the_cpu_at_most_60_percent_busy(
+    vm: PreparedEngine, tmp_path: Path
+) -> None:
     """Where an instruction takes a nanosecond, so that this is the same on every machine; `bench/roce.py` has more.
 
     The kernel counts idle time in hundredths of a second, so of 1.2 s it is known to 1 %.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from testbed.lab import sweep, sweep_tables
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines.engine import PreparedEngine
 
 from .processes import Dask, Process, Start
 
@@ -54,7 +54,7 @@ def sweeping(start: Start, out: Path, scales: int, *options: str) -> Process:
     return start("testbed", "sweep", JOB, "--grid", grid, "--seeds", "2", "--out", out, *options)
 
 
-def is_as_undisturbed(out: Path, scales: int, ready: Ready, undisturbed: Path) -> bool:
+def is_as_undisturbed(out: Path, scales: int, ready: PreparedEngine, undisturbed: Path) -> bool:
     """Whether a sweep's folder has each run once, and the tables of one made here without a break."""
     grid = {"scale": list(range(1, scales + 1))}
     found = sweep.run(JOB, grid, seeds=2, on=ready, out=undisturbed, width=2)
@@ -77,9 +77,9 @@ SIZES = [pytest.param(3, id="6-runs"), pytest.param(12, id="24-runs", marks=pyte
 
 @pytest.mark.parametrize("scales", SIZES)
 def test_a_killed_worker_and_an_interruption_leave_the_table_as_it_is(
-    scales: int, start: Start, ready: Ready, tmp_path: Path
+    scales: int, start: Start, ready: PreparedEngine, tmp_path: Path
 ) -> None:
-    assert ready.kind is Kind.UM
+    assert ready.engine.name == "um"
     dask = Dask(start, tmp_path)
     killed, other = dask.worker(), dask.worker()
     out, runs = tmp_path / "disturbed", scales * 2
@@ -104,10 +104,10 @@ def test_a_killed_worker_and_an_interruption_leave_the_table_as_it_is(
 
 
 def test_a_killed_lab_and_an_interruption_on_this_machine_leave_the_table_as_it_is(
-    start: Start, ready: Ready, tmp_path: Path
+    start: Start, ready: PreparedEngine, tmp_path: Path
 ) -> None:
     out = tmp_path / "disturbed"
-    first = sweeping(start, out, 3, "--engine", ready.kind)
+    first = sweeping(start, out, 3, "--engine", ready.engine.name)
     first.await_("1 of 6:")
     while "lost: " not in first.said:  # one that is about to end is none that is lost
         for pid in labs(first.popen.pid)[:1]:
@@ -115,14 +115,16 @@ def test_a_killed_lab_and_an_interruption_on_this_machine_leave_the_table_as_it_
         time.sleep(0.1)
     first.await_("3 of 6:")
     assert first.end(signal.SIGINT) == 130, first.said
-    second = sweeping(start, out, 3, "--engine", ready.kind)
+    second = sweeping(start, out, 3, "--engine", ready.engine.name)
     assert second.popen.wait(600) == 0, second.said
     assert made_now(first) + made_now(second) == 6
     assert is_as_undisturbed(out, 3, ready, tmp_path / "undisturbed")
 
 
-def test_a_sweep_ends_with_one_message_when_its_scheduler_goes(start: Start, ready: Ready, tmp_path: Path) -> None:
-    assert ready.kind is Kind.UM
+def test_a_sweep_ends_with_one_message_when_its_scheduler_goes(
+    start: Start, ready: PreparedEngine, tmp_path: Path
+) -> None:
+    assert ready.engine.name == "um"
     dask = Dask(start, tmp_path)
     dask.worker()
     first = sweeping(start, tmp_path / "out", 3, "--scheduler", dask.address)

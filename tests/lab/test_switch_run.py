@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.result import Exit
 
 FILES = Path(__file__).parents[1] / "unit" / "data" / "sonic"
@@ -16,7 +16,7 @@ FILES = Path(__file__).parents[1] / "unit" / "data" / "sonic"
 
 @pytest.mark.parametrize("mended", [False, True])
 def test_a_run_has_a_sender_at_the_port_that_check_warns_of(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mended: bool
+    ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mended: bool
 ) -> None:
     """A cable of 50 km at the last of eight ports: its host sends, and what to set is in the result, and is enough."""
     monkeypatch.chdir(tmp_path)
@@ -27,7 +27,7 @@ def test_a_run_has_a_sender_at_the_port_that_check_warns_of(
         content["BUFFER_PROFILE"]["pg_lossless_100000_5m_profile"]["xoff"] = "15593968"
         content["BUFFER_POOL"]["ingress_lossless_pool"]["xoff"] = "15593968"
     Path("leaf.json").write_text(json.dumps(content))
-    code = main(["switch", "run", "leaf.json", "--workload", "incast,2", "--engine", ready.kind])
+    code = main(["switch", "run", "leaf.json", "--workload", "incast,2", "--engine", ready.engine.name])
     result = json.loads(Path("results/switch_run-001/result.json").read_text())
     figures = {figure["name"]: figure["value"] for figure in result["figures"]}
     assert figures["h1 at leaf2 Ethernet28"].startswith("100Gb/s, 50km, MTU 9100, headroom ")

@@ -8,7 +8,7 @@ import pytest
 
 from testbed import lab
 from testbed.lab import Status, definition
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.net.shell import names
 from tests.lab.conftest import ROOT, Runner
 
@@ -90,7 +90,7 @@ def test_a_network_that_is_too_large_is_refused_in_one_line(run: Runner) -> None
 
 
 @pytest.mark.long
-def test_a_network_of_200_nodes_fits_into_the_limits_of_a_job(ready: Ready, tmp_path: Path) -> None:
+def test_a_network_of_200_nodes_fits_into_the_limits_of_a_job(ready: PreparedEngine, tmp_path: Path) -> None:
     """It ran out of memory: each agent had a copy of half the process that it was forked from."""
     growth = definition.load_file(ROOT / "bench" / "jobs" / "growth.py", "groups")
     result = lab.run(growth, parameters={"groups": "40", "frames": "50"}, on=ready, out=tmp_path).check()

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import Status, definition, engine
-from testbed.lab.engine import Ready
+from testbed.lab import Status, definition
+from testbed.lab.engines.um import PreparedUm, Um
 from testbed.lab.job import Limits
 from testbed.lab.result import RESULT
 from testbed.lab.um import kernel
@@ -29,8 +29,8 @@ OTHER_USER = "nobody"
 
 
 @pytest.fixture(scope="session")
-def ready() -> Ready:
-    return engine.prepare(engine.Kind.UM, print)
+def ready() -> PreparedUm:
+    return Um().prepare(print)
 
 
 def test_a_hostile_job_finds_nothing_of_its_host(run: Runner, tmp_path: Path) -> None:
@@ -52,9 +52,8 @@ def test_a_hostile_job_finds_nothing_of_its_host(run: Runner, tmp_path: Path) ->
     assert "GLIBC_TUNABLES" in result.figure("environment")  # of every program that the job starts
 
 
-def test_the_kernel_that_is_built_here_is_the_reference_to_the_byte(ready: Ready) -> None:
-    assert ready.uml is not None
-    built, reference = ready.uml.kernel, kernel.reference()
+def test_the_kernel_that_is_built_here_is_the_reference_to_the_byte(ready: PreparedUm) -> None:
+    built, reference = ready.kernel, kernel.reference()
     if built.tools != reference["tools"]:
         pytest.skip("Debian has other versions of the tools now")
     assert built.digest == reference["digest"], "./xoff image reference --engine um, if it is meant to change"
@@ -85,7 +84,7 @@ VARIATIONS: dict[str, tuple[list[str], dict[str, str], set[int]]] = {
     "together", [[*VARIATIONS], *(pytest.param([name], marks=pytest.mark.long, id=name) for name in VARIATIONS)]
 )
 def test_environment_place_core_and_layout_of_memory_do_not_matter(
-    ready: Ready, run: Runner, tmp_path: Path, together: list[str]
+    ready: PreparedUm, run: Runner, tmp_path: Path, together: list[str]
 ) -> None:
     """One job, by the command line, as another user of another machine would start it; and as these tests start it."""
     prefix = [word for name in together for word in VARIATIONS[name][0]]
@@ -107,15 +106,14 @@ def test_environment_place_core_and_layout_of_memory_do_not_matter(
     assert json.loads((out / "mixes-001" / RESULT).read_text())["digest"] == run("behave:mixes").digest
 
 
-def test_another_user_gets_the_same(ready: Ready, run: Runner, tmp_path: Path) -> None:
+def test_another_user_gets_the_same(ready: PreparedUm, run: Runner, tmp_path: Path) -> None:
     """Without root, from a copy of the code elsewhere, with a cache of its own that has what was built."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    assert ready.uml is not None
     place = Path("/var/tmp") / f"xoff-test-{os.getpid()}"
     copy = "cp -r --reflink=auto"
     packages = "testbed snappi_xoff topologies controllers experiments"
-    files = [ready.uml.image.path, ready.uml.kernel.path, *(disk.parent for disk in ready.uml.disks.values())]
+    files = [ready.image.path, ready.kernel.path, *(disk.parent for disk in ready.disks.values())]
     script = f"""
     set -e
     mkdir -p {place}/deep/er {place}/cache {place}/out
@@ -140,7 +138,7 @@ def test_another_user_gets_the_same(ready: Ready, run: Runner, tmp_path: Path) -
         subprocess.run(["rm", "-rf", str(place)], check=True)
 
 
-def test_the_smallest_lab_holds_its_claims(ready: Ready, tmp_path: Path) -> None:
+def test_the_smallest_lab_holds_its_claims(ready: PreparedUm, tmp_path: Path) -> None:
     kept("hello", ready, tmp_path)
 
 

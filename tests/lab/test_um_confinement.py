@@ -22,8 +22,9 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import Status, definition, engine
-from testbed.lab.engine import Ready
+from testbed.lab import Status, definition
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.um import machine
 
 from .conftest import JOBS, Output, Runner
@@ -41,8 +42,8 @@ ANONYMOUS, O_ASYNC, F_SETOWN, F_SETFL, F_SETSIG = 0x20, 0o20000, 8, 4, 10
 
 
 @pytest.fixture(scope="session")
-def ready() -> Ready:
-    return engine.prepare(engine.Kind.UM, print)
+def ready() -> PreparedEngine:
+    return table.prepare("um", print)
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +90,7 @@ def test_calls_of_32_bit_programs_and_by_the_page_of_old_ones_reach_the_lab_alon
 
 
 @contextmanager
-def spinning(ready: Ready, out: Path) -> Iterator[tuple[UmProcesses, Callable[[], lab.Result]]]:
+def spinning(ready: PreparedEngine, out: Path) -> Iterator[tuple[UmProcesses, Callable[[], lab.Result]]]:
     """A lab at work, with a function that ends it and gives its result."""
     ended, output, results = threading.Event(), Output(), []
 
@@ -139,7 +140,7 @@ GETPID = 39
 
 
 @as_root
-def test_the_kernel_of_the_lab_can_do_nothing_to_its_host(ready: Ready, tmp_path: Path) -> None:
+def test_the_kernel_of_the_lab_can_do_nothing_to_its_host(ready: PreparedEngine, tmp_path: Path) -> None:
     with spinning(ready, tmp_path) as (found, end):
         with injected(found.kernel) as kernel:
             first = kernel.call(GETPID)
@@ -150,7 +151,7 @@ def test_the_kernel_of_the_lab_can_do_nothing_to_its_host(ready: Ready, tmp_path
 
 
 @as_root
-def test_the_process_that_makes_stubs_can_do_nothing_to_its_host(ready: Ready, tmp_path: Path) -> None:
+def test_the_process_that_makes_stubs_can_do_nothing_to_its_host(ready: PreparedEngine, tmp_path: Path) -> None:
     with spinning(ready, tmp_path) as (found, end):
         with injected(found.maker) as maker:
             done = {name: maker.call(*call) for name, call in _CALLS.items()}
@@ -159,7 +160,7 @@ def test_the_process_that_makes_stubs_can_do_nothing_to_its_host(ready: Ready, t
 
 
 @as_root
-def test_a_stub_ends_at_what_it_may_not(ready: Ready, tmp_path: Path) -> None:
+def test_a_stub_ends_at_what_it_may_not(ready: PreparedEngine, tmp_path: Path) -> None:
     names = ("read a file", "execveat", "kill", "more memory")
     with spinning(ready, tmp_path) as (found, _):
         for name, pid in zip(names, list(found.waiting())[: len(names)], strict=True):
@@ -178,7 +179,7 @@ CONFINEMENTS = (
 )
 
 
-def test_the_processes_of_a_lab_have_given_up_their_host(ready: Ready, tmp_path: Path) -> None:
+def test_the_processes_of_a_lab_have_given_up_their_host(ready: PreparedEngine, tmp_path: Path) -> None:
     with spinning(ready, tmp_path) as (found, _):
         for pid in (found.kernel, found.maker, *found.stubs):
             said = status(pid)
@@ -199,7 +200,7 @@ def test_the_processes_of_a_lab_have_given_up_their_host(ready: Ready, tmp_path:
                 assert len(list(Path(f"/proc/{pid}/fd").iterdir())) == 2
 
 
-def test_a_lab_that_loses_a_process_ends_with_the_reason(ready: Ready, tmp_path: Path) -> None:
+def test_a_lab_that_loses_a_process_ends_with_the_reason(ready: PreparedEngine, tmp_path: Path) -> None:
     """The one that runs, by a signal that could as well be of a host without memory."""
     with spinning(ready, tmp_path) as (found, end):
         busy = [pid for pid in found.stubs if status(pid)["State"].startswith("R")]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed.lab import Result, Status
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.fidelity import Verdict
 from testbed.lab.result import Exit
 
@@ -53,7 +53,7 @@ def test_the_seed_reaches_every_source_of_chance(run: Runner) -> None:
     assert 2 < len(same[0].figure("answers")) < 20
 
 
-def test_a_busy_cpu_degrades_the_verdict_only_while_measuring(run: Runner, vm: Ready) -> None:
+def test_a_busy_cpu_degrades_the_verdict_only_while_measuring(run: Runner, vm: PreparedEngine) -> None:
     busy = run("behave:works", on=vm)
     assert busy.fidelity.verdict is Verdict.DEGRADED
     assert busy.fidelity.idle_percent is not None
@@ -80,7 +80,7 @@ def test_on_um_system_calls_keep_the_cpu_busy_and_only_all_of_it_degrades_the_ve
     )
 
 
-def test_setting_a_network_up_degrades_no_verdict(run: Runner, vm: Ready) -> None:
+def test_setting_a_network_up_degrades_no_verdict(run: Runner, vm: PreparedEngine) -> None:
     result = run("topologies:rests", on=vm, wanted="incast,8")
     assert result.figure("set up in") > 200  # ms, in which the CPU was busy: two windows or more
     assert result.fidelity.verdict is Verdict.KEPT, result.fidelity

@@ -7,14 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from testbed import lab
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.report.folder import read
 from testbed.report.series import LOAD, tracks
 
 INTERVAL_NS = 10_000_000
 
 
-def test_recorded_loads_add_up_to_what_the_flows_sent(ready: Ready, tmp_path: Path) -> None:
+def test_recorded_loads_add_up_to_what_the_flows_sent(ready: PreparedEngine, tmp_path: Path) -> None:
     result = lab.run("incast", on=ready, out=tmp_path, series_ns=INTERVAL_NS)
     result.check()
     assert result.folder is not None

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import testbed.cli.run
 from testbed.cli import main
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.host import Host
 from testbed.lab.wire import Frame, FrameKind, file_frames
 
 
@@ -41,7 +42,7 @@ class _Session:
         self.say(Frame.of(FrameKind.END, {"status": status, "reason": "", "virtual_ns": 10**9}))
 
 
-class _Paper(Ready):
+class _Paper(PreparedEngine):
     @contextmanager
     def start(self, job: bytes, folder: Path) -> Iterator[_Session]:
         session = _Session(folder)
@@ -57,5 +58,5 @@ class _Paper(Ready):
 
 if __name__ == "__main__":
     _MANNER = sys.argv[1]
-    vars(testbed.cli.run)["ready"] = lambda kind: _Paper(Kind.HOST)
+    vars(testbed.cli.run)["ready"] = lambda kind: _Paper(engine=Host())
     sys.exit(main(sys.argv[2:]))

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines.engine import Engine, PreparedEngine
+from testbed.lab.engines.um import Um
 from testbed.lab.job import Job
 from testbed.lab.wire import Frame, FrameKind
 
@@ -31,11 +32,11 @@ class Session:
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class ScriptedReady(Ready):
+@dataclass(frozen=True, kw_only=True)
+class ScriptedEngine(PreparedEngine):
     """`answer` gives the figures of a job, or raises what the run ends with."""
 
-    kind: Kind = Kind.UM
+    engine: Engine = field(default_factory=Um)
     answer: Answer = lambda job: {"seed": job.seed}
     jobs: list[Job] = field(default_factory=list)
 

@@ -276,17 +276,24 @@ def test_a_debian_without_apt_is_not_sent_to_debian(monkeypatch: pytest.MonkeyPa
 def test_the_doctor_asks_root_for_no_mapping_of_user_ids(
     user: int, wanted: bool, monkeypatch: pytest.MonkeyPatch, xoff_cache: Path
 ) -> None:
-    from testbed.cli import doctor
+    from testbed.lab.engines.table import ENGINES
 
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    for checks in (doctor.vm_checks(), doctor.um_checks()):
+    for checks in (ENGINES["vm"].checks(), ENGINES["um"].checks()):
         assert ("uidmap" in {check.what for check in checks}) is wanted
         assert ("user ids for building the image" in {check.what for check in checks}) is wanted
 
 
 # Every call waits for these imports, so what they cost counts; bench/cli.py measures it.
 HEAVY = ("rich", "asyncio", "multiprocessing", "ssl", "http", "urllib.request", "scapy", "mininet")
-FOR_RUNS = ("testbed.lab.engine", "testbed.lab.snapshot", "testbed.lab.api", "testbed.srv6", "testbed.agent", "tomllib")
+FOR_RUNS = (
+    "testbed.lab.engines.table",
+    "testbed.lab.snapshot",
+    "testbed.lab.api",
+    "testbed.srv6",
+    "testbed.agent",
+    "tomllib",
+)
 
 
 @pytest.mark.parametrize(

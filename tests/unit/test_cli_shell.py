@@ -24,7 +24,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 from testbed.cli import main, shell
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
 
 class Session:
     stream = Path("stream")
@@ -33,13 +33,13 @@ class Session:
         with open("typed", "ab") as typed:
             typed.write(frame.encode())
 
-class Played(Ready):
+class Played(PreparedEngine):
     @contextmanager
     def start(self, job, folder):
         print("booting", flush=True)
         yield Session()
 
-shell.ready = lambda kind: Played(kind)
+shell.ready = lambda engine: Played(engine=engine)
 sys.exit(main(["shell", "star,2"]))
 """
 

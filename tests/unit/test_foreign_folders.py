@@ -21,7 +21,7 @@ from testbed.lab.result import Result
 from testbed.report.captures import LARGEST
 from tests.report_folders import lines, result, small
 from tests.unit.dcbx_ladders import symmetric
-from tests.unit.scripted_lab import ScriptedReady
+from tests.unit.scripted_lab import ScriptedEngine
 from tests.unit.test_lab_sweep import answer, measured
 
 ROOT = Path(__file__).parents[2]
@@ -227,16 +227,16 @@ def test_a_sweep_in_a_folder_from_elsewhere_writes_nowhere_else(
     folder.mkdir()
     for name in ("table.csv", "table.new", "table.parquet", "summary.csv", "summary.new"):
         (folder / name).symlink_to(mine)
-    sweep.run(measured, {"load": ["1"]}, on=ScriptedReady(answer=answer), out=folder).write_tables()
+    sweep.run(measured, {"load": ["1"]}, on=ScriptedEngine(answer=answer), out=folder).write_tables()
     assert mine.read_text() == MINE and not (folder / "summary.csv").is_symlink()
     (folder / ".lock").unlink()
     (folder / ".lock").symlink_to(mine)
     with pytest.raises(UsageError, match=r"\.lock is no file that can be locked"):
-        sweep.run(measured, {"load": ["1"]}, on=ScriptedReady(answer=answer), out=folder)
+        sweep.run(measured, {"load": ["1"]}, on=ScriptedEngine(answer=answer), out=folder)
     (folder / ".lock").unlink()
     as_link(folder / "runs")
     with pytest.raises(UsageError, match="runs is a symbolic link, and none is followed"):
-        sweep.run(measured, {"load": ["1"]}, on=ScriptedReady(answer=answer), out=folder)
+        sweep.run(measured, {"load": ["1"]}, on=ScriptedEngine(answer=answer), out=folder)
     assert mine.read_text() == MINE
 
 

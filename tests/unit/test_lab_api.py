@@ -11,7 +11,7 @@ import pytest
 
 from testbed import lab
 from testbed.lab import Run, Status, api, experiment, qemu
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines.vm import PreparedMachine, Vm
 from testbed.lab.qemu import ICOUNT
 from testbed.lab.snapshot import Snapshot
 
@@ -63,7 +63,9 @@ def test_a_lab_that_does_not_start_the_job_ends_with_a_diagnosis_and_its_snapsho
     monkeypatch.setattr(api, "_STARTS_WITHIN_S", 0.2)
     monkeypatch.setattr(qemu, "version", lambda: "7.2.0")
     spoilt = Spoilt()
-    result = lab.run(nothing, on=Ready(Kind.VM, cast(Snapshot, spoilt)), out=tmp_path / "results")
+    result = lab.run(
+        nothing, on=PreparedMachine(engine=Vm(), snapshot=cast(Snapshot, spoilt)), out=tmp_path / "results"
+    )
     assert (result.status, result.reason) == (
         Status.LOST,
         "the lab did not start the job within 0.2 s of wall time; its snapshot may be damaged and was removed, "

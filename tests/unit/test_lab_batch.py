@@ -12,7 +12,7 @@ from testbed.errors import UsageError
 from testbed.lab import Run, batch, cores, experiment
 from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.job import Job
-from tests.unit.scripted_lab import ScriptedReady
+from tests.unit.scripted_lab import ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("xoff_cache")
 
@@ -36,7 +36,7 @@ def test_results_are_in_the_order_of_the_tasks_whatever_order_they_end_in(
         return {"seed": job.seed}
 
     seen: list[int] = []
-    ready = ScriptedReady(answer=answer)
+    ready = ScriptedEngine(answer=answer)
     finished = batch.run(
         [Task(measured, ready, {"load": 5}, seed) for seed in (1, 2)],
         out=tmp_path, width=2, done=lambda outcome: seen.append(outcome.task.seed),
@@ -47,7 +47,7 @@ def test_results_are_in_the_order_of_the_tasks_whatever_order_they_end_in(
 
 
 def test_an_error_of_one_task_does_not_end_the_others(tmp_path: Path) -> None:
-    ready = ScriptedReady()
+    ready = ScriptedEngine()
     finished = batch.run([Task(measured, ready, {"laod": 5}), Task(measured, ready)], out=tmp_path)
     assert str(finished.outcomes[0].error).startswith("measured has no parameter laod; did you mean load?")
     assert len(finished.results) == 1
@@ -57,7 +57,7 @@ def test_an_error_of_one_task_does_not_end_the_others(tmp_path: Path) -> None:
 
 def test_after_cancelling_no_task_is_started(tmp_path: Path) -> None:
     cancel = threading.Event()
-    ready = ScriptedReady()
+    ready = ScriptedEngine()
 
     def done(_: TaskOutcome) -> None:
         cancel.set()

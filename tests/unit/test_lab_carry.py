@@ -18,7 +18,7 @@ import pytest
 from testbed.cli import main
 from testbed.lab import cache, carry, image, recipe, wheels
 from testbed.lab.carry import LabFileError
-from testbed.lab.engine import Kind, is_built
+from testbed.lab.engines.table import ENGINES
 from testbed.lab.um import disks, kernel
 from tests.unit.lab_files import DISK, lab, sha256, small_list
 
@@ -58,12 +58,12 @@ def test_what_is_exported_is_there_after_the_import(
     file: Path, lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = _elsewhere(tmp_path, monkeypatch)
-    assert not is_built(Kind.UM)
-    assert not is_built(Kind.VM)
+    assert not ENGINES["um"].is_built()
+    assert not ENGINES["vm"].is_built()
     carried = carry.import_(file, ignore, ignore)
     assert (carried.engines, carried.image) == (("um", "vm"), image.ensure(pytest.fail).digest)
-    assert is_built(Kind.UM)
-    assert is_built(Kind.VM)
+    assert ENGINES["um"].is_built()
+    assert ENGINES["vm"].is_built()
     found = kernel.ensure(pytest.fail)
     assert found.file.stat().st_mode & 0o777 == 0o755
     disk = disks.root(disks.image_of_root(pytest.fail), pytest.fail)
@@ -94,16 +94,16 @@ def test_a_file_for_one_engine_has_no_more_and_is_enough(
         carry.export(tmp_path / f"{engine}.tar", [engine], ignore, ignore)
     first = _elsewhere(tmp_path, monkeypatch)
     carry.import_(tmp_path / "um.tar", ignore, ignore)
-    assert is_built(Kind.UM)
-    assert not is_built(Kind.VM)
+    assert ENGINES["um"].is_built()
+    assert not ENGINES["vm"].is_built()
     assert not any(path.name == recipe.ROOT for path in first.rglob("*"))
     assert disks.root(disks.image_of_root(pytest.fail), pytest.fail).read_bytes() == DISK
     carry.import_(tmp_path / "vm.tar", ignore, ignore)
-    assert is_built(Kind.VM)
+    assert ENGINES["vm"].is_built()
     _elsewhere(tmp_path, monkeypatch, "second")
     carry.import_(tmp_path / "vm.tar", ignore, ignore)
-    assert is_built(Kind.VM)
-    assert not is_built(Kind.UM)
+    assert ENGINES["vm"].is_built()
+    assert not ENGINES["um"].is_built()
 
 
 def test_a_whole_image_does_not_give_way_to_a_part_of_it(lab: Path, tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_a_xoff_that_pip_installed_carries_no_packages_and_takes_a_lab_with_some
     there = _elsewhere(tmp_path, monkeypatch)
     for name in ("lab.tar", "without.tar"):
         carry.import_(tmp_path / name, ignore, ignore)
-    assert is_built(Kind.UM)
+    assert ENGINES["um"].is_built()
     assert not list(there.glob("python-*"))
 
 

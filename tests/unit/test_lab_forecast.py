@@ -13,6 +13,8 @@ import pytest
 
 from testbed.cli import bootstrap
 from testbed.lab import forecast, image, recipe
+from testbed.lab.engines.um import Um
+from testbed.lab.engines.vm import Vm
 from testbed.lab.forecast import Cost, Step
 from testbed.lab.prerequisites import Package
 from testbed.lab.um import kernel
@@ -37,8 +39,8 @@ def test_every_step_was_measured(table: dict[str, dict[str, float]]) -> None:
 
 
 def test_in_an_empty_cache_all_of_an_engine_is_missing(xoff_cache: Path) -> None:
-    assert forecast.missing(virtual_machine=False) == [Step.IMAGE, Step.KERNEL, Step.ROOT]
-    assert forecast.missing(virtual_machine=True) == [Step.IMAGE, Step.SNAPSHOT]
+    assert Um().forecast() == [Step.IMAGE, Step.KERNEL, Step.ROOT]
+    assert Vm().forecast() == [Step.IMAGE, Step.SNAPSHOT]
 
 
 def test_what_is_in_the_cache_is_not_forecast(xoff_cache: Path) -> None:
@@ -48,7 +50,7 @@ def test_what_is_in_the_cache_is_not_forecast(xoff_cache: Path) -> None:
     manifest = {"digest": recipe.digest_of(files), "files": files, "kernel": "6.12", "debian": {}, "python": {}}
     (image.place() / image.MANIFEST).write_text(json.dumps(manifest))
     (image.place() / recipe.ROOT).touch()
-    assert forecast.missing(virtual_machine=False) == [Step.ROOT]
+    assert Um().forecast() == [Step.ROOT]
 
 
 def test_the_kernel_takes_less_time_on_more_cores_and_the_rest_does_not(table: dict[str, dict[str, float]]) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from testbed.errors import UsageError, XoffError
-from testbed.lab import engine, job, packages
-from testbed.lab.engine import Kind, Ready
+from testbed.lab import job, packages
+from testbed.lab.engines import table
+from testbed.lab.engines.host import Host, PreparedHost
 
 ONE, OTHER = "a" * 64, "b" * 64
 
@@ -121,12 +122,12 @@ def test_a_failure_of_pip_is_one_error_with_its_last_lines() -> None:
 def test_an_engine_gets_the_packages_of_an_experiment_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[list[str]] = []
 
-    def prepare(kind: Kind, report: Any, names: list[str]) -> Ready:
+    def prepare(self: Host, report: Any, names: list[str]) -> PreparedHost:
         made.append(names)
-        return Ready(kind, names=tuple(names))
+        return PreparedHost(engine=self, names=tuple(names))
 
-    monkeypatch.setattr(engine, "prepare", prepare)
-    plain = Ready(Kind.UM)
+    monkeypatch.setattr(Host, "prepare", prepare)
+    plain = PreparedHost(engine=Host())
     assert plain.having([], silent) is plain
     with_numpy = plain.having(["numpy"], silent, tmp_path)
     assert with_numpy.having(["numpy"], silent) is with_numpy
@@ -137,9 +138,9 @@ def test_an_engine_gets_the_packages_of_an_experiment_once(monkeypatch: pytest.M
 def test_the_host_engine_takes_no_packages_for_the_labs_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(UsageError, match="--with numpy: packages are locked for the lab's Python; on the host engine"):
-        engine.prepare("host", silent, ["numpy"])
+        table.prepare("host", silent, ["numpy"])
 
 
 def test_an_engine_that_does_not_exist_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"there is no engine hosts; did you mean host\?"):
-        engine.prepare("hosts")
+        table.prepare("hosts")

@@ -9,7 +9,6 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.lab import job, references
-from testbed.lab.engine import Kind
 from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.references import Outcome, Reference
 from testbed.lab.result import Claim, Provenance, Result, Status, Times
@@ -68,7 +67,7 @@ def test_another_kernel_and_image_are_named() -> None:
     assert Reference("i1", "k1").differences(HERE) == []
 
 
-def test_digests_made_with_another_kernel_are_not_kept() -> None:
+def test_digests_HERE_another_kernel_are_not_kept() -> None:
     of_same, of_other = (Reference("i1", kernel, {"wan": "1"}) for kernel in ("k1", "k2"))
     assert references.updated(of_same, [GOOD]).digests == {"incast": GOOD.digest, "wan": "1"}
     assert references.updated(of_other, [GOOD]).digests == {"incast": GOOD.digest}
@@ -97,5 +96,5 @@ def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_results_of_vm_belong_to_a_version_of_qemu() -> None:
-    assert references.engine_name(Kind.VM, "7.2.22") == "vm QEMU 7.2.22"
-    assert references.engine_name(Kind.UM, "") == "um"
+    assert references.edition(replace(HERE, engine="vm", qemu="7.2.22")) == "vm QEMU 7.2.22"
+    assert references.edition(replace(HERE, engine="um", qemu="")) == "um"

@@ -21,7 +21,7 @@ from testbed.lab.job import Job
 from testbed.lab.result import Exit, Result, distinct
 from testbed.lab.sweep_tables import Row, mean_of, student_t
 from testbed.lab.wire import WireError
-from tests.unit.scripted_lab import ScriptedReady
+from tests.unit.scripted_lab import ScriptedEngine
 
 pytestmark = [pytest.mark.usefixtures("xoff_cache"), pytest.mark.slow]
 GRID = {"load": ["1", "10"]}
@@ -73,7 +73,7 @@ def test_a_grid_is_every_combination_in_order() -> None:
     ],
 )
 def test_a_wrong_grid_is_refused_before_any_run(grid: dict[str, list[str]], message: str, tmp_path: Path) -> None:
-    ready = ScriptedReady(answer=answer)
+    ready = ScriptedEngine(answer=answer)
     with pytest.raises(UsageError, match=message.replace("?", r"\?")):
         sweep.run(measured, grid, on=ready, out=tmp_path / "sweep")
     assert ready.jobs == []
@@ -90,13 +90,13 @@ def test_a_wrong_grid_is_refused_before_any_run(grid: dict[str, list[str]], mess
 )
 def test_wrong_seeds_are_refused_before_any_run(seeds: int | list[int], message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
-        sweep.run(measured, GRID, seeds=seeds, on=ScriptedReady(answer=answer), out=tmp_path / "sweep")
+        sweep.run(measured, GRID, seeds=seeds, on=ScriptedEngine(answer=answer), out=tmp_path / "sweep")
     assert not (tmp_path / "sweep").exists()
 
 
 def test_a_folder_that_cannot_be_one_is_refused_before_any_run(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    ready = ScriptedReady(answer=answer)
+    ready = ScriptedEngine(answer=answer)
     with pytest.raises(UsageError, match=r"a sweep cannot go to .*: Not a directory; name another folder"):
         sweep.run(measured, GRID, on=ready, out=tmp_path / "file" / "sweep")
     assert ready.jobs == []
@@ -105,7 +105,7 @@ def test_a_folder_that_cannot_be_one_is_refused_before_any_run(tmp_path: Path) -
 def test_a_full_disk_is_refused_before_any_run_and_ends_a_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ready = ScriptedReady(answer=answer)
+    ready = ScriptedEngine(answer=answer)
     with monkeypatch.context() as patched, pytest.raises(cache.DiskFullError, match=r"no room for results: .* MB free"):
         patched.setattr(sweep, "_LEAST_FREE", 1 << 60)
         sweep.run(measured, GRID, on=ready, out=tmp_path)
@@ -114,7 +114,7 @@ def test_a_full_disk_is_refused_before_any_run_and_ends_a_sweep(
     def full(job: Job) -> dict[str, Any]:
         raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
 
-    ready = ScriptedReady(answer=full)
+    ready = ScriptedEngine(answer=full)
     found = sweep.run(measured, GRID, on=ready, out=tmp_path)
     assert [failure.status for failure in found.failed] == ["disk-full"]
     assert [failure.status for failure in found.left] == ["not started"]
@@ -128,7 +128,7 @@ def test_a_run_whose_lab_broke_down_is_made_once_more(tmp_path: Path) -> None:
             raise WireError("the lab's kernel panicked")
         return answer(job)
 
-    ready = ScriptedReady(answer=broken)
+    ready = ScriptedEngine(answer=broken)
     found = sweep.run(measured, {"load": ["1"]}, seeds=2, on=ready, out=tmp_path)
     assert [job.seed for job in ready.jobs] == [1, 2, 1, 2]
     assert [(row.seed, row.status) for row in found.rows] == [(1, "ok")]
@@ -137,7 +137,7 @@ def test_a_run_whose_lab_broke_down_is_made_once_more(tmp_path: Path) -> None:
 
 
 def test_the_table_has_a_row_for_each_run_and_the_summary_its_mean_and_interval(tmp_path: Path) -> None:
-    found = sweep.run(measured, GRID, seeds=3, on=ScriptedReady(answer=answer), out=tmp_path)
+    found = sweep.run(measured, GRID, seeds=3, on=ScriptedEngine(answer=answer), out=tmp_path)
     found.write_tables()
     assert found.made == 6
     assert [(row["load"], row["seed"], row["figure: goodput"]) for row in table(tmp_path)] == [
@@ -194,7 +194,7 @@ def test_a_mean_is_written_with_its_unit_and_its_interval(figure: str, values: l
 
 
 def test_runs_that_were_made_are_not_made_again(tmp_path: Path) -> None:
-    ready = ScriptedReady(answer=answer)
+    ready = ScriptedEngine(answer=answer)
     sweep.run(measured, GRID, seeds=2, on=ready, out=tmp_path)
     again = sweep.run(measured, GRID, seeds=3, on=ready, out=tmp_path)
     assert (again.made, len(again.rows), len(ready.jobs)) == (2, 6, 6)
@@ -202,13 +202,13 @@ def test_runs_that_were_made_are_not_made_again(tmp_path: Path) -> None:
 
 
 def test_a_result_that_was_written_is_read_as_it_was(tmp_path: Path) -> None:
-    result = lab.run(measured, parameters={"load": 7}, on=ScriptedReady(answer=answer), out=tmp_path)
+    result = lab.run(measured, parameters={"load": 7}, on=ScriptedEngine(answer=answer), out=tmp_path)
     assert result.folder is not None
     assert Result.read(result.folder) == result
 
 
 def test_other_limits_or_parameters_are_other_inputs(tmp_path: Path) -> None:
-    ready = ScriptedReady(answer=answer)
+    ready = ScriptedEngine(answer=answer)
     sweep.run(measured, {"load": ["1"]}, on=ready, out=tmp_path)
     assert sweep.run(measured, {"load": ["1"], "kind": ["x"]}, on=ready, out=tmp_path).made == 0  # the default
     assert sweep.run(measured, {"load": ["1"], "kind": ["y"]}, on=ready, out=tmp_path).made == 1
@@ -216,7 +216,7 @@ def test_other_limits_or_parameters_are_other_inputs(tmp_path: Path) -> None:
 
 def test_an_interrupted_and_resumed_sweep_has_the_table_of_an_undisturbed_one(tmp_path: Path) -> None:
     cancel = threading.Event()
-    ready = ScriptedReady(answer=answer)
+    ready = ScriptedEngine(answer=answer)
     first = sweep.run(
         measured, GRID, seeds=3, on=ready, out=tmp_path / "cut", cancel=cancel,
         done=lambda _, ended, total: cancel.set() if ended == 2 else None,
@@ -240,7 +240,7 @@ def test_failed_runs_are_apart_with_their_reason_and_are_not_repeated(tmp_path: 
             raise RuntimeError("no buffer")
         return answer(job)
 
-    ready = ScriptedReady(answer=sometimes)
+    ready = ScriptedEngine(answer=sometimes)
     sweep.run(measured, GRID, seeds=2, on=ready, out=tmp_path).write_tables()
     assert [row["seed"] for row in table(tmp_path)] == ["1", "1"]
     failed = table(tmp_path, sweep_tables.FAILED)
@@ -252,7 +252,7 @@ def test_failed_runs_are_apart_with_their_reason_and_are_not_repeated(tmp_path: 
 
 
 def test_a_result_that_was_removed_is_made_again(tmp_path: Path) -> None:
-    ready = ScriptedReady(answer=answer)
+    ready = ScriptedEngine(answer=answer)
     first = sweep.run(measured, GRID, on=ready, out=tmp_path)
     (tmp_path / first.rows[0].folder / "result.json").unlink()
     assert sweep.run(measured, GRID, on=ready, out=tmp_path).made == 1
@@ -261,9 +261,9 @@ def test_a_result_that_was_removed_is_made_again(tmp_path: Path) -> None:
 def test_two_sweeps_do_not_share_a_folder_at_once(tmp_path: Path) -> None:
     def another(*_: object) -> None:
         with pytest.raises(UsageError, match="another sweep is running"):
-            sweep.run(measured, GRID, on=ScriptedReady(answer=answer), out=tmp_path)
+            sweep.run(measured, GRID, on=ScriptedEngine(answer=answer), out=tmp_path)
 
-    assert sweep.run(measured, {"load": ["1"]}, on=ScriptedReady(answer=answer), out=tmp_path, done=another).made == 1
+    assert sweep.run(measured, {"load": ["1"]}, on=ScriptedEngine(answer=answer), out=tmp_path, done=another).made == 1
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_the_interval_is_that_of_students_t(values: list[float], mean: float, ha
 
 
 def test_a_comparison_names_what_differs_between_two_results(tmp_path: Path) -> None:
-    found = sweep.run(measured, GRID, on=ScriptedReady(answer=answer), out=tmp_path)
+    found = sweep.run(measured, GRID, on=ScriptedEngine(answer=answer), out=tmp_path)
     first, second = (tmp_path / row.folder for row in found.rows)
     assert compare_folders(first, first) == []
     differences = compare_folders(first, second)
@@ -307,7 +307,7 @@ def test_a_comparison_of_sweeps_has_a_line_for_each_mean_that_differs(tmp_path: 
         return answer(job) | ({"goodput": 7} if job.parameters["load"] == 1 else {})
 
     for folder, script, seeds in (("a", answer, 2), ("b", other, 2), ("c", answer, 1)):
-        sweep.run(measured, GRID, seeds=seeds, on=ScriptedReady(answer=script), out=tmp_path / folder).write_tables()
+        sweep.run(measured, GRID, seeds=seeds, on=ScriptedEngine(answer=script), out=tmp_path / folder).write_tables()
     (only,) = compare_folders(tmp_path / "a", tmp_path / "b")
     assert (only.what, str(only.first), str(only.second)) == (
         "load=1 goodput", "101.5 +- 6.353 (2 runs)", "7 (the same with 2 seeds)",
@@ -323,7 +323,7 @@ def test_a_comparison_sees_each_of_several_figures_with_one_name(tmp_path: Path)
     def twice(job: Job) -> dict[str, Any]:
         return {"a": 1, Twin("CNPs"): job.seed, Twin("CNPs"): 5}
 
-    found = sweep.run(measured, {"load": ["1"]}, seeds=2, on=ScriptedReady(answer=twice), out=tmp_path)
+    found = sweep.run(measured, {"load": ["1"]}, seeds=2, on=ScriptedEngine(answer=twice), out=tmp_path)
     assert [dict(row.figures) for row in found.rows] == [{"a": 1, "CNPs": seed, "CNPs (2)": 5} for seed in (1, 2)]
     first, second = (tmp_path / row.folder for row in found.rows)
     assert [one.what for one in compare_folders(first, second)] == ["seed", "figure CNPs"]
@@ -343,7 +343,7 @@ def test_a_sweep_prints_that_the_seed_has_no_effect_and_what_is_left(
         return sweep_run(*arguments, **options)
 
     sweep_run = sweep.run
-    monkeypatch.setattr(cli_sweep, "ready", lambda kind: ScriptedReady(answer=script))
+    monkeypatch.setattr(cli_sweep, "ready", lambda kind: ScriptedEngine(answer=script))
     monkeypatch.setattr(definition, "find", lambda name: measured)
     words = ["sweep", "measured", "--grid", "load=1,10", "--seeds", "2", "--out", str(tmp_path / "all")]
     assert main(words) == 0

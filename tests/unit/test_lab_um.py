@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import cache, engine, image, prerequisites, references
+from testbed.lab import cache, image, prerequisites, references
+from testbed.lab.engines.table import ENGINES
 from testbed.lab.um import kernel, machine
 from testbed.lab.um.kernel import KERNEL, MANIFEST, SOURCES
 
@@ -120,7 +121,7 @@ def test_a_manifest_of_another_shape_is_no_kernel(xoff_cache: Path, manifest: st
 
 
 def test_virtual_time_needs_no_emulator_with_um() -> None:
-    without = {package.name for package in prerequisites.machine_packages(virtual_machine=False)}
-    assert without < {package.name for package in prerequisites.machine_packages()}
+    without = {package.name for package in ENGINES["um"].requirements(building=True)}
+    assert without < {package.name for package in ENGINES["vm"].requirements(building=True)}
     assert not {"qemu-system-x86", "qemu-utils"} & without
-    assert engine.Kind.UM.reproducible
+    assert ENGINES["um"].reproducible

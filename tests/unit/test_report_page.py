@@ -14,7 +14,6 @@ import pytest
 
 from testbed.cli import main
 from testbed.lab import batch
-from testbed.lab.engine import Kind
 from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.result import Provenance, Result, Status, Times
 from testbed.report.page import report
@@ -166,7 +165,7 @@ def test_the_demo_and_run_with_report_end_with_the_path_of_the_report(
     folder = small(tmp_path / "one")
     done = Result("incast", Status.OK, "", {}, 1, (), (), fidelity, provenance, Times(1, 1.0, None), {}, folder)
     monkeypatch.setattr(run, "ready", lambda kind: kind)
-    monkeypatch.setattr(run, "soonest", lambda: Kind.UM)
+    monkeypatch.setattr(run, "soonest", lambda: "um")
     monkeypatch.setattr(run, "having", lambda engine, packages, experiment: engine)
     monkeypatch.setattr(batch, "run", lambda tasks, **_: batch.Batch((batch.TaskOutcome(tasks[0], done),)))
     for command in (["demo"], ["run", "incast", "--report"]):

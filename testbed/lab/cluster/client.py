@@ -29,7 +29,8 @@ from testbed.lab.cache import Report
 from testbed.lab.cluster import on_worker, parts, received
 from testbed.lab.cluster.connection import ClusterError, cause, client_of, require_same_versions
 from testbed.lab.cluster.parts import Part
-from testbed.lab.engine import Kind, Ready
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.um import PreparedUm
 
 _COMES_BACK_WITHIN_S = 20.0
 """A scheduler that was lost."""
@@ -101,7 +102,7 @@ class Cluster:
         if not tasks:
             return Batch(())
         cancel, interruption = cancel or threading.Event(), None
-        request = self._prepared(tasks[0].on)
+        request = self._request(tasks[0].on)
         outcomes: dict[int, TaskOutcome] = {}
         ahead = deque(_AtWork(task) for task in tasks)
         at_work: dict[Any, _AtWork] = {}
@@ -134,26 +135,26 @@ class Cluster:
             self._withdraw(list(at_work))
         return Batch(tuple(outcomes.get(id(task), TaskOutcome(task)) for task in tasks), interruption)
 
-    def _prepared(self, ready: Ready) -> dict[str, Any]:
-        """Give the cluster what its workers take; what each of them is asked."""
-        if ready.kind is not Kind.UM:
+    def _request(self, prepared: PreparedEngine) -> dict[str, Any]:
+        """Give the cluster what its workers take; return what each of them is asked."""
+        if not isinstance(prepared, PreparedUm):
             raise UsageError(
-                f"the engine {ready.kind} does not run on a cluster, whose workers have only Python; um does"
+                f"the engine {prepared.engine} does not run on a cluster, whose workers have only Python; um does"
             )
         with cache.owned("cluster") as work:
             self._send_module(work)
-            files = parts.of_code(ready, work)
+            files = parts.of_code(prepared, work)
             for part in files.values():
                 self._offer(part, "Xoff's code")
         named: dict[str, Any] = {name: part.named() for name, part in files.items()}
-        request = {"parts": named, "shared": "", **parts.described(ready)}
+        request = {"parts": named, "shared": "", **parts.described(prepared)}
         if self._lab is not None:
-            self._give_lab(request, ready)
+            self._give_lab(request, prepared)
         return request
 
-    def _give_lab(self, request: dict[str, Any], ready: Ready) -> None:
+    def _give_lab(self, request: dict[str, Any], prepared: PreparedEngine) -> None:
         """Let workers have the lab, from the scheduler or from a shared file; what is asked of them names it then."""
-        lab = parts.lab(ready, self._report, _percents(self._report, "packing the lab"))
+        lab = parts.lab(prepared, self._report, _percents(self._report, "packing the lab"))
         if self._lab is not None:
             request["shared"] = str(parts.share(lab, self._lab.absolute()).path)
         else:

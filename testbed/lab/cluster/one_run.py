@@ -24,7 +24,7 @@ from testbed.errors import XoffError, plain
 from testbed.lab import api, cache, carry, cores, image
 from testbed.lab.api import PackedRun
 from testbed.lab.cluster.on_worker import WANTS_LAB
-from testbed.lab.engine import Kind, Ready, Uml
+from testbed.lab.engines.um import PreparedUm, Um
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import Job
 from testbed.lab.packages import Packages
@@ -43,13 +43,13 @@ def main() -> int:
     request = json.loads(sys.stdin.buffer.readline())
     job = sys.stdin.buffer.read()
     try:
-        ready = _ready(request)
-        if ready is None:
+        prepared = _prepared(request)
+        if prepared is None:
             return WANTS_LAB
         cores.share(len(cores.available()))  # the worker's other threads have runs too
         with cache.owned("cluster-run") as work:
             limits = Thresholds(**request["thresholds"]) if request["thresholds"] else None
-            result = api.make(_packed(request, job), ready, out=work, thresholds=limits, cancel=cancel)
+            result = api.make(_packed(request, job), prepared, out=work, thresholds=limits, cancel=cancel)
             if result.status is Status.DISK_FULL:
                 print(result.reason, file=sys.stderr)  # which other machines may not have
                 return 1
@@ -68,10 +68,11 @@ def _packed(request: Mapping[str, Any], tar: bytes) -> PackedRun:
     return PackedRun(request["experiment"], job, tar, request["code"], request["commit"], again)
 
 
-def _ready(request: Mapping[str, Any]) -> Ready | None:
-    """The engine `um` with the lab of the request. It is imported from the request's file if it is not here.
+def _prepared(request: Mapping[str, Any]) -> PreparedUm | None:
+    """Return the engine `um` with the lab of the request, or None if there is none.
 
-    A machine may have a lab of its own, which stays as it is: what comes for a sweep is in a cache beside it.
+    The lab is imported from the request's file if it is not here. A machine may have a lab of its own, which stays as
+    it is: what comes for a sweep is in a cache beside it.
     """
     lab = request["image"], request["kernel"]
     if not _is_here(*lab):
@@ -90,7 +91,8 @@ def _ready(request: Mapping[str, Any]) -> Ready | None:
     root = disks.root(found, _say)
     further = request["packages"]
     held = Packages(Path(), further["versions"], further["digest"]) if further else None
-    return Ready(Kind.UM, uml=Uml(found, built, {"XOFF_ROOT": root, "XOFF_CODE": Path(request["disk"])}), packages=held)
+    mounted = {"XOFF_ROOT": root, "XOFF_CODE": Path(request["disk"])}
+    return PreparedUm(engine=Um(), image=found, kernel=built, disks=mounted, packages=held)
 
 
 def _is_here(digest: str, kernel_digest: str) -> bool:

@@ -11,7 +11,8 @@ from testbed.errors import UsageError, XoffError
 from testbed.lab import cache, carry, job
 from testbed.lab.cache import Report
 from testbed.lab.carry import Progress
-from testbed.lab.engine import Ready
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.um import PreparedUm
 
 _ENGINE = "um"
 _FILE = "lab.tar"
@@ -34,24 +35,24 @@ class Part:
         return {"sha256": self.sha256, "size": self.size}
 
 
-def of_code(ready: Ready, work: Path) -> Mapping[str, Part]:
+def of_code(prepared: PreparedUm, work: Path) -> Mapping[str, Part]:
     """This version of Xoff, for the lab and for the worker; what is not in the cache is made in `work`."""
-    assert ready.uml is not None
     code = work / "code.tar"
     code.write_bytes(job.held(["testbed"]))
-    return {"disk": Part.of(ready.uml.disks["XOFF_CODE"]), "code": Part.of(code)}
+    return {"disk": Part.of(prepared.disks["XOFF_CODE"]), "code": Part.of(code)}
 
 
-def lab(ready: Ready, report: Report, progress: Progress) -> Part:
+def lab(prepared: PreparedEngine, report: Report, progress: Progress) -> Part:
     """The lab in one file, in the cache."""
-    place = cache.root() / f"lab-file-{ready.image_digest[:16]}-{ready.kernel_digest[:16]}"
+    made_with = prepared.provenance()
+    place = cache.root() / f"lab-file-{made_with.image[:16]}-{made_with.kernel_digest[:16]}"
     if not (cache.own(place, _FILE) / _FILE).is_file():
         with cache.locked("lab file", report):
             if not (place / _FILE).is_file():
                 report("packing the lab for workers, once")
                 with cache.owned("lab-file") as work:
                     packed = carry.export(work / _FILE, [_ENGINE], report, progress)
-                    if packed.image != ready.image_digest:
+                    if packed.image != made_with.image:
                         raise XoffError("the lab image was changed meanwhile; run it again")
                     cache.leave_only(work, _FILE)
                     cache.publish(work, place)
@@ -79,11 +80,11 @@ def share(lab: Part, file: Path) -> Part:
     return there
 
 
-def described(ready: Ready) -> dict[str, object]:
-    """What a worker's lab must be."""
-    further = ready.packages
+def described(prepared: PreparedEngine) -> dict[str, object]:
+    """Return what a worker's lab must be."""
+    further, made_with = prepared.packages, prepared.provenance()
     return {
-        "image": ready.image_digest,
-        "kernel": ready.kernel_digest,
+        "image": made_with.image,
+        "kernel": made_with.kernel_digest,
         "packages": {"versions": dict(further.versions), "digest": further.digest} if further else None,
     }

@@ -1,0 +1,44 @@
+"""The engine `realtime`: the virtual machine of `vm` in real time, on KVM where it works."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+
+from testbed.lab import cache, qemu, snapshot
+from testbed.lab.cache import Report
+from testbed.lab.engines.vm import VirtualMachine
+from testbed.lab.image import Image
+from testbed.lab.packages import Packages
+from testbed.lab.qemu import QemuError
+from testbed.lab.snapshot import Snapshot
+
+_KVM_BOOT_SECONDS = 60.0
+
+
+class Realtime(VirtualMachine):
+    """QEMU without a clock of its own."""
+
+    name = "realtime"
+    summary = "the virtual machine in real time"
+
+    def snapshot(self, of: Image, report: Report, packages: Packages | None) -> Snapshot:
+        """Take KVM if it really runs the guest; that there is a /dev/kvm does not prove it."""
+        verdict = cache.root() / f"kvm-{platform.release()}-{qemu.version()}.json"
+        try:
+            works, why = json.loads(verdict.read_text())
+        except (OSError, ValueError, TypeError, RecursionError):
+            works, why = True, ""
+            if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+                works, why = False, "there is no /dev/kvm that we may use"
+        if works:
+            try:
+                found = snapshot.ensure(of, qemu.KVM, report, _KVM_BOOT_SECONDS, packages)
+                report("real time on KVM")
+                return found
+            except QemuError as error:
+                why = str(error).splitlines()[-1].strip()
+                verdict.write_text(json.dumps([False, why]))
+        report(f"real time without KVM ({why}): the lab will be slow, and short of CPU under load")
+        return snapshot.ensure(of, qemu.TCG, report, packages=packages)

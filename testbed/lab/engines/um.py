@@ -1,0 +1,94 @@
+"""The engine `um`: User-Mode Linux in virtual time, in which work of the CPU takes no time."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from testbed.lab import cores, image, prerequisites
+from testbed.lab import packages as further
+from testbed.lab.cache import Report
+from testbed.lab.engines import checks
+from testbed.lab.engines.checks import Check
+from testbed.lab.engines.engine import Engine, PreparedEngine
+from testbed.lab.forecast import Step
+from testbed.lab.image import Image
+from testbed.lab.job import OURS
+from testbed.lab.prerequisites import Package
+from testbed.lab.result import Provenance
+from testbed.lab.um import disks, kernel
+from testbed.lab.um.kernel import Kernel
+from testbed.lab.um.machine import Machine
+
+_ROOM_GB = 6
+_CORES = 2
+
+
+class Um(Engine):
+    """User-Mode Linux, whose clock stands still while anything runs."""
+
+    name = "um"
+    summary = "virtual time on User-Mode Linux, where the CPU's work is free"
+    reproducible = True
+    cpu_takes_time = False
+    joins_clusters = True
+
+    def prepare(self, report: Report, packages: Sequence[str] = ()) -> PreparedUm:
+        found = further.ensure(packages, report)
+        of = disks.image_of_root(report)
+        built = kernel.ensure(report)
+        root = disks.root(of, report)
+        mounted = {"XOFF_ROOT": root, "XOFF_CODE": disks.code(built, root, report, found)}
+        return PreparedUm(
+            engine=self, image=of, kernel=built, disks=mounted, packages=found, names=tuple(packages)
+        )  # fmt: skip
+
+    def is_built(self) -> bool:
+        of = image.described()
+        return of is not None and disks.has_root(of) and kernel.place().is_dir()
+
+    def requirements(self, building: bool) -> list[Package]:
+        return prerequisites.build_packages() if building else []
+
+    def forecast(self) -> list[Step]:
+        of = image.described()
+        has_root = of is not None and disks.has_root(of)
+        made = {
+            Step.IMAGE: has_root or image.is_whole(of),
+            Step.KERNEL: kernel.place().is_dir(),
+            Step.ROOT: has_root,
+        }
+        return [step for step, is_made in made.items() if not is_made]
+
+    def checks(self) -> list[Check]:
+        found = checks.building(self.name, self.is_built(), self.requirements(building=True), _ROOM_GB)
+        seccomp = "trap" in " ".join(checks.lines("/proc/sys/kernel/seccomp/actions_avail")).split()
+        remedy = "boot a kernel with CONFIG_SECCOMP_FILTER; in a container, allow seccomp()"
+        found.append(Check(self.name, "seccomp filters", seccomp, platform.release(), "" if seccomp else remedy))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedUm(PreparedEngine):
+    """User-Mode Linux, and what it mounts."""
+
+    image: Image
+    kernel: Kernel
+    disks: Mapping[str, Path]
+    """The disks by the names of the variables that the kernel's driver reads."""
+    holds: ClassVar[tuple[str, ...]] = OURS
+    memory_mb: ClassVar[int] = 3000
+
+    @contextmanager
+    def start(self, job: bytes, folder: Path) -> Iterator[Machine]:
+        (folder / "job").write_bytes(job)
+        mounted = {**self.disks, "XOFF_JOB": folder / "job"}
+        with cores.taken(_CORES) as own, closing(Machine(self.kernel.file, mounted, folder, own)) as machine:
+            yield machine
+
+    def provenance(self) -> Provenance:
+        return replace(super().provenance(), image=self.image.digest, kernel_digest=self.kernel.digest)

@@ -1,0 +1,138 @@
+"""The engine `vm`: a stock kernel in QEMU in virtual time, in which an instruction takes a nanosecond."""
+
+from __future__ import annotations
+
+import socket
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from testbed.errors import XoffError
+from testbed.lab import cores, image, prerequisites, qemu, snapshot
+from testbed.lab import packages as further
+from testbed.lab.cache import Report
+from testbed.lab.engines import checks
+from testbed.lab.engines.checks import Check
+from testbed.lab.engines.engine import Engine, PreparedEngine
+from testbed.lab.forecast import Step
+from testbed.lab.image import Image
+from testbed.lab.job import HELD
+from testbed.lab.packages import Packages
+from testbed.lab.prerequisites import Package
+from testbed.lab.qemu import Machine
+from testbed.lab.result import Provenance
+from testbed.lab.snapshot import Snapshot
+from testbed.lab.wire import Frame
+
+_ROOM_GB = 4
+
+
+class VirtualMachine(Engine):
+    """An engine whose labs are QEMU's virtual machines, woken from a snapshot."""
+
+    def prepare(self, report: Report, packages: Sequence[str] = ()) -> PreparedMachine:
+        found = further.ensure(packages, report)
+        qemu.program()
+        taken = self.snapshot(image.ensure(report), report, found)
+        return PreparedMachine(engine=self, snapshot=taken, packages=found, names=tuple(packages))
+
+    @abstractmethod
+    def snapshot(self, of: Image, report: Report, packages: Packages | None) -> Snapshot:
+        """Return the machine that waits for a job, from the cache or taken now."""
+
+    def is_built(self) -> bool:
+        of = image.described()
+        return of is not None and len(of.sizes) > 1
+
+    def requirements(self, building: bool) -> list[Package]:
+        return prerequisites.qemu_packages() + (prerequisites.build_packages() if building else [])
+
+    def forecast(self) -> list[Step]:
+        of = image.described()
+        made = {
+            Step.IMAGE: image.is_whole(of),
+            Step.SNAPSHOT: of is not None and snapshot.is_taken(of, qemu.ICOUNT),
+        }
+        return [step for step, is_made in made.items() if not is_made]
+
+    def checks(self) -> list[Check]:
+        found = [checks.package(self.name, package) for package in self.requirements(building=False)]
+        found += checks.building(self.name, self.is_built(), prerequisites.build_packages(), _ROOM_GB)
+        what = "QEMU is new enough"
+        try:
+            qemu.program()
+            found.append(Check(self.name, what, True, qemu.version()))
+        except XoffError as error:
+            found.append(Check(self.name, what, False, qemu.version() or "none", str(error)))
+        return found
+
+
+class Vm(VirtualMachine):
+    """QEMU with an instruction clock."""
+
+    name = "vm"
+    summary = "virtual time on QEMU, where an instruction takes a nanosecond"
+    reproducible = True
+    interactive = False
+
+    def snapshot(self, of: Image, report: Report, packages: Packages | None) -> Snapshot:
+        return snapshot.ensure(of, qemu.ICOUNT, report, packages=packages)
+
+    def edition(self, provenance: Provenance) -> str:
+        """Digests depend on the instructions that a version of QEMU counts."""
+        return f"{self.name} QEMU {provenance.qemu}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedMachine(PreparedEngine):
+    """A virtual machine that waits for a job."""
+
+    snapshot: Snapshot
+    holds: ClassVar[tuple[str, ...]] = HELD
+
+    @contextmanager
+    def start(self, job: bytes, folder: Path) -> Iterator[MachineSession]:
+        one_or_any: AbstractContextManager[Collection[int] | None] = (
+            cores.taken(1) if self.engine.reproducible else nullcontext()
+        )
+        with one_or_any as chosen, self.snapshot.start(job, folder, chosen) as machine:
+            yield MachineSession(machine)
+
+    def provenance(self) -> Provenance:
+        accelerator, of = self.snapshot.accelerator, self.snapshot.image
+        return replace(super().provenance(), accelerator=accelerator.name, image=of.digest, qemu=qemu.version())
+
+    def give_up(self) -> str:
+        """A snapshot that was changed can be woken and do nothing."""
+        self.snapshot.discard()
+        return "its snapshot may be damaged and was removed, so run it again"
+
+
+class MachineSession:
+    """A job in a virtual machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.stream = machine.folder / "out"
+        self._machine = machine
+        self._commands: socket.socket | None = None
+
+    def lost(self) -> str | None:
+        if self._machine.process.poll() is None:
+            return None
+        said = self._machine.last_words()
+        what = "the lab's kernel panicked" if qemu.PANIC in said else "the lab's machine ended before the job did"
+        return f"{what}{said}"
+
+    def send(self, frame: Frame) -> None:
+        if self._commands is None:
+            self._commands = self._machine.connect("commands")
+        with suppress(OSError):
+            self._commands.sendall(frame.encode())
+
+    def close(self) -> None:
+        if self._commands is not None:
+            self._commands.close()
+        self._machine.close()

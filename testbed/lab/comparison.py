@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.lab.foreign import ForeignError, ForeignFolder
-from testbed.lab.result import RESULT, distinct
+from testbed.lab.result import RESULT, ResultFile, distinct
 from testbed.lab.sweep_tables import OWN_COLUMNS, SUMMARY, spread
 
 _ABSENT = "absent"
@@ -61,7 +61,7 @@ def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterato
 
 def _of_result(folder: ForeignFolder) -> dict[str, Any]:
     """What a result has, by a name for each thing."""
-    content = folder.json(RESULT)
+    content = ResultFile.read(folder).content
     try:
         found = {name: content[name] for name in ("experiment", "status", "reason", "seed", "virtual_ns")}
         found |= {f"parameter {name}": value for name, value in content["parameters"].items()}

@@ -11,15 +11,15 @@ import enum
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.errors import UsageError, XoffError
 from testbed.lab import series
 from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
-from testbed.lab.foreign import ForeignFolder
+from testbed.lab.foreign import ForeignError, ForeignFolder, decoded, lines_of
 from testbed.units import written
 
 RESULT = "result.json"
@@ -112,6 +112,68 @@ class Claim:
         raise ValueError(f"{str(content)[:60]!r} is no claim")
 
 
+Reported = TypeVar("Reported", Figure, Claim)
+_KEYS = {
+    "experiment": str,
+    "status": str,
+    "parameters": dict,
+    "seed": int,
+    "figures": list,
+    "claims": list,
+    "fidelity": dict,
+    "provenance": dict,
+    "times": dict,
+    "files": dict,
+    "passed": bool,
+    "digest": str,
+}
+"""The keys that every `result.json` has, and the type of each."""
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """`result.json` as it is in a folder that may be from elsewhere, or of another version: its keys are there and have
+    the right types, and what is below them is as it was read."""
+
+    content: dict[str, Any]
+    text: str
+
+    @classmethod
+    def read(cls, folder: ForeignFolder) -> ResultFile:
+        """Read the file of a folder; ForeignError names what is missing or wrong."""
+        path = folder.path
+        if not ForeignFolder(folder.root).is_there():
+            raise ForeignError(f"there is no result folder {path}; xoff run makes one, in results/")
+        try:
+            text = folder.text(RESULT)
+        except FileNotFoundError:
+            raise ForeignError(f"{path} has no {RESULT}: it is no result folder, or its run did not end") from None
+        content = decoded(text, path / RESULT)
+        for key, kind in _KEYS.items():
+            if not isinstance(content, dict) or not isinstance(content.get(key), kind):
+                raise ForeignError(f"{path / RESULT} is not a result of xoff: {key} is missing, or no {kind.__name__}")
+        return cls(content, text)
+
+    def figures(self, damaged: Callable[[int, str], None]) -> list[Figure]:
+        """Return the figures that can be read; the others are reported by line and reason."""
+        return list(self._readable("figures", Figure.of, damaged))
+
+    def claims(self, damaged: Callable[[int, str], None]) -> list[Claim]:
+        """Return the claims that can be read; the others are reported by line and reason."""
+        return list(self._readable("claims", Claim.of, damaged))
+
+    def _readable(
+        self, key: str, read: Callable[[Any], Reported], damaged: Callable[[int, str], None]
+    ) -> Iterator[Reported]:
+        lines: list[int] = []
+        for place, one in enumerate(self.content[key]):
+            try:
+                yield read(one)
+            except ValueError:
+                lines = lines or lines_of(self.text, key)
+                damaged(lines[place], f"is no {key.removesuffix('s')}")
+
+
 @dataclass(frozen=True)
 class Provenance:
     """What the result was made with."""
@@ -180,7 +242,7 @@ class Result:
         AttributeError if `result.json` is not as `write` leaves it.
         """
         files = folder if isinstance(folder, ForeignFolder) else ForeignFolder(folder)
-        content = files.json(RESULT)
+        content = ResultFile.read(files).content
         fidelity, times = dict(content["fidelity"]), dict(content["times"])
         fidelity["thresholds"] = Thresholds(**fidelity["thresholds"])
         fidelity |= {"verdict": Verdict(fidelity["verdict"]), "reasons": tuple(fidelity["reasons"])}

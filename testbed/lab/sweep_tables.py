@@ -22,7 +22,7 @@ from testbed.errors import XoffError
 from testbed.lab import parquet
 from testbed.lab.csv_cells import neutral
 from testbed.lab.foreign import ForeignFolder
-from testbed.lab.result import RESULT, distinct
+from testbed.lab.result import RESULT, ResultFile, distinct
 from testbed.units import written
 
 TABLE, SUMMARY, FAILED, PARQUET = "table.csv", "summary.csv", "failed.csv", "table.parquet"
@@ -63,7 +63,7 @@ class Row:
         """The row of the result in a folder of the sweep."""
         path = sweep / folder / RESULT
         try:
-            content = ForeignFolder(sweep).json(f"{folder}/{RESULT}")
+            content = ResultFile.read(ForeignFolder(sweep).inside(folder)).content
             return cls(
                 {name: str(value) for name, value in parameters.items()}, int(content["seed"]), str(content["status"]),
                 str(content["reason"]), bool(content["passed"]), str(content["digest"]), inputs, folder,

@@ -8,16 +8,14 @@ here has the types that it should have, and text is kept as it is: whoever shows
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from testbed.lab.foreign import DEEPEST, LARGEST_LOG, ForeignError, ForeignFolder, decoded, is_shallow, lines_of
-from testbed.lab.result import RESULT, Claim, Figure
+from testbed.lab.foreign import DEEPEST, LARGEST_LOG, ForeignError, ForeignFolder, is_shallow
+from testbed.lab.result import RESULT, Claim, Figure, ResultFile
 from testbed.report.damage import Damage
-
-Found = TypeVar("Found", Figure, Claim)
 
 EVENTS = "events.jsonl"
 NETWORKS = "networks.jsonl"
@@ -28,21 +26,6 @@ MOST_KINDS = 1000
 MOST_NETWORKS = 2000
 _LARGEST_LIST = 256 << 20
 """Octets of a log that is kept in memory as a whole."""
-_KEYS = {
-    "experiment": str,
-    "status": str,
-    "parameters": dict,
-    "seed": int,
-    "figures": list,
-    "claims": list,
-    "fidelity": dict,
-    "provenance": dict,
-    "times": dict,
-    "files": dict,
-    "passed": bool,
-    "digest": str,
-}
-"""What a report takes from `result.json`, with the type of each."""
 
 
 class ReportError(ForeignError):
@@ -165,20 +148,6 @@ class Folder:
                 )
         close(self.end_ns)  # the run ended before the network did
 
-    def read_outcome(self, text: str) -> None:
-        """Take figures and claims from the text of `result.json`, those that can be read."""
-        self.figures = list(self._readable("figures", Figure.of, text))
-        self.claims = list(self._readable("claims", Claim.of, text))
-
-    def _readable(self, key: str, read: Callable[[Any], Found], text: str) -> Iterator[Found]:
-        lines: list[int] = []
-        for place, one in enumerate(self.result[key]):
-            try:
-                yield read(one)
-            except ValueError:
-                lines = lines or lines_of(text, key)
-                self.damage.add(RESULT, lines[place], f"is no {key.removesuffix('s')}")
-
     def _lines(self, name: str, most: int = LARGEST_LOG) -> Iterator[tuple[int, Any]]:
         """A file of JSON lines, with their numbers; none if there is no such file."""
         try:
@@ -198,20 +167,14 @@ class Folder:
 
 def read(path: Path) -> Folder:
     """The result in a folder, without its logs, which are read when they are needed."""
-    files = ForeignFolder(path)
-    if not files.is_there():
-        raise ReportError(f"there is no result folder {path}; xoff run makes one, in results/")
-    try:
-        text = files.text(RESULT)
-    except FileNotFoundError:
-        raise ReportError(f"{path} has no {RESULT}: it is no result folder, or its run did not end") from None
-    content = decoded(text, path / RESULT)
-    for key, kind in _KEYS.items():
-        if not isinstance(content, dict) or not isinstance(content.get(key), kind):
-            raise ReportError(f"{path / RESULT} is not a result of xoff: {key} is missing, or no {kind.__name__}")
-    folder = Folder(path, content)
+    found = ResultFile.read(ForeignFolder(path))
+    folder = Folder(path, found.content)
+
+    def damaged(line: int, reason: str) -> None:
+        folder.damage.add(RESULT, line, reason)
+
     folder.read_networks()
-    folder.read_outcome(text)
+    folder.figures, folder.claims = found.figures(damaged), found.claims(damaged)
     return folder
 
 

@@ -238,7 +238,6 @@ def test_completion_offers_commands_and_experiments() -> None:
     assert complete("xoff switch con") == ["conformance"]
     assert complete("xoff help eng") == ["engines"]
     assert complete("xoff plo") == []
-    assert complete("xoff image re") == []
 
 
 def test_the_front_door_sends_an_old_python_away_with_the_way_out() -> None:

@@ -197,7 +197,8 @@ def test_results_of_folders_are_compared_and_what_is_stated_decides(
 
 
 @pytest.mark.parametrize(
-    ("folder", "message"), [("nothing", "has no result"), ("damaged", "cannot be read"), ("twice", "more than one")]
+    ("folder", "message"),
+    [("nothing", "has no result"), ("damaged", "is not a result of xoff"), ("twice", "more than one")],
 )
 def test_folders_without_a_result_to_compare_are_refused(tmp_path: Path, folder: str, message: str) -> None:
     for name in ("nothing", "damaged/a", "twice/a", "twice/b"):

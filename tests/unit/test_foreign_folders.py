@@ -36,10 +36,18 @@ OUTPUTS = {
     "captures.pcapng": ("export", "--pcapng"),
 }
 READ = {
-    "result.json": ["report", "export --csv", "export --pcapng", "compare", "compare --engines", "plot", "serve"],
-    "networks.jsonl": ["report", "export --perfetto", "plot"],
-    "events.jsonl": ["report", "export --csv", "export --parquet", "export --perfetto", "plot"],
-    "dcbx.jsonl": ["report", "ladder"],
+    "result.json": [
+        "report",
+        "export --csv",
+        "export --pcapng",
+        "compare",
+        "compare --engines",
+        "export --figure pauses",
+        "serve",
+    ],
+    "networks.jsonl": ["report", "export --perfetto", "export --figure pauses"],
+    "events.jsonl": ["report", "export --csv", "export --parquet", "export --perfetto", "export --figure pauses"],
+    "dcbx.jsonl": ["report", "export --ladder host bridge"],
     "series-flows.csv": ["report", "export --perfetto"],
     "captures/1/s1-eth1-to-h1-eth0.pcapng": ["decode", "export --pcapng"],
     "captures": ["decode", "export --pcapng"],
@@ -90,7 +98,7 @@ def command(words: str, folder: Path) -> list[str]:
             (other / "result.json").unlink()
             (other / "summary.csv").write_text(SUMMARY)
         return [name, *options, str(folder), str(other)]
-    more = {"plot": ["pauses", "-o", str(folder.parent / "x.svg")], "ladder": ["host", "bridge"]}.get(name, [])
+    more = ["-o", str(folder.parent / "x.svg")] if "--figure" in options else []
     return [name, *options, str(folder), *more, *(["--port", "0"] if name == "serve" else [])]
 
 
@@ -133,16 +141,15 @@ def test_no_output_goes_where_a_link_in_the_folder_leads(foreign: Path, mine: Pa
     assert not [one for one in foreign.iterdir() if one.name.startswith(".xoff")], "no draft is left"
 
 
-@pytest.mark.parametrize("words", ["plot pauses -o x.svg", "ladder host bridge --svg x.svg", "export --csv -o x.svg"])
+@pytest.mark.parametrize("words", ["--figure pauses", "--ladder host bridge", "--csv"])
 def test_no_output_that_the_user_names_in_the_folder_does(
     foreign: Path, mine: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
-    if words.startswith("plot"):
+    if "--figure" in words:
         pytest.importorskip("matplotlib", reason="matplotlib is missing")
     (foreign / "x.svg").symlink_to(mine)
     monkeypatch.chdir(foreign)
-    word, *rest = words.split()
-    assert main([word, ".", *rest] if word != "export" else [*words.split(), "."]) == 0
+    assert main(["export", ".", *words.split(), "-o", "x.svg"]) == 0
     assert mine.read_text() == MINE and not (foreign / "x.svg").is_symlink()
 
 
@@ -171,7 +178,7 @@ def test_results_of_a_lesson_go_nowhere_else(tmp_path: Path, mine: Path, capsys:
 def test_a_file_that_no_run_leaves_is_refused_at_once_with_one_message(
     foreign: Path, capsys: pytest.CaptureFixture[str], spoil: Callable[[Path], None], name: str, words: str
 ) -> None:
-    if words.startswith("plot"):
+    if "--figure" in words:
         pytest.importorskip("matplotlib", reason="matplotlib is missing")
     prepared(foreign, name)
     arguments = command(words, foreign)
@@ -301,7 +308,7 @@ READERS = [
     *(ROOT / "testbed" / "lab" / f"{name}.py" for name in (
         "result", "comparison", "engine_figures", "series", "conformance", "parquet"
     )),
-    *(ROOT / "testbed" / "cli" / f"{name}.py" for name in ("report", "export", "plot", "compare", "ladder")),
+    *(ROOT / "testbed" / "cli" / f"{name}.py" for name in ("report", "export", "compare")),
 ]  # fmt: skip
 _BESIDE = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "glob", "rglob", "iterdir", "is_file",
            "is_dir", "exists", "stat", "unlink", "replace_file", "mkdir"}  # fmt: skip

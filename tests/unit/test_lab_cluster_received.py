@@ -111,7 +111,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "bz2": (lambda c: bz2.compress(whole(c)), "ReadError: "),
     "xz": (lambda c: lzma.compress(whole(c)), "ReadError: "),
     "half a result": (lambda _: packed((RESULT, b"{")), "result.json"),
-    "an empty result": (lambda _: packed((RESULT, b"{}")), "KeyError: 'fidelity'"),
+    "an empty result": (lambda _: packed((RESULT, b"{}")), "is not a result of xoff: experiment is missing"),
     "a result of another kind": (lambda _: packed((RESULT, b"[]")), "Error: "),
     "a deep result": (lambda _: packed((RESULT, b"[" * 100_000)), "Error: "),
     "another experiment": (

@@ -177,7 +177,7 @@ def test_a_damaged_sheet_is_one_clear_message(text: str, message: str, tmp_path:
         (["check", "1", "nowhere"], "nowhere/answers.toml is not there; `xoff lesson start 1 DIR`"),
         (["start", "7"], "there is no lesson 7; there are 1 to 6"),
         (["start", "wam"], "did you mean wan;"),
-        (["begin", "1"], "invalid choice"),
+        (["begin", "1"], "there is no lesson command 'begin'; there are list, start, check, solution"),
         ([], "ACTION"),
     ],
 )

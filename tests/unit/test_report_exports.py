@@ -187,7 +187,9 @@ def test_parquet_has_numbers_as_numbers(tmp_path: Path) -> None:
     assert [row["shared_cells"] for row in found if row["event"] == "threshold"] == [301, 301, 204, 204, 301, 204]
 
 
-@pytest.mark.parametrize(("package", "arguments"), [("pyarrow", ["export", "--parquet"]), ("matplotlib", ["plot"])])
+@pytest.mark.parametrize(
+    ("package", "arguments"), [("pyarrow", ["--parquet"]), ("matplotlib", ["--figure", "pauses", "-o", "x.pdf"])]
+)
 def test_a_package_that_is_missing_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -196,9 +198,8 @@ def test_a_package_that_is_missing_is_named(
     arguments: list[str],
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    folder, (command, *rest) = small(tmp_path / "one"), arguments
-    more = ["pauses", "-o", str(tmp_path / "x.pdf")] if command == "plot" else []
-    assert main([command, str(folder), *rest, *more]) == 2
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(small(tmp_path / "one")), *arguments]) == 2
     assert f"pip install {package}" in capsys.readouterr().err
 
 
@@ -209,7 +210,7 @@ def test_a_figure_of_the_same_result_is_the_same_file(tmp_path: Path, figure: st
     folder = small(tmp_path / "one")
     files = [tmp_path / f"{number}.{ending}" for number in (1, 2)]
     for file in files:
-        assert main(["plot", str(folder), figure, "-o", str(file)]) == 0
+        assert main(["export", str(folder), "--figure", figure, "-o", str(file)]) == 0
     assert files[0].read_bytes() == files[1].read_bytes() and files[0].stat().st_size > 2000
 
 
@@ -217,17 +218,17 @@ def test_a_figure_that_does_not_exist_or_has_nothing_to_show_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = small(tmp_path / "one")
-    assert main(["plot", str(folder), "pause", "-o", str(tmp_path / "x.pdf")]) == 2
+    assert main(["export", str(folder), "--figure", "pause", "-o", str(tmp_path / "x.pdf")]) == 2
     assert "did you mean pauses?" in capsys.readouterr().err
-    assert main(["plot", str(folder), "pauses", "-o", str(tmp_path / "x.doc")]) == 2
+    assert main(["export", str(folder), "--figure", "pauses", "-o", str(tmp_path / "x.doc")]) == 2
     assert "one of .pdf, .png, .svg" in capsys.readouterr().err
     pytest.importorskip("matplotlib", reason="matplotlib is missing")
     (folder / "events.jsonl").write_text("")
-    assert main(["plot", str(folder), "drops", "-o", str(tmp_path / "x.pdf")]) == 2
+    assert main(["export", str(folder), "--figure", "drops", "-o", str(tmp_path / "x.pdf")]) == 2
     assert "no buffer dropped a frame" in capsys.readouterr().err
 
 
 def test_names_with_markup_and_formulas_are_text_in_a_figure(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is missing")
     folder = hostile(tmp_path / "one")
-    assert main(["plot", str(folder), "pauses", "-o", str(tmp_path / "x.svg")]) == 0
+    assert main(["export", str(folder), "--figure", "pauses", "-o", str(tmp_path / "x.svg")]) == 0

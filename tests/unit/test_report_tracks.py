@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from testbed.lab.foreign import ForeignError
-from testbed.report.folder import ReportError, read
+from testbed.report.folder import read
 from testbed.report.tracks import ASSERTED, DROPS, OCCUPANCY, PAUSED, STORM, Tracks, natural, tracks
 from tests.report_folders import MS, drop, lines, network, pause, small
 
@@ -112,7 +112,7 @@ def test_what_is_no_result_gets_one_clear_message(tmp_path: Path, content: str |
         (folder / "result.json").write_text(content)
     with pytest.raises(ForeignError, match=message):
         read(folder)
-    with pytest.raises(ReportError, match="there is no result folder"):
+    with pytest.raises(ForeignError, match="there is no result folder"):
         read(tmp_path / "none")
 
 

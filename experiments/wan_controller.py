@@ -131,6 +131,6 @@ def _wait_for_pause(fabric: Any, *ports: str) -> None:
 
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        if any(fabric.program.is_congested(fabric.port(port).slot, LOSSLESS) for port in ports):
+        if any(fabric.program.buffers.is_congested(fabric.port(port).slot, LOSSLESS) for port in ports):
             return
         time.sleep(Duration("2ms").ns / 1e9)

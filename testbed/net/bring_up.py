@@ -110,11 +110,11 @@ class NodeSetup:
             port.queues = replace(port.queues, buffer=room)
         layout = buffer.layout(settings)
         egress = [(*settings.egress_cells(pool), 0) for pool in range(len(settings.egress_pools))]
-        self._program.set_buffer(self._nodes[name], settings.cell_bytes, layout.pools, egress)
+        self._program.buffers.set_buffer(self._nodes[name], settings.cell_bytes, layout.pools, egress)
         for (slot, priority), limits in layout.limits.items():
-            self._program.set_group(slot, priority, limits)
+            self._program.buffers.set_group(slot, priority, limits)
         for (slot, queue), queue_limits in buffer.queues(settings).items():
-            self._program.set_queue(slot, queue, queue_limits)
+            self._program.buffers.set_queue(slot, queue, queue_limits)
 
     def set_up_node(self, name: str, ports: list[PortState], attach: bool) -> None:
         """Queues and forwarding; with `attach` also the port program."""

@@ -89,9 +89,9 @@ def _lay_out(fabric: Fabric, ports: list[PortState], masks: dict[int, int]) -> N
     layout = SwitchBuffer.of(ports[0].buffer, ports, fabric.cabling.delays)(masks, {}, {})
     by_slot = {port.slot: port for port in ports}
     for _ in range(_TRIES):
-        is_busy = program.busy(number, layout.pools, layout.limits)
-        change = program.give_up(number, layout.limits) if is_busy else None
-        resumed = change if change is not None else program.configure(number, layout.pools, layout.limits)
+        is_busy = program.buffers.busy(number, layout.pools, layout.limits)
+        change = program.buffers.give_up(number, layout.limits) if is_busy else None
+        resumed = change if change is not None else program.buffers.configure(number, layout.pools, layout.limits)
         for slot, priority in resumed:
             _order(fabric, by_slot[slot], Order(OrderType.RELIEVED, slot, 1 << priority))
         if not is_busy:

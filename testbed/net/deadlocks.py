@@ -89,7 +89,7 @@ class Look:
         for slot in self._slots:
             for priority in PRIORITIES_IN[self._agents.paused(slot)]:
                 group = slot ^ 1, priority
-                if self._program.is_congested(*group):
+                if self._program.buffers.is_congested(*group):
                     for queue in PRIORITIES_IN[self._agents.stopped_by(slot, priority)]:
                         paused.setdefault((slot, queue), set()).add(group)
         held = {group: self._queues_of(group) for groups in paused.values() for group in groups}
@@ -109,17 +109,19 @@ class Look:
 
         In its pool all cells are free except those that `remains` has for each group.
         """
-        limits = self._program.limits(*group)
+        limits = self._program.buffers.limits(*group)
         buffer = self._buffer_of[group[0]]
         others = sum(
-            remaining(self._program.group(*other).used, cells)[1]
+            remaining(self._program.buffers.group(*other).used, cells)[1]
             for other, cells in remains.items()
             if other[0] in self._buffer_of
             and self._buffer_of[other[0]] == buffer
-            and self._program.limits(*other).pool == limits.pool
+            and self._program.buffers.limits(*other).pool == limits.pool
         )
-        free = self._program.pools(buffer)[limits.pool].size[1] - others
-        return stays_congested(limits, remaining(self._program.group(*group).used, remains[group]), max(0, free))
+        free = self._program.buffers.pools(buffer)[limits.pool].size[1] - others
+        return stays_congested(
+            limits, remaining(self._program.buffers.group(*group).used, remains[group]), max(0, free)
+        )
 
 
 def remaining(used: tuple[int, int, int], cells: int) -> tuple[int, int, int]:

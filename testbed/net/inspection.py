@@ -58,11 +58,11 @@ class Inspection(NetworkPorts):
 
     def group(self, port: str, priority: int) -> GroupCounters:
         """What the buffer counted for a priority that came in by a port of a switch."""
-        return self.running_program().group(self.port(port).slot, _checked(priority))
+        return self.running_program().buffers.group(self.port(port).slot, _checked(priority))
 
     def groups_of(self, port: str) -> bytes:
         """All groups of a port as they are in memory, to see whether one has changed."""
-        return self.running_program().groups_of(self.port(port).slot)
+        return self.running_program().buffers.groups_of(self.port(port).slot)
 
     def queued(self, port: str) -> tuple[int, ...]:
         """Octets that wait in each queue of a switch's port at this moment."""
@@ -70,7 +70,7 @@ class Inspection(NetworkPorts):
 
     def limits(self, port: str, priority: int) -> GroupLimits:
         """What holds at this moment for a priority that comes in by a port of a switch, in cells."""
-        return self.running_program().limits(self.port(port).slot, _checked(priority))
+        return self.running_program().buffers.limits(self.port(port).slot, _checked(priority))
 
     def sent(self, port: str) -> PortCounters:
         """What was put into a port's queues."""
@@ -81,16 +81,16 @@ class Inspection(NetworkPorts):
         if switch not in self.buffers:
             self.node(switch)
             raise FabricError(f"{switch} has no buffer; {listed(self.buffers)} have")
-        return self.running_program().buffer(self.nodes[switch])
+        return self.running_program().buffers.buffer(self.nodes[switch])
 
     def pools(self, switch: str) -> list[BufferCounters]:
         """All pools of a switch: POOLS ingress ones, then egress ones; those that it has not have no cells."""
         self.buffer(switch)
-        return self.running_program().pools(self.nodes[switch])
+        return self.running_program().buffers.pools(self.nodes[switch])
 
     def queue(self, port: str, queue: int) -> QueueCounters:
         """What a queue of a switch's port counted, if an egress pool limits it."""
-        return self.running_program().queue(self.port(port).slot, _checked(queue))
+        return self.running_program().buffers.queue(self.port(port).slot, _checked(queue))
 
     def pfc(self, port: str, priority: int) -> dict[str, Any]:
         """State and counters of PFC for a priority of a port, as its agent has them."""
@@ -208,7 +208,7 @@ class Inspection(NetworkPorts):
     def _groups(self, switches: Container[str], priorities: Iterable[int]) -> Iterator[GroupCounters]:
         for port, priority in product(self.ports.values(), [_checked(priority) for priority in priorities]):
             if port.node.name in switches:
-                yield self.running_program().group(port.slot, priority)
+                yield self.running_program().buffers.group(port.slot, priority)
 
     def running_agents(self) -> Agents:
         if self.agents is None:

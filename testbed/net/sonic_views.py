@@ -309,15 +309,15 @@ class SonicViews:
             number, settings = self._fabric.nodes[node], self._fabric.buffers[node]
             if what == "pool":
                 for _, place, _ in self._pools(node):
-                    self._keep(("pool", node, place), program.clear_pool(number, place), 1, settings.cell_bytes)
+                    self._keep(("pool", node, place), program.buffers.clear_pool(number, place), 1, settings.cell_bytes)
             for port in ports if what != "pool" else ():
                 for each in _PRIORITIES:
                     if what == "group":
-                        most = program.clear_group(number, port.slot, each)
+                        most = program.buffers.clear_group(number, port.slot, each)
                         for one, place in _KINDS.items():  # the program clears all kinds at once
                             self._keep(("group", one, port.name, each), most, place, settings.cell_bytes)
                     elif (port.number, each) in settings.queues:
-                        most = program.clear_queue(number, port.slot, each)
+                        most = program.buffers.clear_queue(number, port.slot, each)
                         self._keep(("queue", port.name, each), most, 1, settings.cell_bytes)
 
     def _keep(self, key: tuple[object, ...], before: Watermark, place: int, cell: int) -> None:

@@ -225,20 +225,22 @@ class Pair:
         self.differences: list[str] = []
         self.seen: set[str] = set()
         """Everything that happened at least once: drops by reason, signals."""
-        program.set_buffer(buffer, settings.cell_bytes, ingress_sizes(settings), egress_sizes(settings))
+        program.buffers.set_buffer(buffer, settings.cell_bytes, ingress_sizes(settings), egress_sizes(settings))
         for (port, number), queue in settings.queues.items():
             own = QueueLimits(queue.pool, queue.reserved, *terms(queue.threshold))
-            program.set_queue(self._slots[port], number, own)
+            program.buffers.set_queue(self._slots[port], number, own)
         tables = PortTables(buffer, buffer, 0, tuple(range(8)), PriorityMap().tables())
         for slot in self._slots.values():
             program.set_port(slot, tables)
         for (port, priority), group in settings.all_groups().items():
-            program.set_group(self._slots[port], priority, limits(group))
+            program.buffers.set_group(self._slots[port], priority, limits(group))
 
     def admit(self, key: Key, length: int, queue: Key | None) -> bool:
         port, priority = key
         wanted = self.model.admit(port, priority, length, queue)
-        found = self._program.admit(self._slots[port], priority, self.model.settings.cells(length), self._place(queue))
+        found = self._program.buffers.admit(
+            self._slots[port], priority, self.model.settings.cells(length), self._place(queue)
+        )
         reason = ADMITTED if wanted.dropped is None else REASONS.index(wanted.dropped)
         self._compare("admit", key, (SIGNALS[wanted.signal], reason), found)
         self.seen |= {str(wanted.dropped), str(wanted.signal)}
@@ -249,7 +251,7 @@ class Pair:
 
     def release(self, key: Key, length: int, queue: Key | None = None) -> None:
         port, priority = key
-        found = self._program.release(
+        found = self._program.buffers.release(
             self._slots[port], priority, self.model.settings.cells(length), self._place(queue)
         )
         try:
@@ -264,7 +266,7 @@ class Pair:
     def recheck(self, key: Key) -> None:
         port, priority = key
         wanted = self.model.recheck(port, priority)
-        found = self._program.recheck(self._slots[port], priority)
+        found = self._program.buffers.recheck(self._slots[port], priority)
         self._compare("recheck", key, wanted is Signal.XON, found)
         self.seen.add(f"recheck {wanted}")
 
@@ -272,7 +274,7 @@ class Pair:
         """Other settings while cells are in use: both do it, or both say why not and do what they can."""
         sizes = ingress_sizes(settings)
         groups = {(self._slots[port], priority): limits(g) for (port, priority), g in settings.all_groups().items()}
-        busy = self._program.busy(self._buffer, sizes, groups)
+        busy = self._program.buffers.busy(self._buffer, sizes, groups)
         try:
             resumed = {(self._slots[one.port], one.priority) for one in self.model.configure(settings)}
         except BufferBusyError:
@@ -280,9 +282,9 @@ class Pair:
             if not busy:
                 self.differences.append("configure: the model is busy, the program is not")
             resumed = {(self._slots[one.port], one.priority) for one in self.model.give_up(settings)}
-            self._compare("give up", (0, 0), resumed, set(self._program.give_up(self._buffer, groups)))
+            self._compare("give up", (0, 0), resumed, set(self._program.buffers.give_up(self._buffer, groups)))
             return
-        found = set(self._program.configure(self._buffer, sizes, groups))
+        found = set(self._program.buffers.configure(self._buffer, sizes, groups))
         if busy or found != resumed:
             self.differences.append(f"configure: the model resumes {resumed}, the program {found}, busy {busy}")
         self.seen |= {"configured"} | ({"configured, resumed"} if resumed else set())
@@ -297,14 +299,14 @@ class Pair:
         egress = pool >= len(model.settings.pools)
         number = pool - len(model.settings.pools) if egress else pool
         pairs = [
-            (model.group_watermark(*key, clear=True), program.clear_group(buffer, self._slots[key[0]], key[1])),
+            (model.group_watermark(*key, clear=True), program.buffers.clear_group(buffer, self._slots[key[0]], key[1])),
             (
                 model.pool_watermark(number, egress, clear=True),
-                program.clear_pool(buffer, number + (POOLS if egress else 0)),
+                program.buffers.clear_pool(buffer, number + (POOLS if egress else 0)),
             ),
         ]
         if queue is not None:
-            found = program.clear_queue(buffer, self._slots[queue[0]], queue[1])
+            found = program.buffers.clear_queue(buffer, self._slots[queue[0]], queue[1])
             pairs.append((model.queue_watermark(*queue, clear=True), found))
         for wanted, found in pairs:
             values = tuple(getattr(wanted.cells, kind) for kind in KINDS), wanted.total
@@ -314,15 +316,15 @@ class Pair:
     def compare_all(self) -> None:
         """Every counter of the pools, groups and queues."""
         pools, groups, queues = expected(self.model)
-        found = self._program.pools(self._buffer)
+        found = self._program.buffers.pools(self._buffer)
         if found != pools:
             self.differences.append(f"pools: the model has {pools}, the program {found}")
         for (port, number), queue in queues.items():
-            had = self._program.queue(self._slots[port], number)
+            had = self._program.buffers.queue(self._slots[port], number)
             if had != queue:
                 self.differences.append(f"queue {port}, {number}: the model has {queue}, the program {had}")
         for (port, priority), group in groups.items():
-            counted = self._program.group(self._slots[port], priority)
+            counted = self._program.buffers.group(self._slots[port], priority)
             wanted = GroupCounters(**vars(group) | {"impossible_releases": self._impossible[port, priority]})
             if counted != wanted:
                 self.differences.append(f"group {port}, {priority}: the model has {wanted}, the program {counted}")

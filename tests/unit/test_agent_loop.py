@@ -20,7 +20,8 @@ from testbed.agent.plan import Arrangement, PortPlan
 from testbed.frames import Mac, mac_control
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux.link_state import Link
-from testbed.linux.port_program import EVENT, FIRST_INTERFACE, EventKind, PortProgram
+from testbed.linux.port_program import EVENT, FIRST_INTERFACE, EventKind
+from testbed.linux.port_program.buffer_tables import BufferTables
 from testbed.pfc.settings import PfcSettings
 from testbed.pfc.timers import TIMERS
 from testbed.units import Rate
@@ -31,11 +32,12 @@ XOFF, XON = EventKind.XOFF, EventKind.XON
 
 
 class Program:
-    """The port program: one group, and what a recheck of it finds."""
+    """A port program, and its buffers, with one group and the result of a recheck of it."""
 
-    has_room = PortProgram.has_room
+    has_room = BufferTables.has_room
 
     def __init__(self) -> None:
+        self.buffers = self
         self.congested = False
         self.made_room = False
         self.blocked = 0

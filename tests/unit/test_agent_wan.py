@@ -71,9 +71,10 @@ def port(slot: int, name: str, rate: Rate = RATE) -> PortPlan:
 
 
 class Buffer:
-    """The port program, as far as it is asked."""
+    """A port program, and its buffers, of which the agent asks only these two questions."""
 
     def __init__(self) -> None:
+        self.buffers = self
         self.congested: set[tuple[int, int]] = set()
         self.relieved: set[tuple[int, int]] = set()
 

@@ -70,7 +70,10 @@ def test_hosts_may_be_named_and_unknown_ones_are_refused_with_the_nearest() -> N
 
 
 class Running:
-    """The port program; what it would find in memory beyond its tables is not worth much."""
+    """A port program, and its buffers, that would read memory beyond its tables for a priority above 7."""
+
+    def __init__(self) -> None:
+        self.buffers = self
 
     def group(self, slot: int, priority: int) -> None: ...
     def limits(self, slot: int, priority: int) -> None: ...

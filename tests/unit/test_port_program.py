@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from testbed.linux.port_program import _OBJECT, DROP_REASONS, EVENT, GroupLimits, PortProgram, PortTables, QueueLimits
+from testbed.linux.port_program.buffer_tables import BufferTables
 from testbed.linux.port_program.build import SOURCE
 
 _INT, _ARRAY, _STRUCT = 1, 3, 4
@@ -99,13 +100,15 @@ def value(octets: bytes, members: dict[str, Member], name: str) -> Any:
 @pytest.fixture
 def program() -> Any:
     """A port program without a kernel: it has only the shared memory."""
-    return PortProgram.__new__(PortProgram)
+    made = PortProgram.__new__(PortProgram)
+    made.buffers = BufferTables.__new__(BufferTables)
+    return made
 
 
 def test_a_groups_counters_are_read_where_the_program_writes_them(program: Any) -> None:
     group = Entry("group")
-    program.group_memory = bytes(len(group.octets)) * 3 * 8 + bytes(len(group.octets)) * 5 + bytes(group.octets)
-    found = vars(program.group(3, 5))
+    program.buffers.group_memory = bytes(len(group.octets)) * 3 * 8 + bytes(len(group.octets)) * 5 + bytes(group.octets)
+    found = vars(program.buffers.group(3, 5))
     assert found.pop("xoff") is True
     for name in ("dropped_frames", "dropped_cells"):
         assert found.pop(name) == group[name][: len(DROP_REASONS)]
@@ -118,19 +121,19 @@ def test_whether_a_group_is_congested_is_read_where_the_program_writes_it(progra
     for place in range(size):
         octets = bytearray(size)
         octets[place] = 1
-        program.group_memory = bytes(octets)
-        assert program.is_congested(0, 0) is (place == at), place
+        program.buffers.group_memory = bytes(octets)
+        assert program.buffers.is_congested(0, 0) is (place == at), place
 
 
 def test_a_groups_limits_are_written_where_the_program_reads_them(program: Any) -> None:
     members = STRUCTURES["group"]
-    program.group_memory = bytearray(4096)
-    program.set_group(0, 0, GroupLimits(True, 11, 0, Fraction(13, 17), 19, 23, 29, 3))
-    written = {name: value(bytes(program.group_memory), members, name) for name in members}
+    program.buffers.group_memory = bytearray(4096)
+    program.buffers.set_group(0, 0, GroupLimits(True, 11, 0, Fraction(13, 17), 19, 23, 29, 3))
+    written = {name: value(bytes(program.buffers.group_memory), members, name) for name in members}
     wanted = {"lossless": 1, "guaranteed": 11, "alpha_numerator": 13, "alpha_denominator": 17}
     wanted |= {"xon_offset": 19, "headroom": 23, "xon": 29, "pool": 3}
     assert {name: found for name, found in written.items() if isinstance(found, int) and found} == wanted
-    assert program.limits(0, 0) == GroupLimits(True, 11, 0, Fraction(13, 17), 19, 23, 29, 3)
+    assert program.buffers.limits(0, 0) == GroupLimits(True, 11, 0, Fraction(13, 17), 19, 23, 29, 3)
 
 
 def test_a_ports_settings_are_written_where_the_program_reads_them(program: Any) -> None:
@@ -187,32 +190,32 @@ def test_a_pools_counters_are_read_where_the_program_writes_them(program: Any) -
     for number in range(8):
         octets[place + number * size] = number  # its size of guaranteed cells
     octets[place + 5 * size : place + 6 * size] = pool.octets[:size]
-    program._buffers = [bytes(octets)]
-    found = program.pools(0)
+    program.buffers._buffers = [bytes(octets)]
+    found = program.buffers.pools(0)
     assert vars(found[5]) == {name: pool[name] for name in vars(found[5])}
     assert [one.size[0] for one in found] == [0, 1, 2, 3, 4, pool["size"][0], 6, 7]
-    assert program.buffer(0) == found[0]
+    assert program.buffers.buffer(0) == found[0]
 
 
 def test_pools_are_written_where_the_program_reads_them(program: Any) -> None:
-    program._buffers = {}
-    program.set_buffer(0, 208, [(1, 2, 3), (4, 5, 6)], [(7, 8, 0)])
-    octets = program._buffers[0]
+    program.buffers._buffers = {}
+    program.buffers.set_buffer(0, 208, [(1, 2, 3), (4, 5, 6)], [(7, 8, 0)])
+    octets = program.buffers._buffers[0]
     assert value(octets, STRUCTURES["buffer"], "cell_bytes") == 208
-    program._buffers = [octets]
-    sizes = {number: pool.size for number, pool in enumerate(program.pools(0)) if any(pool.size)}
+    program.buffers._buffers = [octets]
+    sizes = {number: pool.size for number, pool in enumerate(program.buffers.pools(0)) if any(pool.size)}
     assert sizes == {0: (1, 2, 3), 1: (4, 5, 6), 4: (7, 8, 0)}
 
 
 def test_a_queues_settings_and_counters_are_where_the_program_has_them(program: Any) -> None:
     members, queue = STRUCTURES["queue"], Entry("queue")
-    program.queue_memory = bytearray(8192)
-    program.set_queue(0, 0, QueueLimits(2, 11, 0, Fraction(13, 17)))
-    written = {name: value(bytes(program.queue_memory), members, name) for name in members}
+    program.buffers.queue_memory = bytearray(8192)
+    program.buffers.set_queue(0, 0, QueueLimits(2, 11, 0, Fraction(13, 17)))
+    written = {name: value(bytes(program.buffers.queue_memory), members, name) for name in members}
     wanted = {"limited": 1, "pool": 2, "reserved": 11, "alpha_numerator": 13, "alpha_denominator": 17}
     assert {name: found for name, found in written.items() if isinstance(found, int) and found} == wanted
-    program.queue_memory = bytes(len(queue.octets)) * (3 * 8 + 5) + bytes(queue.octets)
-    found = vars(program.queue(3, 5))
+    program.buffers.queue_memory = bytes(len(queue.octets)) * (3 * 8 + 5) + bytes(queue.octets)
+    found = vars(program.buffers.queue(3, 5))
     assert found == {name: queue[name] for name in found}
 
 

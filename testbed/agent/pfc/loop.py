@@ -169,7 +169,7 @@ class Loop:
             congested = 0
             if port.plan.has_buffer:
                 for priority in range(PRIORITIES):
-                    congested |= self._program.is_congested(slot, priority) << priority
+                    congested |= self._program.buffers.is_congested(slot, priority) << priority
             if port.left_behind or congested:
                 until = {priority: 0 if end == NEVER else end for priority, end in port.left_behind.items()}
                 frame, stop, resume = port.pfc.restore(until, congested, now_ns)
@@ -208,7 +208,7 @@ class Loop:
                 # before the XOFF that it ends, or XOFF before an older XON. The group itself has the last word.
                 if kind == _XOFF:
                     self._congested(port, priority, time_ns)
-                if not self._program.is_congested(slot, priority):
+                if not self._program.buffers.is_congested(slot, priority):
                     self._relieved(port, priority, time_ns)
                 self._records.append(RECORD.pack(time_ns, AgentEvent.THRESHOLD, slot, 1 << priority, shared_cells))
             elif kind == _DROP:
@@ -327,7 +327,7 @@ class Loop:
         if refresh:
             relieved = still = 0
             for priority in PRIORITIES_IN[refresh]:
-                if port.plan.has_buffer and self._program.has_room(slot, priority):
+                if port.plan.has_buffer and self._program.buffers.has_room(slot, priority):
                     relieved |= 1 << priority
                 else:
                     still |= 1 << priority

@@ -97,11 +97,11 @@ class NodeBuffer:
         self._log_refusals(before, now_ns)
         if layout is None:
             return
-        if self._program.busy(self._number, layout.pools, layout.limits):
+        if self._program.buffers.busy(self._number, layout.pools, layout.limits):
             self.retry_ns = now_ns + _RETRY_NS
-            resumed = self._program.give_up(self._number, layout.limits)
+            resumed = self._program.buffers.give_up(self._number, layout.limits)
         else:
-            resumed = self._program.configure(self._number, layout.pools, layout.limits)
+            resumed = self._program.buffers.configure(self._number, layout.pools, layout.limits)
         for slot, priority in resumed:
             self._orders.send(Order(OrderType.RELIEVED, slot, 1 << priority))
 

@@ -64,7 +64,7 @@ class PauseTunnels:
         for port in self._ports.values():
             if port.notifies_speaker:
                 for priority in range(PRIORITIES):
-                    if self._program.is_congested(port.slot, priority):
+                    if self._program.buffers.is_congested(port.slot, priority):
                         self._congested[port.slot] = self._congested.get(port.slot, 0) | 1 << priority
 
     def add(self, tunnel: ReverseTunnel, refresh: Refresh, now_ns: int, *, learned: bool = False) -> None:
@@ -118,7 +118,7 @@ class PauseTunnels:
                 if local is None:
                     continue
                 for congested in self._congested_slots(one, local):
-                    if self._program.has_room(congested, local):
+                    if self._program.buffers.has_room(congested, local):
                         self.congested(congested, local, False, now_ns, now_ns)
             if frame := one.sender.due(now_ns):
                 self._send(one, frame, slot, AgentEvent.TUNNEL_REFRESH, 0)

@@ -91,7 +91,7 @@ counted from 1."""
 
 
 @dataclass
-class PortProgram(BufferTables):
+class PortProgram:
     """The loaded program; `close` unloads it. With `waits` it also counts the cells of each group in each queue."""
 
     waits: bool = False
@@ -115,11 +115,13 @@ class PortProgram(BufferTables):
                     f"octets, not {expected.size}; run python3 -m testbed.linux.port_program.build"
                 )
         self.port_memory = self._ports.shared()
-        self.group_memory = self._groups.shared()
-        self.queue_memory = self._queues.shared()
+        group_memory, queue_memory = self._groups.shared(), self._queues.shared()
         self._programs = {name: self._object.program(name) for name in ("port_in", "port_out", "cross")}
         requests = ("recheck", "admit_cells", "release_cells", "limit", "resize", "clear_watermark")
-        self._requests = {name: self._object.program(name) for name in requests}
+        self.buffers = BufferTables(
+            group_memory, queue_memory, self._buffers, {name: self._object.program(name) for name in requests}
+        )
+        """The buffers of all nodes."""
         if missing := bpf.run(self._object.program("prepare"), bytearray(REQUEST.size)):
             function = _NEEDED[missing - 1]
             raise bpf.BpfError(f"this kernel has no function {function}, in which the port program counts lost frames")
@@ -227,11 +229,6 @@ class PortProgram(BufferTables):
             fields[62:70],
             fields[70:78],
         )
-
-    def groups_of(self, slot: int) -> bytes:
-        """Return the memory of all groups of a port; if it is equal to an earlier one, no counter has changed."""
-        start = slot * PRIORITIES * GROUP.size
-        return bytes(self.group_memory[start : start + PRIORITIES * GROUP.size])
 
     def queued(self, slot: int) -> tuple[int, ...]:
         """Return how many octets wait in each queue of a switch's port."""

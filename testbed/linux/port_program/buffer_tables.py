@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from mmap import mmap
 
 from testbed.linux import bpf
 from testbed.linux.port_program.records import (
@@ -41,10 +41,11 @@ from testbed.linux.port_program.records import (
 class BufferTables:
     """The buffers, groups and queues of all nodes of a network."""
 
-    group_memory: mmap
-    queue_memory: mmap
-    _buffers: bpf.Map
-    _requests: dict[str, int]
+    def __init__(
+        self, groups: mmap.mmap | bytearray, queues: mmap.mmap | bytearray, pools: bpf.Map, requests: Mapping[str, int]
+    ) -> None:
+        self.group_memory, self.queue_memory = groups, queues
+        self._buffers, self._requests = pools, requests
 
     def set_group(self, slot: int, priority: int, limits: GroupLimits) -> None:
         """Set the limits of a group before frames arrive; `configure` changes them later."""
@@ -154,6 +155,11 @@ class BufferTables:
     def is_congested(self, slot: int, priority: int) -> bool:
         """Return True if the group is congested now. It reads one octet, since agents ask at every event."""
         return bool(self.group_memory[(slot * PRIORITIES + priority) * GROUP.size + XOFF_AT])
+
+    def groups_of(self, slot: int) -> bytes:
+        """Return the memory of all groups of a port; if it is equal to an earlier one, no counter has changed."""
+        start = slot * PRIORITIES * GROUP.size
+        return bytes(self.group_memory[start : start + PRIORITIES * GROUP.size])
 
     def group(self, slot: int, priority: int) -> GroupCounters:
         """Return the counters of a group."""

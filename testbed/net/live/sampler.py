@@ -52,7 +52,7 @@ class Sampler:
         t_ns = now_ns - self._start_ns
         program = self._fabric.running_program()
         for slot, name, priority in self._groups:
-            found = series.sample(program.group(slot, priority))
+            found = series.sample(program.buffers.group(slot, priority))
             if found != self._before.get((name, priority), _IDLE):
                 self._before[name, priority] = found
                 self._rows["buffers"].append((t_ns, name, priority, *found[:3]))

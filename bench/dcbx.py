@@ -19,9 +19,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
+from testbed.dcbx import tlvs as dcbx
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, PortIdentity
-from testbed.frames import Mac, dcbx, lldp
+from testbed.frames import Mac, lldp
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, Selector
 from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Text, TextKind
 from testbed.lab import definition

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.agent.standalone import control_socket, saved_settings
-from testbed.dcbx import config, config_dump, show
+from testbed.dcbx import config, show
 from testbed.errors import XoffError
 from testbed.frames import Mac, headroom, icmpv6, ipv6, ipv6_options, mac_control, srh
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Selector
@@ -305,7 +305,7 @@ def _settings(octets: bytes) -> str:
     except UnicodeDecodeError:
         return "no text"
     read = config.parse(text, "f")
-    _same(read, config.parse(config_dump.dump(read.settings, read.timers), "f"))
+    _same(read, config.parse(config.dump(read.settings, read.timers), "f"))
     return "read"
 
 

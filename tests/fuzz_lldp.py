@@ -22,9 +22,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from testbed.dcbx import tlvs as dcbx
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, PortIdentity, Shares
-from testbed.frames import Mac, dcbx, lldp
+from testbed.frames import Mac, lldp
 from testbed.frames.dcbx.values import DcbxVersion, Ets
 from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Organisational, Text, Tlv, Unknown
 

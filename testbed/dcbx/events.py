@@ -1,7 +1,8 @@
 """What happens on a port, for the agent that has to act on it. Each event has the time and all that is needed.
 
-The first group is to be applied to the port. At each start they come for every feature that is run, then when something
-changes; a feature that is taken out of the settings is off in its last event. The second group is for people and logs.
+Events of features are to be applied to the port. At each start they come for every feature that is run, then when
+something changes; a feature that is taken out of the settings is off in its last event. Each stands with its feature
+(`testbed.dcbx.features`). The other events, which are here, are for people and logs.
 """
 
 from __future__ import annotations
@@ -9,77 +10,37 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from testbed.dcbx import features
+from testbed.dcbx.features.applications import ApplicationsChanged
+from testbed.dcbx.features.congestion_notification import CnChanged
+from testbed.dcbx.features.ets import EtsChanged
+from testbed.dcbx.features.feature import Event
+from testbed.dcbx.features.headroom import HeadroomChanged
+from testbed.dcbx.features.pfc import PfcChanged
+from testbed.dcbx.features.traffic_classes import TrafficClassesChanged
+from testbed.dcbx.negotiation import PortState
+from testbed.dcbx.tlvs import DcbxTlvs
 from testbed.frames import Mac
-from testbed.frames.dcbx.values import AppEntry, DcbxTlvs, DcbxVersion, Ets
+from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp import ChassisId, PortId
 
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    at_ns: int
-
-
-# To apply
-
-
-@dataclass(frozen=True, slots=True)
-class PfcChanged(Event):
-    """Run PFC on these priorities and no other. Sets of priorities are masks, bit n for priority n."""
-
-    enabled: int
-    defended: int  # discard every frame received on these, but bridge PDUs and LLDP
-    remote: int | None  # where the peer runs it; what differs from `enabled` is for a local policy
-    remote_defended: int | None  # the peer discards what is sent on these; None: not announced
-    why: str
-    held: int | None = None  # send nothing on these yet; None: the port does not wait for the peer's defenses
-
-
-@dataclass(frozen=True, slots=True)
-class EtsChanged(Event):
-    """Operate with this table; None: ETS is disabled."""
-
-    ets: Ets | None
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class ApplicationsChanged(Event):
-    """Give these protocols these priorities."""
-
-    entries: tuple[AppEntry, ...]
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class CnChanged(Event):
-    """Run congestion notification on these priorities; masks as in PfcChanged."""
-
-    enabled: int
-    defended: int
-    remote: int | None
-    remote_defended: int | None
-    why: str
-    held: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TrafficClassesChanged(Event):
-    """The traffic classes of this port and of its peer, and the number of them that the buffer is to be sized for."""
-
-    local: int
-    remote: int | None
-    buffered: int | None = None  # None: for all priorities, whatever the peer has
-
-
-@dataclass(frozen=True, slots=True)
-class HeadroomChanged(Event):
-    """Both ends can measure headroom, so one may ask the other; or no longer."""
-
-    both: bool
-    why: str
-
-
-# For logs
+__all__ = [
+    "ApplicationsChanged",
+    "CnChanged",
+    "CrowdChanged",
+    "EtsChanged",
+    "Event",
+    "HeadroomChanged",
+    "Loss",
+    "NeighbourFound",
+    "NeighbourLost",
+    "PeerChanged",
+    "PendingChanged",
+    "PfcChanged",
+    "TrafficClassesChanged",
+    "VersionMismatch",
+    "changes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +53,14 @@ class PendingChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class PeerChanged(Event):
-    """The DCBX TLVs of the only neighbour; None: there is no single neighbour."""
+    """The DCBX TLVs of the only neighbour; `mac` is None if there is no single neighbour."""
 
     mac: Mac | None
     tlvs: DcbxTlvs
 
 
 class Loss(enum.StrEnum):
-    """Why a neighbour is gone."""
+    """The reason why a neighbour is gone."""
 
     EXPIRED = "its TTL is over"
     SHUTDOWN = "it shut down"
@@ -111,6 +72,8 @@ class Loss(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NeighbourFound(Event):
+    """A neighbour's first frame came in."""
+
     chassis_id: ChassisId
     port_id: PortId
     mac: Mac
@@ -118,6 +81,8 @@ class NeighbourFound(Event):
 
 @dataclass(frozen=True, slots=True)
 class NeighbourLost(Event):
+    """A neighbour is gone."""
+
     chassis_id: ChassisId
     port_id: PortId
     why: Loss
@@ -136,3 +101,23 @@ class VersionMismatch(Event):
     """The peer speaks the other format, so its DCBX TLVs are ignored; None: that is over."""
 
     peer_speaks: DcbxVersion | None
+
+
+def changes(before: PortState | None, after: PortState, at_ns: int) -> list[Event]:
+    """Return the events that lead from `before` to `after`; `before` is None if there was no state before.
+
+    A different reason alone is not a change, and a feature that is not run is mentioned only if it was run before.
+    """
+    events: list[Event] = []
+    for feature in features.every():
+        new = after.states[feature.name]
+        old = None if before is None else before.states[feature.name]
+        is_run, was_run = new.oper is not None, old is not None and old.oper is not None
+        if (is_run or was_run) and (old is None or feature.facts(new) != feature.facts(old)):
+            event = feature.event(at_ns, new)
+            events += [] if event is None else [event]
+    for name, state in after.states.items():
+        was_pending = before is not None and before.states[name].pending
+        if state.pending != was_pending:
+            events.append(PendingChanged(at_ns, name, state.pending))
+    return events

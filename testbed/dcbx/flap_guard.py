@@ -15,7 +15,9 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from testbed.dcbx.negotiation import SYMMETRIC, Feature, PortState
+from testbed.dcbx import features
+from testbed.dcbx.features.feature import FeatureState
+from testbed.dcbx.negotiation import PortState
 from testbed.frames import Mac
 from testbed.units import Duration, Scale
 
@@ -53,9 +55,9 @@ class FlapGuard:
         """Follow a change of state. Returns the features whose values were swapped."""
         lasts_ns = self._higher_ns if self._mac > peer else self._lower_ns
         swapped = []
-        for name in SYMMETRIC:
-            old: Feature[object] = getattr(before, name)
-            new: Feature[object] = getattr(after, name)
+        for name in (feature.name for feature in features.every() if feature.is_symmetric):
+            old: FeatureState[object] = before.states[name]
+            new: FeatureState[object] = after.states[name]
             if not (new.willing and new.remote_willing):
                 self._left.pop(name, None)
                 del self._come_back[name]

@@ -17,9 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.dcbx import log_text, value_text
+from testbed.dcbx import features, log_text, show
 from testbed.errors import UsageError
-from testbed.frames.dcbx.values import DcbxVersion
 
 Record = Mapping[str, Any]
 
@@ -182,7 +181,7 @@ class _Drawing:
         self._senders = [_Sender(), _Sender()]
         self._strangers: dict[tuple[Side, Any], _Sender] = {}
         self._last_events: dict[tuple[Side, str], Record] = {}
-        self._formats: set[DcbxVersion] = set()  # of ETS tables
+        self._legends: list[str | None] = []
         self._steps: list[Step] = []
         self._folds = _Folds()
 
@@ -194,7 +193,7 @@ class _Drawing:
             if pendings and not (is_pending and (line.side, line.t_ns) == (pendings[0].side, pendings[0].t_ns)):
                 self._tell_pending(pendings)
             try:
-                self._look_for_tables(line.record)
+                self._look_for_legends(line.record)
                 if is_pending:
                     log_text.event(line.record, None)  # so that it is found here if it is not as it should be
                     pendings.append(line)
@@ -267,12 +266,13 @@ class _Drawing:
             if sender.heard and all(sender.heard.get(name) == record[name] for name in ("chassis_id", "port_id")):
                 sender.heard = None
 
-    def _look_for_tables(self, record: Record) -> None:
-        """ETS needs a legend."""
+    def _look_for_legends(self, record: Record) -> None:
+        """Note the legends that a frame or an event needs."""
         tlvs = record.get("tlvs", {})
-        for table in (record.get("ets"), tlvs.get("ets"), tlvs.get("recommendation")):
-            if table is not None:
-                self._formats.add(DcbxVersion.DRAFT if table["tsa"] is None else DcbxVersion.PUBLISHED)
+        for feature in features.every():
+            for data in (record.get(feature.name), tlvs.get(feature.name)):
+                if data is not None:
+                    self._legends.append(feature.legend(data))
 
     def _tell_pending(self, lines: list[_Line]) -> None:
         if lines:
@@ -301,8 +301,7 @@ class _Drawing:
             self._folds = _Folds()
 
     def _remarks(self) -> Iterator[str]:
-        if self._formats:
-            yield value_text.DRAFT_LEGEND if DcbxVersion.DRAFT in self._formats else value_text.LEGEND
+        yield from show.legends(self._legends)
         received = [line for own in self._lines for line in own if line.is_frame("received")]
         if received and not any(line.partner for line in received):
             yield "no frame of one port arrived at the other: are they the two ends of one link?"

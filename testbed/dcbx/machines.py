@@ -14,13 +14,21 @@ Nothing is kept here: the same variables give the same answer. Each answer comes
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from testbed.dcbx.settings import TieBreak
 from testbed.frames import Mac
 
 T = TypeVar("T")
+
+
+class TieBreak(enum.StrEnum):
+    """Whose configuration wins when both ports are willing (decision 0102), by MAC address."""
+
+    NONE = "none"
+    LOWER = "lower"
+    HIGHER = "higher"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from testbed.frames.dcbx import Reading, read
+from testbed.dcbx.tlvs import Reading, read
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp import ChassisId, LldpFrame, PortId
 from testbed.units import Duration, Scale

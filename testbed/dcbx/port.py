@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from testbed.dcbx.changes import changes
 from testbed.dcbx.damping import Damping
 from testbed.dcbx.events import (
     CrowdChanged,
@@ -32,15 +31,16 @@ from testbed.dcbx.events import (
     NeighbourLost,
     PeerChanged,
     VersionMismatch,
+    changes,
 )
 from testbed.dcbx.flap_guard import FlapGuard
 from testbed.dcbx.negotiation import Peer, PortState, negotiate
 from testbed.dcbx.neighbours import Neighbour, Neighbours, Reception
 from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
+from testbed.dcbx.tlvs import DcbxTlvs, Reading, encode, read
 from testbed.dcbx.transmit import Transmitter
 from testbed.errors import XoffError
-from testbed.frames import dcbx
-from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion
+from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp import Lldpdu, LldpError, LldpFrame, parse
 from testbed.frames.lldp_tlvs import Unknown
 from testbed.units import Scale
@@ -230,7 +230,7 @@ class DcbxPort:
     def _take_in(self, frame: LldpFrame, octets: bytes) -> None:
         """A frame that differs from the neighbour's last one."""
         pdu = frame.pdu
-        reading = dcbx.read(self._settings.version, pdu.tlvs)
+        reading = read(self._settings.version, pdu.tlvs)
         self._count_flaws(frame, reading)
         heard = self._neighbours.receive(frame, octets, reading, self._now_ns)
         if heard is Reception.NEW:
@@ -246,7 +246,7 @@ class DcbxPort:
             self._counters["refused.no_room"] += 1
         self._settle()
 
-    def _count_flaws(self, frame: LldpFrame, reading: dcbx.Reading) -> None:
+    def _count_flaws(self, frame: LldpFrame, reading: Reading) -> None:
         for flaw in (*frame.pdu.flaws, *reading.flaws):
             self._counters[f"tlv.{flaw.counter}"] += 1
         self._counters.update("unknown_tlvs" for tlv in frame.pdu.tlvs if isinstance(tlv, Unknown))
@@ -279,8 +279,8 @@ class DcbxPort:
             self._peer = peer
             tlvs = DcbxTlvs() if peer is None else peer.tlvs
             self._events.append(PeerChanged(self._now_ns, None if peer is None else peer.mac, tlvs))
-        for name, feature in state.features().items():
-            if feature.oper != getattr(self._state, name).oper:
+        for name, feature in state.states.items():
+            if feature.oper != self._state.states[name].oper:
                 self._counters[f"oper_changes.{name}"] += 1
         if self._told is not None or self.is_running:
             self._events.extend(changes(self._told, state, self._now_ns))
@@ -312,7 +312,7 @@ class DcbxPort:
             return
         if self._frame is None:
             identity = self._identity
-            tlvs = (*identity.tlvs, *dcbx.encode(self._settings.version, self._state.sent))
+            tlvs = (*identity.tlvs, *encode(self._settings.version, self._state.sent))
             pdu = Lldpdu(identity.chassis_id, identity.port_id, self._ttl, tlvs)
             self._frame = LldpFrame(identity.mac, pdu).encode()
         self._frames.append(self._frame)

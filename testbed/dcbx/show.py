@@ -12,30 +12,24 @@ announced. The writer of a log adds the name of the port, as "port".
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from testbed.dcbx import value_text
+from testbed.dcbx import features, value_text
 from testbed.dcbx.events import (
-    ApplicationsChanged,
-    CnChanged,
     CrowdChanged,
-    EtsChanged,
     Event,
-    HeadroomChanged,
     NeighbourFound,
     NeighbourLost,
     PeerChanged,
     PendingChanged,
-    PfcChanged,
-    TrafficClassesChanged,
     VersionMismatch,
 )
-from testbed.dcbx.negotiation import Feature
+from testbed.dcbx.features.feature import FeatureState, elected, priority_list
 from testbed.dcbx.neighbours import Neighbour
 from testbed.dcbx.port import DcbxPort
-from testbed.frames.dcbx import read, values
-from testbed.frames.dcbx.values import AppEntry, DcbxTlvs, DcbxVersion, Ets, EtsRecommendation
+from testbed.dcbx.tlvs import DcbxTlvs, read
+from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp import LldpError, parse
 from testbed.frames.lldp_tlvs import Capabilities, Capability, ManagementAddress, Text, TextKind, Tlv
 
@@ -53,48 +47,38 @@ def snapshot(port: DcbxPort) -> Plain:
     neighbours, version = port.neighbours, port.settings.version
     mismatch = len(neighbours) == 1 and neighbours[0].dcbx.mismatch
     identity = port.identity
-    return {
+    data = {
         "running": port.is_running,
         "version": str(version),
         "tie_break": str(port.settings.breaks_tie_by),
         "mac": str(identity.mac),
         "chassis_id": str(identity.chassis_id),
         "port_id": str(identity.port_id),
-        "features": {name: _feature(name, feature) for name, feature in port.state.features().items()},
+        "features": {name: _feature(name, state) for name, state in port.state.states.items()},
         "neighbours": [_neighbour(neighbour) for neighbour in neighbours],
         "crowded": port.is_crowded,
         "peer_speaks": str(version.other) if mismatch else None,  # if it is the other format
         "counters": port.counters,
-        "pfc_capability": _capability(port),
     }
+    peer = neighbours[0].dcbx.tlvs if len(neighbours) == 1 else None
+    for feature in features.every():
+        data |= feature.port_data(port.settings, peer)
+    return data
 
 
-def _capability(port: DcbxPort) -> Plain:
-    """In how many traffic classes each end can have PFC, and whether the peer cannot bypass the delay of its MACsec."""
-    own, peers = port.settings.pfc, [one.dcbx.tlvs.pfc for one in port.neighbours]
-    peer = peers[0] if len(peers) == 1 else None
-    return {"local": own and own.cap, "remote": peer and peer.cap, "remote_mbc": peer and peer.mbc}
-
-
-def _feature(name: str, feature: Feature[Any]) -> Plain:
-    plain = _PLAIN[name]
+def _feature(name: str, state: FeatureState[Any]) -> Plain:
+    feature = features.named(name)
+    values = {"admin": state.admin, "oper": state.oper, "remote": state.remote}
     return {
-        "admin": plain(feature.admin),
-        "oper": plain(feature.oper),
-        "remote": plain(feature.remote),
-        "willing": feature.willing,
-        "remote_willing": feature.remote_willing,
-        "pending": feature.pending,
-        "defended": _priorities(feature.defended),
-        "remote_defended": _priorities(feature.remote_defended),
-        "why": feature.why,
-        **_elected(held=_priorities(feature.held), buffered=feature.buffered),
+        **{key: None if value is None else feature.value_data(value) for key, value in values.items()},
+        "willing": state.willing,
+        "remote_willing": state.remote_willing,
+        "pending": state.pending,
+        "defended": priority_list(state.defended),
+        "remote_defended": priority_list(state.remote_defended),
+        "why": state.why,
+        **elected(held=priority_list(state.held), buffered=state.buffered),
     }
-
-
-def _elected(**chosen: Any) -> Plain:
-    """Return the values that are not None: a port has them only for behaviour that it is set to."""
-    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def _neighbour(neighbour: Neighbour) -> Plain:
@@ -126,11 +110,7 @@ def _identity(tlvs: Iterable[Tlv]) -> Plain:
 def details(port: Mapping[str, Any], now_ns: int) -> list[str]:
     """Lines about the neighbours of a port, its capability, and what was counted."""
     lines = [_introduced(neighbour, now_ns) for neighbour in port["neighbours"]]
-    capability = port["pfc_capability"]
-    if capability["local"] is not None:
-        there = "" if capability["remote"] is None else f", {capability['remote']} at the peer"
-        mbc = ", whose MACsec cannot be bypassed (MBC)" if capability["remote_mbc"] else ""
-        lines.append(f"PFC in up to {capability['local']} traffic classes here{there}{mbc}")
+    lines += [line for feature in features.every() for line in feature.details(port)]
     counters = ", ".join(f"{name} {count}" for name, count in port["counters"].items())
     return [*lines, f"counters: {counters or 'none'}"]
 
@@ -160,10 +140,20 @@ def table(by_port: Mapping[str, Mapping[str, Any]]) -> str:
         return "no port with DCBX\n"
     heads = ("port", "TLV", "local", "oper", "remote", "willing l/r", "pending", "defended l/r", "why")
     notes = [f"{name}: {note}" for name, port in by_port.items() for note in _notes(port)]
-    ets = {port["version"] for port in by_port.values() if _has_ets(port)}
-    if ets:
-        notes.append(value_text.DRAFT_LEGEND if DcbxVersion.DRAFT in ets else value_text.LEGEND)
+    notes += legends(
+        features.named(name).legend(state[key])
+        for port in by_port.values()
+        for name, state in port["features"].items()
+        for key in ("oper", "remote")
+        if state[key] is not None
+    )
     return "".join(f"{line}\n" for line in [*_aligned([heads, *told]), *notes])
+
+
+def legends(needed: Iterable[str | None]) -> list[str]:
+    """Return each legend once; one that another one begins with is left out."""
+    found = list(dict.fromkeys(text for text in needed if text is not None))
+    return [text for text in found if not any(other != text and other.startswith(text) for other in found)]
 
 
 def _row(port: str, name: str, feature: Mapping[str, Any]) -> Sequence[str] | None:
@@ -172,10 +162,11 @@ def _row(port: str, name: str, feature: Mapping[str, Any]) -> Sequence[str] | No
     if all(value is None or value is False for value in told) and not feature["pending"]:
         return None
     is_run = feature["oper"] is not None or feature["pending"]
+    kind = features.named(name)
     return (
         port,
-        value_text.NAMES[name],
-        *(value_text.value(name, value) for value in told),
+        kind.head,
+        *("-" if value is None else kind.value_text(value) for value in told),
         _both(value_text.yes_no(feature["willing"]), value_text.yes_no(feature["remote_willing"])),
         value_text.yes_no(feature["pending"] if is_run else None),
         _both(value_text.priorities(feature["defended"]), value_text.priorities(feature["remote_defended"])),
@@ -202,18 +193,13 @@ def _notes(port: Mapping[str, Any]) -> list[str]:
         )
     for name, feature in port["features"].items():
         if feature.get("held"):
-            held = f"{value_text.NAMES[name]} {value_text.priorities(feature['held'])}"
+            held = f"{features.named(name).head} {value_text.priorities(feature['held'])}"
             notes.append(f"{held}: nothing is sent until the peer shows that its defenses are off")
-    if (classes := port["features"]["traffic_classes"].get("buffered")) is not None:
-        notes.append(f"the buffer is for the peer's {classes} traffic classes")
+    for name, feature in port["features"].items():
+        notes += features.named(name).notes(feature)
     for name, neighbour in zip(names, neighbours, strict=True):
         notes += [f"{name}: {flaw}" for flaw in neighbour["flaws"]]
     return notes
-
-
-def _has_ets(port: Mapping[str, Any]) -> bool:
-    features = port["features"]
-    return any(features[name][key] is not None for name in ("ets", "recommendation") for key in ("oper", "remote"))
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -256,20 +242,10 @@ def frame_record(octets: bytes, version: DcbxVersion, direction: Direction, now_
 
 
 def _told(event: Event) -> Plain:
+    for feature in features.every():
+        if type(event) is feature.event_type:
+            return {"what": features.event_name(feature), **feature.event_data(event)}
     match event:
-        case PfcChanged():
-            return {"what": "pfc_changed", **_masks(event)}
-        case CnChanged():
-            return {"what": "cn_changed", **_masks(event)}
-        case EtsChanged():
-            return {"what": "ets_changed", "ets": _ets(event.ets), "why": event.why}
-        case ApplicationsChanged():
-            return {"what": "applications_changed", "entries": _entries(event.entries), "why": event.why}
-        case TrafficClassesChanged():
-            seen = {"local": event.local, "remote": event.remote, **_elected(buffered=event.buffered)}
-            return {"what": "traffic_classes_changed", **seen}
-        case HeadroomChanged():
-            return {"what": "headroom_changed", "both": event.both, "why": event.why}
         case PendingChanged():
             return {"what": "pending_changed", "feature": event.feature, "pending": event.pending}
         case PeerChanged():
@@ -287,80 +263,11 @@ def _told(event: Event) -> Plain:
     raise TypeError(f"{type(event).__name__} has no form in a log")
 
 
-def _masks(event: PfcChanged | CnChanged) -> Plain:
-    masks = ("enabled", "defended", "remote", "remote_defended")
-    found = {name: _priorities(getattr(event, name)) for name in masks}
-    return found | {"why": event.why} | _elected(held=_priorities(event.held))
-
-
 def _identifier(event: NeighbourFound | NeighbourLost) -> Plain:
     return {"chassis_id": str(event.chassis_id), "port_id": str(event.port_id)}
 
 
-# Values
-
-
 def _tlvs(tlvs: DcbxTlvs) -> Plain:
-    """The content of a frame; absent TLVs are left out."""
-    plain: Plain = {}
-    if tlvs.traffic_classes is not None:
-        plain["traffic_classes"] = tlvs.traffic_classes
-    if tlvs.ets is not None:
-        plain["ets"] = {"willing": tlvs.ets.willing, **_table(tlvs.ets.ets), "cbs": tlvs.ets.cbs}
-    if tlvs.recommendation is not None:
-        plain["recommendation"] = _recommendation(tlvs.recommendation)
-    if tlvs.pfc is not None:
-        pfc = tlvs.pfc
-        masks = {"enabled": _priorities(pfc.enabled), "defended": _priorities(pfc.defended)}
-        plain["pfc"] = {"willing": pfc.willing, **masks, "cap": pfc.cap, "mbc": pfc.mbc, "headroom": pfc.headroom}
-    if tlvs.applications is not None:
-        plain["applications"] = {
-            "willing": tlvs.applications.willing,
-            "entries": _entries(tlvs.applications.entries),
-        }
-    if tlvs.cn is not None:
-        masks = {"enabled": _priorities(tlvs.cn.enabled), "defended": _priorities(tlvs.cn.defended)}
-        plain["cn"] = {"willing": tlvs.cn.willing, **masks}
-    return plain
-
-
-def _priorities(mask: int | None) -> list[int] | None:
-    return None if mask is None else list(values.priorities(mask))
-
-
-def _ets(ets: Ets | None) -> Plain | None:
-    return None if ets is None else _table(ets)
-
-
-def _table(table: Ets | EtsRecommendation) -> Plain:
-    assignment, tsa = table.assignment, table.tsa
-    return {
-        "assignment": None if assignment is None else list(assignment),
-        "bandwidth": list(table.bandwidth),
-        "tsa": None if tsa is None else [int(algorithm) for algorithm in tsa],
-    }
-
-
-def _recommendation(table: EtsRecommendation | None) -> Plain | None:
-    return None if table is None else {"valid": table.valid, **_table(table)}
-
-
-def _entries(entries: Sequence[AppEntry] | None) -> list[Plain] | None:
-    if entries is None:
-        return None
-    return [{"priority": e.priority, "selector": e.selector.value, "protocol": e.protocol} for e in entries]
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-_PLAIN: dict[str, Callable[[Any], Any]] = {
-    "traffic_classes": _same,
-    "ets": _ets,
-    "recommendation": _recommendation,
-    "pfc": _priorities,
-    "applications": _entries,
-    "cn": _priorities,
-    "headroom": _same,
-}
+    """Return the content of a frame; TLVs that are not there are left out."""
+    contents = {feature: tlvs.get(feature.name) for feature in features.every()}
+    return {feature.name: feature.tlv_data(content) for feature, content in contents.items() if content is not None}

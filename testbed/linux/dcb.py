@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from testbed.errors import XoffError
-from testbed.frames.dcbx.published import SELECTORS
 from testbed.frames.dcbx.values import AVB, STRICT, AppEntry, Ets, Tsa
+from testbed.frames.dcbx.values import PUBLISHED_SELECTORS as SELECTORS
 from testbed.linux.netlink import NetlinkError, attribute, text
 
 Ask = Callable[[int, bytes, str], bytes]

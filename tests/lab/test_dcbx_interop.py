@@ -18,25 +18,14 @@ from typing import TYPE_CHECKING, Any
 from jobs.dcb_driver import Daemon, Driver
 from jobs.dcbx_ends import HIGH, LOW, OURS, PEER, THEIRS, Agent, agent, at_peer, cable, settle, some_settings, until
 
-from testbed.dcbx.config import parse
-from testbed.dcbx.config_dump import dump
+from testbed.dcbx import tlvs as dcbx
+from testbed.dcbx.config import dump, parse
 from testbed.dcbx.negotiation import negotiate
 from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
 from testbed.dcbx.show import frame_record
-from testbed.frames import Mac, dcbx
-from testbed.frames.dcbx.values import (
-    AppEntry,
-    ApplicationPriority,
-    CongestionNotification,
-    DcbxTlvs,
-    DcbxVersion,
-    Ets,
-    EtsConfiguration,
-    EtsRecommendation,
-    Pfc,
-    Selector,
-    mask,
-)
+from testbed.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
+from testbed.frames import Mac
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, mask
 from testbed.lab import Result, Run, experiment
 
 if TYPE_CHECKING:

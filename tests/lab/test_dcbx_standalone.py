@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.dcbx_ends import HIGH, LOW, OURS, PEER, THEIRS, Agent, Process, agent, at_peer, cable, command, settle, until
 
-from testbed.dcbx.config_dump import dump
+from testbed.dcbx.config import dump
 from testbed.dcbx.settings import DcbxSettings, PfcAdmin
 from testbed.frames.dcbx.values import mask
 from testbed.lab import Run, experiment
@@ -226,9 +226,9 @@ def test_the_agent_drops_root_and_survives_removed_interfaces_and_a_full_disk(ru
 def test_a_hostile_peer_is_limited_and_its_neighbours_can_be_cleared(run: Run) -> None:
     """A peer that changes with every frame, a second neighbour with the longest TTL, and an administrator's way out."""
     from testbed.dcbx.settings import PortIdentity
+    from testbed.dcbx.tlvs import DcbxTlvs, Pfc, encode
     from testbed.frames import Mac
-    from testbed.frames.dcbx import encode
-    from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion, Pfc
+    from testbed.frames.dcbx.values import DcbxVersion
     from testbed.frames.lldp import Lldpdu, LldpFrame
     from testbed.linux import kernel
     from testbed.linux.lldp_socket import LldpSocket

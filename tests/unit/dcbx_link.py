@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from testbed.dcbx.events import Event
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
+from testbed.dcbx.tlvs import DcbxTlvs, read
 from testbed.frames import Mac
-from testbed.frames.dcbx import read
-from testbed.frames.dcbx.values import DcbxTlvs
 from testbed.frames.lldp import parse
 from testbed.units import Scale
 

@@ -6,18 +6,8 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from testbed.frames.dcbx.values import (
-    AppEntry,
-    ApplicationPriority,
-    CongestionNotification,
-    DcbxTlvs,
-    Ets,
-    EtsConfiguration,
-    EtsRecommendation,
-    Pfc,
-    Selector,
-    Tsa,
-)
+from testbed.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
+from testbed.frames.dcbx.values import AppEntry, Ets, EtsRecommendation, Selector, Tsa
 
 T = TypeVar("T")
 

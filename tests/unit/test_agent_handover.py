@@ -9,7 +9,8 @@ from testbed.agent.speaker.port_settings import Applied
 from testbed.agent.speaker.speaker import SpeakerPortState
 from testbed.dcbx.neighbours import MOST
 from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, PfcAdmin
-from testbed.frames.dcbx.values import MOST_ENTRIES, AppEntry, Selector
+from testbed.dcbx.tlvs import MOST_ENTRIES
+from testbed.frames.dcbx.values import AppEntry, Selector
 from testbed.frames.lldp import LONGEST_PDU
 
 

@@ -12,9 +12,9 @@ from testbed.agent.standalone.agent import Agent
 from testbed.agent.standalone.port import StandalonePort
 from testbed.dcbx.config import WILLING, Config
 from testbed.dcbx.settings import DcbxSettings, PfcAdmin, PortIdentity
+from testbed.dcbx.tlvs import DcbxTlvs, Pfc, encode
 from testbed.frames import Mac
-from testbed.frames.dcbx import encode
-from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion, Pfc
+from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp import Lldpdu, LldpFrame, parse
 from testbed.linux.link_state import Link
 from tests.dcb_driver import Driver

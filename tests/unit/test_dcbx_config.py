@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.dcbx.config import WILLING, Config, ConfigError, parse
-from testbed.dcbx.config_dump import dump
+from testbed.dcbx.config import WILLING, Config, ConfigError, dump, parse
 from testbed.dcbx.settings import (
     ApplicationAdmin,
     CnAdmin,

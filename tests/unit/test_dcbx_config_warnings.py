@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from testbed.dcbx.config import WILLING
-from testbed.dcbx.config_warnings import warnings
-from testbed.dcbx.negotiation import Peer, negotiate
+from testbed.dcbx.negotiation import Peer, negotiate, warnings
 from testbed.dcbx.settings import DcbxSettings, EtsAdmin, PfcAdmin, Recommend, Shares
+from testbed.dcbx.tlvs import DcbxTlvs, Pfc
 from testbed.frames import Mac
-from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion, Ets, EtsRecommendation, Pfc
+from testbed.frames.dcbx.values import DcbxVersion, Ets, EtsRecommendation
 
 OWN, PEER = Mac.parse("02:00:00:00:00:0a"), Mac.parse("02:00:00:00:00:0b")
 ONE_CLASS = (0,) * 8

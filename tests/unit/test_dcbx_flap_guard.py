@@ -9,9 +9,9 @@ import pytest
 
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import CnAdmin, DcbxSettings, PfcAdmin, TieBreak
+from testbed.dcbx.tlvs import CongestionNotification, DcbxTlvs, Pfc, encode
 from testbed.frames import Mac
-from testbed.frames.dcbx import encode
-from testbed.frames.dcbx.values import CongestionNotification, DcbxTlvs, DcbxVersion, Pfc
+from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
 from tests.unit.dcbx_link import HIGH, LOW, S, make_port, said
 

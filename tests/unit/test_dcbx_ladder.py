@@ -23,9 +23,9 @@ from testbed.dcbx.ladder_svg import COLUMN, ROW, as_svg
 from testbed.dcbx.ladder_text import WIDTH, as_text
 from testbed.dcbx.settings import DcbxSettings, PfcAdmin
 from testbed.dcbx.show import Direction, frame_record, record
+from testbed.dcbx.tlvs import ApplicationPriority, DcbxTlvs, Pfc, encode
 from testbed.frames import Mac
-from testbed.frames.dcbx import encode
-from testbed.frames.dcbx.values import AppEntry, ApplicationPriority, DcbxTlvs, DcbxVersion, Pfc, Selector
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Selector
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
 from tests.unit.dcbx_ladders import CABLE_NS, Log, asymmetric, defense, logged, symmetric, write
 from tests.unit.dcbx_link import LOW, S

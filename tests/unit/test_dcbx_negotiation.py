@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.dcbx.changes import changes
-from testbed.dcbx.events import PfcChanged, TrafficClassesChanged
-from testbed.dcbx.negotiation import Feature, Peer, PortState, negotiate
-from testbed.dcbx.recommendation import of_shares
+from testbed.dcbx.events import PfcChanged, TrafficClassesChanged, changes
+from testbed.dcbx.features.feature import FeatureState
+from testbed.dcbx.features.recommendation import of_shares
+from testbed.dcbx.negotiation import Peer, PortState, negotiate
 from testbed.dcbx.settings import (
     ApplicationAdmin,
     CnAdmin,
@@ -26,20 +26,9 @@ from testbed.dcbx.settings import (
     Shares,
     TieBreak,
 )
+from testbed.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc, encode, read
 from testbed.frames import FieldError, Mac
-from testbed.frames.dcbx import encode, read
-from testbed.frames.dcbx.values import (
-    AppEntry,
-    ApplicationPriority,
-    CongestionNotification,
-    DcbxTlvs,
-    DcbxVersion,
-    Ets,
-    EtsConfiguration,
-    EtsRecommendation,
-    Pfc,
-    Selector,
-)
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.lldp_tlvs import Text, TextKind
 from testbed.units import Duration
 
@@ -93,8 +82,8 @@ def test_without_a_peer_every_feature_is_as_it_was_set(version: DcbxVersion, wil
     state = negotiate(settings(version, willing), LOW, None)
     assert (state.traffic_classes.oper, state.ets.oper, state.pfc.oper) == (8, ets_of(version), 0x08)
     assert (state.applications.oper, state.cn.oper, state.headroom.oper) == (TABLE, 0x10, False)
-    assert [feature.remote for feature in state.features().values()] == [None] * 7
-    assert {name for name, feature in state.features().items() if feature.pending} == {
+    assert [feature.remote for feature in state.states.values()] == [None] * 7
+    assert {name for name, feature in state.states.items() if feature.pending} == {
         "traffic_classes",
         "ets",
         "pfc",
@@ -111,7 +100,7 @@ def test_a_feature_that_is_not_run_is_not_sent_and_only_shown(version: DcbxVersi
     state = negotiate(nothing, LOW, peer(version, negotiate(settings(version), HIGH, None).sent))
     assert state.sent == DcbxTlvs(traffic_classes=8 if version is DRAFT else None)
     for name in ("ets", "pfc", "applications", "cn"):
-        feature = state.features()[name]
+        feature = state.states[name]
         assert (feature.admin, feature.oper, feature.pending, feature.defended) == (None, None, False, None)
         assert feature.remote is not None
         assert feature.why.startswith("this port ")
@@ -335,7 +324,7 @@ def test_a_recommendation_of_a_class_that_is_not_there_does_not_count() -> None:
 def test_number_of_traffic_classes_is_announced_and_not_negotiated() -> None:
     own = settings(DRAFT, True, traffic_classes=3)
     state = hears(own, traffic_classes=5)
-    assert state.traffic_classes == Feature(3, 3, 5, "local setting: it is announced only")
+    assert state.traffic_classes == FeatureState(3, 3, 5, "local setting: it is announced only")
     assert state.sent.traffic_classes == 3
     published = hears(settings(PUBLISHED, True), traffic_classes=5, ets=EtsConfiguration(CLASSES))
     assert (published.traffic_classes.remote, published.sent.traffic_classes) == (5, 8)

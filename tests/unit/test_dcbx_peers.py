@@ -220,7 +220,7 @@ def test_ports_of_different_formats_keep_to_their_own_settings(data: st.DataObje
     link = undisturbed(first, second)
     for port, telling in ((link.a, second.ets or second.cn), (link.b, first)):
         if telling:  # what it receives has a TLV that only the other format has
-            features = port.state.features().values()
+            features = port.state.states.values()
             assert all(feature.remote is None for feature in features)
             assert port.state.pfc.oper == (port.settings.pfc.enabled if port.settings.pfc else None)
 

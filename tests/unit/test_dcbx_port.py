@@ -36,20 +36,9 @@ from testbed.dcbx.settings import (
     Shares,
     TieBreak,
 )
+from testbed.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc, encode
 from testbed.frames import Mac
-from testbed.frames.dcbx import encode
-from testbed.frames.dcbx.values import (
-    AppEntry,
-    ApplicationPriority,
-    CongestionNotification,
-    DcbxTlvs,
-    DcbxVersion,
-    Ets,
-    EtsConfiguration,
-    EtsRecommendation,
-    Pfc,
-    Selector,
-)
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId, parse
 from testbed.frames.lldp_tlvs import Organisational, Text, TextKind, Tlv, Unknown
 from testbed.units import Duration

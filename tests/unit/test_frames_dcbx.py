@@ -12,22 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.frames import FieldError, Mac
-from testbed.frames.dcbx import Reading, encode, read
-from testbed.frames.dcbx.values import (
-    AppEntry,
+from testbed.dcbx import features
+from testbed.dcbx.tlvs import (
     ApplicationPriority,
     CongestionNotification,
     DcbxTlvs,
-    DcbxVersion,
-    Ets,
     EtsConfiguration,
-    EtsRecommendation,
     Pfc,
-    Selector,
-    mask,
-    priorities,
+    Reading,
+    encode,
+    read,
 )
+from testbed.frames import FieldError, Mac
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, mask, priorities
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId, parse
 from testbed.frames.lldp_tlvs import Organisational, Text, TextKind
 from tests.unit.dcbx_strategies import drafts, publisheds
@@ -174,7 +171,8 @@ def test_all_six_of_a_format_fit_into_one_frame(version: DcbxVersion) -> None:
     together: dict[str, Any] = {}
     for made, tlvs, _ in KNOWN.values():
         if made is version:
-            together |= {name: value for name in DcbxTlvs.__slots__ if (value := getattr(tlvs, name)) is not None}
+            names = [feature.name for feature in features.every()]
+            together |= {name: tlvs.get(name) for name in names if tlvs.get(name) is not None}
     everything = DcbxTlvs(**together)
     assert None not in together.values()
     assert len(together) == 6

@@ -11,21 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc, encode
 from testbed.frames import Mac
-from testbed.frames.dcbx import encode
-from testbed.frames.dcbx.values import (
-    AppEntry,
-    ApplicationPriority,
-    CongestionNotification,
-    DcbxTlvs,
-    DcbxVersion,
-    Ets,
-    EtsConfiguration,
-    EtsRecommendation,
-    Pfc,
-    Selector,
-    Tsa,
-)
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, Tsa
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
 from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Text, TextKind
 from tests.unit.tshark import TSHARK, decode

@@ -11,8 +11,9 @@ import pytest
 from testbed.agent.standalone.nic import Nic
 from testbed.dcbx.negotiation import Peer, negotiate
 from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin
+from testbed.dcbx.tlvs import DcbxTlvs, Pfc
 from testbed.frames import Mac
-from testbed.frames.dcbx.values import AppEntry, DcbxTlvs, DcbxVersion, Ets, Pfc, Selector, Tsa, mask
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, Selector, Tsa, mask
 from testbed.linux.dcb import DcbError, DcbNic, NicSettings, NoDcb, in_classes
 from testbed.linux.netlink import NetlinkError
 from tests.dcb_driver import Driver

@@ -17,10 +17,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from testbed.cli import main
+from testbed.dcbx.tlvs import DcbxTlvs, Pfc
+from testbed.dcbx.tlvs import encode as dcbx_tlvs
 from testbed.frames import Mac, headroom, lldp, mac_control, path_record, roce, roce_cm, srh
 from testbed.frames.capture_file import Captured, CaptureError, frames
-from testbed.frames.dcbx import encode as dcbx_tlvs
-from testbed.frames.dcbx.values import DcbxTlvs, DcbxVersion, Pfc
+from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.ipv6 import ETHERNET, ROUTING, UDP, Packet
 from testbed.report.frame_text import ethernet, layers
 

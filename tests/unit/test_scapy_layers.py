@@ -20,21 +20,18 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 from testbed import scapy_layers as layers
-from testbed.frames import Mac
-from testbed.frames.dcbx import Reading, encode, read
-from testbed.frames.dcbx.values import (
-    AppEntry,
+from testbed.dcbx.tlvs import (
     ApplicationPriority,
     CongestionNotification,
     DcbxTlvs,
-    DcbxVersion,
-    Ets,
     EtsConfiguration,
-    EtsRecommendation,
     Pfc,
-    Selector,
-    Table,
+    Reading,
+    encode,
+    read,
 )
+from testbed.frames import Mac
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, Table
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId, parse
 
 DRAFT, PUBLISHED = DcbxVersion.DRAFT, DcbxVersion.PUBLISHED

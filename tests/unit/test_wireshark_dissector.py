@@ -8,20 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
+from testbed.dcbx.tlvs import encode as dcbx_tlvs
 from testbed.frames import Mac, headroom, ipv6_options, lldp, mac_control, srh
-from testbed.frames.dcbx import encode as dcbx_tlvs
-from testbed.frames.dcbx.values import (
-    AppEntry,
-    ApplicationPriority,
-    CongestionNotification,
-    DcbxTlvs,
-    DcbxVersion,
-    Ets,
-    EtsConfiguration,
-    EtsRecommendation,
-    Pfc,
-    Selector,
-)
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.ipv6 import ETHERNET, ROUTING, Packet
 from tests.unit.tshark import TSHARK, decode
 

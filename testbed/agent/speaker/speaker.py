@@ -29,8 +29,7 @@ from testbed.agent.speaker.speaker_log import SpeakerLog
 from testbed.agent.wan.sr_notes import SrNotes
 from testbed.agent.wan.wan_agent import Services, WanAgent
 from testbed.dcbx import show
-from testbed.dcbx.changes import changes
-from testbed.dcbx.events import Event, HeadroomChanged
+from testbed.dcbx.events import Event, HeadroomChanged, changes
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import DcbxSettings
 from testbed.errors import UsageError

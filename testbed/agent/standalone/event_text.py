@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.dcbx import value_text
+from testbed.dcbx import features
 
 
 def sentence(record: Mapping[str, Any]) -> str | None:
     """One of `show.record`'s; None: not worth a line."""
+    if feature := features.of_event(record["what"]):
+        return feature.sentence(record)
     match record["what"]:
-        case "pfc_changed":
-            return f"PFC {value_text.priorities(record['enabled'])}{_defended(record)}: {record['why']}"
-        case "cn_changed":
-            return f"CN {value_text.priorities(record['enabled'])}{_defended(record)}: {record['why']}"
-        case "ets_changed":
-            return f"ETS {value_text.value('ets', record['ets'])}: {record['why']}"
-        case "applications_changed":
-            return f"applications {value_text.applications(record['entries'])}: {record['why']}"
         case "neighbour_found":
             return f"neighbour {record['chassis_id']} port {record['port_id']} appeared"
         case "neighbour_lost":
@@ -31,7 +25,3 @@ def sentence(record: Mapping[str, Any]) -> str | None:
             speaks = record["peer_speaks"]
             return f"the peer speaks the {speaks} format; its DCBX TLVs are ignored" if speaks else None
     return None
-
-
-def _defended(record: Mapping[str, Any]) -> str:
-    return f", defended {value_text.priorities(record['defended'])}" if record["defended"] else ""

@@ -15,11 +15,11 @@ import testbed
 from testbed.agent.standalone.event_text import sentence
 from testbed.agent.standalone.log_file import LogFile
 from testbed.agent.standalone.nic import Nic, SettingsStore
-from testbed.dcbx import show
+from testbed.dcbx import features, show
 from testbed.dcbx.config import Config
-from testbed.dcbx.config_warnings import warnings
 from testbed.dcbx.damping import Bucket
 from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, PfcChanged
+from testbed.dcbx.negotiation import warnings
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import PortIdentity
 from testbed.errors import XoffError
@@ -34,7 +34,7 @@ from testbed.units import NEVER
 Report = Callable[[str], None]
 _SECOND = 10**9
 _FOR_THE_CARD = (PfcChanged, EtsChanged, ApplicationsChanged, CnChanged)
-_VALUES = frozenset({"card", "pfc_changed", "ets_changed", "applications_changed", "cn_changed"})
+_CARD = "card"
 _MOST_LINES, _MOST_FRAMES = 30, 1000
 """Lines that are reported at once, and one more each second; frames that are logged at once, and a hundred a second."""
 
@@ -86,7 +86,7 @@ class StandalonePort:
         self.socket_is_new = True  # it may have the number of one that was closed
         self._link = link
         if self._card is None:
-            say = partial(self._say_once, "card")
+            say = partial(self._say_once, _CARD)
             self._card = Nic(link.name, self._netlink.ask, say, self._keeper, link.index)
         self._dcbx = DcbxPort(_identity(link.mac, link.name), self._config.settings, self._config.timers)
 
@@ -246,8 +246,9 @@ class StandalonePort:
         self._log_frame(frame, "sent", now_ns)
 
     def _say_once(self, kind: str, text: str) -> None:
-        """A value is not reported again: its event also comes when only the peer's side of it changes."""
-        if kind not in _VALUES or self._said.get(kind) != text:
+        """Report a text, but not a value again: its event also comes when only the peer's side of it changes."""
+        is_value = kind == _CARD or features.of_event(kind) is not None
+        if not is_value or self._said.get(kind) != text:
             self._said[kind] = text
             self._report(text)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.frames.dcbx.published import SELECTORS
+from testbed.frames.dcbx.values import PUBLISHED_SELECTORS as SELECTORS
 from testbed.frames.dcbx.values import AppEntry
 from testbed.linux.dcb import ETS_OCTETS, PFC_OCTETS, NicSettings, SavedSettings
 

@@ -1,6 +1,7 @@
-"""The content of the six DCBX TLVs, in whichever of the two formats they are encoded.
+"""Values that DCBX negotiates, and that ports and the kernel have too: ETS tables, entries of application tables.
 
-A priority set is a mask, bit n for priority n, as it is on the wire. A table is a tuple of eight.
+The TLVs that carry them are in `testbed.dcbx.features`. A priority set is a mask, bit n for priority n, as it is on the
+wire. A table is a tuple of eight.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from dataclasses import dataclass
 from testbed.frames import FieldError
 
 PRIORITIES = range(8)
-MOST_ENTRIES = 168
-"""Application priorities that one TLV can hold."""
 
 AVB = (13, 14)
 STRICT = 15
@@ -54,6 +53,24 @@ class Selector(enum.Enum):
     ANY_PORT = "TCP or UDP port"  # published: also SCTP and DCCP
     OTHER_PORT = "port of neither TCP nor UDP"  # draft only
     DSCP = "DSCP"  # published only
+
+
+PUBLISHED_SELECTORS = {
+    1: Selector.ETHERTYPE,
+    2: Selector.TCP,
+    3: Selector.UDP,
+    4: Selector.ANY_PORT,
+    5: Selector.DSCP,
+}
+"""The selectors by their numbers in the published format, which are the kernel's too."""
+DRAFT_SELECTORS = {
+    0: Selector.ETHERTYPE,
+    1: Selector.TCP,
+    2: Selector.UDP,
+    3: Selector.ANY_PORT,
+    4: Selector.OTHER_PORT,
+}
+"""The selectors by their numbers in the draft's format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +122,6 @@ _ALGORITHMS = frozenset(Tsa)
 
 
 @dataclass(frozen=True, slots=True)
-class EtsConfiguration:
-    """How the sender operates."""
-
-    ets: Ets
-    willing: bool = False
-    cbs: bool = False  # published only: the sender supports the credit-based shaper
-
-
-@dataclass(frozen=True, slots=True)
 class EtsRecommendation:
     """How the sender would have its peer operate. In the draft it is only about bandwidth."""
 
@@ -142,24 +150,6 @@ class EtsRecommendation:
 
 
 @dataclass(frozen=True, slots=True)
-class Pfc:
-    """Which priorities the sender runs PFC on."""
-
-    enabled: int
-    willing: bool = False
-    cap: int = 8  # how many traffic classes can have PFC at once
-    mbc: bool = False  # published only: the sender cannot bypass the delay of its MACsec
-    defended: int | None = None  # draft only: DefOn; None: the TLV has no such octet (decision 0101)
-    headroom: bool = False  # private: it can measure headroom (decision 0113)
-
-    def __post_init__(self) -> None:
-        check_mask("PFC enable", self.enabled)
-        check_mask("PFC DefOn", self.defended or 0)
-        if not 0 <= self.cap <= 15:
-            raise FieldError(f"PFC capability {self.cap} does not fit into 4 bits")
-
-
-@dataclass(frozen=True, slots=True)
 class AppEntry:
     """The priority that one protocol is to use."""
 
@@ -171,58 +161,6 @@ class AppEntry:
         check_priority(self.priority)
         if self.protocol >> 16:
             raise FieldError(f"protocol ID {self.protocol} does not fit into 16 bits")
-
-
-@dataclass(frozen=True, slots=True)
-class ApplicationPriority:
-    """The application table."""
-
-    entries: tuple[AppEntry, ...]
-    willing: bool = False  # draft only
-
-    def __post_init__(self) -> None:
-        if len(self.entries) > MOST_ENTRIES:
-            raise FieldError(f"{len(self.entries)} application priorities do not fit into a TLV, {MOST_ENTRIES} do")
-
-
-@dataclass(frozen=True, slots=True)
-class CongestionNotification:
-    """Which priorities have congestion notification (CN), and where the sender's defenses are on."""
-
-    enabled: int
-    defended: int = 0  # of the enabled ones; the published format has the opposite, Ready
-    willing: bool = False  # draft only
-
-    def __post_init__(self) -> None:
-        check_mask("CN enable", self.enabled)
-        check_mask("CN DefOn", self.defended)
-        if self.defended & ~self.enabled:
-            raise FieldError(
-                f"CN DefOn {self.defended:#04x} has priorities that are not enabled, {self.enabled:#04x}: "
-                "such bits are reserved"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class DcbxTlvs:
-    """The DCBX part of one frame; None: no such TLV."""
-
-    traffic_classes: int | None = None  # 1 to 8; in the published format a part of ETS Configuration
-    ets: EtsConfiguration | None = None
-    recommendation: EtsRecommendation | None = None
-    pfc: Pfc | None = None
-    applications: ApplicationPriority | None = None
-    cn: CongestionNotification | None = None
-
-    def __post_init__(self) -> None:
-        if self.traffic_classes is not None and not 1 <= self.traffic_classes <= 8:
-            raise FieldError(f"{self.traffic_classes} traffic classes are invalid: there are 1 to 8")
-
-    def __bool__(self) -> bool:
-        return self != _NOTHING
-
-
-_NOTHING = DcbxTlvs()
 
 
 def mask(priorities: Iterable[int]) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 from testbed.agent.standalone import control_socket
 from testbed.cli import main
-from testbed.dcbx.config_dump import dump
+from testbed.dcbx.config import dump
 from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend, Shares
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, Tsa
 from testbed.linux import kernel

@@ -18,8 +18,8 @@ from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import CodePoints, Sid
 from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
-from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
-from testbed.srv6.session.messages import LinkEnd, Report, RouterPort, as_json, from_agent
+from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem, item_as_json
+from testbed.srv6.session.messages import Install, LinkEnd, Report, RouterPort, as_json, from_agent, from_controller
 from testbed.srv6.session.policy import Dynamic, Explicit, Key
 from testbed.srv6.session.session import SessionSettings
 
@@ -56,6 +56,16 @@ def test_a_successor_has_the_items_in_the_order_in_which_they_came(steps: list[t
             installed.pop(item.identity, None)
         assert SrNotes(noted.octets, {}).items == list(installed.values())
         assert noted._total == sum(map(len, noted.octets))
+
+
+def test_a_router_keeps_the_json_of_an_item_as_the_controller_sent_it() -> None:
+    sent = json.loads(json.dumps(as_json(Install(1, policy(7)))))
+    sent["item"]["segments"] = [segment.upper() for segment in sent["item"]["segments"]]
+    command = from_controller(sent)
+    assert isinstance(command, Install) and command.item == policy(7)
+    assert json.loads(Noted("R1").weigh(command.item)) == sent["item"] != item_as_json(policy(7))
+    (restored,) = SrNotes((Noted("R1").weigh(command.item),), {}).items
+    assert (restored, item_as_json(restored)) == (policy(7), sent["item"])
 
 
 def test_more_items_than_there_may_be_are_refused_and_one_that_is_there_may_still_change() -> None:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
-from testbed.srv6.session.items import Item, ItemKey
-from testbed.typed_json.codec import CODEC
+from testbed.srv6.session.items import Item, ItemKey, item_as_json, item_from_json
 
 MOST_ITEMS = 2048
 """Each may have a SID, and a report has 4096 of these at most."""
@@ -29,15 +28,15 @@ class SrNotes:
 
     @property
     def items(self) -> list[Item]:
-        return [CODEC.decode(Item, json.loads(octets)) for octets in self.installed]
+        return [item_from_json(json.loads(octets)) for octets in self.installed]
 
 
 class Noted:
     """The items of one router, in the order in which they came."""
 
-    def __init__(self, node: str, items: Iterable[Item] = ()) -> None:
+    def __init__(self, node: str, installed: Iterable[Item] = ()) -> None:
         self._node = node
-        self._octets = {item.identity: _octets(item) for item in items}
+        self._octets = {item.identity: _octets(item) for item in installed}
         self._total = sum(map(len, self._octets.values()))
 
     @property
@@ -67,4 +66,4 @@ class Noted:
 
 
 def _octets(item: Item) -> bytes:
-    return json.dumps(CODEC.encode(item), separators=(",", ":")).encode()
+    return json.dumps(item_as_json(item), separators=(",", ":")).encode()

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv6Address
-from typing import Annotated
+from typing import Annotated, Any
 
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.fields import RouterName, Segments, SliceOrNone
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.session.intents import PolicyIntent, VpnIntent
 from testbed.srv6.session.policy import Key
+from testbed.typed_json.codec import CODEC
 from testbed.typed_json.meta import Meta, message
+
+_JSON = "_json"
 
 
 @message(tag="policy", tag_field="kind", complete=True)
@@ -89,3 +92,21 @@ class VpnItem:
 Item = PolicyItem | TunnelItem | VpnItem
 ItemKey = tuple[str, Key | str | tuple[str, tuple[IPv6Address, ...], int | None]]
 """What an item replaces: the item with the same key on the same router."""
+
+
+def item_from_json(data: object) -> Item:
+    """Decode an item, which keeps its JSON for `item_as_json`. InvalidError if it is none."""
+    item: Item = CODEC.decode(Item, data)
+    keep_json(item, data)
+    return item
+
+
+def keep_json(item: Item, data: object) -> None:
+    """Keep the JSON that an item was decoded from, so that a router makes no JSON of it anew, for notes and reports."""
+    object.__setattr__(item, _JSON, data)
+
+
+def item_as_json(item: Item) -> dict[str, Any]:
+    """Return the JSON that the item was decoded from, or else encode it."""
+    found: dict[str, Any] = item.__dict__.get(_JSON) or CODEC.encode(item)
+    return found

@@ -15,7 +15,7 @@ Each is a dataclass, from which its JSON follows (`testbed.typed_json`); every m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Annotated, Any
@@ -37,7 +37,7 @@ from testbed.srv6.protocol.fields import (
 )
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import CodePoints, Sid
-from testbed.srv6.session.items import Item
+from testbed.srv6.session.items import Item, keep_json
 from testbed.typed_json.meta import Meta, message
 from testbed.typed_json.text import InvalidError
 
@@ -182,6 +182,8 @@ def from_agent(data: object, code_points: CodePoints = CodePoints()) -> FromAgen
 def from_controller(data: object, code_points: CodePoints = CodePoints()) -> FromController:
     """A message of a controller; InvalidError if it is none."""
     found: FromController = _decode(FromController, data, code_points)
+    if isinstance(found, Install) and isinstance(data, Mapping):
+        keep_json(found.item, data["item"])
     return found
 
 

@@ -16,13 +16,12 @@ from ipaddress import IPv6Address
 
 from testbed.srv6.protocol.sid import CodePoints, Sid
 from testbed.srv6.session.hello import Role
-from testbed.srv6.session.items import Item, ItemKey
+from testbed.srv6.session.items import Item, ItemKey, item_as_json
 from testbed.srv6.session.messages import (
     Ack,
     Command,
     Counters,
     Directory,
-    FromAgent,
     Install,
     Nack,
     OwnTunnel,
@@ -155,7 +154,7 @@ class Router:
         self.directory_revision += 1
 
     def _answer(self, command: Command, answer: Ack | Nack, now_ns: int) -> None:
-        """To who asked. A command of an earlier session has no answer any more, but may have changed what is here."""
+        """Answer a command. One of an earlier session gets no answer, but may have changed what is installed."""
         if self._asked.get(command.transaction) is command:
             del self._asked[command.transaction]
             self._say(answer, now_ns)
@@ -168,8 +167,11 @@ class Router:
                 self.ended = event
 
     def _report(self, now_ns: int) -> None:
-        self._say(replace(self.known, installed=tuple(self.installed.values())), now_ns)
+        if self.session is not None and self.session.is_open:
+            report = as_json(self.known, self._code_points)
+            report["installed"] = [item_as_json(item) for item in self.installed.values()]
+            self.session.send(report, now_ns)
 
-    def _say(self, message: FromAgent, now_ns: int) -> None:
+    def _say(self, message: Counters | Pause | OwnTunnel | Ack | Nack, now_ns: int) -> None:
         if self.session is not None and self.session.is_open:
             self.session.send(as_json(message, self._code_points), now_ns)

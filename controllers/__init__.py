@@ -1,1 +1,1 @@
-"""Ryu applications, thin over the modules in `testbed`."""
+"""The Ryu application of the controller, and the I/O around the modules in `testbed` that decide."""

@@ -1,4 +1,4 @@
-"""Start the controller: python3 -m controllers. Under os-ken or Ryu, whichever is there or is asked for."""
+"""Start the controller: python3 -m controllers. It runs under os-ken or Ryu, as asked for or as installed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from testbed.errors import UsageError, XoffError
 
 DEFAULT_OPENFLOW = "127.0.0.1:6653"
 _SWITCH_S = 0.0005
-"""How long the threads that the library has for each switch may keep the service's thread waiting."""
+"""The longest time that the library's threads for switches may keep the thread of the service waiting."""
 _DESCRIPTORS = 4096
-"""More than agents, clients of REST and switches may have together."""
+"""The number of file descriptors that is enough for all agents, clients of REST and switches."""
 _ECHO_S = 2.0
-"""Between two questions to a switch whether it is there; it may leave one of them unanswered."""
+"""The time between two echo requests to a switch. It may leave one of them unanswered."""
 
 
 def main() -> int:
@@ -116,7 +116,7 @@ def _run(name: str | None, openflow: Address) -> NoReturn:
 
 
 def _serve(package: str, openflow: Address) -> int:
-    """Until it is stopped."""
+    """Run the controller until it is stopped."""
     app = _start(package, openflow)
     hub = importlib.import_module(f"{package}.lib.hub")
 
@@ -139,7 +139,7 @@ def _serve(package: str, openflow: Address) -> int:
 
 
 def _start(package: str, openflow: Address) -> Any:
-    """What os-ken's and Ryu's own launchers do, which have the same parts."""
+    """Start the application as os-ken's and Ryu's own launchers do, which have the same parts."""
     if package == "ryu":
         library.load_ryu()
     app_manager = importlib.import_module(f"{package}.base.app_manager")
@@ -160,7 +160,7 @@ def _start(package: str, openflow: Address) -> Any:
 
 
 def _allow_descriptors() -> None:
-    """As many as all connections together may need, where the machine lets us."""
+    """Raise the limit of file descriptors to the number that all connections may need, if the machine allows it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _DESCRIPTORS and soft != resource.RLIM_INFINITY:
         with contextlib.suppress(OSError, ValueError):
@@ -169,7 +169,7 @@ def _allow_descriptors() -> None:
 
 
 def _check_free(address: Address) -> None:
-    """The library would only log that it cannot listen."""
+    """Raise an error if the address for switches is taken; the library would only log that."""
     family = socket.AF_UNIX if address.path else socket.AF_INET6 if ":" in address.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         try:

@@ -41,14 +41,16 @@ class AgentConnections:
         return agent
 
     def with_more(self) -> list[Agent]:
-        """Those with frames that were received and not processed."""
+        """The agents with frames that were received and not processed."""
         return [agent for agent in self.by_number.values() if self._south.has_more(agent.number)]
 
     def rank(self, agent: Agent) -> int:
         return 0 if self._south.is_router(agent.number) else 2
 
     def serve(self, agent: Agent, events: int, now_ns: int) -> None:
-        """Do what an agent is ready for; `events` is 0 if only frames received before are to be processed."""
+        """Read from an agent and write to it, as far as it is ready; `events` is 0 to process frames received
+        before.
+        """
         if agent.number not in self.by_number:
             return
         if events & selectors.EVENT_WRITE:
@@ -68,7 +70,7 @@ class AgentConnections:
             self._poller.watch(agent, bool(agent.unsent))
 
     def send_output(self) -> None:
-        """Send what sessions have for their peers."""
+        """Send the octets that sessions have for their peers."""
         for number, octets, is_over in self._south.output():
             if (agent := self.by_number.get(number)) is not None:
                 agent.unsent += octets
@@ -76,7 +78,7 @@ class AgentConnections:
                 self.write(agent, time.monotonic_ns())
 
     def fail(self, agent: Agent, now_ns: int) -> None:
-        """What this agent sent triggered a defect."""
+        """End the connection of an agent whose message triggered a defect."""
         self._south.fail(agent.number, now_ns)
         self.send_output()
 

@@ -32,16 +32,16 @@ CONFIG_DISPATCHER, MAIN_DISPATCHER, DEAD_DISPATCHER = (
 
 
 DOOR = SwitchDoor()
-"""By which switches come in, under `python3 -m controllers` and under Ryu's own launcher."""
+"""The door for switches, under `python3 -m controllers` and under Ryu's own launcher."""
 install(DOOR, _controller, _part("ofproto.ofproto_parser"))
 
 
 def openflow_host() -> str:
-    """Where the library listens for switches: a host, a path, or nothing for everywhere."""
+    """Return the place where the library listens for switches: a host, a path, or an empty text for everywhere."""
     return str(_part("cfg").CONF.ofp_listen_host)
 
 
 def library() -> str:
-    """Name and version, as in "os-ken 4.2.2"."""
+    """Return the library's name and version, as in "os-ken 4.2.2"."""
     name = next(name for name, package in PACKAGES.items() if package == _package)
     return f"{name} {version(name)}"

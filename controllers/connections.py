@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from controllers.lines import Line
 
 MOST_UNSENT = 16 << 20
-"""A peer that does not take what it is sent is disconnected at this many octets."""
+"""The number of unsent octets at which a peer that does not read is disconnected."""
 SHOWN = 300
-"""Octets in the log, of what triggered a defect."""
+"""The number of octets in the log, of a message that triggered a defect."""
 
 
 @dataclass(eq=False)
@@ -37,7 +37,7 @@ class Poller:
         self._selector.register(plain, selectors.EVENT_READ, plain)
 
     def watch(self, peer: Peer, has_unsent: bool) -> None:
-        """Wait for what the peer needs now."""
+        """Wait for the events that the peer needs now."""
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if has_unsent else 0)
         if events != peer.events:
             peer.events = events
@@ -55,7 +55,7 @@ class Poller:
 
 
 def receive(peer: Peer, now_ns: int) -> bytes | None:
-    """Octets of a peer; empty at the end of the connection, None if there are none now."""
+    """Return the octets of a peer: empty at the end of the connection, None if there are none now."""
     data = peer.line.receive()
     if data:
         peer.heard_ns, peer.last = now_ns, data[:SHOWN]

@@ -1,7 +1,7 @@
 """The I/O loop of the controller: routers' sessions and REST. All decisions are in `testbed.srv6` and `testbed.rest`.
 
 One loop, in one thread, owns the manager; no other thread accesses it, so there is no lock. The OpenFlow side hands in
-what it has by `post`.
+its events by `post`.
 
 Nothing that is received ends the loop. An unexpected exception ends the connection whose octets triggered it, is logged
 with them, and counted. Each turn of the loop accepts a few connections, and does one piece of work for each connection
@@ -35,7 +35,7 @@ from testbed.srv6.session.hello import NONCE_OCTETS
 LOG = logging.getLogger("xoff")
 
 _ACCEPTED_AT_LEAST, _ACCEPTING_NS = 8, 10_000_000
-"""Of one listening socket in one turn: so many connections, and more if they take no longer than that."""
+"""The number of connections that a listening socket accepts in one turn, and the time for which it accepts more."""
 _PAUSE_S = 0.05
 _MOST_FAILED_ROUNDS = 1000
 
@@ -78,21 +78,21 @@ class IoLoop:
     # For other threads
 
     def post(self, action: Callable[[int], None]) -> None:
-        """Have something done in the loop; it gets the time."""
+        """Have a function called in the loop, with the time."""
         self._posted.append(action)
         self.wake()
 
     def post_at(self, time_ns: int, action: Callable[[int], None]) -> None:
-        """Have something done in the loop, not before this time; to be called in the loop."""
+        """Have a function called in the loop, not before this time. To be called in the loop only."""
         self._later.append((time_ns, action))
 
     def stop(self) -> None:
-        """Let the loop end: sessions in order, then all sockets. May be called by a signal handler."""
+        """End the loop: sessions in order, then all sockets. A signal handler may call it."""
         self._stopping = True
         self.wake()
 
     def reload(self) -> None:
-        """Read the list of routers again. May be called by a signal handler."""
+        """Read the list of routers again. A signal handler may call it."""
         self.post(self._reload)
 
     def wake(self) -> None:
@@ -102,7 +102,7 @@ class IoLoop:
     # The loop
 
     def serve(self) -> None:
-        """Until `stop`."""
+        """Run the loop until `stop` is called."""
         try:
             while not self._stopping:
                 self._safe_round()
@@ -143,7 +143,7 @@ class IoLoop:
             time.sleep(_PAUSE_S)
 
     def _round(self) -> None:
-        """Wait until there is something to do, and do some of it for each peer."""
+        """Wait until there is work, and do some of it for each peer."""
         ready, doors = self._wait()
         for _, peer, events in sorted(ready, key=lambda entry: entry[0]):
             self._serve(peer, events)
@@ -168,7 +168,7 @@ class IoLoop:
         self.clients.drop_late(now_ns)
 
     def _wait(self) -> tuple[list[tuple[int, Peer, int]], list[socket.socket]]:
-        """Peers with something to do, by rank, and listening sockets with new connections."""
+        """Return the peers that have work, by rank, and the listening sockets that have new connections."""
         more: list[Peer] = [*self.agents.with_more(), *self.clients.with_more()]
         timeout_s: float | None = 0.0
         if not more and not self._posted:
@@ -197,7 +197,7 @@ class IoLoop:
         return min(deadlines, default=None)
 
     def _serve(self, peer: Peer, events: int) -> None:
-        """Do what a peer is ready for. An error ends this peer's connection only."""
+        """Read from a peer and write to it, as far as it is ready. An error ends this peer's connection only."""
         now_ns = time.monotonic_ns()
         try:
             if isinstance(peer, Agent):
@@ -235,7 +235,7 @@ class IoLoop:
         return self.settings.key_of(name) if self._routers is None or name in self._routers.locators else None
 
     def _reload(self, now_ns: int) -> None:
-        """Apply the list of routers as it is now; those that are no longer on it, or have a new key, are removed."""
+        """Apply the list of routers as it is now, and remove routers that are no longer on it or have a new key."""
         try:
             routers = self.settings.reread()
         except UsageError as error:

@@ -29,7 +29,7 @@ from testbed.frames.lldp import ETHERTYPE, NEAREST_BRIDGE, ChassisId, Lldpdu, Ll
 from testbed.srv6.controller.manager import Leaf
 
 CLASS_SELECTORS: Mapping[int, int] = {dscp: dscp // 8 for dscp in range(8, 64)}
-"""The queue of each DSCP, where it is not 0."""
+"""The queue of each DSCP whose queue is not 0."""
 
 QUEUES, FORWARD = 0, 1  # tables
 FLOOD, TO_CONTROLLER = -1, -2  # instead of a port
@@ -37,7 +37,7 @@ IDLE_S = 300
 MOST_HOSTS = 4096
 LLDP_TTL_S = 120
 NEIGHBOURS = Mac.parse("01-80-C2-00-00-03")
-"""The group that switches' frames to each other are for."""
+"""The group address of the frames by which switches find each other."""
 
 _IPV4, _IPV6, _TAGGED = 0x0800, 0x86DD, 0x1000
 _LINK_LOCAL, _LINK_LOCAL_MASK = "01:80:c2:00:00:00", "ff:ff:ff:ff:ff:f0"
@@ -92,7 +92,7 @@ class Leaves:
         self.counters: Counter[str] = Counter()
 
     def connected(self, number: int, ports: Mapping[int, tuple[str, bool, str]], name: str = "") -> list[Order]:
-        """A switch is here, with its ports: name, up, MAC address. All that it should do."""
+        """Add a switch with its ports (name, up, MAC address), and return all that it is to do."""
         switch = self._switches[number] = _Switch(name or f"{number:016x}", dict(ports))
         return [*self.base_rules(), *(self._hello(number, port) for port in sorted(switch.ports) if ports[port][1])]
 
@@ -100,7 +100,7 @@ class Leaves:
         self._switches.pop(number, None)
 
     def port(self, number: int, port: int, state: tuple[str, bool, str] | None) -> list[Order]:
-        """A port is new, has changed, or (None) is gone."""
+        """Take in that a port is new, has changed, or (None) is gone."""
         switch = self._switches.get(number)
         if switch is None:
             return []
@@ -117,7 +117,7 @@ class Leaves:
         return [RemoveHost(mac) for mac in lost]
 
     def frame(self, number: int, port: int, frame: bytes) -> list[Order]:
-        """A frame that the switch had no rule for."""
+        """Learn from a frame for which the switch had no rule."""
         switch = self._switches.get(number)
         if switch is None or len(frame) < _ETHERNET_OCTETS:
             self.counters["dropped too_short" if switch else "dropped no_switch"] += 1
@@ -148,7 +148,7 @@ class Leaves:
         return [*orders, Rule(FORWARD, 10, match, outputs=(target,), idle_s=IDLE_S)]
 
     def facts(self, number: int) -> Leaf | None:
-        """What is known of a switch."""
+        """Return all that is known of a switch."""
         switch = self._switches.get(number)
         if switch is None:
             return None
@@ -167,7 +167,7 @@ class Leaves:
         return sorted(self._switches)
 
     def base_rules(self) -> list[Rule]:
-        """What every switch does before anything is learned."""
+        """Return the rules that every switch has before anything is learned."""
         rules = [
             Rule(QUEUES, 20, (("eth_type", kind), ("ip_dscp", dscp)), queue=queue, goto=FORWARD)
             for dscp, queue in sorted(self._queues.items())
@@ -192,7 +192,7 @@ class Leaves:
         return Send(port, NEIGHBOURS.octets + LldpFrame(mac, pdu).encode()[6:])
 
     def _neighbour(self, number: int, port: int, frame: bytes) -> None:
-        """Learn a link between two switches; LLDP of others is none of ours."""
+        """Learn a link between two switches. LLDP of other senders is left alone."""
         try:
             parsed = parse(NEAREST_BRIDGE.octets + frame[6:])  # the group is all that differs
             chassis, far_port = str(parsed.pdu.chassis_id), int(str(parsed.pdu.port_id))

@@ -1,4 +1,4 @@
-"""Which of the two libraries the controller runs under. Nothing of either is imported here before it has to be.
+"""The choice between the two libraries that the controller runs under. Neither is imported before it has to be.
 
 os-ken is Ryu's maintained fork. Ryu 4.34 needs to be prepared: it imports a name that a current eventlet no longer has,
 and the standard library has to be made green before anything else is imported.
@@ -15,12 +15,12 @@ PACKAGES = {"os-ken": "os_ken", "ryu": "ryu"}
 
 
 def loaded() -> str | None:
-    """The package that is running already, as under `ryu-manager`."""
+    """Return the package that is running already, as under `ryu-manager`."""
     return next((package for package in PACKAGES.values() if f"{package}.base.app_manager" in sys.modules), None)
 
 
 def choose(name: str | None = None) -> str:
-    """The package of that name, or else the first that is there."""
+    """Return the package of that name, or else the first that is there."""
     if name is not None and name not in PACKAGES:
         raise UsageError(f"there is no library {name} for controllers; there are {', '.join(PACKAGES)}")
     for package in (PACKAGES[name],) if name else PACKAGES.values():

@@ -13,7 +13,7 @@ from testbed.errors import UsageError
 
 AT_ONCE = 1 << 16
 _BACKLOG = 1024
-"""Connections that the kernel keeps until they are accepted. One that finds no room is tried again after a second."""
+"""The number of connections that the kernel keeps until they are accepted. One more is tried again after a second."""
 
 
 class Line:
@@ -27,11 +27,11 @@ class Line:
 
     @property
     def unsent(self) -> int:
-        """Octets that were taken over by `send`, and that the socket has not taken."""
+        """The number of octets that `send` took over and that the socket has not taken yet."""
         return 0
 
     def receive(self) -> bytes | None:
-        """Octets; none if the connection is over; None if there is nothing now."""
+        """Return octets: empty if the connection is over, None if there are none now."""
         try:
             return self.socket.recv(AT_ONCE)
         except (BlockingIOError, InterruptedError):
@@ -40,7 +40,7 @@ class Line:
             return b""
 
     def send(self, data: bytes) -> int | None:
-        """How many octets were taken; None if the connection is over."""
+        """Return the number of octets taken, or None if the connection is over."""
         if not data:
             return 0
         try:
@@ -96,7 +96,7 @@ class TlsLine(Line):
         return len(data) if self._flush() else None
 
     def _flush(self) -> bool:
-        """Hand what there is to the socket; whether the connection is there still."""
+        """Hand unsent octets to the socket; return False if the connection is over."""
         self._unsent += self._out.read()
         while self._unsent:
             sent = super().send(bytes(self._unsent[:AT_ONCE]))
@@ -109,7 +109,7 @@ class TlsLine(Line):
 
 
 def listen(address: Address, what: str, option: str) -> socket.socket:
-    """A socket that listens there, or the reason why not."""
+    """Return a socket that listens there, or the reason why not."""
     family = socket.AF_UNIX if address.path else socket.AF_INET6 if ":" in address.host else socket.AF_INET
     door = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -133,7 +133,7 @@ def listen(address: Address, what: str, option: str) -> socket.socket:
 
 
 def bound(address: Address, door: socket.socket) -> Address:
-    """The address with the port that was free."""
+    """Return the address with the port that was free."""
     return address if address.path else replace(address, port=door.getsockname()[1])
 
 

@@ -24,14 +24,14 @@ from testbed.rest.server import RestServer
 LOG = logging.getLogger("xoff")
 
 MOST_STRANGERS = 64
-"""Clients that have not shown the token."""
+"""The most clients that have not shown the token."""
 MOST_CLIENTS = 64
-"""Those that have."""
+"""The most clients that have shown the token."""
 MOST_FOLLOWERS = 32
-"""Of these, those that follow events."""
+"""The most clients, of these, that follow events."""
 STREAM_KEEPALIVE_NS = 15_000_000_000
 _UNSENT_BEFORE_NEXT = 1 << 16
-"""A client's next request waits until it has taken most of its last response."""
+"""The number of unsent octets below which a client's next request is processed."""
 
 
 @dataclass(eq=False)
@@ -58,7 +58,7 @@ class RestClients:
         tls: ssl.SSLContext | None,
         after_request: Callable[[int], None],
     ) -> None:
-        """`after_request` has what follows from a request carried out."""
+        """`after_request` is called after each request, to carry out the consequences."""
         self.all: dict[Client, None] = {}
         self._server, self._poller, self._counters, self._tls = server, poller, counters, tls
         self._after_request = after_request
@@ -80,7 +80,7 @@ class RestClients:
             self.drop(min(strangers, key=lambda client: client.heard_ns))
 
     def with_more(self) -> list[Client]:
-        """Those with another request in what was received, which have taken their last response."""
+        """The clients that have taken their last response and have sent another request already."""
         return [
             client
             for client in self.all
@@ -91,7 +91,9 @@ class RestClients:
         return 1 if client.has_token else 2
 
     def serve(self, client: Client, events: int, now_ns: int) -> None:
-        """Do what a client is ready for; `events` is 0 if only octets received before are to be processed."""
+        """Read from a client and write to it, as far as it is ready; `events` is 0 to process octets received
+        before.
+        """
         if client not in self.all:
             return
         if events & selectors.EVENT_WRITE:
@@ -125,7 +127,7 @@ class RestClients:
 
     @property
     def deadlines_ns(self) -> list[int]:
-        """When `stream` or `drop_late` has something to do, if nothing is received until then."""
+        """The times at which `stream` or `drop_late` has work, if nothing is received until then."""
         deadlines = [client.http.deadline_ns for client in self.all if client.http.deadline_ns is not None]
         return deadlines + [client.sent_ns + STREAM_KEEPALIVE_NS for client in self.all if client.sequence is not None]
 
@@ -138,7 +140,7 @@ class RestClients:
         return [client for client in self.all if not client.has_token]
 
     def _admit(self, client: Client, request: Request) -> Response | int:
-        """The refusal of a request whose head has been received, or the longest body that it may have."""
+        """Return the refusal of a request whose head has been received, or the longest body that it may have."""
         admitted = self._server.admit(request)
         if isinstance(admitted, Response):
             return admitted

@@ -1,4 +1,4 @@
-"""The services of the controller's REST interface. A new service is one line here (`testbed/rest/service.py`)."""
+"""The services of the controller's REST interface. A new service is one line here (see `testbed/rest/service.py`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from testbed.srv6.rest.service import SrPolicyService
 
 
 def services(manager: Manager, southbound: Southbound | None = None) -> list[Service]:
-    """All services; those that write events use `manager.history`."""
+    """Return all services; those that write events use `manager.history`."""
     return [
         SrPolicyService(manager, remove=southbound.remove if southbound else None),
         QosService(manager.history.add),
@@ -22,6 +22,6 @@ def services(manager: Manager, southbound: Southbound | None = None) -> list[Ser
 
 
 def description() -> dict[str, Any]:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     manager = Manager()
     return document(RestServer(services(manager), "-" * SHORTEST_TOKEN, manager.history).services)

@@ -1,4 +1,4 @@
-"""The settings of the controller: where it listens, its two secrets, and which routers there are.
+"""The settings of the controller: the addresses at which it listens, its two secrets, and its list of routers.
 
 Ryu's launcher takes no options of applications, so all of it comes by environment variables; `python3 -m controllers`
 has an option for each and sets them. The key, of which each router's own key is made, and the token, which users of
@@ -57,7 +57,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether only programs of this machine reach it."""
+        """True if only programs of this machine reach it."""
         if self.path or self.host == "localhost":
             return True
         try:
@@ -66,7 +66,7 @@ class Address:
             return False
 
     def check_open(self, what: str, environment: Mapping[str, str], has_tls: bool = False) -> None:
-        """UsageError if others can listen in, and nothing states that they may."""
+        """Raise a UsageError if others on the network can listen in, and nothing allows that."""
         if not self.is_local and not has_tls and environment.get(OPEN, "") != "1":
             ways = f"give REST a certificate ({TLS_CERTIFICATE}), or " if what == "REST" else ""
             raise UsageError(
@@ -132,7 +132,7 @@ class Routers:
         return found
 
     def changed(self, after: Routers) -> list[str]:
-        """Those that are not there any more, or have a new key or other locators."""
+        """Return the routers that are not in the list any more, or have a new key or other locators."""
         return [
             router
             for router in self.locators
@@ -150,9 +150,9 @@ class Settings:
     routers: Routers | None = None  # None: every router that has a key of ours
     routers_file: str = ""
     rest_names: tuple[str, ...] = ()
-    """Host names of REST, beside localhost."""
+    """The host names of the REST interface, besides localhost."""
     tls: ssl.SSLContext | None = None
-    """Of REST."""
+    """The certificate and key of the REST interface, or None for requests in the clear."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -173,20 +173,20 @@ class Settings:
         return settings
 
     def reread(self) -> Routers | None:
-        """The list of routers as it is now."""
+        """Return the list of routers as it is now."""
         return Routers.read(self.routers_file) if self.routers_file else None
 
     def with_routers(self, routers: Routers | None) -> Settings:
         return replace(self, routers=routers)
 
     def key_of(self, router: str) -> bytes:
-        """The key that a router has: of its own, so that no other one can speak for it."""
+        """Return a router's key. Each router has one of its own, so that no other can speak for it."""
         issue = self.routers.issues.get(router, 1) if self.routers else 1
         return router_key(self.key, router, issue)
 
 
 def make_secrets(folder: Path) -> tuple[Path, Path]:
-    """Write a fresh key and a fresh token, for our eyes only; those that are there stay."""
+    """Write a new key and a new token, readable by their owner only. Files that are there stay as they are."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = []
     for name in ("key", "token"):

@@ -1,4 +1,4 @@
-"""The door for OpenFlow switches: the library's server, with limits that it has not.
+"""The door for OpenFlow switches: the library's server, with limits that the library lacks.
 
 Both libraries accept every connection and give it threads, or green threads, of its own. Here connections have a limit,
 those that have not sent their datapath id a lower one, and one over a limit is closed at once.
@@ -28,14 +28,14 @@ MOST_STRANGERS = 96
 _AGAIN_S = 0.1
 _SHOWN = 200
 _LOG_NS = 1_000_000_000
-"""Between two lines about what peers sent; those between are counted."""
+"""The time between two lines about messages of peers; lines between them are counted."""
 
 Serve = Callable[[Any, Any], None]
 Parse = Callable[..., Any]
 
 
 class SwitchDoor:
-    """Counts connections of switches, and what became of them."""
+    """Admits connections of switches within limits, and counts how they ended."""
 
     def __init__(self, most: int = MOST_SWITCHES, most_strangers: int = MOST_STRANGERS) -> None:
         self.counters: Counter[str] = Counter()
@@ -46,7 +46,7 @@ class SwitchDoor:
         self._refusals, self._defects = _Limit(), _Limit()
 
     def guarded(self, serve: Serve) -> Serve:
-        """`serve` for one connection, if there is room for it; whatever it raises ends there."""
+        """Call `serve` for one connection if there is room for it. An exception of it ends here."""
 
         def handle(connection: Any, address: Any) -> None:
             line = Connection(connection)
@@ -65,7 +65,7 @@ class SwitchDoor:
         return handle
 
     def identified(self, connection: Any) -> None:
-        """It has sent its datapath id."""
+        """Count a connection as a switch's: it has sent its datapath id."""
         with self._lock:
             if id(connection) in self._strangers:
                 self._strangers.discard(id(connection))
@@ -87,7 +87,7 @@ class SwitchDoor:
             self._switches.discard(id(connection))
 
     def reading(self, parse: Parse) -> Parse:
-        """`parse`, which returns None for a message that it cannot parse."""
+        """Return `parse` with one difference: it returns None for a message that it cannot parse."""
 
         def read(datapath: Any, version: int, kind: int, *rest: Any) -> Any:
             try:
@@ -99,7 +99,7 @@ class SwitchDoor:
         return read
 
     def refuse(self, datapath: Any, why: str) -> None:
-        """Count a message that means nothing, and end the connection if it is a stranger's."""
+        """Count a message that cannot be parsed, and end the connection if it is a stranger's."""
         self.counters["malformed"] += 1
         with self._lock:
             is_switch = id(datapath.socket) in self._switches
@@ -116,7 +116,7 @@ class SwitchDoor:
         datapath.close()
 
     def log(self, address: object, why: str) -> None:
-        """A line about what a peer sent, or has not read; not more than one a second."""
+        """Log a line about a peer, at most one a second."""
         if (others := self._refusals.others()) is not None:
             LOG.warning("OpenFlow from %s: %s; %d others before", _peer(address), why, others)
 
@@ -130,7 +130,9 @@ class _Limit:
         self._left_out = 0
 
     def others(self) -> int | None:
-        """Return the number of lines left out before one that may be logged now; None if this one is left out, too."""
+        """Return the number of lines left out before one that may be logged now, or None if this one is left
+        out too.
+        """
         with self._lock:
             now_ns = time.monotonic_ns()
             if now_ns < self._logged_ns + _LOG_NS:
@@ -153,7 +155,9 @@ def _reason(error: Exception) -> str:
 
 
 class Connection:
-    """A socket, without TCP's options where it has none: both libraries set one on Unix sockets too, and fail."""
+    """A socket that ignores options of TCP if it is a Unix socket; both libraries set one on those too, and
+    would fail.
+    """
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -167,10 +171,10 @@ class Connection:
 
 
 def install(door: SwitchDoor, controller: Any, parser: Any) -> None:
-    """Have the library's modules `controller` and `ofproto_parser` use this door; once, before they listen."""
+    """Make the library's modules `controller` and `ofproto_parser` use this door. Call it once, before they listen."""
 
     class Server(controller.StreamServer):  # type: ignore[misc]
-        """Goes on accepting when there was no descriptor, or no thread, for a connection."""
+        """A server that goes on accepting after there was no descriptor, or no thread, for a connection."""
 
         def serve_forever(self) -> None:
             while True:

@@ -22,18 +22,20 @@ from controllers.settings import Address, Settings
 
 LOG = logging.getLogger("xoff")
 _FACTS_NS = 100_000_000
-"""Between two times that the manager is given what is known of the switches."""
+"""The time between two reports of the switches' state to the manager."""
 _PATIENCE_S = 0.5
-"""How long a switch may leave what it is sent unread, when its queue is full."""
+"""The time for which a switch whose queue is full may leave messages unread."""
 COOKIE = 0x786F6666
-"""Marks our flow entries, so that no others are removed."""
+"""The cookie of the controller's flow entries, so that it removes no others."""
 
 
 Handler = Callable[["XoffController", Any], None]
 
 
 def _guarded(handler: Handler) -> Handler:
-    """What a switch sends ends its connection at worst: under os-ken an exception would end all handlers for good."""
+    """Make a handler end the connection of the switch if it raises; under os-ken an exception would end all
+    handlers.
+    """
 
     @wraps(handler)
     def safe(self: XoffController, event: Any) -> None:
@@ -48,7 +50,7 @@ def _guarded(handler: Handler) -> Handler:
 
 
 class XoffController(compat.App):
-    """Thin over `leaf` and `io_loop`."""
+    """The application: OpenFlow's events go to `leaf` and `io_loop`, and their orders to the switches."""
 
     OFP_VERSIONS: ClassVar = [compat.ofproto.OFP_VERSION]
 
@@ -72,7 +74,7 @@ class XoffController(compat.App):
         self.serving = compat.hub.spawn(self.io_loop.serve)
 
     def close(self) -> None:
-        """The end: sessions are closed in order, and routers keep what they have."""
+        """Close all sessions in order. Routers keep what is installed on them."""
         self.io_loop.stop()
         if self.serving is not None:
             compat.hub.joinall([self.serving])
@@ -82,7 +84,7 @@ class XoffController(compat.App):
     @compat.set_ev_cls(compat.ofp_event.EventOFPSwitchFeatures, compat.CONFIG_DISPATCHER)
     @_guarded
     def features(self, event: Any) -> None:
-        """A switch is here: ask for its ports."""
+        """Greet a new switch: ask for its ports."""
         datapath = event.msg.datapath
         datapath.send_msg(datapath.ofproto_parser.OFPPortDescStatsRequest(datapath, 0))
 
@@ -150,7 +152,7 @@ class XoffController(compat.App):
             self.io_loop.post(self._put)
 
     def _put(self, now_ns: int) -> None:
-        """In the I/O loop's thread."""
+        """Pass the state of a switch to the manager, in the I/O loop's thread."""
         if now_ns < self._told_ns + _FACTS_NS:
             self.io_loop.post_at(self._told_ns + _FACTS_NS, self._put)
             return
@@ -178,7 +180,7 @@ class XoffController(compat.App):
 
 
 def _has_room(datapath: Any) -> bool:
-    """Whether a message can be sent. A switch that reads nothing would keep all others waiting."""
+    """Return True if a message can be sent. A switch that reads nothing would keep all others waiting."""
     deadline = time.monotonic() + _PATIENCE_S
     while (queue := datapath.send_q) is not None and queue.full():
         if time.monotonic() > deadline:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class OlderState:
-    """What was `transmit_state()`, `capture_state()` or `link_state()`."""
+    """The state that `transmit_state()`, `capture_state()` or `link_state()` made."""
 
     START, STOP, PAUSE, RESUME, UP, DOWN = "start", "stop", "pause", "resume", "up", "down"
 
@@ -18,7 +18,7 @@ class OlderState:
 
 
 def older_calls(api: Any) -> None:
-    """Give an API the older calls, which make a control state."""
+    """Add the older calls, each of which makes a control state, to an API."""
 
     def setter(fill: Callable[[Any, OlderState], None]) -> Callable[[OlderState], Any]:
         def set_state(older: OlderState) -> Any:

@@ -1,4 +1,4 @@
-"""Answers in the words of the model, as plain data: what the generator has counted and resolved."""
+"""Answers in the words of snappi's model, as plain data: counters of the generator, and resolved addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSIONS = {"ipv4_neighbors": 4, "ipv6_neighbors": 6}
 
 
 def metrics(generator: Generator | None, wanted: Wanted) -> dict[str, Any]:
-    """Of ports or of flows, at this moment; there are none without a generator."""
+    """Return the metrics of ports or of flows at this moment; without a generator there are none."""
     if generator is None:
         return {"choice": f"{wanted.what}_metrics", f"{wanted.what}_metrics": []}
     generator.count()
@@ -107,7 +107,7 @@ def _rates(end: str, frames: int, octets: int) -> Mapping[str, float]:
 
 
 def states(generator: Generator | None, wanted: Wanted) -> dict[str, Any]:
-    """Gateways of devices, and the MAC addresses of those that are resolved."""
+    """Return the gateways of devices, with the MAC addresses of those that are resolved."""
     if generator is None:
         return {"choice": wanted.what, wanted.what: []}
     found, version = generator.neighbours(), _VERSIONS[wanted.what]

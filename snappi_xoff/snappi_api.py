@@ -99,7 +99,7 @@ class Api(snappi.Api):
         return self.warning()
 
     def _done(self, do: Callable[[Mapping[str, Any]], Any], payload: Any) -> Any:
-        """What a call gives; what it refuses, as snappi's own exception around an `Error`."""
+        """Return the result of a call. A refusal becomes snappi's own exception around an `Error`."""
         try:
             return do(_plain(payload))
         except OtgError as refused:
@@ -118,7 +118,7 @@ def _refuse(what: str) -> None:
 
 
 def _plain(payload: Any) -> dict[str, Any]:
-    """The data of a payload: snappi's object, or its JSON or YAML."""
+    """Return the data of a payload: snappi's object, or its JSON or YAML."""
     if isinstance(payload, str):
         import yaml
 

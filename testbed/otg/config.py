@@ -121,7 +121,7 @@ class TestPlan:
 
 
 def read_ports(config: Mapping[str, Any]) -> dict[str, TestPort]:
-    """The ports alone, which decide about the network that a configuration takes."""
+    """Return the ports alone, which decide about the network that a configuration takes."""
     reader = Reader()
     ports = _ports(Item(reader, config, ""))
     reader.finish()
@@ -260,7 +260,7 @@ def _flow(
 
 
 def read_change(flow: Mapping[str, Any], path: str, plan: FlowPlan, names: list[str], line: Line) -> FlowPlan:
-    """The same flow with the rate or the size of another description of it."""
+    """Return the same flow with the rate or the size of another description of it."""
     reader = Reader()
     item = Item(reader, {name: flow.get(name) for name in ("rate", "size")}, path)
     tags = sum(part.header is not None and part.header.name == "vlan" for part in plan.packet.parts[:2])

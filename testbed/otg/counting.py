@@ -80,7 +80,7 @@ class Tally:
         return 0, 0
 
     def latency_ns(self) -> tuple[int, int, float]:
-        """The least, the most and the average."""
+        """Return the least, the most and the average."""
         words = self.words
         return words[_LATENCY_LEAST], words[_LATENCY_MOST], words[_LATENCY_SUM] / max(1, words[_LATENCY_FRAMES])
 

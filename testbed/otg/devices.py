@@ -120,7 +120,7 @@ class FlowEnds:
 
 
 def _named(item: Item, name: str, devices: list[Device]) -> list[tuple[Device, str]]:
-    """The devices of a list, each by the name of it, of its Ethernet interface or of an address."""
+    """Return the devices of a list, each by the name of it, of its Ethernet interface or of an address."""
     known: dict[str, Device] = {}
     for device in reversed(devices):
         known |= {one: device for one in (device.device, device.name, *(i.name for i in device.interfaces))}

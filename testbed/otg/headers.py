@@ -73,7 +73,7 @@ class Header:
         return found
 
     def usual(self) -> Iterator[Field]:
-        """All fields, those of a choice in its default form."""
+        """Return all fields, those of a choice in its default form."""
         for field in self.fields:
             yield from field.forms[field.default] if isinstance(field, Choice) else (field,)
 

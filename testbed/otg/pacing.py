@@ -58,7 +58,7 @@ class Pace:
     """`frames`, `octets` or `line`."""
 
     def weight(self, size: int) -> int:
-        """The units of a frame."""
+        """Return the units of a frame."""
         return 1 if self.counts == "frames" else size if self.counts == "octets" else size + PREAMBLE + GAP
 
     def after_ps(self, units: int) -> int:

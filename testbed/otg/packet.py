@@ -48,7 +48,7 @@ class Part:
         return self.header.octets if self.header else len(self.given)
 
     def constant(self, name: str) -> int | None:
-        """The value that a field has in all frames."""
+        """Return the value that a field has in all frames."""
         found = next((values for field, values in self.fields if field.name == name), None)
         return found[0] if found and len(set(found)) == 1 else None
 
@@ -67,7 +67,7 @@ class Payload:
 
 
 def read_parts(flow: Item) -> list[Part]:
-    """The headers of `packet`; a flow without one has an Ethernet header."""
+    """Return the headers of `packet`; a flow without one has an Ethernet header."""
     parts = []
     for item in flow.items("packet"):
         kind = item.choice("ethernet", "custom", *HEADERS)
@@ -194,7 +194,7 @@ class Packet:
         return 0 if not self.tag else STAMPED.size if self.is_stamped else SIGNATURE.size
 
     def frame(self, number: int, size: int, now_ns: int = 0) -> bytes:
-        """The frame with a number, of a size with FCS, to be sent now."""
+        """Return the frame with a number, of a size with FCS, to be sent now."""
         key = (number % self._period, size)
         template = self._templates.get(key)
         if template is None:
@@ -214,7 +214,7 @@ class Packet:
         return self._summed(frame)
 
     def _template(self, number: int, size: int) -> bytes:
-        """A frame without checksums and signature."""
+        """Return a frame without checksums and signature."""
         left, headers = size - FCS, []
         for part, slots in zip(self.parts, self._slots, strict=True):
             content = 0
@@ -250,7 +250,7 @@ class Packet:
         ]
 
     def _found(self, place: int, header: Header, one: Field, version: int) -> Values:
-        """The values of a field that the configuration leaves to the generator."""
+        """Return the values of a field that the configuration leaves to the generator."""
         if one.auto == "next":
             return (self._next(place, header),)
         if one.auto == "length":

@@ -35,7 +35,7 @@ READ: dict[str, Callable[[Any], int]] = {
 
 
 def read(item: Item, kind: str, bits: int, default: int, *, has_auto: bool) -> Values | None:
-    """The values of the pattern in `item`; None where the generator is to find the value."""
+    """Return the values of the pattern in `item`; None where the generator is to find the value."""
     convert = READ[kind]
     chosen = item.choice(
         "auto" if has_auto else "value",

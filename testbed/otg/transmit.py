@@ -139,7 +139,7 @@ class Transmitter:
         return any(stream.state is State.STARTED for stream in self.streams)
 
     def next(self) -> Start | None:
-        """The frame that starts next, as things stand; None if none does."""
+        """Return the frame that starts next, as things stand, or None if none does."""
         best: Start | None = None
         for stream in self.streams:
             if stream.state is not State.STARTED:

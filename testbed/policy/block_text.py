@@ -1,4 +1,4 @@
-"""OpenSM's block text into sections and entries (`tree.Node`), with as many errors as one pass can find.
+"""The parser of OpenSM's block text: sections and entries (`tree.Node`), with as many errors as one pass can find.
 
 One section's name, `end-` and its name, or one entry `key: value` a line; `#` begins a comment, quotes keep a value
 together. A line of `qos-ulps` such as `sdp, port-num 10000-20000 : 2` becomes a section of its own in the tree, so that
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _ULP = re.compile(r"([A-Za-z]+)[ \t]*(?:,[ \t]*([a-z-]+)[ \t]*([^:]*))?:[ \t]*(.*)")
 _ULPS, _ULP_RULE = "qos-ulps", "qos-ulp"
 _NEVER_EMPTY = frozenset({_ULPS, "port-groups"})
-"""Sections that OpenSM refuses if nothing is in them (decision 0179); one without levels has no DEFAULT either."""
+"""The sections that OpenSM refuses if they are empty (decision 0179). One without levels has no DEFAULT either."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Open:
 
 
 def parse(source: Source, problems: Problems) -> Node:
-    """The root; entries that cannot be followed are left out, and `problems` has the reasons."""
+    """Return the root. Entries that cannot be read are left out, and `problems` has the reasons."""
     return _Parser(source, problems).parse()
 
 

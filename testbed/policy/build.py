@@ -1,4 +1,4 @@
-"""The policy out of sections and entries: values are read, and what a section needs beside its grammar is checked."""
+"""The builder of a policy from sections and entries. It reads the values, and checks a section beyond its grammar."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MOST = {UlpKey.PORT_NUM: 0xFFFF}
 
 
 def build(root: Node, source: Source, syntax: Syntax, problems: Problems) -> Policy:
-    """The policy; usable only if `problems` has no error afterwards."""
+    """Return the policy. It is usable only if `problems` has no error afterwards."""
     return _Builder(source, syntax, problems).policy(root)
 
 

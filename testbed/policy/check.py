@@ -1,5 +1,6 @@
-"""What can be wrong with a policy whose every value can be read: names of nothing, names given twice, and, as
-warnings, what is never used or never reached. What depends on the fabric is in `testbed.policy.setup`."""
+"""Checks of a policy whose every value can be read: names of nothing, names given twice, and, as warnings, groups and
+levels that are never used and rules that are never reached. Checks against a fabric are in `testbed.policy.setup`.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from testbed.policy.source import START, Problems
 from testbed.strict.problems import Position, shown
 
 _COMPARED = 500
-"""With more rules, one that hides another is found only if their criteria are equal or it has none: comparing each with
-each would take longer than all the rest."""
+"""The most rules that are compared each with each. Among more rules, one that hides another is found only if their
+criteria are equal or it has none."""
 
 
 def check(policy: Policy, syntax: Syntax, problems: Problems) -> None:
@@ -73,7 +74,7 @@ def _doubt(policy: Policy, syntax: Syntax, problems: Problems) -> None:
 
 
 def _hidden(rules: tuple[MatchRule, ...]) -> Iterator[tuple[MatchRule, MatchRule]]:
-    """Rules that are never reached, each with the one before that takes all of its requests."""
+    """Return the rules that are never reached, each with an earlier one that takes all of its requests."""
     first: dict[object, MatchRule] = {}
     for number, rule in enumerate(rules):
         criteria = _criteria(rule)
@@ -85,14 +86,14 @@ def _hidden(rules: tuple[MatchRule, ...]) -> Iterator[tuple[MatchRule, MatchRule
 
 
 def _criteria(rule: MatchRule) -> tuple[object, ...]:
-    """A rule's criteria; empty for one that matches every request."""
+    """Return a rule's criteria. A rule that matches every request has none."""
     names = [frozenset(map(same, names)) for names in (rule.sources, rule.destinations)]
     given = (*names, rule.service_ids, rule.tclasses, rule.qos_classes, rule.pkeys)
     return given if any(given) else ()
 
 
 def _covers(one: MatchRule, other: MatchRule) -> bool:
-    """Whether `one` matches whatever `other` matches, as far as this can be decided without the fabric."""
+    """Return True if `one` matches all that `other` matches, as far as this can be decided without the fabric."""
     names = ((one.sources, other.sources), (one.destinations, other.destinations))
     for wide, narrow in names:
         if wide and not (narrow and {same(name) for name in narrow} <= {same(name) for name in wide}):

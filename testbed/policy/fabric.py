@@ -19,17 +19,17 @@ from testbed.policy.model import NodeType
 GBIT = 10**9
 DEFAULT_PKEY = 0x7FFF
 LINK_LOCAL = 0xFE80 << 112
-"""The subnet prefix of GIDs, as long as none is configured."""
+"""The subnet prefix of GIDs if none is configured."""
 _LAST_UNICAST_LID = 0xBFFF
 _NUMBER = re.compile("0x[0-9a-f]{1,16}|[0-9]{1,10}", re.ASCII | re.IGNORECASE)
 
 
 class FabricError(UsageError):
-    """A fabric that cannot be."""
+    """The error of a fabric that contradicts itself."""
 
 
 class PortKey(NamedTuple):
-    """A port by its node and number."""
+    """The name of a port: its node and its number."""
 
     node: str
     number: int
@@ -37,7 +37,7 @@ class PortKey(NamedTuple):
 
 @dataclass(frozen=True)
 class PortCapabilities:
-    """What a port can do."""
+    """The abilities of a port."""
 
     number: int
     rate: int = 10 * GBIT
@@ -79,7 +79,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition and what its IPoIB broadcast group carries."""
+    """A partition, and the attributes of its IPoIB broadcast group."""
 
     name: str
     pkey: int  # without the membership bit
@@ -92,7 +92,7 @@ class Partition:
 
 
 class Fabric:
-    """Build it with `add`, `connect` and `partition`, then `route`."""
+    """Nodes, cables and partitions. Build it with `add`, `connect` and `partition`, then `route`."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
@@ -117,7 +117,7 @@ class Fabric:
         lmc: int = 0,
         guids: Mapping[int, int] = MappingProxyType({}),
     ) -> Node:
-        """A node. Where none are given its end ports get GUIDs after its own, and the next LIDs."""
+        """Add a node. By default its end ports get GUIDs after its own, and the next LIDs."""
         if name in self.nodes:
             raise FabricError(f"there are two nodes {name}")
         node = Node(name, kind, guid, description or name)
@@ -176,18 +176,18 @@ class Fabric:
 
     @property
     def all_partitions(self) -> list[Partition]:
-        """Those that were given, and the default partition if it was not, with every end port in it."""
+        """The given partitions, and the default partition if it was not given, with every end port in it."""
         if any(partition.pkey == DEFAULT_PKEY for partition in self.partitions):
             return self.partitions
         return [Partition("Default", DEFAULT_PKEY), *self.partitions]
 
     def port(self, key: PortKey) -> PortCapabilities | None:
-        """A port that can have a cable."""
+        """Return a port that can have a cable."""
         node = self.nodes.get(key.node)
         return node.ports.get(key.number) if node else None
 
     def end_port(self, text: str) -> EndPort:
-        """A node with one end port, node/port, a GUID in hexadecimal or a LID. FabricError if there is no such port."""
+        """Return the end port of a text: a node with one end port, node/port, a hexadecimal GUID or a LID."""
         node, slash, number = text.rpartition("/")
         own = [port for port in self.end_ports if port.key.node == text]
         for port in self.end_ports:
@@ -208,7 +208,7 @@ class Fabric:
         return found
 
     def route(self) -> None:
-        """Forwarding tables by shortest paths; the LIDs of one port are spread over paths of equal length."""
+        """Make forwarding tables of shortest paths. The LIDs of one port are spread over paths of equal length."""
         self.forwarding = {name: {} for name, node in self.nodes.items() if node.is_switch}
         uplinks: dict[str, list[tuple[str, int]]] = {name: [] for name in self.forwarding}  # switch -> (from, its port)
         for here, there in self.links.items():
@@ -232,7 +232,7 @@ class Fabric:
 
 
 def _towards(leaf: str, uplinks: dict[str, list[tuple[str, int]]]) -> dict[str, list[int]]:
-    """For each other switch that reaches `leaf`, its output ports on shortest paths."""
+    """Return, for each other switch that reaches `leaf`, its output ports on shortest paths."""
     distance, found = {leaf: 0}, dict[str, list[int]]()
     queue = deque([leaf])
     while queue:

@@ -1,4 +1,4 @@
-"""The grammar of a policy, for both syntaxes: which entries a section has, which are required, which may be repeated.
+"""The grammar of a policy, for both syntaxes: the entries of each section, and which are required or may be repeated.
 
 It stands for the BNF that the RFC announces and lacks (decision 0122); docs/qos.md has it in full. Names here are those
 of OpenSM's block text; `Syntax` has the other spellings.
@@ -21,7 +21,7 @@ class Occurs(enum.Enum):
 
 @dataclass(frozen=True)
 class Element:
-    """A section if it has members, else an entry."""
+    """An element of the grammar: a section if it has members, else an entry."""
 
     members: Mapping[str, tuple[Occurs, Element]] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ ROOT = "qos-policy"
 
 @dataclass(frozen=True)
 class Syntax:
-    """What differs between the two: spelling, what one of them lacks, and the units of a level's limits."""
+    """One of the two syntaxes: its spelling, the elements that it lacks, and the units of a level's limits."""
 
     name: str
     spelled: Mapping[str, str]  # name here -> as it is written

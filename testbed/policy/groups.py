@@ -1,4 +1,4 @@
-"""Which ports of a fabric a port group takes in: by GUID, name, partition, P_Key or node type."""
+"""The ports of a fabric that are in a port group: by GUID, name, partition, P_Key or node type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.strict.problems import shown
 
 
 def members(group: PortGroup, fabric: Fabric) -> frozenset[PortKey]:
-    """The group's ports. A switch is a member by its port 0; one of its other ports only by a port name."""
+    """Return the group's ports. A switch is a member by its port 0; one of its other ports only by a port name."""
     return frozenset(_members(group, fabric))
 
 
@@ -29,15 +29,18 @@ def _members(group: PortGroup, fabric: Fabric) -> Iterator[PortKey]:
 
 
 def partition_ports(partition: Partition, fabric: Fabric) -> list[EndPort]:
-    """Full and limited members."""
+    """Return the full and the limited members of a partition."""
     if partition.full is None:
         return fabric.end_ports
     return [port for port in fabric.end_ports if port.key in partition.full or port.key in partition.limited]
 
 
 def naming_nothing(group: PortGroup, fabric: Fabric) -> list[str]:
-    """The group's names, GUIDs, partitions and P_Keys that nothing in the fabric has. A fabric without nodes, as it is
-    before its discovery, lacks nothing; nor is a node type wrong because there is no node of it."""
+    """Return the group's names, GUIDs, partitions and P_Keys that nothing in the fabric has.
+
+    A fabric without nodes, as it is before its discovery, lacks nothing. A node type is not wrong because there is no
+    node of it.
+    """
     if not fabric.nodes:
         return []
     guids, pkeys = sorted(fabric.by_guid), [partition.pkey for partition in fabric.all_partitions]
@@ -51,7 +54,7 @@ def naming_nothing(group: PortGroup, fabric: Fabric) -> list[str]:
 
 
 def _without(ranges: Ranges, values: list[int], form: str) -> Iterator[str]:
-    """The ranges that none of the sorted values is in, as text."""
+    """Return, as text, the ranges that have none of the sorted values."""
     for low, high in ranges:
         place = bisect_left(values, low)
         if place == len(values) or values[place] > high:
@@ -59,7 +62,7 @@ def _without(ranges: Ranges, values: list[int], form: str) -> Iterator[str]:
 
 
 def _called(name: str, fabric: Fabric) -> Iterator[PortKey]:
-    """The ports of a port name."""
+    """Return the ports that have a port name."""
     wanted, _, number = name.rpartition("/")
     for node in fabric.nodes.values():
         key = PortKey(node.name, int(number[1:]))
@@ -68,7 +71,7 @@ def _called(name: str, fabric: Fabric) -> Iterator[PortKey]:
 
 
 def _is_called(node: Node, wanted: str) -> bool:
-    """A port name has the node description, or its first two words with a slash or a space between them."""
+    """Return True if a port name has the node description, or its first two words with a slash or a space between."""
     return wanted.replace("/", " ").split() in (node.description.split(), node.description.split()[:2])
 
 
@@ -79,6 +82,6 @@ def _is_of(kind: NodeType, node: Node, fabric: Fabric) -> bool:
 
 
 def unnamed(policy_groups: tuple[PortGroup, ...], fabric: Fabric) -> list[str]:
-    """Nodes of which no port is in any group: each is worth a warning (QoS RFC section 9)."""
+    """Return the nodes that have no port in any group: each is worth a warning (QoS RFC section 9)."""
     named = {key.node for group in policy_groups for key in members(group, fabric)}
     return sorted(set(fabric.nodes) - named)

@@ -1,4 +1,4 @@
-"""A policy file in either syntax into a `Policy`, and what was found on the way. Errors are collected, not raised."""
+"""The reader of a policy file in either syntax. Errors are collected, not raised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SKIPPED = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\r\n]+|#[^\n]*(?:\n|$))*+")
 
 @dataclass(frozen=True)
 class Reading:
-    """What came of a file. Without errors the policy is whole."""
+    """The result of reading a file. Without errors the policy is whole."""
 
     policy: Policy
     syntax: Syntax
@@ -29,13 +29,13 @@ class Reading:
 
 
 def syntax_of(content: bytes) -> Syntax:
-    """XML begins with <; everything else is block text."""
+    """Return the syntax of a file: XML begins with <, all other files are block text."""
     skipped = _SKIPPED.match(content)
     return XML if content[skipped.end() if skipped else 0 :][:1] == b"<" else BLOCK
 
 
 def read(content: bytes, syntax: Syntax | None = None) -> Reading:
-    """Read a file's bytes; if no syntax is given, the first character decides."""
+    """Read a file's bytes. If no syntax is given, the first character decides."""
     problems = Problems()
     syntax = syntax or syntax_of(content)
     source = decode(content, problems)
@@ -46,7 +46,7 @@ def read(content: bytes, syntax: Syntax | None = None) -> Reading:
 
 
 def load(content: bytes, name: str, syntax: Syntax | None = None) -> Policy:
-    """The policy of a file without errors; PolicyError names all of them otherwise."""
+    """Return the policy of a file without errors; PolicyError names all of them otherwise."""
     reading = read(content, syntax)
     if not reading.ok:
         raise PolicyError(name, reading.problems.errors, reading.problems.left_out)

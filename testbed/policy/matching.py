@@ -1,4 +1,4 @@
-"""Which rule a path record request matches (QoS RFC section 9, 3.2.1): by a search through all in order, and compiled.
+"""The rule that a path record request matches (QoS RFC section 9, 3.2.1): by a search in order, and compiled.
 
 The compiled form gives the same result. Each field's values are cut into intervals in which the same rules accept it; a
 request's rules are the intersection of one set for each field, a bit for each rule, and the first is its lowest bit.
@@ -18,7 +18,7 @@ _BLOCK = 1024
 
 
 class Fields(NamedTuple):
-    """What a rule can be compared with. None: the component mask bit is off."""
+    """The fields of a request that rules are compared with; None is one whose component mask bit is off."""
 
     source: int  # index of an end port
     destination: int
@@ -29,11 +29,11 @@ class Fields(NamedTuple):
 
 
 Groups = Mapping[str, frozenset[int]]
-"""End ports by index, of each group; the names as `same` gives them."""
+"""The end ports, by index, of each group; the names are as `same` gives them."""
 
 
 def matches(rule: MatchRule, fields: Fields, groups: Groups) -> bool:
-    """Every criterion of the rule has to match. One whose mask bit is off in the request cannot."""
+    """Return True if every criterion of the rule matches. One whose mask bit is off in the request does not."""
     return (
         _in_groups(fields.source, rule.sources, groups)
         and _in_groups(fields.destination, rule.destinations, groups)
@@ -45,7 +45,7 @@ def matches(rule: MatchRule, fields: Fields, groups: Groups) -> bool:
 
 
 def sequential(rules: Sequence[MatchRule], fields: Fields, groups: Groups) -> int | None:
-    """The number of the first rule that matches; the reference for `Rules`."""
+    """Return the number of the first rule that matches; the reference for `Rules`."""
     return next((number for number, rule in enumerate(rules) if matches(rule, fields, groups)), None)
 
 
@@ -65,7 +65,7 @@ class Rules:
         self._blocks = [(first, _Block(rules[first : first + _BLOCK], groups, ports)) for first in blocks]
 
     def first(self, fields: Fields) -> int | None:
-        """The number of the first rule that matches."""
+        """Return the number of the first rule that matches."""
         for first, block in self._blocks:
             if found := block.matching(fields):
                 return first + (found & -found).bit_length() - 1
@@ -73,7 +73,7 @@ class Rules:
 
 
 class _Block:
-    """Some rules; a set of them is an integer with a bit for each."""
+    """A block of rules. A set of them is an integer with a bit for each."""
 
     def __init__(self, rules: Sequence[MatchRule], groups: Groups, ports: int) -> None:
         self._sources = _by_port([rule.sources for rule in rules], groups, ports)
@@ -94,7 +94,7 @@ class _Block:
 
 
 class _Field:
-    """Which rules accept a value of one field."""
+    """The rules that accept each value of one field."""
 
     def __init__(self, ranges_of_rules: Iterable[Ranges]) -> None:
         changes: dict[int, int] = {}
@@ -121,7 +121,7 @@ class _Field:
 
 
 def _by_port(names_of_rules: list[tuple[str, ...]], groups: Groups, ports: int) -> list[int]:
-    """Which rules accept each port."""
+    """Return the rules that accept each port."""
     unasked = 0
     rules_of: dict[str, int] = {}
     for number, names in enumerate(names_of_rules):

@@ -16,13 +16,13 @@ from testbed.strict.problems import Position
 
 SLS, VLS = range(16), range(16)
 DROP_VL = 15
-"""Management; data that is mapped to it is dropped."""
+"""The VL of management. Data that is mapped to it is dropped."""
 DEFAULT_NAME = "DEFAULT"
-"""OpenSM's name for the level of requests that no rule matches."""
+"""OpenSM's name of the level for requests that no rule matches."""
 
 
 class NodeType(enum.StrEnum):
-    """What a port group can take whole; the RFC calls a channel adapter HCA, OpenSM CA."""
+    """A type of nodes, all ports of which a port group can have. The RFC calls a channel adapter HCA, OpenSM CA."""
 
     CA = "CA"
     SWITCH = "SWITCH"
@@ -32,13 +32,13 @@ class NodeType(enum.StrEnum):
 
 
 def same(name: str) -> str:
-    """What names have in common that mean the same."""
+    """Return the form of a name that all its spellings have in common."""
     return name.casefold()
 
 
 @dataclass(frozen=True)
 class PortGroup:
-    """Ports by any of five ways to name them; a port belongs to the group that any way takes in."""
+    """A group of ports, named in any of five ways. A port belongs to the group if one of them names it."""
 
     name: str
     use: str = ""
@@ -91,7 +91,7 @@ class VlArbScope:
 
 @dataclass(frozen=True)
 class QosLevel:
-    """What a client may be mapped to. None: no limit, or not set."""
+    """A level of service that a request may be mapped to; None is no limit, or not set."""
 
     name: str  # the RFC's sn, or OpenSM's name
     sl: int
@@ -107,7 +107,7 @@ class QosLevel:
 
 @dataclass(frozen=True)
 class MatchRule:
-    """All criteria that are given have to match; each is a list of which one has to."""
+    """A rule, all of whose given criteria have to match; each is a list of values, of which one has to match."""
 
     level: str
     sn: int | None = None
@@ -122,7 +122,7 @@ class MatchRule:
 
 
 class Ulp(enum.StrEnum):
-    """Upper-layer protocols of the short form."""
+    """An upper-layer protocol of the short form."""
 
     DEFAULT = "default"
     SDP = "sdp"
@@ -134,7 +134,7 @@ class Ulp(enum.StrEnum):
 
 
 class UlpKey(enum.StrEnum):
-    """By what a line of the short form selects."""
+    """The key by which a line of the short form selects requests."""
 
     PORT_NUM = "port-num"
     PKEY = "pkey"

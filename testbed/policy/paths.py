@@ -1,4 +1,4 @@
-"""Paths through a fabric: where the forwarding tables lead, with which MTU, rate and SLs."""
+"""Paths through a fabric: the ways that the forwarding tables give, with MTU, rate and SLs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MOST_HOPS = 64
 _ALL_SLS = 0xFFFF
 _MTU_OF_PORT_0 = 4096
 _KEPT = 200_000
-"""Paths that are remembered; all are dropped when there are more."""
+"""The most paths that are remembered. All are dropped when there are more."""
 
 
 class Path(NamedTuple):
-    """From an end port to a LID."""
+    """A path from an end port to a LID."""
 
     mtu: int  # bytes
     rate: int  # bit/s
@@ -26,7 +26,7 @@ class Path(NamedTuple):
 
 
 class _Cable(NamedTuple):
-    """What is at the other end of a port's cable, and what gets through."""
+    """The other end of a port's cable, and the abilities of both together."""
 
     node: str
     number: int
@@ -37,13 +37,13 @@ class _Cable(NamedTuple):
 
 @dataclass(frozen=True)
 class NoPath:
-    """Why there is none."""
+    """The reason why there is no path."""
 
     reason: str
 
 
 class Paths:
-    """All paths of one fabric with one set of tables; made anew when either changes."""
+    """All paths of one fabric with one set of tables. It is made anew when either changes."""
 
     def __init__(self, fabric: Fabric, tables: Tables) -> None:
         self._fabric, self._tables = fabric, tables
@@ -69,7 +69,7 @@ class Paths:
         return found
 
     def dropping(self, source: EndPort, lid: int, sl: int) -> str:
-        """Where packets of an SL are mapped to VL15, for a message."""
+        """Return the place where packets of an SL are mapped to VL15, for a message."""
         for crossing in self._crossings(source, lid):
             if not self._sls.get(crossing, _ALL_SLS) >> sl & 1:
                 inwards = f"from port {crossing.input} to " if crossing.input else ""
@@ -111,7 +111,7 @@ class Paths:
                 return NoPath(f"LID {lid} ends in {here}")
 
     def _crossings(self, source: EndPort, lid: int) -> list[Crossing]:
-        """The way of a path that exists."""
+        """Return the way of a path that exists."""
         found: list[Crossing] = []
         here, input_port, output = source.key.node, 0, source.key.number
         while len(found) <= MOST_HOPS:

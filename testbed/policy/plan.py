@@ -1,6 +1,6 @@
-"""What every output port of a fabric has under a policy, complete: a VL for each input port and SL, and the shares of
-the line. Two plans are compared for what a change of policy or topology changes, and a plan with what ports report
-for what has drifted.
+"""The complete setup of every output port of a fabric under a policy: a VL for each input port and SL, and the shares
+of the line. The difference of two plans is the effect of a change of policy or topology; the difference between a plan
+and the reports of ports is what has drifted.
 
 `setup` gives what the policy names; here the rest is filled in (decision 0176). A VL that no arbitration table serves
 never leaves its port, so packets of an SL that is mapped to it are dropped: it becomes VL 15 (decision 0182).
@@ -22,12 +22,12 @@ from testbed.policy.shares import Shares, equal_shares, shares
 from testbed.strict.problems import Severity
 
 CLOSE = Fraction(1, 200)
-"""Shares that differ by no more than this are the same: a port has them as whole numbers of bytes."""
+"""The largest difference of shares that count as equal: a port has them as whole numbers of bytes."""
 
 
 @dataclass(frozen=True)
 class PortSetup:
-    """One output port. `sl2vl` has a table of 16 VLs for each input port; 0 is for packets of the node itself."""
+    """The setup of one output port. `sl2vl` has a table of 16 VLs for each input port; 0 is the node itself."""
 
     sl2vl: Mapping[int, tuple[int, ...]]
     shares: Shares
@@ -42,16 +42,16 @@ class PortSetup:
 
 @dataclass(frozen=True)
 class Plan:
-    """All output ports that have a cable."""
+    """The setup of all output ports that have a cable."""
 
     ports: Mapping[PortKey, PortSetup] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
-    """The SL2VL tables in force where they differ from the default: what path records go by."""
+    """The SL2VL tables that differ from the default, by which path records go."""
     findings: tuple[Finding, ...] = ()
 
 
 class What(enum.StrEnum):
-    """What is different."""
+    """The part of a port's setup that is different."""
 
     PORT = "port"
     SL2VL = "sl2vl"
@@ -60,7 +60,7 @@ class What(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """One port that has something else than it had, or than it has to have."""
+    """A difference at one port, between two plans or between plan and port."""
 
     port: PortKey
     what: What
@@ -77,7 +77,7 @@ class Difference:
 
 
 def plan(policy: Policy, fabric: Fabric) -> Plan:
-    """The plan for a policy, with all that is wrong with it on this fabric."""
+    """Return the plan for a policy, with all that is wrong with it on this fabric."""
     tables = setup(policy, fabric)
     findings, ports, in_force = list(tables.findings), dict[PortKey, PortSetup](), dict(tables.sl2vl)
     dropping: dict[tuple[str, tuple[int, ...]], list[int]] = {}
@@ -122,7 +122,7 @@ def _unserved(node: str, numbers: list[int], vls: tuple[int, ...]) -> Finding:
 
 
 def differences(before: Mapping[PortKey, PortSetup], after: Mapping[PortKey, PortSetup]) -> list[Difference]:
-    """What is different in `after`: a later plan, or what ports report beside the plan."""
+    """Return the differences in `after`, which is a later plan, or the reports of ports."""
     return list(_differences(before, after))
 
 
@@ -152,7 +152,9 @@ def _of_port(key: PortKey, before: PortSetup, after: PortSetup) -> Iterator[Diff
 
 
 def _same_shares(one: Shares, other: Shares) -> bool:
-    """Whether `other` gives the VLs of `one` what `one` does. Other VLs do not count: nothing is mapped to them."""
+    """Return True if `other` gives the VLs of `one` the same shares. Other VLs do not count: nothing is mapped
+    to them.
+    """
     if one.strict != other.strict:
         return False
     total = sum((other.weighted.get(vl, Fraction(0)) for vl in one.weighted), Fraction(0))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ranges:
-    """The ranges, each with both ends in it. An empty one stands for a field that is not given."""
+    """Some ranges, each with both ends in it. Without ranges it stands for a field that is not given."""
 
     pairs: tuple[tuple[int, int], ...] = ()
 
@@ -37,10 +37,10 @@ class Ranges:
         return Ranges.of(self.pairs + other.pairs)
 
     def text(self, form: str = "d", separator: str = ",") -> str:
-        """As it is written in a policy; `form` is the format of one number."""
+        """Return the ranges as a policy has them; `form` is the format of one number."""
         ends = (((f"{low:{form}}"), (f"{high:{form}}")) for low, high in self.pairs)
         return separator.join(low if low == high else f"{low}-{high}" for low, high in ends)
 
 
 _BEYOND = 1 << 65
-"""Above every value a field can have."""
+"""A number above every value of a field."""

@@ -1,4 +1,4 @@
-"""Path record queries under a policy: which level a request gets, and the path that meets it (QoS RFC section 9, 3.2).
+"""Path record queries under a policy: the level of a request, and the path that meets it (QoS RFC section 9, 3.2).
 
 Requests and answers are in bytes, bits per second and port numbers; `testbed.policy.subnet_administration` has the
 records of the wire. What the RFC leaves open is as in OpenSM: selectors of MTU, rate and packet life, and "not found"
@@ -23,11 +23,11 @@ from testbed.policy.units import mtu_below, rate_below
 
 _PKEY_VALUE, _FULL_MEMBER = 0x7FFF, 0x8000
 DEFAULT_PACKET_LIFE = 18
-"""The code of OpenSM's subnet timeout, about a second: what a level without packet life gives."""
+"""The packet life of a level that has none: the code of OpenSM's subnet timeout, about a second."""
 
 
 class Selector(enum.IntEnum):
-    """How a value in a request is meant; the numbers are those of the record."""
+    """The meaning of a value in a request. The numbers are those of the record."""
 
     GREATER = 0
     LESS = 1
@@ -36,14 +36,14 @@ class Selector(enum.IntEnum):
 
 
 class Wanted(NamedTuple):
-    """MTU in bytes, rate in bit/s or packet life as a code, with its selector."""
+    """An MTU in bytes, a rate in bit/s or a packet life as a code, with its selector."""
 
     value: int
     selector: Selector = Selector.EXACTLY
 
 
 class Request(NamedTuple):
-    """A PathRecord request for one pair of ports. None: the component mask bit is off."""
+    """A PathRecord request for one pair of ports; None is a field whose component mask bit is off."""
 
     sgid: int | None = None
     dgid: int | None = None
@@ -60,7 +60,7 @@ class Request(NamedTuple):
 
 
 class PathReason(enum.StrEnum):
-    """Why no path is found."""
+    """A reason why no path is found."""
 
     UNKNOWN_PORT = "unknown-port"
     NO_PATH = "no-path"
@@ -74,14 +74,14 @@ class PathReason(enum.StrEnum):
 
 
 class NotFound(NamedTuple):
-    """No path, and why."""
+    """The answer that there is no path, with the reason."""
 
     reason: PathReason
     message: str
 
 
 class Found(NamedTuple):
-    """A path and its parameters."""
+    """The answer with a path and its parameters."""
 
     source: EndPort
     destination: EndPort
@@ -99,7 +99,7 @@ class Found(NamedTuple):
 
 
 class PathRecords:
-    """Answers for one policy and one fabric. `tables` are those of the policy's plan, if there is one already."""
+    """Answers queries for one policy and one fabric. `tables` are those of the policy's plan, if there is one."""
 
     def __init__(self, policy: Policy, fabric: Fabric, tables: Tables | None = None) -> None:
         self.tables = plan(policy, fabric).tables if tables is None else tables
@@ -124,7 +124,9 @@ class PathRecords:
         self._gids = {port.gid: port for port in fabric.end_ports}
 
     def level(self, fields: Fields) -> tuple[QosLevel, int | None]:
-        """The level of the first rule that matches, or the default of the partition, or the default (decision 0123)."""
+        """Return the level of the first rule that matches, or the default of the partition, or the default (decision
+        0123).
+        """
         rule = self._rules.first(fields)
         if rule is not None:
             return self._levels[rule], rule
@@ -133,7 +135,7 @@ class PathRecords:
         return self._default, None
 
     def query(self, request: Request) -> Found | NotFound:
-        """One path."""
+        """Return one path, or the reason why there is none."""
         source = self._port(request.sgid, request.slid)
         destination = self._port(request.dgid, request.dlid)
         if source is None or destination is None:
@@ -191,7 +193,7 @@ class PathRecords:
         )
 
     def _pkey(self, source: EndPort, destination: EndPort, asked: int | None, level: QosLevel) -> int | NotFound:
-        """The partition's P_Key: the one asked for, or one that both ports share and the level allows."""
+        """Return the partition's P_Key: the one asked for, or one that both ports share and the level allows."""
         if asked is not None:
             value = asked & _PKEY_VALUE
             partition = self._partitions.get(value)
@@ -233,7 +235,9 @@ class PathRecords:
 
 
 def _select(value: int, wanted: Wanted, below: Callable[[int], int | None], may_shrink: bool) -> int | None:
-    """The value that satisfies the request. `may_shrink`: a path that can do more can do exactly this, too."""
+    """Return the value that satisfies the request. With `may_shrink`, a path that can do more can do exactly
+    this too.
+    """
     if wanted.selector is Selector.GREATER:
         return value if value > wanted.value else None
     if wanted.selector is Selector.LESS:
@@ -248,12 +252,12 @@ def _life_below(code: int) -> int | None:
 
 
 def _preference(partition: Partition) -> tuple[bool, int]:
-    """The default partition first."""
+    """Return the key by which partitions are sorted: the default partition comes first."""
     return partition.pkey != DEFAULT_PKEY, partition.pkey
 
 
 class _Membership:
-    """Who is in a partition, as integers with a bit for each end port."""
+    """The members of a partition, as integers with a bit for each end port."""
 
     def __init__(self, partition: Partition, fabric: Fabric) -> None:
         ports = partition_ports(partition, fabric)
@@ -265,6 +269,6 @@ class _Membership:
         return bool(self._full >> port & 1)
 
     def shared(self, one: int, other: int) -> bool:
-        """Two limited members cannot communicate."""
+        """Return True if both ports are members. Two limited members cannot communicate."""
         both = self._members >> one & self._members >> other & 1
         return bool(both and (self._full >> one | self._full >> other) & 1)

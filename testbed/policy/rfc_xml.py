@@ -1,4 +1,4 @@
-"""The RFC's XML syntax into sections and entries (`tree.Node`), with as many errors as one pass can find.
+"""The parser of the RFC's XML syntax: sections and entries (`tree.Node`), with as many errors as one pass can find.
 
 It is a strict subset of XML: elements without attributes, text, comments, the five predefined entities and character
 references; no document type, so no entities of the file's own, no CDATA, no processing instruction. The parser is our
@@ -31,7 +31,7 @@ _CANONICAL = {written.replace("_", "-"): name for name, written in XML.spelled.i
 
 @dataclass(slots=True)
 class _Open:
-    """An element whose end has not come; `element` is None where the grammar has no such element here."""
+    """An element without its end yet; `element` is None where the grammar has no such element here."""
 
     name: str  # as it was written
     node: Node
@@ -40,7 +40,7 @@ class _Open:
 
 
 def parse(source: Source, problems: Problems) -> Node:
-    """The root; where the file cannot be followed at all it has no children, and `problems` has the reason."""
+    """Return the root. If the file cannot be read at all it has no children, and `problems` has the reason."""
     return _Parser(source, problems).parse()
 
 
@@ -90,7 +90,7 @@ class _Parser:
     # Elements
 
     def _begin(self, written: str, offset: int, empty: bool = False) -> bool:
-        """An opening tag; False when the file is not to be read on."""
+        """Read an opening tag. Return False if the file is not to be read on."""
         self._elements += 1
         if self._elements > MOST_ELEMENTS:
             self._error(offset, f"more than {MOST_ELEMENTS} elements", "a smaller policy")
@@ -117,7 +117,7 @@ class _Parser:
         return True
 
     def _place(self, written: str, name: str, node: Node, above: _Open | None) -> Element | None:
-        """Put a node below the one that is open; what the grammar has for it."""
+        """Put a node below the open one, and return its element in the grammar."""
         if above is None:
             if self._root is not None:
                 self._error(node.offset, f"<{written}> after the end of the policy", "nothing")
@@ -222,7 +222,7 @@ class _Parser:
         return "?"
 
     def _markup(self, offset: int) -> int:
-        """What begins with < and is no plain tag; where to go on."""
+        """Read markup that is no plain tag, and return the offset behind it."""
         text = self._text
         if text.startswith("<!--", offset):
             end = text.find("-->", offset + 4)
@@ -274,13 +274,13 @@ class _Parser:
 
 
 def _canonical(written: str) -> str:
-    """Hyphen and underscore count as equal (decision 0122)."""
+    """Return the form of a name in which hyphen and underscore are equal (decision 0122)."""
     name = written.replace("_", "-")
     return _CANONICAL.get(name, name)
 
 
 def one_of(given: str, names: Iterable[str]) -> str:
-    """For a message: the element that was meant, or all that could stand here."""
+    """Return, for a message, the element that was meant, or all that could stand here."""
     spelled = [XML.spell(name) for name in names]
     near = get_close_matches(given, spelled, 1, 0.75) if given else []
     return f"<{near[0]}>" if near else "one of " + ", ".join(f"<{name}>" for name in spelled)

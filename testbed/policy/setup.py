@@ -1,5 +1,5 @@
-"""The SL2VL and VL arbitration tables of every port of a fabric, by the policy's scopes, and what is wrong with them
-(QoS RFC section 9, 3.1).
+"""The SL2VL and VL arbitration tables of every port of a fabric, by the policy's scopes, and the errors in them (QoS
+RFC section 9, 3.1).
 
 Tables are computed, not written to anything. Where several scopes apply to one port, the last one counts. Port numbers
 in `from` and `to` are those of the device that has the table (decision 0175).
@@ -19,11 +19,11 @@ from testbed.policy.ranges import Ranges
 from testbed.strict.problems import Position, Severity, shown
 
 _MOST_LISTED = 8
-"""Names in one message."""
+"""The most names in one message."""
 
 
 class FindingKind(enum.StrEnum):
-    """What a finding is about."""
+    """The subject of a finding."""
 
     UNNAMED_NODE = "unnamed-node"
     NOTHING_NAMED = "nothing-named"
@@ -55,7 +55,7 @@ class Finding:
 
 
 class Crossing(NamedTuple):
-    """A way through a device: from input to output port. The input of an adapter's own packets is 0."""
+    """A way through a device, from input to output port. The input of an adapter's own packets is 0."""
 
     node: str
     input: int
@@ -64,7 +64,7 @@ class Crossing(NamedTuple):
 
 @dataclass
 class Arbitration:
-    """VL arbitration of an output port. None: not set by the policy."""
+    """The VL arbitration of an output port; None is not set by the policy."""
 
     high: tuple[VlWeight, ...] | None = None
     low: tuple[VlWeight, ...] | None = None
@@ -73,30 +73,30 @@ class Arbitration:
 
 @dataclass
 class Tables:
-    """What a policy sets; a port that is not in here keeps what it has."""
+    """The tables that a policy sets. A port that is not in here keeps its own."""
 
     sl2vl: dict[Crossing, tuple[int, ...]] = field(default_factory=dict)
     vlarb: dict[PortKey, Arbitration] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
     def vls(self, crossing: Crossing, fabric: Fabric) -> tuple[int, ...]:
-        """The SL2VL table that is in force."""
+        """Return the SL2VL table that is in force for a way through a device."""
         port = fabric.nodes[crossing.node].ports.get(crossing.output)
         return self.sl2vl.get(crossing) or default_sl2vl(port.vls if port else len(SLS))
 
 
 def inputs(node: Node) -> list[int]:
-    """The input ports of a node's tables; 0 is for packets of its own, and an adapter has no other."""
+    """Return the input ports of a node's tables. 0 is for packets of its own, and an adapter has no other."""
     return [0, *node.ports] if node.is_switch else [0]
 
 
 def default_sl2vl(vls: int) -> tuple[int, ...]:
-    """A port without a setting: SLs are spread over the VLs that there are, and nothing is dropped (decision 0176)."""
+    """Return the table of a port without a setting, which spreads the SLs over its VLs (decision 0176)."""
     return tuple(sl % min(vls, DROP_VL) for sl in SLS)
 
 
 def setup(policy: Policy, fabric: Fabric) -> Tables:
-    """All tables and all findings."""
+    """Compute all tables, with all findings."""
     groups = {same(group.name): members(group, fabric) for group in policy.port_groups}
     return _Setup(policy, fabric, groups).tables()
 
@@ -217,7 +217,7 @@ class _Setup:
             yield from self._groups[same(name)]
 
     def _own(self, key: PortKey) -> list[int]:
-        """The ports with cables that a member stands for: a switch's port 0 for all of them."""
+        """Return the ports with cables that a member stands for: a switch's port 0 for all of them."""
         node = self._fabric.nodes[key.node]
         return list(node.ports) if key.number == 0 else [key.number]
 
@@ -238,7 +238,7 @@ class _Setup:
         nodes: set[str],
         exist: Callable[[Node], list[int]],
     ) -> bool:
-        """Errors for port numbers that a target does not have."""
+        """Find port numbers that a target does not have."""
         failed = False
         for node_name in sorted(nodes) if numbers is not None else ():
             there = set(exist(self._fabric.nodes[node_name]))

@@ -1,8 +1,9 @@
 """VL arbitration of an output port as strict and weighted shares of its line, which is what qdiscs have.
 
-Shares are what each VL gets when all have packets waiting. With a high limit of 255 the VLs of the high table are
-strict; with a lower one both tables share the line: after so many units of 4096 bytes from the high table one packet of
-the low one is served (decision 0180). Which priority and queue a VL is, is not decided here.
+A share is the part of the line that a VL gets when all VLs have packets waiting. With a high limit of 255 the VLs of
+the high table are strict; with a lower one both tables share the line: after so many units of 4096 bytes from the high
+table one packet of the low one is served (decision 0180). The mapping of VLs to priorities and queues is not decided
+here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _LIMIT_UNIT = 4096
 
 @dataclass(frozen=True)
 class Shares:
-    """What the VLs of one port get."""
+    """The shares of the VLs of one port."""
 
     strict: tuple[int, ...]  # served before all others
     weighted: dict[int, Fraction]  # parts of what the strict ones leave; their sum is 1
@@ -33,7 +34,7 @@ class Shares:
 
 
 def shares(arbitration: Arbitration, mtu: int, vls: int = DROP_VL) -> Shares:
-    """The shares of a port with so many VLs, where packets have up to `mtu` bytes."""
+    """Return the shares of a port with so many VLs, where packets have up to `mtu` bytes."""
     high, low = _parts(arbitration.high, vls), _parts(arbitration.low, vls)
     unserved = tuple(vl for vl in range(vls) if vl not in high and vl not in low)
     if not high or not low:
@@ -53,13 +54,13 @@ def shares(arbitration: Arbitration, mtu: int, vls: int = DROP_VL) -> Shares:
 
 
 def equal_shares(vls: int) -> Shares:
-    """A port without arbitration tables (decision 0176)."""
+    """Return the shares of a port without arbitration tables (decision 0176)."""
     vls = min(vls, DROP_VL)
     return Shares((), {vl: Fraction(1, vls) for vl in range(vls)}, ())
 
 
 def _parts(table: Iterable[VlWeight] | None, vls: int) -> dict[int, Fraction]:
-    """Each VL's part of a table; a VL may be in several entries, and one that the port lacks never has packets."""
+    """Return each VL's part of a table. A VL may be in several entries; one that the port lacks never has packets."""
     weights: dict[int, int] = {}
     for vl, weight in table or ():
         if weight and vl < vls:

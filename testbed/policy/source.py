@@ -13,7 +13,7 @@ START = Position(1, 1)
 _TOO_MANY = 1000
 
 LARGEST = 16_000_000
-"""Bytes. Ten thousand rules take three million."""
+"""The most bytes of a file. Ten thousand rules take three million."""
 
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 _ENCODINGS = {"utf-8": "utf-8", "iso-8859-1": "iso-8859-1", "us-ascii": "ascii"}
@@ -39,7 +39,7 @@ class PolicyError(strict.ProblemsError):
 
 
 class Source:
-    """One file's text."""
+    """The text of one file."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -54,7 +54,9 @@ class Source:
 
 
 def decode(content: bytes, problems: Problems) -> Source:
-    """The text, with an error for each reason why it may not be what was meant; what can be read is read."""
+    """Return the text as far as it can be read, with an error for each reason why it may not be the one that
+    was meant.
+    """
     if len(content) > LARGEST:
         problems.error(START, f"the file has {len(content)} bytes", f"at most {LARGEST}")
         return Source("")

@@ -26,25 +26,25 @@ from testbed.policy.records import Found, PathRecords, Request, Selector, Wanted
 from testbed.policy.units import MTU_CODES, RATE_CODES, mtu_code, rate_code
 
 _MOST_PAIRS = 1024
-"""Of source and destination in one MultiPathRecord request."""
+"""The most pairs of source and destination in one MultiPathRecord request."""
 
 
 class ServiceIdField(enum.StrEnum):
-    """Where the Service-ID travels."""
+    """The place of the Service-ID in a record."""
 
     SPARE = "spare"
     SM_KEY = "sm-key"
 
 
 class SubnetAdministration:
-    """Answers MADs from path records, which can be replaced while it runs."""
+    """Answers MADs from path records. These can be replaced at any time."""
 
     def __init__(self, records: PathRecords, service_id_field: ServiceIdField = ServiceIdField.SPARE) -> None:
         self.records = records
         self.service_id_field = service_id_field
 
     def answer(self, octets: bytes) -> bytes:
-        """The response to a request; RecordError for octets that are no MAD of subnet administration."""
+        """Return the response to a request. RecordError for octets that are no MAD of subnet administration."""
         request = SaMad.unpack(octets)
         try:
             status, records = self._answer(request)
@@ -88,7 +88,7 @@ class SubnetAdministration:
         )
 
     def _multi_path_requests(self, mad: SaMad) -> list[Request]:
-        """One for each pair; none if the request is no valid one."""
+        """Return one request for each pair, or none if the request is invalid."""
         record, mask, names = MultiPathRecord.unpack(mad.data), mad.component_mask, MultiPathMask
         if len(record.sgids) * len(record.dgids) > _MOST_PAIRS:
             return []
@@ -105,7 +105,7 @@ class SubnetAdministration:
         return [one._replace(sgid=sgid, dgid=dgid) for sgid in record.sgids for dgid in record.dgids]
 
     def _path_limit(self, mad: SaMad) -> int | None:
-        """How many paths are asked for at most."""
+        """Return the largest number of paths that is asked for."""
         if mad.attribute is Attribute.PATH_RECORD:
             return PathRecord.unpack(mad.data).paths or None if mad.component_mask & PathMask.PATHS else None
         return MultiPathRecord.unpack(mad.data).paths or None if mad.component_mask & MultiPathMask.PATHS else None
@@ -143,7 +143,7 @@ def _life(record: PathRecord | MultiPathRecord, is_given: bool) -> Wanted | None
 
 
 def path_record(found: Found, service_id: int | None = None) -> PathRecord:
-    """The record of a path. MTU and rate are rounded down to what has a code."""
+    """Return the record of a path. MTU and rate are rounded down to what has a code."""
     return PathRecord(
         service_id=service_id or 0,
         dgid=found.destination.gid,

@@ -1,4 +1,4 @@
-"""What both syntaxes are read into first: sections with entries, each with its place in the file."""
+"""The tree into which both syntaxes are read first: sections with entries, each with its place in the file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Node:
-    """A section, or an entry with its text; names are those of `testbed.policy.grammar`."""
+    """A section, or an entry with its text. Names are those of `testbed.policy.grammar`."""
 
     name: str
     offset: int

@@ -10,15 +10,15 @@ from testbed.policy.model import MatchRule, Policy, PortGroup, QosLevel, Ulp, Ul
 from testbed.policy.ranges import Ranges
 
 SDP = 0x0000000000010000
-"""SDP: 0x000000000001PPPP, PPPP the TCP port to connect to (section 6)."""
+"""The Service-ID of SDP without its port: 0x000000000001PPPP, PPPP the TCP port to connect to (section 6)."""
 CMA_PREFIX = 0x0000000001000000
-"""The CMA: this, the port space and the port number (section 5)."""
+"""The Service-ID of the CMA without its port space and port (section 5)."""
 TCP_PORT_SPACE, UDP_PORT_SPACE = 0x06, 0x11
 RDS_PORT, ISER_PORT = 18634, 3260
 
 
 def cma_service_id(port: int, port_space: int = TCP_PORT_SPACE) -> int:
-    """What the CMA makes of a port space and a port."""
+    """Return the Service-ID that the CMA makes of a port space and a port."""
     return CMA_PREFIX | port_space << 16 | port
 
 
@@ -27,12 +27,14 @@ def sdp_service_id(port: int) -> int:
 
 
 def iser_service_id(port: int = ISER_PORT) -> int:
-    """Left open by section 8; the CMA's for the target's TCP port (decision 0126)."""
+    """Return the Service-ID of iSER, which section 8 leaves open: the CMA's for the target's TCP port (decision
+    0126).
+    """
     return cma_service_id(port)
 
 
 def expanded(policy: Policy) -> Policy:
-    """The same policy without the short form. Names made here have a quote in them, which none in a file can have."""
+    """Return the same policy without the short form. The new names have a quote in them, as no name in a file has."""
     groups, levels, rules = list(policy.port_groups), dict[str, QosLevel](), list(policy.rules)
     default = policy.default_level
     for number, ulp in enumerate(policy.ulps):

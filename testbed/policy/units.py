@@ -1,4 +1,4 @@
-"""MTUs and rates of InfiniBand as codes, and as the bytes and bits per second that everything else uses.
+"""MTUs and rates of InfiniBand as codes, and as the bytes and bits per second that all other modules use.
 
 MTU codes 1 to 5 and the encoding of rates are those of PathRecord (IBA volume 1, table 205). Rate codes are not in the
 order of speed, so that rates are compared as speeds (decision 0125).
@@ -35,19 +35,19 @@ def exact_rate_code(bps: int) -> int | None:
 
 
 def mtu_code(size: int) -> int:
-    """The code of the largest MTU that is not above `size`; 0, which is no code, where there is none."""
+    """Return the code of the largest MTU that is not above `size`, or 0, which is no code, if there is none."""
     place = bisect_right(_MTUS, size)
     return _CODE_OF_MTU[_MTUS[place - 1]] if place else 0
 
 
 def rate_code(bps: int) -> int:
-    """The code of the fastest rate that is not above `bps`; 0, which is no code, where there is none."""
+    """Return the code of the fastest rate that is not above `bps`, or 0, which is no code, if there is none."""
     place = bisect_right(_RATES, bps)
     return _CODE_OF_RATE[_RATES[place - 1]] if place else 0
 
 
 def mtu_below(size: int) -> int | None:
-    """The largest MTU code's size below `size`."""
+    """Return the largest MTU below `size` that has a code, or None if there is none."""
     place = bisect_left(_MTUS, size)
     return _MTUS[place - 1] if place else None
 

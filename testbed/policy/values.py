@@ -1,5 +1,6 @@
-"""Values of a policy's entries: numbers, ranges, tables, names, limits. A value that is wrong gives an error at its own
-place and None."""
+"""Values of a policy's entries: numbers, ranges, tables, names, limits. A wrong value gives an error at its place, and
+None.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _PKEY_MEMBERSHIP, _LAST_PORT = 0x8000, 254
 
 
 class Reader:
-    """Reads values of one file."""
+    """Reads the values of one file."""
 
     def __init__(self, source: Source, syntax: Syntax, problems: Problems) -> None:
         self._source, self._syntax, self._problems = source, syntax, problems
@@ -38,7 +39,7 @@ class Reader:
         return self._number(node, node.text, node.text_offset, most)
 
     def ranges(self, node: Node, most: int) -> Ranges:
-        """A list of values and ranges."""
+        """Return a list of values and ranges."""
         pairs = []
         for item, offset in self._items(node):
             low_text, dash, high_text = item.partition("-")
@@ -53,7 +54,7 @@ class Reader:
         return Ranges.of(pairs)
 
     def pkeys(self, node: Node) -> Ranges:
-        """P_Keys without the bit for full or limited membership."""
+        """Return P_Keys without the bit for full or limited membership."""
         pairs = []
         for low, high in self.ranges(node, 0xFFFF):
             if low < _PKEY_MEMBERSHIP <= high:
@@ -65,14 +66,14 @@ class Reader:
         return Ranges.of(pairs)
 
     def ports(self, node: Node) -> Ranges | None:
-        """Port numbers; None is every port."""
+        """Return port numbers; None is every port."""
         return None if node.text == "*" else self.ranges(node, _LAST_PORT)
 
     def names(self, node: Node) -> list[str]:
         return [name for item, offset in self._items(node) if (name := self._name(node, item, offset))]
 
     def name(self, node: Node) -> str | None:
-        """One name, which no list may tear apart."""
+        """Return one name, which no list may tear apart."""
         if "," in node.text:
             self.error(node, f"{shown(node.text)} has a comma", "a name without commas")
             return None
@@ -128,7 +129,7 @@ class Reader:
         return None if wrong else tuple(entries)
 
     def mtu(self, node: Node) -> int | None:
-        """In bytes. A plain number up to 5 is an MTU code; from 256 on, in XML, bytes (decision 0125)."""
+        """Return an MTU in bytes. A plain number up to 5 is an MTU code; from 256 on, in XML, bytes (decision 0125)."""
         expected = "a code from 1 (256 bytes) to 5 (4096 bytes)"
         if not self._syntax.codes:
             expected += ", bytes from 256 up, or a value with its unit such as 1500B"
@@ -154,7 +155,9 @@ class Reader:
         return None
 
     def rate(self, node: Node) -> int | None:
-        """In bit/s. A plain number is lanes of 2.5 Gb/s in XML, a rate code in block text (decision 0125)."""
+        """Return a rate in bit/s. A plain number is lanes of 2.5 Gb/s in XML, a rate code in block text (decision
+        0125).
+        """
         if self._syntax.codes:
             code = self._number(node, node.text, node.text_offset, 255)
             if code is not None and code not in RATE_CODES:
@@ -196,7 +199,7 @@ class Reader:
         return text
 
     def _items(self, node: Node) -> Iterator[tuple[str, int]]:
-        """The parts of a list, without white space around them, and where each stands."""
+        """Return the parts of a list, without white space around them, and where each stands."""
         if not node.text:
             self.error(node, "it is empty", "a value")
             return

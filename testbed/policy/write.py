@@ -1,7 +1,7 @@
-"""A policy as a file in either syntax. What is written is read back as an equal policy.
+"""The writer of policies in either syntax. A written file is read back as an equal policy.
 
-Each syntax lacks something: block text has no TClass, no default level for a partition, and limits only as codes. What
-cannot be written is an error, unless the nearest equivalent is asked for; then it is a warning.
+Each syntax lacks something: block text has no TClass, no default level for a partition, and limits only as codes. A
+part that cannot be written is an error, unless the nearest equivalent is asked for; then it is a warning.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Tree = tuple[str, "list[Tree] | Entries"]
 
 
 def write(policy: Policy, syntax: Syntax, problems: Problems, approximate: bool = False) -> str:
-    """The text; what the syntax cannot express goes to `problems`."""
+    """Return the text. Parts that the syntax cannot express go to `problems`."""
     if syntax is BLOCK:
         policy = _for_block(policy, problems, approximate)
     sections = list(_sections(policy, syntax))
@@ -210,7 +210,7 @@ def _ulp(rule: UlpRule) -> Entries:
 
 
 def _for_block(policy: Policy, problems: Problems, approximate: bool) -> Policy:
-    """The policy with the nearest equivalent of whatever block text cannot express."""
+    """Return the policy with the nearest equivalents of all that block text cannot express."""
     lost = problems.warning if approximate else problems.error
     way_out = "" if approximate else "a policy without it, or the nearest equivalent (--approximate)"
     levels = []

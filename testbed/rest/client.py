@@ -19,16 +19,16 @@ _TIMEOUT_S = 10
 
 
 class ControllerError(XoffError):
-    """The controller does not answer, or not as it should."""
+    """The error of a controller that does not answer, or not as it should."""
 
     exit_code = 3
 
 
 class Client:
-    """The controller's REST, for one who has the token."""
+    """A client of the controller's REST interface that has the token."""
 
     def __init__(self, url: str, token: str, ca_file: Path | None = None) -> None:
-        """`ca_file` has who may have signed the controller's certificate, if it has one and is not known here."""
+        """`ca_file` has the certificate authority of the controller, if this machine does not know it."""
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"--url {url}: a URL is expected, as in {DEFAULT_URL}")
         self._url, self._token = url.rstrip("/"), token
@@ -43,7 +43,7 @@ class Client:
         self._opener = urllib.request.build_opener(*handlers)
 
     def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
-        """The answer as JSON; None if it has none. A body of another type than JSON is octets."""
+        """Return the answer as JSON, or None if it has none. A body of another type than JSON is octets."""
         with self._open(method, path, body, content_type=content_type) as answer:
             content = answer.read()
         try:
@@ -52,7 +52,7 @@ class Client:
             raise ControllerError(f"{self._url} answers with what is not JSON; is it the controller?") from None
 
     def lines(self, path: str) -> Iterator[str]:
-        """A stream of events, line by line."""
+        """Return a stream of events, line by line."""
         with self._open("GET", path, None, timeout_s=60) as answer:
             for line in answer:
                 yield line.decode(errors="replace").rstrip("\r\n")
@@ -88,7 +88,7 @@ class Client:
 
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> XoffError:
-    """The error of a refused request."""
+    """Return the error of a refused request."""
     try:
         said = json.loads(error.read())
         detail = str(said["detail"])

@@ -36,7 +36,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Events:
-    """Events after one, and the number of the last."""
+    """Some events in a row, and the number of the last."""
 
     events: tuple[Event, ...]
     last: Count
@@ -54,7 +54,9 @@ class History:
         self._kept.append(Event(self.last, now_ns, kind, subject, text, data))
 
     def after(self, sequence: int) -> list[Event]:
-        """The events after this one; the first is a `gap` if some are not kept, or this one is not of this history."""
+        """Return the events after this one; the first is a `gap` if some are not kept, or this one is not of this
+        history.
+        """
         first = self._kept[0].sequence if self._kept else self.last + 1
         if sequence > self.last:
             text = f"event {sequence} is not of this controller, whose last event is {self.last}; read the state again"
@@ -66,7 +68,7 @@ class History:
 
 
 def as_stream(events: list[Event]) -> bytes:
-    """Server-sent events."""
+    """Return these events in the form of server-sent events."""
     text = []
     for event in events:
         number = f"id: {event.sequence}\n" if event.sequence else ""
@@ -76,7 +78,7 @@ def as_stream(events: list[Event]) -> bytes:
 
 @dataclass(frozen=True)
 class EventsQuery:
-    """Which events."""
+    """The query of the event stream."""
 
     after: Annotated[str, Meta(pattern="^[0-9]{1,15}$", description="Events after this one; default: all kept")] = "0"
     follow: Annotated[Literal["true", "false"], Meta(description="false: the events there are, as JSON")] = "true"

@@ -1,9 +1,9 @@
 """HTTP/1.1 for a small REST service (RFC 9112), parsed by h11: octets in, requests out.
 
 Sans-I/O: one object per connection. A request has a head and, if Content-Length is there, a body. Head, header fields
-and body are bounded, and so is the time until a request is complete. What h11 accepts and this service does not need is
-refused with its status, and the connection ends: bodies without a length, folded header fields, and long runs of
-blanks, for which h11 takes time that grows with their square.
+and body are bounded, and so is the time until a request is complete. Parts of HTTP that h11 accepts and this service
+does not need are refused with a status, and the connection ends: bodies without a length, folded header fields, and
+long runs of blanks, for which h11 takes time that grows with their square.
 
 `admit` gets the head of a request before its body is read, and returns a refusal, after which the connection ends, or
 the longest body that the request may have. So a client without the token makes the controller hold one head at most.
@@ -23,10 +23,10 @@ import h11
 
 LONGEST_HEAD = 8192
 LONGEST_BODY = 1 << 18
-"""By default. A policy has a few hundred octets, a VPN with 256 sites and ten prefixes at each some 80 000."""
+"""The default limit. A policy has a few hundred octets, a VPN with 256 sites and ten prefixes at each some 80 000."""
 MOST_FIELDS = 64
 REQUEST_NS = 10_000_000_000
-"""How long a client has for one request, and for the next one on the same connection."""
+"""The time that a client has for one request, and for the next one on the same connection."""
 
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 _SLOW = re.compile(rb"[ \t]{33}|\n[ \t]")
@@ -52,7 +52,7 @@ class Response:
 
 
 class BadRequest(Exception):
-    """The octets are not a valid request."""
+    """The refusal of octets that are no valid request."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
@@ -61,7 +61,7 @@ class BadRequest(Exception):
 
 
 class NotAdmitted(Exception):
-    """A request is refused because of its head."""
+    """The refusal of a request because of its head."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.status)
@@ -84,7 +84,7 @@ class HttpConnection:
         self._is_asked = False  # a request waits for its response
 
     def receive(self, data: bytes) -> Request | None:
-        """Process received octets. Without octets: look for the next request in those received before.
+        """Process received octets, or without octets look for the next request in those received before.
 
         BadRequest or NotAdmitted if the request is refused; `refuse` has to follow.
         """
@@ -143,12 +143,12 @@ class HttpConnection:
         self._inbox.clear()
 
     def stream(self, octets: bytes) -> None:
-        """More of an endless response."""
+        """Add octets to an endless response."""
         self._send(h11.Data(data=octets))
 
     @property
     def may_go_on(self) -> bool:
-        """Whether there are octets, of the next request, that `receive` has not processed."""
+        """True if there are octets, of the next request, that `receive` has not processed."""
         return len(self._inbox) > self._searched and not self.is_over and self._request is None and not self._is_asked
 
     @property
@@ -156,13 +156,13 @@ class HttpConnection:
         return len(self._outbox)
 
     def data_to_send(self, most: int = 1 << 16) -> bytes:
-        """The next octets for the client, which count as sent."""
+        """Return the next octets for the client, which count as sent."""
         data = bytes(self._outbox[:most])
         del self._outbox[:most]
         return data
 
     def put_back(self, data: bytes) -> None:
-        """Octets of the last `data_to_send` that the socket did not take."""
+        """Take back octets of the last `data_to_send` that the socket did not take."""
         self._outbox[:0] = data
 
     def _take_head(self) -> bool:

@@ -17,14 +17,14 @@ _EVENTS = "/events"
 
 @dataclass(frozen=True)
 class Title:
-    """What the document is headed with."""
+    """The title of the document."""
 
     title: str = "Xoff's controller"
     version: str = VERSION
 
 
 def document(services: Sequence[Service], title: Title = Title()) -> dict[str, Any]:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     components: dict[str, Schema] = {}
     CODEC.schema(Problem, components)
     paths: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def _operation(registered: Registered, components: dict[str, Schema]) -> dict[st
 
 
 def operation_statuses(operation: Operation) -> dict[int, Any]:
-    """The answers that an operation states, and those that every operation of its form can have."""
+    """Return the answers that an operation states, and those that every operation of its form can have."""
     answers = dict(operation.answers)
     answers |= {421: Problem}  # the Host header names another host
     answers |= {401: Problem} if operation.needs_token else {}

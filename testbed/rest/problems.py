@@ -16,11 +16,11 @@ _LONGEST_VALUE = 200
 
 
 class MissingError(UsageError):
-    """There is no resource of this name: status 404."""
+    """The refusal of a request for a resource that is not there: status 404."""
 
 
 class ConflictError(UsageError):
-    """The request contradicts the state of another resource: status 409."""
+    """The refusal of a request that contradicts the state of a resource: status 409."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Problem:
 
 
 class RefusedError(Exception):
-    """A request is refused by this response."""
+    """The refusal of a request by a certain response."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.status)
@@ -53,7 +53,7 @@ def problem(
     *,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A problem document as a response."""
+    """Return a problem document as a response."""
     content: dict[str, Any] = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail}
     if field is not None:
         text = None if value is ABSENT else brief(value, _LONGEST_VALUE)
@@ -62,7 +62,7 @@ def problem(
 
 
 def problem_of(error: UsageError) -> Response:
-    """The response to a request that failed by this error."""
+    """Return the response to a request that failed by this error."""
     match error:
         case InvalidError():
             status = HTTPStatus.UNPROCESSABLE_ENTITY if error.field else HTTPStatus.BAD_REQUEST

@@ -32,7 +32,7 @@ _PORT = re.compile(r":[0-9]{0,5}$")
 
 
 class RestServer:
-    """Finds the operation of a request, checks it, and has it carried out."""
+    """The server without its sockets: it finds the operation of a request, checks the request and calls the handler."""
 
     def __init__(self, services: Sequence[Service], token: str, history: History, *, names: Iterable[str] = ()) -> None:
         """`names` are host names of this service besides localhost; addresses need not be among them."""
@@ -48,7 +48,7 @@ class RestServer:
         self._names = {"localhost", *(name.lower() for name in names)}
 
     def admit(self, request: Request) -> Response | int:
-        """The refusal of a request whose head has been received, or the longest body that it may have."""
+        """Return the refusal of a request whose head has been received, or the longest body that it may have."""
         try:
             methods, _ = self._check_head(request)
         except RefusedError as refused:
@@ -62,7 +62,7 @@ class RestServer:
         return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token)
 
     def handle(self, request: Request, now_ns: int) -> Response:
-        """The response to a request; every error is in the response."""
+        """Return the response to a request; every error is in the response."""
         try:
             response = self._handle(request, now_ns)
         except RefusedError as refused:
@@ -73,13 +73,13 @@ class RestServer:
         return response
 
     def events(self, after: int) -> tuple[bytes, int]:
-        """The events after this one as a stream, and the number of the last."""
+        """Return the events after this one as a stream, and the number of the last."""
         events = self.history.after(after)
         return as_stream(events), events[-1].sequence if events else after
 
     @cached_property
     def description(self) -> Response:
-        """The OpenAPI document. Made once: it needs no token, so anyone may request it often."""
+        """The OpenAPI document. It is made once: it needs no token, so anyone may request it often."""
         return Response(HTTPStatus.OK, json.dumps(document(self.services)).encode() + b"\n")
 
     def _handle(self, request: Request, now_ns: int) -> Response:
@@ -115,7 +115,7 @@ class RestServer:
         return registered.codec.decode(operation.body, read(request.body, operation.most_values))
 
     def _check_head(self, request: Request) -> tuple[Mapping[str, Registered], dict[str, str]]:
-        """The methods of the path, and its words, for a client that may ask."""
+        """Return the methods of the path, and its words, for a client that may ask."""
         host = request.headers.get("host", "")
         if not self._is_ours(host):
             text = f"{host[:60]!a} is not a name of this service; use an address, or configure it by --rest-name"
@@ -146,7 +146,7 @@ class RestServer:
         raise RefusedError(problem(HTTPStatus.UNAUTHORIZED, text, headers={"WWW-Authenticate": 'Bearer realm="xoff"'}))
 
     def _find(self, path: str) -> tuple[str, dict[str, str]] | None:
-        """The template that a path matches, and the words in its places."""
+        """Return the template that a path matches, and the words in its places."""
         parts = path.split("/")
         for template in self._operations:
             wanted = template.split("/")

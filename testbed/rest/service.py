@@ -1,6 +1,6 @@
 """A service of the REST interface: its operations, with their types and handlers, and its kinds of events.
 
-A service registers by being in the list that `RestServer` gets. It has no access to other services. Of an operation's
+A service registers by being in the list that `RestServer` gets. It has no access to other services. From an operation's
 types follow the check of the body and the query, the encoding of the answer, and its part of the OpenAPI document. To
 add a service:
 
@@ -21,7 +21,7 @@ from testbed.rest.http import LONGEST_BODY, Response
 from testbed.typed_json.codec import CODEC, Codec
 
 MOST_VALUES = 1 << 14
-"""In one JSON body."""
+"""The most values in one JSON body."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an operation returns: encoded as JSON, or nothing."""
+    """The result of an operation: a value for JSON, or none."""
 
     content: Any = None
     status: HTTPStatus = HTTPStatus.OK
@@ -46,7 +46,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class RawBody:
-    """A body that is not JSON: the handler gets its octets."""
+    """A body that is not JSON. The handler gets its octets."""
 
     content_types: tuple[str, ...]
     description: str = ""
@@ -54,12 +54,12 @@ class RawBody:
 
 @dataclass(frozen=True)
 class NoQuery:
-    """No query."""
+    """The query of an operation that has none."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A method of a path."""
+    """An operation of a service: one method of one path."""
 
     method: str
     path: str  # as in /policies/{id}
@@ -74,7 +74,7 @@ class Operation:
 
 
 class Service(Protocol):
-    """What a service has to have."""
+    """The members that a service has."""
 
     @property
     def name(self) -> str:
@@ -89,7 +89,7 @@ class Service(Protocol):
 
     @property
     def codec(self) -> Codec:
-        """For its types; `CODEC` if they need no adapter."""
+        """The codec of its types; `CODEC` if they need no adapter."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Registered:
 
 
 def register(services: Sequence[Service]) -> dict[str, dict[str, Registered]]:
-    """Operations by path and method. ValueError if two services have the same."""
+    """Return the operations by path and method. ValueError if two services have the same one."""
     found: dict[str, dict[str, Registered]] = {}
     for service in services:
         for operation in service.operations:

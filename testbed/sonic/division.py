@@ -41,7 +41,7 @@ def reserved(profile: ProfileRow, pool: PoolRow) -> int:
 
 
 def divisions(tables: Tables, ports: Iterable[str] | None = None) -> list[Division]:
-    """All pools; `ports` are those that count, all if it is not given."""
+    """Return all pools; `ports` are those that count, all if it is not given."""
     sizes, chosen = memory(tables), set(tables.ports if ports is None else ports)
     return [
         Division(name, sizes[name], *parts)
@@ -52,7 +52,7 @@ def divisions(tables: Tables, ports: Iterable[str] | None = None) -> list[Divisi
 
 
 def memory(tables: Tables) -> dict[str, int]:
-    """The bytes of each pool, with what is reserved and headroom, whichever of them its size includes."""
+    """Return the bytes of each pool, with what is reserved and headroom, whichever of them its size includes."""
     found: dict[str, int] = {}
     for pools, part in _PARTS:
         for name, pool in pools(tables).items():

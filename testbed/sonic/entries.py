@@ -96,7 +96,7 @@ class EntryReader:
     # Rows and keys
 
     def _rows(self, table: str) -> Iterator[Entry]:
-        """The rows of a table, as strings. A table that is not an object, or a row, is one error."""
+        """Return the rows of a table, as strings. A table that is not an object, or a row, is one error."""
         content = self._content.get(table, {})
         if not isinstance(content, dict):
             self._problems.error(path(table), f"{shown(content)} is not an object; rows by key are expected")
@@ -193,7 +193,7 @@ class EntryReader:
     # Values
 
     def _whole(self, entry: Entry, name: str, least: int, most: int) -> int | None:
-        """A number of a row; None if it has none, or a wrong one."""
+        """Return a number of a row, or None if it has none, or a wrong one."""
         text = entry.row.get(name)
         if text is None:
             return None
@@ -222,7 +222,7 @@ class EntryReader:
         self._problems.error(entry.where(), f"{name} is missing; {expected} is expected")
 
     def _reference(self, entry: Entry, name: str, to: str, known: Iterable[str]) -> str | None:
-        """The name that a field refers to, in either style."""
+        """Return the name that a field refers to, in either style."""
         text = entry.row.get(name)
         if text is None:
             return None

@@ -78,7 +78,7 @@ class Reading:
         return not self.problems.errors
 
     def require(self, name: str) -> Tables:
-        """The tables; ConfigDbError with all errors if there are any. `name` is that of the file."""
+        """Return the tables; ConfigDbError with all errors if there are any. `name` is that of the file."""
         if not self.ok:
             raise ConfigDbError(name, self.problems.errors, self.problems.left_out)
         return self.tables

@@ -233,7 +233,7 @@ class Tables:
     """Tables of Xoff's for what SONiC has no field for, as they stand in the file."""
 
     def profile_name(self, port: str, group: int) -> str | None:
-        """The profile of a priority group, with NULL resolved; None: the group has none."""
+        """Return the profile of a priority group, with NULL resolved; None: the group has none."""
         name = self.groups.get((port, group))
         if name != NULL:
             return name
@@ -241,7 +241,7 @@ class Tables:
 
     @property
     def sizes_are_shared(self) -> bool:
-        """Whether a pool's size is what its groups share, without what they reserve and `xoff` (decision 0285)."""
+        """True if a pool's size is what its groups share, without what they reserve and `xoff` (decision 0285)."""
         return any(vendor in self.platform for vendor in _SHARED_SIZES)
 
     def profile(self, port: str, group: int) -> ProfileRow | None:
@@ -249,12 +249,12 @@ class Tables:
         return None if name is None else self.profiles.get(name)
 
     def qos_of(self, port: str) -> QosRow:
-        """The port's row; maps that it does not name are those of `global`."""
+        """Return the port's row; maps that it does not name are those of `global`."""
         own, common = self.qos.get(port, QosRow()), self.qos.get(GLOBAL, QosRow())
         return QosRow({**common.maps, **own.maps}, own.pfc_enable, own.pfcwd_sw_enable)
 
     def map_of(self, port: str, kind: MapKind) -> Mapping[int, int] | None:
-        """The map that a port uses; None: it names none."""
+        """Return the map that a port uses; None: it names none."""
         name = self.qos_of(port).maps.get(kind)
         return None if name is None else self.maps.get((kind, name))
 
@@ -262,7 +262,7 @@ class Tables:
         return self.qos_of(port).pfc_enable or frozenset()
 
     def watched(self, port: str) -> frozenset[int]:
-        """The priorities that the watchdog watches: those of pfcwd_sw_enable, or all with PFC."""
+        """Return the priorities that the watchdog watches: those of pfcwd_sw_enable, or all with PFC."""
         row = self.qos_of(port)
         chosen = row.pfcwd_sw_enable
         return (row.pfc_enable or frozenset()) if chosen is None else chosen

@@ -37,18 +37,18 @@ class PortClass:
     """The headroom of the tightest lossless group; it is the same at each port of the class."""
 
     def places(self, most: int = MOST_PORTS) -> tuple[str, ...]:
-        """The ports that get a host."""
+        """Return the ports that get a host."""
         return (*self.ports, *self.beside)[:most]
 
     def about(self, tables: Tables) -> str:
-        """A port of the class in words, with the rate and the cable of the hardware."""
+        """Return a port of the class in words, with the rate and the cable of the hardware."""
         port, one = self.ports[0], self.headroom
         return f"{described(tables, port)}, profile {one.profile or '(none)'}, {one.in_words}"
 
 
 def classes(tables: Tables, cell: int, named: Sequence[str] = ()) -> list[PortClass]:
-    """The classes of the ports that are up and have PFC, the one with the least slack first; each with its ports in the
-    order of the file.
+    """Return the classes of the ports that are up and have PFC, the one with the least slack first; each with its ports
+    in the order of the file.
 
     With `named` only the classes of these ports, each with its named ports first.
     """
@@ -96,7 +96,7 @@ def require_port(tables: Tables, port: str) -> None:
 
 
 def split(text: str) -> list[str]:
-    """The names in a list such as "Ethernet0,Ethernet4"."""
+    """Return the names in a list such as "Ethernet0,Ethernet4"."""
     found = list(dict.fromkeys(filter(None, (one.strip() for one in text.split(",")))))
     if not found:
         raise PortsError(f"--ports {text[:40]!r} names none; Ethernet0,Ethernet4 is a list of ports")
@@ -104,7 +104,7 @@ def split(text: str) -> list[str]:
 
 
 def in_order(tables: Tables, cell: int, ports: Iterable[str]) -> list[str]:
-    """These ports as a run takes them: the one with the least slack, one of each other class, and the others.
+    """Return these ports as a run takes them: the one with the least slack, one of each other class, and the others.
 
     Ports without PFC are last.
     """
@@ -119,14 +119,16 @@ def in_order(tables: Tables, cell: int, ports: Iterable[str]) -> list[str]:
 
 
 def with_only(tables: Tables, ports: Sequence[str]) -> Tables:
-    """The same switch with only these ports up, in this order. Neighbours are left out: testers take their places."""
+    """Return the same switch with only these ports up, in this order. Neighbours are left out: testers take their
+    places.
+    """
     rows = {port: replace(tables.ports[port], admin_up=True) for port in ports}
     rows |= {port: replace(row, admin_up=False) for port, row in tables.ports.items() if port not in rows}
     return replace(tables, ports=rows, neighbours={})
 
 
 def ports_under_test(tables: Tables) -> Mapping[str, PortRow]:
-    """The ports that are up, which of such tables are those under test."""
+    """Return the ports that are up, which of such tables are those under test."""
     return {port: row for port, row in tables.ports.items() if row.admin_up}
 
 

@@ -13,7 +13,7 @@ Row = dict[str, str]
 
 
 def write(tables: Tables) -> str:
-    """The file's text. What `read` makes of it is equal to `tables`."""
+    """Return the file's text. What `read` makes of it is equal to `tables`."""
     return json.dumps(as_json(tables), indent=4) + "\n"
 
 

@@ -11,11 +11,11 @@
     CODEC.encode(pause)                      plain data for json.dumps
     CODEC.schema(Pause, components)          the same as JSON Schema
 
-Hints may be: str, int, bool, Any, addresses and prefixes, enums of texts, registries (classes with
-`json_choices`), Literal, dataclasses, unions of dataclasses
-with tags, `X | None`, `tuple[X, ...]`, `frozenset[X]`, `Mapping[str, X]`, and `tuple[tuple[str, X], ...]` with
-`Meta(pairs=True)`. Any other hint is a TypeError at the first use of the class. A member with a default may be left
-out, unless the class is `complete`. What a constructor refuses by a UsageError is invalid as well.
+Hints may be: str, int, bool, Any, addresses and prefixes, enums of texts, registries (classes with `json_choices`),
+Literal, dataclasses, unions of dataclasses with tags, `X | None`, `tuple[X, ...]`, `frozenset[X]`, `Mapping[str, X]`,
+and `tuple[tuple[str, X], ...]` with `Meta(pairs=True)`. Any other hint is a TypeError at the first use of the class. A
+member with a default may be left out, unless the class is `complete`. What a constructor refuses by a UsageError is
+invalid as well.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PREFIXES = {IPv4Network, IPv6Network}
 
 @dataclass(frozen=True)
 class Adapter:
-    """A class whose JSON is that of another, described one."""
+    """The form in JSON of a class that has no description of its own: that of a described class."""
 
     wire: type
     to_wire: Callable[[Any], Any]
@@ -64,14 +64,16 @@ class Adapter:
 
 
 class Codec:
-    """Decodes and encodes described classes; what is compiled for a class is kept."""
+    """Decodes and encodes described classes. It compiles a decoder for a class once."""
 
     def __init__(self, adapters: Mapping[type, Adapter] | None = None) -> None:
         self._adapters = dict(adapters or {})
         self._kinds: dict[Any, ValueKind] = {}
 
     def decode(self, hint: Any, value: object, field: str = "") -> Any:
-        """The value of a type. InvalidError if the JSON is invalid; the constructor's own error if that refuses."""
+        """Return the value of a type. InvalidError if the JSON is invalid; the constructor's own error if that
+        refuses.
+        """
         try:
             return self.kind(hint).decode(value)
         except Invalid as invalid:
@@ -85,7 +87,7 @@ class Codec:
         return self.kind(type(value) if hint is None else hint).encode(value)
 
     def schema(self, hint: Any, components: dict[str, Schema]) -> Schema:
-        """JSON Schema of a type; the schemas of classes go into `components`."""
+        """Return the JSON Schema of a type. The schemas of classes go into `components`."""
         return self.kind(hint).schema(components)
 
     def kind(self, hint: Any) -> ValueKind:
@@ -170,7 +172,7 @@ class Codec:
 
 
 def _own_meta(hint: Any) -> Meta:
-    """What stands at the field itself."""
+    """Return the `Meta` that stands at the field itself."""
     meta = Meta()
     if get_origin(hint) is Annotated:
         for inner in get_args(hint)[:0:-1]:
@@ -179,4 +181,4 @@ def _own_meta(hint: Any) -> Meta:
 
 
 CODEC = Codec()
-"""For classes that need no adapter."""
+"""The codec for classes that need no adapter."""

@@ -43,14 +43,14 @@ class ValueKind:
         self.meta = meta
 
     def decode(self, value: Any) -> Any:
-        """The Python value of a JSON value, or Invalid."""
+        """Return the Python value of a JSON value, or Invalid."""
         raise NotImplementedError
 
     def encode(self, value: Any) -> Any:
         return value
 
     def schema(self, components: dict[str, Schema]) -> Schema:
-        """JSON Schema. Classes put theirs into `components` and are referred to."""
+        """Return the JSON Schema. A class puts its own into `components`, and the result refers to it."""
         return {**self._type(components), **self._documentation()}
 
     def _type(self, components: dict[str, Schema]) -> Schema:

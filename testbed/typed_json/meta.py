@@ -1,4 +1,4 @@
-"""What a dataclass states about its JSON beyond its type hints.
+"""The statements of a dataclass about its JSON beyond its type hints.
 
 `Meta` stands in `Annotated[...]` and applies to one value; `message` is a decorator and applies to a class.
 """
@@ -30,14 +30,14 @@ class Meta:
     pairs: bool | None = None  # a tuple of (name, value) that is an object in JSON
 
     def over(self, inner: Meta) -> Meta:
-        """This one, completed by an inner one."""
+        """Return this one, completed by an inner one."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return Meta(**{name: getattr(inner, name) if value is None else value for name, value in values.items()})
 
 
 @dataclass(frozen=True)
 class ClassMeta:
-    """How a class appears in JSON."""
+    """The form of a class in JSON."""
 
     name: str = ""  # of its schema; the class's own if empty
     tag: str = ""  # the value of `tag_field`, which distinguishes the members of a union

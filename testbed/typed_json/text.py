@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 from testbed.errors import UsageError
 
 DEEPEST = 32
-"""Levels of lists and objects. No message needs a third of it."""
+"""The most levels of lists and objects. No message needs a third of it."""
 MOST_VALUES = 1 << 19
-"""Values in one text. A report with 4096 SIDs and 16384 items has fewer."""
+"""The most values in one text. A report with 4096 SIDs and 16384 items has fewer."""
 _LONGEST_SHOWN = 60
 _MOST_SHOWN, _LEVELS_SHOWN = 6, 3
 
@@ -48,7 +48,7 @@ ABSENT = _Absent()
 
 
 def shown(value: object) -> str:
-    """A value as part of a sentence, at most 60 characters of it: "is 'x'", or "is missing"."""
+    """Return a value as part of a sentence, at most 60 characters of it: "is 'x'", or "is missing"."""
     if value is ABSENT:
         return "is missing"
     text = brief(value)
@@ -56,7 +56,7 @@ def shown(value: object) -> str:
 
 
 def brief(value: object, longest: int = _LONGEST_SHOWN, levels: int = _LEVELS_SHOWN) -> str:
-    """A value in ASCII, in bounded time; the beginning of a long or deep one."""
+    """Return a value in ASCII, in bounded time; the beginning of a long or deep one."""
     if isinstance(value, str | bytes):
         return ascii(value[:longest])
     if isinstance(value, dict):
@@ -74,7 +74,7 @@ def _some(values: Iterable[Any], levels: int) -> Iterable[Any]:
 
 
 def read(octets: bytes, most_values: int = MOST_VALUES) -> Any:
-    """The value of a JSON text. InvalidError if it is not JSON, is ambiguous, too deep or too large."""
+    """Return the value of a JSON text. InvalidError if it is not JSON, is ambiguous, too deep or too large."""
     if octets.count(b",") + octets.count(b"[") + octets.count(b"{") > most_values:
         raise InvalidError("", octets[:_LONGEST_SHOWN], f"too many values; at most {most_values}")
     if _is_deep(octets):
@@ -97,7 +97,7 @@ def read(octets: bytes, most_values: int = MOST_VALUES) -> Any:
 
 
 def _is_deep(octets: bytes) -> bool:
-    """Whether lists and objects are nested deeper than `DEEPEST`; in linear time, before anything is parsed.
+    """Return True if lists and objects are nested deeper than `DEEPEST`, in linear time, without parsing.
 
     Each round removes the innermost pairs, so the number of rounds is the depth. Unpaired brackets are left to the
     parser, which reports them.

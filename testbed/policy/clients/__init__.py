@@ -1,5 +1,5 @@
 """The clients that the QoS RFC names (sections 4 to 8), sans-I/O.
 
-Each has the path record query of its section, and what the answer configures in its connection. Sockets and queue pairs
-are opened by others; a client gets a function that asks the SA.
+Each makes the path record query of its section, and returns the settings of a connection. Sockets and queue pairs are
+opened by others; a client gets a function that asks the SA.
 """

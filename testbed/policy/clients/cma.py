@@ -18,7 +18,7 @@ _TCLASS_IN_FLOWINFO = 20
 
 @dataclass(frozen=True)
 class SocketAddress:
-    """Where to connect to: `struct sockaddr_in6` with the target's GID as its address."""
+    """The address of a target: `struct sockaddr_in6` with the target's GID as its address."""
 
     gid: int
     port: int
@@ -26,7 +26,7 @@ class SocketAddress:
 
     @property
     def tclass(self) -> int | None:
-        """The traffic class beside the flow label; 0 is none."""
+        """The traffic class beside the flow label, or None if it is 0."""
         return (self.flowinfo >> _TCLASS_IN_FLOWINFO) & 0xFF or None
 
 

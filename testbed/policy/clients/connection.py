@@ -1,4 +1,4 @@
-"""What a path record gives a connection, and how a client asks for it.
+"""The settings that a connection gets from a path record, and the query for it.
 
 `Ask` is a function that puts a request to the SA, over REST or in the same process, and returns a path or the reason
 why there is none.
@@ -14,12 +14,12 @@ from testbed.policy.records import Found, NotFound, PathRecords, Request
 
 
 class NotConnected(XoffError):
-    """A client that gets no path: the SA's reason is in the message."""
+    """The error of a client that gets no path, with the SA's reason."""
 
 
 @dataclass(frozen=True)
 class AddressVector:
-    """What a queue pair, or a socket in place of one, is configured with."""
+    """The settings of a queue pair, or of a socket in place of one."""
 
     sl: int
     mtu: int  # bytes
@@ -37,7 +37,7 @@ Ask = Callable[[Request], AddressVector | NotFound]
 
 
 def asking(records: PathRecords) -> Ask:
-    """Ask path records of the same process."""
+    """Return a function that asks path records of the same process."""
 
     def ask(request: Request) -> AddressVector | NotFound:
         answer = records.query(request)
@@ -47,7 +47,7 @@ def asking(records: PathRecords) -> Ask:
 
 
 def connected(client: str, ask: Ask, request: Request) -> AddressVector:
-    """The path of a request; NotConnected if there is none."""
+    """Return the path of a request; NotConnected if there is none."""
     answer = ask(request)
     if isinstance(answer, NotFound):
         raise NotConnected(f"{client} gets no path ({answer.reason}): {answer.message}")

@@ -20,7 +20,7 @@ _FULL_MEMBER = 0x8000
 
 @dataclass(frozen=True)
 class BroadcastGroup:
-    """What a partition's broadcast group carries (section 2.2)."""
+    """The attributes of a partition's broadcast group (section 2.2)."""
 
     pkey: int
     sl: int
@@ -34,7 +34,7 @@ class BroadcastGroup:
 
 
 Join = Callable[[int], BroadcastGroup]
-"""Asks the SA for the broadcast group of a P_Key."""
+"""A function that asks the SA for the broadcast group of a P_Key."""
 
 
 class IpoibInterface:
@@ -47,11 +47,11 @@ class IpoibInterface:
 
     @property
     def mtu(self) -> int:
-        """Of the interface."""
+        """The MTU of the interface."""
         return self.group.mtu
 
     def request(self, neighbour: int) -> Request:
-        """The query for a neighbour's path, by its GID."""
+        """Return the query for a neighbour's path, by its GID."""
         group, slower = self.group, rate_below(self.group.rate)
         return Request(
             sgid=self._gid,
@@ -64,7 +64,7 @@ class IpoibInterface:
         )
 
     def neighbour(self, gid: int) -> AddressVector:
-        """The address handle of a neighbour; it is asked for once."""
+        """Return the address handle of a neighbour. The SA is asked for it once."""
         known = self._neighbours.get(gid)
         if known is None:
             found = connected("IPoIB", self._ask, self.request(gid))

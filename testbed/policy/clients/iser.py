@@ -12,6 +12,8 @@ from testbed.policy.ulps import ISER_PORT, iser_service_id
 
 @dataclass(frozen=True)
 class IserInitiator:
+    """An initiator, which logs in to targets."""
+
     cma: Cma
     service_id: int | None = None  # None: of the target's port
 

@@ -1,4 +1,4 @@
-"""MPI that manages its connections itself (QoS RFC section 2.4).
+"""MPI with connections that it manages itself (QoS RFC section 2.4).
 
 It is configured with fixed SLs, and every queue pair has one of them. It asks the SA for MTU and rate of the path with
 that SL; where the policy gives it another one there is no path.
@@ -17,7 +17,7 @@ from testbed.policy.records import Request
 
 @dataclass(frozen=True)
 class MpiJob:
-    """Ranks, each with a GID, and the SL of their queue pairs; `sls` has those of single pairs (sender, receiver)."""
+    """The ranks of a job, each with a GID, and the SL of their queue pairs; `sls` has the SLs of single pairs."""
 
     ranks: Sequence[int]
     sl: int
@@ -30,7 +30,7 @@ class MpiJob:
                 raise UsageError(f"MPI is configured with SL {sl}; an SL is 0 to 15")
 
     def queue_pair(self, sender: int, receiver: int) -> AddressVector:
-        """The queue pair from one rank to another."""
+        """Return the queue pair from one rank to another."""
         return connected(f"MPI rank {sender}", self.ask, self.request(sender, receiver))
 
     def request(self, sender: int, receiver: int) -> Request:

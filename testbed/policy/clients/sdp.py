@@ -15,7 +15,7 @@ from testbed.policy.ulps import sdp_service_id
 
 @dataclass(frozen=True)
 class SdpSocket:
-    """A stream socket with the options that matter. None: not set."""
+    """A stream socket with the options that matter; None is an option that is not set."""
 
     cma: Cma
     priority: int | None = None  # SO_PRIORITY

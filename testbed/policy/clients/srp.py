@@ -25,7 +25,7 @@ class ServiceEntry:
 
 @dataclass(frozen=True)
 class IoController:
-    """A target, as device management found it."""
+    """A target, as device management finds it."""
 
     gid: int
     services: Sequence[ServiceEntry]
@@ -33,6 +33,8 @@ class IoController:
 
 @dataclass(frozen=True)
 class SrpInitiator:
+    """An initiator at one port, by its GID."""
+
     gid: int
     ask: Ask
     sa: ClassPortInfo

@@ -1,4 +1,4 @@
-"""The SA of a controller, as clients of the QoS RFC ask it, and as a subnet manager reports to it: over REST."""
+"""A client, over REST, of a controller's subnet administration: for the RFC's clients and for subnet managers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RestSa:
         self._client = client
 
     def ask(self, request: Request) -> AddressVector | NotFound:
-        """A path record query; it is a `clients.connection.Ask`."""
+        """Ask for a path record. The method is a `clients.connection.Ask`."""
         answer = self._client.ask("POST", "/qos/path-record", query(request))
         if not answer["found"]:
             return NotFound(PathReason(answer["reason"]), answer["message"])
@@ -33,26 +33,26 @@ class RestSa:
         )  # fmt: skip
 
     def join(self, pkey: int) -> BroadcastGroup:
-        """The broadcast group of a P_Key."""
+        """Ask for the broadcast group of a P_Key. The method is a `clients.ipoib.Join`."""
         group = self._client.ask("GET", f"/qos/broadcast-groups/0x{pkey:04x}")
         return BroadcastGroup(group["pkey"], group["sl"], group["mtu"], group["rate"], group["tclass"])
 
     def class_port_info(self) -> ClassPortInfo:
-        """What the SA can do."""
+        """Return the abilities of the SA."""
         has_qos: bool = self._client.ask("GET", "/qos/status")["qos"]
         return ClassPortInfo(capabilities2=QOS_SUPPORTED if has_qos else 0)
 
     # Of a subnet manager
 
     def policy(self) -> tuple[int, str]:
-        """Revision and text of the policy in force; revision 0 and no text without one."""
+        """Return the revision and the text of the policy in force: 0 and an empty text if there is none."""
         if not (revision := self._client.ask("GET", "/qos/status")["revision"]):
             return 0, ""
         answer = self._client.ask("GET", "/qos/policy")
         return revision, answer["text"]
 
     def put_policy(self, content: bytes) -> int:
-        """Put a policy in force; its revision."""
+        """Put a policy in force, and return its revision."""
         revision: int = self._client.ask("PUT", "/qos/policy", content, "text/plain")["revision"]
         return revision
 
@@ -64,7 +64,7 @@ class RestSa:
 
 
 def query(request: Request) -> dict[str, Any]:
-    """A request as the body of POST /qos/path-record."""
+    """Return a request as the body of POST /qos/path-record."""
     body: dict[str, Any] = {"from": _port(request.sgid, request.slid), "to": _port(request.dgid, request.dlid)}
     for name in ("tclass", "qos_class", "pkey", "sl"):
         body[name] = getattr(request, name)

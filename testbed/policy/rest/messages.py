@@ -1,5 +1,6 @@
-"""What REST takes and answers about QoS: a fabric as it was discovered, path record queries, what the subnet manager
-reports. Rates are in bit/s, MTUs in bytes, ports are written `node/number`, GUIDs and Service-IDs in hexadecimal.
+"""Bodies and answers of REST about QoS: a fabric as it was discovered, path record queries, and the reports of the
+subnet manager. Rates are in bit/s, MTUs in bytes, ports are written `node/number`, GUIDs and Service-IDs in
+hexadecimal.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class FabricNode:
 @message(name="FabricPartition")
 @dataclass(frozen=True)
 class FabricPartition:
-    """A partition, and what its broadcast group carries."""
+    """A partition, and the attributes of its broadcast group."""
 
     name: Name
     pkey: Annotated[int, Meta(ge=1, le=0x7FFF)]
@@ -76,7 +77,7 @@ class FabricMessage:
 
     @classmethod
     def of(cls, fabric: Fabric) -> FabricMessage:
-        """The message that `fabric` is made of again."""
+        """Return the message from which `fabric` makes the same fabric."""
         nodes = []
         for node in fabric.nodes.values():
             ports = tuple(
@@ -102,7 +103,7 @@ class FabricMessage:
         return cls(tuple(nodes), links, partitions, fabric.manager)
 
     def fabric(self) -> Fabric:
-        """FabricError for a fabric that cannot be."""
+        """Return the fabric; FabricError if it contradicts itself."""
         fabric = Fabric()
         for node in self.nodes:
             fabric.add(
@@ -161,7 +162,7 @@ SelectorName = Literal["greater", "less", "exactly", "best"]
 @message(name="PathQuery")
 @dataclass(frozen=True)
 class PathQuery:
-    """A PathRecord request. What is null is not asked for, as if its component mask bit were off."""
+    """A PathRecord request. A field that is null is not asked for, as if its component mask bit were off."""
 
     source: Annotated[str, Meta(name="from", min_length=1, max_length=70, description="Node, node/port, GUID or LID")]
     destination: Annotated[str, Meta(name="to", min_length=1, max_length=70)]
@@ -176,7 +177,7 @@ class PathQuery:
     rate_selector: SelectorName = "exactly"
 
     def request(self, fabric: Fabric) -> Request:
-        """FabricError if there is no such port."""
+        """Return the request; FabricError if there is no such port."""
         return Request(
             sgid=fabric.end_port(self.source).gid,
             dgid=fabric.end_port(self.destination).gid,
@@ -237,7 +238,7 @@ class PathView:
 @message(name="PathAnswer")
 @dataclass(frozen=True)
 class PathAnswer:
-    """A path, or why there is none."""
+    """A path, or the reason why there is none."""
 
     found: bool
     path: PathView | None = None
@@ -282,7 +283,7 @@ class PolicyView:
 @message(name="QosReport")
 @dataclass(frozen=True)
 class SweepReport:
-    """What the subnet manager found and did at its last sweep."""
+    """The findings and changes of the subnet manager at its last sweep."""
 
     revision: Count
     drift: Annotated[tuple[str, ...], Meta(max_length=1000)] = ()

@@ -1,8 +1,8 @@
 """QoS policies and path records as a service of the REST interface (docs/qos.md).
 
-The subnet manager of a network puts the fabric that it discovers, reads the policy, and reports what it did; clients
-ask for path records. A policy is checked before it replaces the one in force. Answers go by the tables that the policy
-has on the fabric: what is planned, which the subnet manager keeps the ports to.
+The subnet manager of a network puts the fabric that it discovers, reads the policy, and reports its changes; clients
+ask for path records. A policy is checked before it replaces the one in force. Answers go by the planned tables of the
+policy on the fabric, which the subnet manager keeps the ports to.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from testbed.typed_json.meta import Meta, message
 _LONGEST_FABRIC = 4 << 20
 _MOST_VALUES = 1 << 18
 _MOST_LISTED = 200
-"""Findings in one answer."""
+"""The most findings in one answer."""
 
 AddEvent = Callable[[int, str, str, str], None]
-"""Adds an event: when, its kind, what it is about, and a text."""
+"""A function that adds an event: its time, its kind, its subject, and a text."""
 
 
 @message(name="QosStatus")
 @dataclass(frozen=True)
 class StatusView:
-    """Policy, fabric and ports at this moment."""
+    """The state of policy, fabric and ports at this moment."""
 
     revision: Annotated[Count, Meta(description="Of the policy; 0: none has been put")]
     qos: Annotated[bool, Meta(description="The capability bit of ClassPortInfo")]
@@ -64,7 +64,7 @@ class StatusView:
 @message(name="BroadcastGroup")
 @dataclass(frozen=True)
 class GroupView:
-    """What the broadcast group of a partition carries."""
+    """The attributes of a partition's broadcast group."""
 
     pkey: Count
     sl: Count
@@ -220,7 +220,7 @@ def _of_fabric(found: Finding) -> ProblemView:
 
 
 def _refusal(reading: Reading) -> Response:
-    """Status 422 with each error, its line and column; the first one is in the text."""
+    """Return status 422 with each error, its line and its column. The first one is in the text too."""
     errors = reading.problems.errors
     text = f"the policy has {len(errors) + reading.problems.left_out} errors, and stays as it was; {errors[0]}"
     refusal = problem(HTTPStatus.UNPROCESSABLE_ENTITY, text)

@@ -1,4 +1,4 @@
-"""Intents are checked before admission: what contradicts the network or another intent is refused, by field.
+"""Checks of intents before their admission. One that contradicts the network or another intent is refused, by field.
 
 Nothing here changes anything. A VPN gets a SID for each site that names none: the first free function from 0xD000 on in
 the router's locator, by the structure of the SIDs that the router has advertised.
@@ -23,7 +23,7 @@ FIRST_VPN_FUNCTION = 0xD000
 
 
 def resolve(intent: PolicyIntent, vpns: Mapping[str, VpnIntent]) -> Policy:
-    """The policy of an intent: service and slice are its VPN's, if it names one."""
+    """Return the policy of an intent. Service and slice are those of its VPN, if it names one."""
     vpn = vpns.get(intent.vpn) if intent.vpn is not None else None
     service, slice_id = intent.service, intent.slice_id
     if vpn is not None:
@@ -36,7 +36,7 @@ def resolve(intent: PolicyIntent, vpns: Mapping[str, VpnIntent]) -> Policy:
 def check_policy(
     intent: PolicyIntent, topology: Topology, others: Iterable[PolicyIntent], vpns: Mapping[str, VpnIntent]
 ) -> None:
-    """InvalidError or Srv6Error if the intent cannot be admitted beside the others."""
+    """Raise InvalidError or Srv6Error if the intent cannot be admitted beside the others."""
     for field, router in (("headend", intent.key.headend), ("endpoint", intent.key.endpoint)):
         _check_router(field, router, topology)
     if intent.vpn is not None:
@@ -69,7 +69,7 @@ def check_policy(
 def _check_binding(
     sid: IPv6Address, policy: Policy, vpn: str | None, topology: Topology, vpns: Mapping[str, VpnIntent]
 ) -> None:
-    """Packets to it must reach the headend, and be decapsulated at the end: they are IPv6 (RFC 8986, section 4.13)."""
+    """Check that packets to the binding SID reach the headend, and are decapsulated at the end: they are IPv6."""
     headend, endpoint, text = policy.key.headend, policy.key.endpoint, str(sid)
     for other in vpns.values():
         if sid in (site.sid for site in other.sites):
@@ -92,7 +92,7 @@ def _check_binding(
 def with_sids(
     intent: VpnIntent, topology: Topology, others: Mapping[str, VpnIntent], policies: Iterable[PolicyIntent]
 ) -> VpnIntent:
-    """The VPN with a SID at each site: the one it names, the one it had, or a free one."""
+    """Return the VPN with a SID at each site: the one it names, the one it had, or a free one."""
     before = others.get(intent.name)
     own = {site.sid for site in before.sites} if before else set()
     taken = {sid.address: sid.name for sid in topology.sids() if sid.address not in own}

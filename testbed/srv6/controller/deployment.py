@@ -1,11 +1,11 @@
-"""What every router has, what is on its way there, and what is still to be sent: items of one kind or another.
+"""The items on every router: those that it has, those that are on their way, and those that are still to be sent.
 
-A router's report lists what it has. `plan` compares that with what it should have and gives the commands that are to be
-sent; each is a transaction that the router answers. For one item there is at most one transaction at a time, so the
-last answer has what is there. What a router has refused is not tried again until something else is wanted, or the
-router reports anew. What a router that is away has is remembered as it was; it gets the changes in its next session.
+A router's report lists the items that it has. `plan` compares them with the desired ones and returns the commands to
+send; each is a transaction that the router answers. For one item there is at most one transaction at a time, so the
+last answer has the truth. An item that a router has refused is not tried again until something else is wanted, or the
+router reports anew. The items of a router that is away are remembered; it gets the changes in its next session.
 
-Whether an item may go out now, or be removed now, is decided by who calls.
+The caller decides whether an item may be sent or removed now.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from testbed.srv6.session.items import Item, ItemKey
 from testbed.srv6.session.messages import Command, Install, Remove
 
 Desired = Mapping[str, Mapping[ItemKey, Item]]
-"""What each router should have; `desired` has the class that makes it."""
+"""The items that each router should have."""
 
 
 State = Literal["installed", "installing", "refused", "away"]
-"""Of an item that should be installed."""
+"""The state of an item that should be installed."""
 
 
 @dataclass
@@ -35,36 +35,38 @@ class _Node:
 
 
 class Deployment:
-    """Items on routers."""
+    """The items on all routers."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
         self._last = 0
         self.kept = False
-        """Whether something is installed that should go, and may not yet."""
+        """True if an item is installed that should go, and may not go yet."""
 
     # Reports and answers
 
     def reported(self, node: str, items: Iterable[Item]) -> None:
-        """A router's list of all that it has."""
+        """Take in a router's list of all that it has."""
         known = self._nodes.setdefault(node, _Node())
         known.is_here = True
         known.installed = {item.identity: item for item in items}
         known.refused.clear()
 
     def left(self, node: str) -> None:
-        """The session with a router is over; what was on its way may have arrived or not, so it will be asked."""
+        """Take in that a session is over. Items on their way may have arrived or not: the router's next report
+        tells.
+        """
         known = self._nodes.setdefault(node, _Node())
         known.is_here = False
         known.pending.clear()
         known.busy.clear()
 
     def forget(self, node: str) -> None:
-        """The router is no longer one of the network."""
+        """Forget a router that is no longer in the network."""
         self._nodes.pop(node, None)
 
     def answered(self, node: str, transaction: int, refusal: str | None = None) -> Command | None:
-        """A router's ack, or its nack and why. The command that it is about; None if there is none such."""
+        """Take in an ack, or a nack with its reason. Return its command, or None if there is no such command."""
         known = self._nodes.setdefault(node, _Node())
         command = known.pending.pop(transaction, None)
         if command is None:
@@ -91,23 +93,23 @@ class Deployment:
         return known.installed.get(key) if known else None
 
     def is_going(self, node: str, key: ItemKey) -> bool:
-        """Whether its removal was sent to the router, and not answered yet."""
+        """Return True if the item's removal was sent to the router, and not answered yet."""
         known = self._nodes.get(node)
         return known is not None and isinstance(known.busy.get(key), Remove)
 
     def all_installed(self) -> Iterable[Item]:
-        """In the order of routers."""
+        """Return all installed items, in the order of routers."""
         for _, known in sorted(self._nodes.items()):
             yield from known.installed.values()
 
     def refusal(self, item: Item) -> str | None:
-        """The reason why the router has refused exactly this item, if it has."""
+        """Return the reason why the router has refused exactly this item, or None if it has not."""
         known = self._nodes.get(item.node)
         command, why = (known and known.refused.get(item.identity)) or (None, None)
         return why if isinstance(command, Install) and command.item == item else None
 
     def has_refused(self, node: str, key: ItemKey) -> bool:
-        """Whether the router's last answer about this item was a refusal."""
+        """Return True if the router's last answer about this item was a refusal."""
         return node in self._nodes and key in self._nodes[node].refused
 
     def state(self, item: Item) -> State:
@@ -118,12 +120,12 @@ class Deployment:
         return "installing" if self.is_here(item.node) else "away"
 
     def is_settled(self, item: Item) -> bool:
-        """Whether waiting longer changes nothing: it is installed, or will not be."""
+        """Return True if it is of no use to wait for the item: it is installed, or will not be."""
         return self.state(item) != "installing"
 
     @property
     def pending(self) -> int:
-        """Transactions without an answer."""
+        """The number of transactions without an answer."""
         return sum(len(known.pending) for known in self._nodes.values())
 
     # What is to be done
@@ -135,9 +137,9 @@ class Deployment:
         may_remove: Callable[[Item], bool],
         places: Iterable[tuple[str, ItemKey]] | None = None,
     ) -> list[Command]:
-        """The commands that are to be sent now, in a fixed order; they count as sent.
+        """Return the commands to send now, in a fixed order. They count as sent.
 
-        With `places` only these are looked at. Items that are to go, and that `may_remove` keeps, are in `kept`.
+        With `places` only these are compared. `kept` is True if `may_remove` keeps an item that should go.
         """
         by_node: dict[str, dict[ItemKey, None]] | None = None
         if places is not None:

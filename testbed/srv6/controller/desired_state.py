@@ -1,4 +1,4 @@
-"""What every router should have, and for which intents: one item may be there for several of them.
+"""The items that every router should have, each with the intents that need it: one item may serve several intents.
 
 When one intent changes, `put` changes its items and nothing else, and returns the places to plan again.
 """
@@ -11,7 +11,7 @@ from testbed.srv6.session.items import Item, ItemKey
 from testbed.srv6.session.policy import Key
 
 User = Key | str
-"""A policy, or the name of a VPN."""
+"""An intent: the key of a policy, or the name of a VPN."""
 Place = tuple[str, ItemKey]
 """A router, and the identity of an item there."""
 
@@ -25,7 +25,7 @@ class Desired:
         self._users: dict[Place, dict[User, Item]] = {}
 
     def put(self, user: User, items: Iterable[Item]) -> list[Place]:
-        """The items of an intent, in place of its earlier ones; the places of both."""
+        """Put the items of an intent in place of its earlier ones, and return the places of both."""
         before = self._places.pop(user, [])
         for place in before:
             users = self._users[place]
@@ -46,5 +46,5 @@ class Desired:
         return list(dict.fromkeys([*before, *now]))
 
     def users(self, place: Place) -> Iterable[User]:
-        """The intents that need an item."""
+        """Return the intents that need an item."""
         return self._users.get(place, {}).keys()

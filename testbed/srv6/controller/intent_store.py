@@ -1,4 +1,4 @@
-"""Policies and VPNs as requested, and those adopted from routers. A change is checked before it is made.
+"""The intents: policies and VPNs as requested, and those adopted from routers. A change is checked before it is made.
 
 A withdrawn intent is remembered for a while, since routers may still report it; so it is not adopted again.
 """
@@ -33,7 +33,7 @@ class IntentStore:
     _withdrawn: dict[Key | str, None] = field(default_factory=dict)
 
     def put_policy(self, intent: PolicyIntent, topology: Topology, now_ns: int) -> bool:
-        """Admit a policy, in place of one with the same key; whether it is new."""
+        """Admit a policy, in place of one with the same key. Return True if it is new."""
         check_policy(intent, topology, self.policies.values(), self.vpns)
         before = self.policies.get(intent.key)
         if before == intent:
@@ -57,7 +57,7 @@ class IntentStore:
         self.history.add(now_ns, "policy_removed", id_of(key), f"policy {id_of(key)} is withdrawn")
 
     def put_vpn(self, intent: VpnIntent, topology: Topology, now_ns: int) -> bool:
-        """Admit a VPN, in place of one with the same name; whether it is new."""
+        """Admit a VPN, in place of one with the same name. Return True if it is new."""
         before = self.vpns.get(intent.name)
         complete = with_sids(intent, topology, self.vpns, self.policies.values())
         if before == complete:
@@ -82,7 +82,7 @@ class IntentStore:
         self.history.add(now_ns, "vpn_removed", name, f"VPN {name} is withdrawn")
 
     def adopt(self, item: Item, now_ns: int) -> None:
-        """Take over the intent of what a router has installed, if it is not known."""
+        """Adopt the intent of an item that a router has installed, if the intent is not known."""
         if isinstance(item, PolicyItem):
             policy = item.intent
             if policy.key in self.policies or policy.key in self._withdrawn:
@@ -101,14 +101,14 @@ class IntentStore:
         self.all_changed = True
 
     def users(self, vpn: str) -> list[Key]:
-        """The policies that carry a VPN."""
+        """Return the policies that carry a VPN."""
         return sorted(self._carried.get(vpn, ()), key=order)
 
     def is_withdrawn(self, what: Key | str) -> bool:
         return what in self._withdrawn
 
     def _check_user(self, user: Key, vpn: VpnIntent) -> None:
-        """ConflictError if a policy that carries the VPN does not fit its new form."""
+        """Raise a ConflictError if a policy that carries the VPN does not fit its new form."""
         missing = [end for end in (user.headend, user.endpoint) if vpn.site(end) is None]
         if missing or user.colour != vpn.colour:
             raise ConflictError(
@@ -136,11 +136,11 @@ class IntentStore:
 
 
 def order(key: Key) -> tuple[str, int, str]:
-    """By which policies are sorted."""
+    """Return the key by which policies are sorted."""
     return key.headend, key.colour, key.endpoint
 
 
 def some(names: Iterable[str]) -> str:
-    """The first ten names, for a message."""
+    """Return the first ten names, for a message."""
     texts = sorted(names)
     return ", ".join(texts[:10]) + (" and more" if len(texts) > 10 else "") if texts else "none"

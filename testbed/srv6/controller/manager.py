@@ -4,9 +4,9 @@ Sans-I/O. Inputs change the state; `step` computes what follows and returns the 
 again without an input it returns nothing. The same inputs give the same commands in the same order.
 
 A controller that has been restarted waits until every router that others name as a neighbour has reported, or until
-`settle_ns` have passed. What routers report as installed is adopted, intents included (decision 0151). A link is down
-at once when either of its ends reports so; a router is lost after a grace time (`router_states`). What follows for
-routers is in `planner`.
+`settle_ns` have passed. The manager adopts the items that routers report, intents included (decision 0151). A link is
+down at once when either of its ends reports so; a router is lost after a grace time (`router_states`). The consequences
+for routers are in `planner`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Leaf:
 
 
 class Manager:
-    """All state and decisions of a controller."""
+    """The state of a controller, and all its decisions."""
 
     def __init__(self, settings: ManagerSettings = ManagerSettings()) -> None:
         self.settings = settings
@@ -77,14 +77,14 @@ class Manager:
         self.planner.set_network(self.network)
         self.leaves: dict[int, Leaf] = {}
         self.locators: Mapping[str, tuple[IPv6Network, ...]] | None = None
-        """The prefixes that the SIDs of each configured router are in. None: none are configured."""
+        """The prefixes of the SIDs of each configured router, or None if none are configured."""
         self.is_settled = False
         self._network_changed = False
 
     # What routers and switches report
 
     def receive(self, node: str, message: FromAgent, now_ns: int) -> None:
-        """A message of a router whose session is open."""
+        """Take in a message of a router whose session is open."""
         self.counters[f"{type(message).__name__.lower()}s_received"] += 1
         match message:
             case Report():
@@ -103,23 +103,23 @@ class Manager:
                 self._take_answer(node, message, now_ns)
 
     def leave(self, node: str, why: str, now_ns: int) -> None:
-        """A router's session has ended."""
+        """Take in that a router's session has ended."""
         self.deployment.left(node)
         self.planner.all_changed = True
         self.routers.left(node, why, now_ns)
 
     def remove_router(self, node: str, now_ns: int) -> None:
-        """Remove what a router has reported. It is not waited for, and may report again."""
+        """Remove the reports of a router. The manager does not wait for it; it may report again."""
         if self.routers.remove(node, now_ns):
             self.deployment.forget(node)
             self._network_changed = True
 
     def look_again(self) -> None:
-        """Something that concerns all routers, such as `locators`, has changed."""
+        """Make the network anew: something that concerns all routers, such as `locators`, has changed."""
         self._network_changed = True
 
     def put_leaf(self, number: int, leaf: Leaf | None, now_ns: int) -> None:
-        """The state of an OpenFlow switch; None when it has disconnected."""
+        """Take in the state of an OpenFlow switch, or None when it has disconnected."""
         before = self.leaves.get(number)
         if leaf is None:
             if self.leaves.pop(number, None) is not None and before is not None:
@@ -164,7 +164,7 @@ class Manager:
         return self.planner.outcomes
 
     def item_of(self, key: Key) -> PolicyItem:
-        """What the headend of a policy should have."""
+        """Return the item that the headend of a policy should have."""
         return self.planner.item_of(key)
 
     def is_away(self, node: str) -> bool:
@@ -173,7 +173,7 @@ class Manager:
     # What follows
 
     def step(self, now_ns: int) -> list[Command]:
-        """Do what is due, and return the commands that are to be sent now, each to `item.node`."""
+        """Do all that is due, and return the commands to send now, each to `item.node`."""
         self._network_changed |= self.routers.expire(now_ns)
         self._check_settled(now_ns)
         if self._network_changed:
@@ -195,7 +195,7 @@ class Manager:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `step` has something to do next, if there is no input until then."""
+        """The time at which `step` has work next, if there is no input until then."""
         deadlines = self.routers.deadlines_ns
         if (settled_ns := self._settled_ns) is not None:
             deadlines.append(settled_ns)
@@ -203,7 +203,7 @@ class Manager:
 
     @property
     def _settled_ns(self) -> int | None:
-        """When the wait for reports is over; None: it is, or has not begun."""
+        """The end of the wait for reports, or None if it is over or has not begun."""
         first_ns = self.routers.first_ns
         return None if self.is_settled or first_ns is None else first_ns + self.settings.settle_ns
 

@@ -1,9 +1,9 @@
 """The network as its routers report it: from reports to a topology.
 
 A link is there if both of its ends are reported and name each other. It is up if both report so, carries the slices
-that both know, has the affinities of either, and has in each direction the delay that its sender measured. What does
-not fit together (a link with one end, a SID of two routers, a SID outside of its router's configured locators) is left
-out and listed, since half of it would be a guess. Of two routers with one SID the one that is there has it.
+that both know, has the affinities of either, and has in each direction the delay that its sender measured. Reports that
+do not fit together (a link with one end, a SID of two routers, a SID outside of its router's configured locators) are
+left out and listed, since half of them would be a guess. Of two routers with one SID the one with a session has it.
 
 A topology is made anew from all reports when one has changed: so it is the same whatever the order in which they came.
 Measured delays always differ a little; a change by less than an eighth, or less than 50 us, is none, or paths would
@@ -26,7 +26,7 @@ _NOISE_PART = 8
 
 @dataclass(frozen=True)
 class Network:
-    """What the reports make together."""
+    """The network that the reports make together."""
 
     topology: Topology
     problems: tuple[str, ...]  # what was left out, and why
@@ -34,7 +34,7 @@ class Network:
 
 
 def steady(new: Report, old: Report | None) -> Report:
-    """The new report, with the old delays where they differ by noise."""
+    """Return the new report, with the old delays where they differ by noise."""
     if old is None:
         return new
     known = {(link.interface, link.neighbour): link.delay_ns for link in old.links}
@@ -47,7 +47,7 @@ def steady(new: Report, old: Report | None) -> Report:
 
 
 def differs(new: Report, old: Report | None) -> bool:
-    """Whether paths, lists or tunnels may differ by this report."""
+    """Return True if paths, lists or tunnels may differ by this report."""
     return old is None or (new.sids, new.links) != (old.sids, old.links)
 
 
@@ -57,10 +57,10 @@ def build(
     removed: Collection[str] = (),
     locators: Mapping[str, Collection[IPv6Network]] | None = None,
 ) -> Network:
-    """The topology of all reports.
+    """Return the topology of all reports.
 
-    `down` are routers that are taken for lost, `removed` those that are not waited for, though others name them.
-    `locators` has the prefixes that each router's SIDs may be in; None: any.
+    `down` are routers that count as lost, `removed` those that the controller does not wait for though others name
+    them. `locators` has the prefixes that each router's SIDs may be in; None is any.
     """
     topology, problems = Topology(), list[str]()
     for name in sorted(reports):

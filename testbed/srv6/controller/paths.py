@@ -5,8 +5,8 @@ compared from the start, and of parallel links the first by port is taken. One n
 with a 1 added below for every hop. For each destination one search goes backwards through the network and is kept, so
 all sources share it, and so do all policies with the same constraints.
 
-Routers are taken to route locators by these paths without constraints; that is what `natural` is about: a list of
-segments has to force a link only where a router would take another one by itself.
+Routers are taken to route locators by these paths without constraints. So a list of segments has to force a link only
+where a router would take another one by itself (`natural`).
 
 A `Paths` belongs to one revision of its topology, and refuses to be used after a change.
 """
@@ -23,18 +23,18 @@ from testbed.srv6.protocol import behaviours
 from testbed.srv6.session.messages import RouterPort
 
 _HOP_BITS = 20
-"""Room for a million hops below the delay."""
+"""The bits for hops, below the delay: a million hops."""
 
 _UNREACHABLE = -1
 
 
 class StaleError(XoffError):
-    """Paths were asked for after their topology had changed."""
+    """The error of paths that are asked for after their topology has changed."""
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """Which links a path may use. The default is every link that is up."""
+    """The constraints on the links of a path. The default is every link that is up."""
 
     slice_id: int | None = None  # only links that carry this slice
     include_any: frozenset[str] = frozenset()  # only links with at least one of these affinities
@@ -43,7 +43,7 @@ class Constraints:
     pfc_every_hop: bool = False  # every router on the way can pause the link it sends into
 
     def allow(self, hop: Hop) -> bool:
-        """All but PFC, which is not a property of the link."""
+        """Return True if a link meets all constraints but PFC, which is not a property of the link."""
         link = hop.link
         return (
             (self.slice_id is None or self.slice_id in link.slices)
@@ -58,7 +58,7 @@ ANY_LINK = Constraints()
 
 @dataclass(frozen=True)
 class Path:
-    """Where a packet goes, link by link."""
+    """A path through the network, link by link."""
 
     hops: tuple[Hop, ...]
 
@@ -92,7 +92,7 @@ class _Graph:
         self.costs: dict[tuple[int, int], list[int]] = {}
 
     def costs_to(self, target: int, without: int = _UNREACHABLE) -> list[int]:
-        """The cost from every router to `target`, by ways that do not lead through `without`."""
+        """Return the cost from every router to `target`, by ways that do not lead through `without`."""
         key = (target, without)
         if key in self.costs:
             return self.costs[key]
@@ -111,7 +111,7 @@ class _Graph:
         return costs
 
     def follow(self, source: int, target: int, costs: list[int]) -> list[Hop]:
-        """The first of the best ways: at each router the lowest number that keeps to the cost."""
+        """Return the first of the best ways, which takes at each router the lowest number that keeps to the cost."""
         hops = []
         while source != target:
             for step, following, hop in self.out[source]:
@@ -139,7 +139,9 @@ class Paths:
     def shortest(
         self, source: str, target: str, constraints: Constraints = ANY_LINK, *, pfc_first: bool = False
     ) -> Path | None:
-        """The best path, or None. `pfc_first`: the first link has to be one that `source` can pause."""
+        """Return the best path, or None if there is none. With `pfc_first`, `source` has to be able to pause the first
+        link.
+        """
         self._check_fresh()
         for name in (source, target):
             self._topology.check_router(name)
@@ -157,7 +159,7 @@ class Paths:
         return path
 
     def natural(self, hop: Hop) -> bool:
-        """Whether a router that sends to its neighbour on this link takes this link by itself."""
+        """Return True if a router that sends to its neighbour on this link takes this link by itself."""
         self._check_fresh()
         port = hop.out_of
         if port not in self._natural:
@@ -165,7 +167,7 @@ class Paths:
         return self._natural[port]
 
     def can_pause(self, port: RouterPort, slice_id: int | None) -> bool:
-        """Whether a router advertises that it can pause this interface for the slice."""
+        """Return True if a router advertises that it can pause this interface for the slice."""
         key = (port, slice_id)
         if key not in self._pfc:
             found = self._topology.find_sid(port.router, behaviours.END_X_PFC, slice_id, port.interface)
@@ -194,7 +196,7 @@ class Paths:
         return Path((best[2], *graph.follow(best[1], end, costs)))
 
     def _is_best(self, hop: Hop) -> bool:
-        """A search from the router on, that goes no further than the link itself would."""
+        """Search from the router on, no further than the link itself would lead. Return True if no way is better."""
         graph = self._graph(ANY_LINK)
         source, target = graph.number[hop.out_of.router], graph.number[hop.into.router]
         limit = (hop.delay_ns << _HOP_BITS) + 1

@@ -30,7 +30,7 @@ from testbed.srv6.protocol.sid import Sid
 
 
 class NoSegmentsError(XoffError):
-    """A path that no list of segments can be written for, since a SID is missing."""
+    """The error of a path that has no list of segments, since a SID is missing."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Pair:
 def find_pairs(
     topology: Topology, paths: Paths, path: Path, slice_id: int | None, own: Behaviour = behaviours.END
 ) -> tuple[Pair, ...]:
-    """The pairs of a path, from its start to its end; `own` is the kind of the first segment of their tunnels."""
+    """Return the pairs of a path, from its start to its end. `own` is the kind of their tunnels' first segment."""
     pairs = []
     nearest: int | None = None  # of the hops so far, the last that its router can pause
     for index, hop in enumerate(path.hops):
@@ -74,7 +74,7 @@ def _pair(topology: Topology, paths: Paths, between: Path, slice_id: int | None,
 def reverse_tunnel(
     topology: Topology, paths: Paths, way: Path, slice_id: int | None, own: Behaviour = behaviours.END
 ) -> ReverseTunnel:
-    """The tunnel that goes this way, to pause the last router's interface by which it would send back."""
+    """Return the tunnel along this way that pauses the last router's interface towards the first."""
     last = way.hops[-1].into
     target = topology.find_sid(last.router, behaviours.END_X_PFC, slice_id, last.interface)
     if target is None:
@@ -95,7 +95,7 @@ def reverse_tunnel(
 
 
 def transit_segment(topology: Topology, paths: Paths, hop: Hop, slice_id: int | None) -> IPv6Address:
-    """The segment for a router on the way that has to send on by this link."""
+    """Return the segment of a router on the way that has to send on by this link."""
     router, interface = hop.out_of.router, hop.out_of.interface
     if paths.natural(hop):
         return _needed_sid(topology, router, behaviours.END, slice_id).address

@@ -1,4 +1,4 @@
-"""From intents and the network to commands: outcomes of policies, what every router should have, and in which order.
+"""The planner, from intents and the network to commands: outcomes of policies, the desired items, and their order.
 
 Scenario 1 of the draft: of every policy it finds the routers that send back-pressure to each other (`pfc_pairs`), and
 has the tunnels for PFC frames installed in both directions, before the policy itself. When a path changes the order is:
@@ -6,8 +6,8 @@ new tunnels, then the policy's new list, then the old tunnels are removed. So th
 every moment. A tunnel that its router refuses does not delay the policy: data without back-pressure are better than no
 data. The refusal is an event, and the policy shows it.
 
-As long as a router is missing, nothing is removed that may be needed, and an adopted policy for which no path is known
-keeps the list that it has.
+As long as a router is missing, nothing that may be needed is removed, and an adopted policy without a known path keeps
+its list.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Planner:
         history: History,
         counters: Counter[str],
     ) -> None:
-        """`own` is the behaviour of the SID that reverse tunnels start with."""
+        """`own` is the behaviour of the first SID of reverse tunnels."""
         self.outcomes: dict[Key, Outcome] = {}
         self.desired = Desired()
         self.all_changed = False
@@ -63,7 +63,7 @@ class Planner:
         self._network, self._paths = network, None
 
     def recompute(self, now_ns: int) -> None:
-        """The outcome of every policy, as things are."""
+        """Compute the outcome of every policy."""
         self._counters["computations"] += 1
         before = self.outcomes
         found = self._compute(sorted(self._intents.policies, key=order))
@@ -77,7 +77,9 @@ class Planner:
         self.all_changed = True
 
     def recompute_one(self, key: Key, now_ns: int) -> None:
-        """The outcome of one policy, while nothing else has changed: its time does not depend on how many there are."""
+        """Compute the outcome of one policy, if nothing else has changed. The time does not depend on how many there
+        are.
+        """
         self._counters["computations_of_one"] += 1
         self.all_changed |= self._deployment.kept
         if key not in self._intents.policies:
@@ -90,7 +92,7 @@ class Planner:
         self._places |= dict.fromkeys(self.desired.put(key, self._items_of(key)))
 
     def answered(self, item: Item) -> None:
-        """A router has answered about an item: plan it again, and what may be installed only after it."""
+        """Plan an item again that a router has answered about, and the items that may be installed only after it."""
         # An item to be removed may wait for any other one; that is so for a short time, after a path has changed.
         self.all_changed |= self._deployment.kept
         place: Place = (item.node, item.identity)
@@ -108,7 +110,7 @@ class Planner:
                 self._places[item.node, ("vpn", item.intent.vpn)] = None
 
     def commands(self) -> list[Command]:
-        """The commands that are to be sent now."""
+        """Return the commands to send now."""
         if not self.all_changed and not self._places:
             return []
         places = None if self.all_changed else list(self._places)
@@ -117,7 +119,9 @@ class Planner:
         return self._deployment.plan(self.desired.items, self.may_install, self.removals(), places)
 
     def may_install(self, item: Item) -> bool:
-        """Tunnels before the policy that needs them; a policy without a path waits for nothing."""
+        """Return True if an item may be installed: tunnels go before their policy; one without a path waits for
+        nothing.
+        """
         if not isinstance(item, PolicyItem) or not item.segments:
             return True
         outcome = self.outcomes[item.intent.key]
@@ -128,7 +132,9 @@ class Planner:
         return all(self._has_tunnel(tunnel.identity, tunnel.router) for tunnel in outcome.tunnels)
 
     def removals(self) -> Callable[[Item], bool]:
-        """Whether an installed item may be removed; what that depends on is computed when it is needed."""
+        """Return a function that tells if an installed item may be removed. It computes what it needs at its first
+        call.
+        """
 
         @cache
         def in_use() -> frozenset[TunnelKey] | None:
@@ -152,7 +158,7 @@ class Planner:
         return may_remove
 
     def item_of(self, key: Key) -> PolicyItem:
-        """What the headend of a policy should have."""
+        """Return the item that the headend of a policy should have."""
         intent, outcome = self._intents.policies[key], self.outcomes.get(key)
         policy = resolve(intent, self._intents.vpns)
         if key in self._intents.adopted and self._network.unreported:
@@ -207,7 +213,7 @@ class Planner:
                 self._history.add(now_ns, "tunnel_missing", id_of(key), f"{name}: {missing}")
 
     def _all_desired(self) -> Desired:
-        """What every router should have: VPNs, then tunnels, then policies."""
+        """Return the items that every router should have: VPNs, then tunnels, then policies."""
         desired = Desired()
         for name in sorted(self._intents.vpns):
             vpn = self._intents.vpns[name]
@@ -217,17 +223,17 @@ class Planner:
         return desired
 
     def _items_of(self, key: Key) -> list[Item]:
-        """What a policy needs: its tunnels, then itself."""
+        """Return the items of a policy: its tunnels, then itself."""
         return [*map(TunnelItem, self.outcomes[key].tunnels), self.item_of(key)]
 
     def _has_tunnel(self, identity: TunnelKey, router: str) -> bool:
-        """Whether the tunnel is installed, whatever its delay, or will not be."""
+        """Return True if the tunnel is installed, with any delay, or will not be."""
         key: ItemKey = ("tunnel", identity)
         there = self._deployment.installed(router, key) is not None and not self._deployment.is_going(router, key)
         return there or self._deployment.has_refused(router, key) or not self._deployment.is_here(router)
 
     def _tunnels_in_use(self) -> frozenset[TunnelKey] | None:
-        """The tunnels that installed policies need, as far as these are not the desired ones; None: not known."""
+        """Return the tunnels of installed policies that differ from the desired ones, or None if they are not known."""
         if self._network.unreported:
             return None
         used: set[TunnelKey] = set()

@@ -1,4 +1,4 @@
-"""SRv6 policies: what an operator asks for, and the segment lists that come of it (RFC 9256).
+"""SRv6 policies: the request of an operator, and the segment lists that follow from it (RFC 9256).
 
 A policy is known by headend, colour and endpoint. It has candidate paths: explicit ones, which are lists of SIDs, and
 dynamic ones, which are constraints. The valid candidate with the highest preference is active; of equal ones the higher
@@ -34,7 +34,7 @@ from testbed.srv6.session.policy import Candidate, Dynamic, Explicit, Key, Polic
 
 
 class UnusableError(XoffError):
-    """Why a candidate path cannot be used now."""
+    """The reason why a candidate path cannot be used now."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Active:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a policy."""
+    """The outcome of a policy: its active candidate, and the refused ones with reasons."""
 
     policy: Policy
     active: Active | None
@@ -67,17 +67,17 @@ class Outcome:
 def compute(
     topology: Topology, policies: Iterable[Policy], own: Behaviour = behaviours.END, paths: Paths | None = None
 ) -> tuple[Outcome, ...]:
-    """The outcome of every policy, in the order given.
+    """Return the outcome of every policy, in the order given.
 
-    `own` is the kind of SID that reverse tunnels start with: End, or End.X as in the draft's scenario 2. `paths` are
-    those of this topology, if they are there already.
+    `own` is the kind of the first SID of reverse tunnels: End, or End.X as in the draft's scenario 2. `paths` are
+    those of this topology, if there are any already.
     """
     paths = paths or Paths(topology)
     return tuple(_outcome(topology, paths, policy, own) for policy in policies)
 
 
 def trace(topology: Topology, paths: Paths, headend: str, segments: Sequence[IPv6Address]) -> Path:
-    """Where packets with this list go. Between two segments routers take their own shortest way."""
+    """Return the path of packets with this list. Between two segments routers take their own shortest way."""
     at, hops = headend, list[Hop]()
     for address in segments:
         sid = topology.sid(address)
@@ -103,7 +103,7 @@ def trace(topology: Topology, paths: Paths, headend: str, segments: Sequence[IPv
 
 
 def check(topology: Topology, policies: Iterable[Policy]) -> None:
-    """Srv6Error if policies contradict each other or the network as it is."""
+    """Raise an Srv6Error if policies contradict each other or the network as it is."""
     keys: set[Key] = set()
     bindings: dict[IPv6Address, Key] = {}
     for policy in policies:
@@ -227,7 +227,7 @@ def _transport(topology: Topology, paths: Paths, path: Path, slice_id: int | Non
 
 
 def _until_it_turns(path: Path) -> Path:
-    """The beginning of a path up to where it comes back to a router that it has passed."""
+    """Return the beginning of a path up to where it comes back to a router that it has passed."""
     passed = set[str]()
     for index, hop in enumerate(path.hops):
         passed.add(hop.out_of.router)

@@ -1,7 +1,7 @@
-"""What routers report, and whether they have a session: reports, lasting pauses, tunnels that they learned.
+"""The states of routers: their sessions, reports, lasting pauses, and the tunnels that they learned.
 
 A router whose session has ended is not lost before `grace_ns`, since an agent can be restarted while its router
-forwards (decision 0152). What a router reports of its own accord is kept within limits.
+forwards (decision 0152). Reports that a router sends of its own accord are limited in number.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from testbed.srv6.session.messages import Counters, OwnTunnel, Pause, Report
 from testbed.typed_json.codec import CODEC
 
 MOST_REMARKS = 1024
-"""Lasting pauses, and learned tunnels, of one router."""
+"""The most lasting pauses, and the most learned tunnels, of one router."""
 
 TunnelKey = tuple[str, tuple[IPv6Address, ...], int | None]
 PauseKey = tuple[str, IPv6Address, str, int, int | None]
 
 
 class RouterStates:
-    """All routers."""
+    """The states of all routers."""
 
     def __init__(self, grace_ns: int, history: History, counters: Counter[str]) -> None:
         self.reports: dict[str, Report] = {}
@@ -37,7 +37,7 @@ class RouterStates:
         self._left_ns: dict[str, int] = {}  # routers without a session, since when
 
     def reported(self, report: Report, now_ns: int) -> bool:
-        """A router's report; whether the network may differ by it."""
+        """Take in a router's report. Return True if the network may differ by it."""
         node, before = report.node, self.reports.get(report.node)
         self.removed.discard(node)
         report = steady(report, before)
@@ -54,7 +54,7 @@ class RouterStates:
             self.reports[node] = replace(known, counters=message.counters)
 
     def paused(self, node: str, pause: Pause, now_ns: int) -> None:
-        """A queue of a router was stopped, or resumed."""
+        """Take in that a router has stopped or resumed a queue."""
         key = (node, pause.sid, pause.interface, pause.priority, pause.slice_id)
         if pause.stopped and _of(node, self.pauses) >= MOST_REMARKS:
             self._counters["pauses_beyond_limit"] += 1
@@ -71,7 +71,7 @@ class RouterStates:
         )  # fmt: skip
 
     def learned(self, node: str, message: OwnTunnel, now_ns: int) -> None:
-        """A router has learned a tunnel, or removed one that it had learned."""
+        """Take in that a router has learned a tunnel, or removed a learned one."""
         if message.tunnel.router != node:
             self._counters["tunnels_of_others"] += 1  # a router can report its own tunnels only
             return
@@ -85,14 +85,14 @@ class RouterStates:
         self._history.add(now_ns, kind, node, f"{node}: {message.why}", tunnel=CODEC.encode(message.tunnel))
 
     def left(self, node: str, why: str, now_ns: int) -> None:
-        """A router's session has ended."""
+        """Take in that a router's session has ended."""
         self._drop_remarks(node)  # the router sends them again in its next session
         if node in self.reports:
             self._left_ns[node] = now_ns
             self._history.add(now_ns, "router_away", node, f"the session with {node} ended: {why}")
 
     def remove(self, node: str, now_ns: int) -> bool:
-        """Remove what a router has reported; whether there was anything. It is not waited for, and may report again."""
+        """Remove the reports of a router. Return True if there were any. It may report again."""
         if self.reports.pop(node, None) is None:
             return False
         self.removed.add(node)
@@ -105,7 +105,7 @@ class RouterStates:
         return node in self._left_ns
 
     def expire(self, now_ns: int) -> bool:
-        """Take routers for lost whose grace time is over; whether the network differs by it."""
+        """Give up routers whose grace time is over. Return True if the network differs by it."""
         late = frozenset(node for node, left_ns in self._left_ns.items() if now_ns >= left_ns + self._grace_ns)
         for node in sorted(late - self.down):
             text = f"{node} has had no session for the grace time; it counts as lost"
@@ -115,7 +115,7 @@ class RouterStates:
 
     @property
     def deadlines_ns(self) -> list[int]:
-        """When `expire` has something to do."""
+        """The times at which `expire` has work."""
         return [left_ns + self._grace_ns for node, left_ns in self._left_ns.items() if node not in self.down]
 
     def _drop_remarks(self, node: str) -> None:

@@ -1,6 +1,6 @@
 """The controller's end of all sessions with routers: connections and octets on one side, the manager on the other.
 
-Sans-I/O. The caller passes what was received from each connection, and gets what is to be sent. A router is identified
+Sans-I/O. The caller passes the received octets of each connection, and gets those to send. A router is identified
 by its session, and reports about itself only. If it connects again, the new session replaces the old one. Routers that
 are PFC-capable get the SIDs of all routers, and then the changes: they learn reverse tunnels from data packets too
 (decision 0145).
@@ -36,13 +36,13 @@ from testbed.typed_json.text import InvalidError
 MOST_STRANGERS = 64
 MOST_ROUTERS = 800
 MOST_FRAMES = 32
-"""Of one connection, in one call of `receive`."""
+"""The most frames of one connection in one call of `receive`."""
 _STRANGER_NS = 1_000_000_000
-"""Between two events about strangers; those between are counted."""
+"""The time between two events about strangers; events between them are counted."""
 
 
 class Southbound:
-    """Sessions with routers."""
+    """The sessions with all routers."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Southbound:
         settings: SessionSettings = SessionSettings(),
         code_points: CodePoints = CodePoints(),
     ) -> None:
-        """`key` gives the key of a router; None: it is not configured."""
+        """`key` returns the key of a router, or None if the router is not configured."""
         self.manager = manager
         self.code_points = code_points
         self.counters: Counter[str] = Counter()
@@ -69,7 +69,7 @@ class Southbound:
         self._parting: dict[int, bytes] = {}  # connections whose session is over, and their last octets
 
     def connect(self, now_ns: int) -> int | None:
-        """A connection was made: its number, or None if there are too many routers already."""
+        """Take in a new connection. Return its number, or None if there are too many routers already."""
         strangers = [number for number, session in self._sessions.items() if not session.is_open]
         if len(self._sessions) - len(strangers) >= MOST_ROUTERS:
             self.counters["connections_refused"] += 1
@@ -88,7 +88,7 @@ class Southbound:
             self._handle(connection, session, session.receive(data, now_ns, MOST_FRAMES), now_ns)
 
     def has_more(self, connection: int) -> bool:
-        """Whether `receive` has something to do for this connection, though no octets have come."""
+        """Return True if `receive` has work for this connection, though no octets have come."""
         return connection in self._sessions and self._sessions[connection].has_more
 
     def disconnected(self, connection: int, now_ns: int) -> None:
@@ -97,7 +97,7 @@ class Southbound:
         self._parting.pop(connection, None)
 
     def fail(self, connection: int, now_ns: int) -> None:
-        """What came by this connection met a defect of the controller: it ends, and what it reported is dropped."""
+        """End a connection whose octets met a defect of the controller, and drop the reports of its router."""
         session = self._sessions.get(connection)
         name = session.peer if session is not None and session.is_open else None
         self._close(connection, "a defect of the controller, which its log describes", now_ns, End.DEFECT)
@@ -108,19 +108,19 @@ class Southbound:
         return connection in self._sessions and self._sessions[connection].is_open
 
     def remove(self, name: str, why: str, now_ns: int) -> None:
-        """End the session of a router, if it has one, and remove what it reported."""
+        """End the session of a router, if it has one, and remove its reports."""
         if (connection := self._connection.get(name)) is not None:
             self._close(connection, why, now_ns, End.REMOVED)
         self.manager.remove_router(name, now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Let time pass and the manager decide. To be called after inputs, and at the deadline."""
+        """Let time pass and the manager decide. The caller calls it after inputs, and at the deadline."""
         for connection, session in list(self._sessions.items()):
             self._handle(connection, session, session.poll(now_ns), now_ns)
         self.step(now_ns)
 
     def step(self, now_ns: int) -> None:
-        """Let the manager decide what follows from the last input."""
+        """Let the manager decide, and send its commands."""
         for command in self.manager.step(now_ns):
             self._send(command.item.node, as_json(command), now_ns)
         if self.manager.is_settled:
@@ -128,13 +128,15 @@ class Southbound:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `advance` has something to do next, if nothing comes until then."""
+        """The time at which `advance` has work next, if nothing is received until then."""
         deadlines = [session.deadline_ns for session in self._sessions.values()]
         deadlines.append(self.manager.deadline_ns)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def output(self) -> list[tuple[int, bytes, bool]]:
-        """What is to go out since the last call: connection, octets, and whether it is to be closed after them."""
+        """Return the output since the last call: connection, octets, and True if the connection is to be closed after
+        them.
+        """
         going = [(connection, session.data_to_send(), False) for connection, session in self._sessions.items()]
         going = [entry for entry in going if entry[1]]
         going += [(connection, octets, True) for connection, octets in self._parting.items()]
@@ -152,11 +154,11 @@ class Southbound:
 
     @property
     def routers(self) -> list[str]:
-        """Those with an open session."""
+        """The routers with an open session."""
         return sorted(self._connection)
 
     def _send_directory(self, now_ns: int) -> None:
-        """What each router that learns does not know yet of the SIDs there are."""
+        """Send each router that learns tunnels the SIDs that it does not know yet."""
         topology = self.manager.network.topology
         now: dict[IPv6Address, Sid] = {}
         texts: dict[Directory, dict[str, Any]] = {}  # most routers get the same
@@ -227,7 +229,7 @@ class Southbound:
             self._record_stranger(session, event, now_ns)
 
     def _record_stranger(self, session: Session, event: Ended, now_ns: int) -> None:
-        """Add an event, at most one in a while, so that they do not displace all others."""
+        """Add an event about a stranger, at most one in a while, so that such events do not displace all others."""
         if now_ns < self._stranger_ns + _STRANGER_NS:
             self._unrecorded += 1
             return

@@ -1,7 +1,7 @@
 """The WAN as the controller sees it: routers, the links between them, and the SIDs that routers advertise.
 
-Whether an interface can act on PFC is not noted twice: it can if its router advertises an End.X.PFC SID for it, which
-is what such SIDs are for in the draft. A router that advertises one can also generate PFC, so it is PFC-capable.
+An interface can act on PFC if its router advertises an End.X.PFC SID for it, which is what such SIDs are for in the
+draft; there is no other note of it. A router that advertises one can also generate PFC, so it is PFC-capable.
 
 Links have two directions with a delay each. They carry slices (ids; traffic without a slice may use every link) and
 have affinities, names of our choice such as "submarine", by which paths can be kept to or away from them. Nothing here
@@ -67,7 +67,7 @@ class Hop:
 
 
 class Topology:
-    """The database. An invalid change raises an error and changes nothing."""
+    """The database of the network. An invalid change raises an error and changes nothing."""
 
     def __init__(self) -> None:
         self._routers: dict[str, bool] = {}  # name: whether it is up
@@ -96,7 +96,7 @@ class Topology:
         self.revision += 1
 
     def set_router(self, name: str, up: bool) -> None:
-        """A router that is down takes all its links with it, and keeps its SIDs."""
+        """Add a router, or set its state. One that is down takes all its links with it, and keeps its SIDs."""
         self.check_router(name)
         self._routers[name] = up
         self.revision += 1
@@ -113,7 +113,7 @@ class Topology:
         self.revision += 1
 
     def set_link(self, port: RouterPort, up: bool) -> None:
-        """What is known of the link at this port: it works or it does not."""
+        """Set the state of the link at this port: it works or it does not."""
         link = self.link_at(port)
         self._links[frozenset(link.ends)] = replace(link, up=up)
         self.revision += 1
@@ -125,7 +125,7 @@ class Topology:
         return self._links[key]
 
     def hop(self, port: RouterPort) -> Hop | None:
-        """The way out of a port, if there is a link, and it and both routers are up."""
+        """Return the way out of a port, or None if there is no link, or the link or a router is down."""
         if port not in self._port:
             return None
         link = self.link_at(port)
@@ -134,7 +134,7 @@ class Topology:
         return Hop(link, backwards=link.ends[1] == port)
 
     def hops(self) -> Iterator[Hop]:
-        """Every direction of every link that is up, in the order of ports."""
+        """Return every direction of every link that is up, in the order of ports."""
         for port in sorted(self._port):
             hop = self.hop(port)
             if hop is not None:
@@ -151,7 +151,7 @@ class Topology:
     # SIDs
 
     def put_sids(self, router: str, sids: Iterable[Sid]) -> None:
-        """All SIDs of a router, in place of those that it had."""
+        """Put all SIDs of a router in place of its earlier ones."""
         self.check_router(router)
         new: dict[IPv6Address, Sid] = {}
         for sid in sids:
@@ -171,7 +171,7 @@ class Topology:
         return self._sids.get(address)
 
     def sids(self, router: str | None = None) -> list[Sid]:
-        """The SIDs of a router, or all, in the order of addresses."""
+        """Return the SIDs of a router, or all, in the order of addresses."""
         chosen = self._sids.values() if router is None else self._sids_of.get(router, ())
         return sorted(chosen, key=lambda sid: sid.address)
 
@@ -187,7 +187,7 @@ class Topology:
         *,
         forwards: bool = False,
     ) -> Sid | None:
-        """A router's SID of a behaviour: the slice's own, else one that has no slice.
+        """Return a router's SID of a behaviour: the slice's own, else one that has no slice.
 
         If an interface is named it must be in the SID's J, and with `forwards` be its first member, since only that
         one is sent to (0141).

@@ -1,1 +1,1 @@
-"""What is on the wire, and the endpoint behaviours: SIDs, End.X.PFC, reverse tunnels, advertisement."""
+"""The protocol on the wire, and the endpoint behaviours: SIDs, End.X.PFC, reverse tunnels, advertisement."""

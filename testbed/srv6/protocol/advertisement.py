@@ -49,7 +49,7 @@ _END_X_FIELDS = struct.Struct("!HBBBx16s")
 
 
 class Refusal(enum.StrEnum):
-    """Why an announcement is refused; the values are names of counters."""
+    """The reason why an announcement is refused. The values are names of counters."""
 
     TOO_SHORT = "too_short"
     WRONG_LENGTH = "wrong_length"
@@ -61,7 +61,7 @@ class Refusal(enum.StrEnum):
 
 
 class AnnouncementError(XoffError):
-    """Octets that announce no SID."""
+    """The error of octets that announce no SID."""
 
     def __init__(self, reason: Refusal, message: str) -> None:
         super().__init__(message)
@@ -82,7 +82,7 @@ class NodeId:
 
 @dataclass(frozen=True)
 class Announcement:
-    """What octets tell about a SID: all that RFC 9514 has a place for."""
+    """The part of a SID that RFC 9514 has a place for, as read from octets."""
 
     address: IPv6Address
     behaviour: Behaviour
@@ -97,7 +97,7 @@ class Announcement:
 
 
 def nlri(sid: Sid, node: NodeId, identifier: int = 0) -> bytes:
-    """The SRv6 SID NLRI."""
+    """Return the SRv6 SID NLRI."""
     descriptors = _tlv(_AS_NUMBER, node.as_number.to_bytes(4)) + _tlv(_ROUTER_ID, node.router_id.packed)
     body = _NLRI.pack(STATIC_CONFIGURATION, identifier)
     body += _tlv(_LOCAL_NODE, descriptors) + _tlv(_SID_INFORMATION, sid.address.packed)
@@ -105,13 +105,13 @@ def nlri(sid: Sid, node: NodeId, identifier: int = 0) -> bytes:
 
 
 def attribute(sid: Sid, code_points: CodePoints) -> bytes:
-    """The TLVs that go with the NLRI."""
+    """Return the attribute's TLVs, which go with the NLRI."""
     behaviour = _BEHAVIOUR_FIELDS.pack(code_points.number(sid.behaviour, sid.flavours), 0, sid.algorithm)
     return _tlv(_BEHAVIOUR, behaviour) + _structure_tlv(sid.structure)
 
 
 def end_x_tlv(sid: Sid, code_points: CodePoints) -> bytes:
-    """The TLV for the attribute of the link that an End.X or End.X.PFC SID belongs to."""
+    """Return the TLV for the attribute of the link that an End.X or End.X.PFC SID belongs to."""
     if not sid.behaviour.has_adjacencies:
         raise Srv6Error(f"{sid.name} belongs to no link; only End.X and End.X.PFC have a TLV 1106")
     flags = _SET_FLAG if len(sid.adjacencies) > 1 else 0
@@ -201,7 +201,7 @@ def _split(octets: bytes, where: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _tlvs(octets: bytes, where: str, wanted: tuple[int, ...]) -> dict[int, bytes]:
-    """The wanted TLVs by type."""
+    """Return the wanted TLVs by type."""
     found: dict[int, bytes] = {}
     for kind, value in _split(octets, where):
         if kind in found:
@@ -246,7 +246,7 @@ class LocalNode:
 
 @dataclass(frozen=True)
 class SidNlri:
-    """The NLRI."""
+    """The NLRI of a SID."""
 
     local_node: LocalNode
     sid: SidAddress
@@ -276,7 +276,7 @@ class EndX:
 @dataclass(frozen=True)
 @message(sparse=True)
 class AdvertisedSid:
-    """A SID in the shape of RFC 9514, with what octets have no place for."""
+    """A SID in the shape of RFC 9514, with the parts that octets have no place for."""
 
     nlri: SidNlri
     endpoint_behavior: EndpointBehavior
@@ -286,7 +286,7 @@ class AdvertisedSid:
 
 
 def advertised(sid: Sid, code_points: CodePoints, node: NodeId | None = None) -> AdvertisedSid:
-    """A SID as it is described in JSON."""
+    """Return a SID as it is described in JSON."""
     return AdvertisedSid(
         SidNlri(LocalNode(sid.node, node.as_number, node.router_id) if node else LocalNode(sid.node), sid.address),
         EndpointBehavior(
@@ -299,7 +299,7 @@ def advertised(sid: Sid, code_points: CodePoints, node: NodeId | None = None) ->
 
 
 def described(data: AdvertisedSid, code_points: CodePoints) -> Sid:
-    """The SID that `advertised` described."""
+    """Return the SID that `advertised` described."""
     behaviour, end_x = data.endpoint_behavior, data.end_x
     meaning = code_points.meaning(behaviour.code_point)
     if meaning is None:
@@ -319,7 +319,7 @@ def described(data: AdvertisedSid, code_points: CodePoints) -> Sid:
 
 @cache
 def codec(code_points: CodePoints) -> Codec:
-    """The codec for messages with SIDs, whose JSON is that of `AdvertisedSid`."""
+    """Return the codec for messages with SIDs, whose JSON is that of `AdvertisedSid`."""
     return Codec(
         {
             Sid: Adapter(

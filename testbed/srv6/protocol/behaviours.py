@@ -1,7 +1,7 @@
 """Endpoint behaviours of SIDs (RFC 8986, and End.X.PFC of the draft): one small class each, and their registry.
 
-A behaviour has a name, its code points, what a SID of it needs, and what the kernel does with packets to such a SID.
-From that follow its place in the SID table and in BGP-LS (`sid.CodePoints`), in the JSON of SIDs and VPNs and in the
+A behaviour has a name, its code points, the needs of its SIDs, and the kernel's action for packets to such a SID. From
+that follow its place in the SID table and in BGP-LS (`sid.CodePoints`), in the JSON of SIDs and VPNs and in the
 OpenAPI document, and the kernel's route (`linux/seg6.py`). To add one, write a class here or elsewhere and register it:
 
     @register
@@ -11,8 +11,8 @@ OpenAPI document, and the kernel's route (`linux/seg6.py`). To add one, write a 
         def kernel_action(self, parameters: Parameters) -> KernelAction:
             return KernelAction("End.T", table=parameters.table)
 
-What the kernel has no action for is done by a program beside it; then `kernel_action` is what comes nearest and leaves
-the rest of the packets to the program, as for End.X.PFC (decision 0143).
+A behaviour that the kernel does not have is done by a program beside it. Then `kernel_action` is the nearest action,
+which leaves the rest of the packets to the program, as for End.X.PFC (decision 0143).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from testbed.srv6.protocol.domain import Srv6Error
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a SID's behaviour is set up with on its router; those that it does not need are unset."""
+    """The parameters of a SID's behaviour on its router. Those that the behaviour does not need are unset."""
 
     next_hop: IPv6Address | None = None  # of the first adjacency
     interface: str | None = None
@@ -47,11 +47,13 @@ class KernelAction:
 
 
 class Behaviour:
-    """What a router does with packets to a SID."""
+    """A behaviour: the treatment of packets to a SID."""
 
     name: ClassVar[str]
     code_points: ClassVar[tuple[int, ...]] = ()
-    """RFC 8986, section 10.2, in the order of `FLAVOURS` in `sid`; one if it has no flavours; none if not assigned."""
+    """The code points (RFC 8986, section 10.2) in the order of `sid.FLAVOURS`: one without flavours, none if not
+    assigned.
+    """
     has_flavours: ClassVar[bool] = False
     has_adjacencies: ClassVar[bool] = False
     decapsulates: ClassVar[frozenset[int]] = frozenset()
@@ -59,11 +61,11 @@ class Behaviour:
 
     @property
     def takes_ipv6(self) -> bool:
-        """Whether IPv6 packets get through here: it does not decapsulate, or IPv6 too."""
+        """True if IPv6 packets get through here: the behaviour does not decapsulate, or decapsulates IPv6 too."""
         return not self.decapsulates or 6 in self.decapsulates
 
     def kernel_action(self, parameters: Parameters) -> KernelAction | None:
-        """The action of the kernel for a SID; None: it has none, until a controller installs one."""
+        """Return the kernel's action for a SID, or None if it has none until a controller installs one."""
         return None
 
     def __str__(self) -> str:
@@ -78,7 +80,7 @@ class Behaviour:
 
 
 BEHAVIOURS: dict[str, Behaviour] = {}
-"""By name."""
+"""All behaviours by name."""
 
 
 def register(cls: type[Behaviour]) -> type[Behaviour]:
@@ -132,21 +134,21 @@ class _EndDt(Behaviour):
 
 @register
 class EndDt4(_EndDt):
-    """RFC 8986, section 4.7."""
+    """Decapsulation and lookup in an IPv4 table (RFC 8986, section 4.7)."""
 
     name, code_points, decapsulates = "End.DT4", (19,), frozenset({4})
 
 
 @register
 class EndDt6(_EndDt):
-    """RFC 8986, section 4.6."""
+    """Decapsulation and lookup in an IPv6 table (RFC 8986, section 4.6)."""
 
     name, code_points, decapsulates = "End.DT6", (18,), frozenset({6})
 
 
 @register
 class EndDt46(_EndDt):
-    """RFC 8986, section 4.8."""
+    """Decapsulation and lookup in a table of either version (RFC 8986, section 4.8)."""
 
     name, code_points, decapsulates = "End.DT46", (20,), frozenset({4, 6})
 

@@ -16,7 +16,7 @@ from testbed.errors import UsageError
 
 
 class Srv6Error(UsageError):
-    """An invalid description of the SRv6 network; the message names the thing, the value and the way out."""
+    """An invalid description of the SRv6 network. The message names the thing, the value and the way out."""
 
 
 @dataclass(frozen=True, init=False)
@@ -41,7 +41,7 @@ class SrDomain:
         return any(address in prefix for prefix in self.routers)
 
     def lets_in(self, source: IPv6Address, destination: IPv6Address, from_outside: bool = False) -> bool:
-        """Whether a packet passes the filters; `from_outside` is where the interface leads that it came in by."""
+        """Return True if a packet passes the filters. `from_outside` is True if its interface leads outside."""
         return not self.is_sid(destination) or (not from_outside and self.is_router(source))
 
 

@@ -1,13 +1,13 @@
-"""End.X.PFC: what a router does with a packet to such a SID, as a pure function on octets.
+"""End.X.PFC: the treatment of a packet to such a SID, as a pure function on octets.
 
 Section 2 of the draft, S01 to S16 and the upper-layer part, in that order, with the flavours of RFC 8986, section 4.16,
 and its section 4.1.1 for other upper layers. `process` has no state and no clock. Counters, and the limit of errors,
 are in `local_sids`.
 
-What the draft leaves open is settled by decisions 0141 (J), 0142 (flavours), 0143 (ICMP errors), 0144 (frames that are
-not PFC) and 0146 (slices). Beyond them:
+Open questions of the draft are settled by decisions 0141 (J), 0142 (flavours), 0143 (ICMP errors), 0144 (frames that
+are not PFC) and 0146 (slices). Beyond them:
 
-- Both filters of the SR domain come first (RFC 8754, section 5.1): who may not send to SIDs learns nothing.
+- Both filters of the SR domain come first (RFC 8754, section 5.1): a sender that may not send to SIDs learns nothing.
 - OAM: the SID answers echo requests, and UDP, which is what traceroute sends, with "port unreachable"; so a trace that
   ends at the SID ends well (RFC 9259). Each can be turned off. Other upper layers can be allowed; they are handed over.
 - An ICMP error quotes the packet as it came, also where the flavour USP has taken the header off, and comes from the
@@ -43,7 +43,7 @@ from testbed.srv6.protocol.sid import Adjacency, Flavours, Sid
 
 
 class Cause(enum.StrEnum):
-    """Why a packet is answered, or dropped where no answer may be sent."""
+    """The cause of an answer to a packet, or of its drop where no answer may be sent."""
 
     HOP_LIMIT = "hop_limit"  # S05
     SEGMENTS_LEFT = "segments_left"  # S09
@@ -55,7 +55,7 @@ class Cause(enum.StrEnum):
 
 
 class DropReason(enum.StrEnum):
-    """Why a packet ends here without an answer, beside what is malformed (`ipv6.PacketReason`)."""
+    """The reason why a packet ends here without an answer, besides malformed packets (`ipv6.PacketReason`)."""
 
     NOT_THIS_SID = "not_this_sid"
     OUTSIDE_DOMAIN = "outside_domain"
@@ -79,7 +79,7 @@ _INNER = {
 
 @dataclass(frozen=True)
 class Forward:
-    """S15: send the packet out by this adjacency, without looking up a route."""
+    """Step S15: send the packet out by this adjacency, without looking up a route."""
 
     packet: bytes
     adjacency: Adjacency
@@ -87,7 +87,7 @@ class Forward:
 
 @dataclass(frozen=True)
 class PauseJ:
-    """Every member of J obeys the frame, each counting its quanta at its own rate, in the queues of this slice."""
+    """Pause every member of J by the frame, each by quanta at its own rate, in the queues of this slice."""
 
     frame: PfcFrame
     adjacencies: tuple[Adjacency, ...]
@@ -96,11 +96,11 @@ class PauseJ:
 
 @dataclass(frozen=True)
 class Measure:
-    """A frame that measures how long it takes to pause J from where it was sent (decision 0147)."""
+    """Answer a frame that measures how long it takes to pause J from the place of its sender (decision 0147)."""
 
     frame: bytes
     back: tuple[IPv6Address, ...]
-    """The way that it came, backwards, in order of travel: this SID first, the sender's address last."""
+    """The way back, in order of travel: this SID first, the sender's address last."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Deliver:
 
 @dataclass(frozen=True)
 class Drop:
-    """The packet ends here, for a reason that is the name of a counter."""
+    """Drop the packet, for a reason that is the name of a counter."""
 
     reason: DropReason | ipv6.PacketReason | Cause
 
@@ -132,7 +132,7 @@ Result = Forward | PauseJ | Measure | SendIcmp | Deliver | Drop
 
 @dataclass(frozen=True)
 class LocalSid:
-    """An End.X.PFC SID of this router, and what is configured for it."""
+    """An End.X.PFC SID of this router, and its configuration."""
 
     sid: Sid
     domain: SrDomain
@@ -157,7 +157,7 @@ class LocalSid:
 
 
 def process(data: bytes, local: LocalSid, from_outside: bool = False) -> Result:
-    """What becomes of a packet to this SID. `from_outside`: it came by an interface that leads out of the SR domain."""
+    """Return the fate of a packet to this SID; `from_outside` if it came by an interface out of the SR domain."""
     try:
         packet = ipv6.whole(data)
     except PacketError as error:
@@ -196,7 +196,7 @@ def _along_the_headers(packet: bytes, local: LocalSid) -> Result:
 
 
 def _segment_routing(packet: bytes, header: Header, fields: srh.Fields, local: LocalSid) -> Result:
-    """S05 to S16."""
+    """Do steps S05 to S16: the segment routing header."""
     if fields.routing_type != srh.ROUTING_TYPE:
         pointer = header.start + srh.ROUTING_TYPE_AT
         return _parameter_problem(packet, local, Cause.ROUTING_TYPE, icmpv6.ERRONEOUS_FIELD, pointer)
@@ -219,7 +219,7 @@ def _segment_routing(packet: bytes, header: Header, fields: srh.Fields, local: L
 def _upper_layer(
     packet: bytes, header: Header, finished: list[Header], hop_by_hop: list[Option], local: LocalSid
 ) -> Result:
-    """The upper-layer part of the draft, and section 4.1.1 of RFC 8986."""
+    """Do the upper-layer part of the draft, and section 4.1.1 of RFC 8986."""
     protocol, content = header.protocol, packet[header.start :]
     if protocol == ipv6.ETHERNET:
         if local.measures and headroom.is_measurement(content):
@@ -238,7 +238,7 @@ def _upper_layer(
 
 
 def _ethernet(inner: bytes, hop_by_hop: list[Option], local: LocalSid) -> PauseJ | Drop:
-    """S01 to S04 for the upper layer; what is not PFC is never put on a link (0144)."""
+    """Do steps S01 to S04 for the upper layer. A frame that is not PFC is never put on a link (0144)."""
     if len(inner) >= _MAC_OCTETS and inner[:_MAC_OCTETS] != mac_control.DESTINATION.octets:
         return Drop(DropReason.INNER_OTHER_MAC)
     try:

@@ -21,7 +21,7 @@ Colour = Annotated[int, Meta(ge=1, le=(1 << 32) - 1, examples=(100,))]
 Priority = Annotated[int, Meta(ge=0, le=7)]
 Count = Annotated[int, Meta(ge=0, le=(1 << 64) - 1)]
 Label = Annotated[str, Meta(min_length=1, max_length=63, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", examples=("via R3",))]
-"""Without control characters, since terminals show it."""
+"""A name, without control characters since terminals show it."""
 Reason = Annotated[str, Meta(max_length=300, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 """A sentence for people, without control characters."""
 Affinities = Annotated[frozenset[Label], Meta(max_length=32)]

@@ -1,4 +1,4 @@
-"""What Linux does with a packet to one of its End.X SIDs, so that an agent beside it does exactly the rest.
+"""The kernel's share in packets to its End.X SIDs, so that an agent beside it does exactly the rest.
 
 Found on 6.12, by packets of every kind (`tests/lab/test_wan_errors.py`, decision 0143):
 
@@ -10,8 +10,8 @@ Found on 6.12, by packets of every kind (`tests/lab/test_wan_errors.py`, decisio
   headers of other types; every packet that ends at the SID.
 - End.X takes no flavours. USP needs none of the kernel, since what ends here is the agent's; PSP would.
 
-A packet socket shares the packet's memory with the kernel, which advances it in place. So what the agent reads of a
-packet that was passed on is not what came: `as_it_came` takes the step back.
+A packet socket shares the packet's memory with the kernel, which advances it in place. So the agent reads a packet
+that was passed on in its changed form: `as_it_came` takes the step back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from testbed.srv6.protocol.sid import Flavours, Sid
 
 
 def check(sid: Sid) -> None:
-    """Srv6Error if the kernel has no action for this SID."""
+    """Raise an Srv6Error if the kernel has no action for this SID."""
     if Flavours.PSP in sid.flavours:
         raise Srv6Error(
             f"{sid.name} has the flavour PSP, and the End.X of Linux takes no routing header off; leave PSP out"
@@ -35,7 +35,7 @@ def check(sid: Sid) -> None:
 
 
 def answers(cause: Cause, packet: bytes, local: LocalSid) -> bool:
-    """Whether the kernel sends the error that this packet gets; `packet` as it came, and whole."""
+    """Return True if the kernel sends the error for this packet. `packet` is whole and as it came."""
     if cause is Cause.HOP_LIMIT:
         header = _routing(packet)
         return header is not None and _is_sound(packet, header)
@@ -43,10 +43,10 @@ def answers(cause: Cause, packet: bytes, local: LocalSid) -> bool:
 
 
 def as_it_came(data: bytes, sids: Collection[IPv6Address]) -> bytes:
-    """A packet that was for one of these SIDs, before the kernel advanced it; one that it has not advanced is as it is.
+    """Return a packet to one of these SIDs as it was before the kernel advanced it, if the kernel did.
 
-    If the step was from one segment beyond the list, which the reduced encapsulation has, the SID is in the packet no
-    more, and known only if the router has no other.
+    If the step was from one segment beyond the list, as in reduced encapsulation, the packet has the SID no more; the
+    SID is known only if the router has no other.
     """
     try:
         packet = ipv6.whole(data)
@@ -70,7 +70,7 @@ def as_it_came(data: bytes, sids: Collection[IPv6Address]) -> bytes:
 
 
 def _routing(packet: bytes) -> Header | None:
-    """The segment routing header."""
+    """Return the segment routing header."""
     for header in ipv6.headers(packet):
         if header.protocol == ipv6.ROUTING:
             return header if srh.Fields.read(packet, header.start).routing_type == srh.ROUTING_TYPE else None

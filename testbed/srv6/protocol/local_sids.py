@@ -1,8 +1,8 @@
-"""The End.X.PFC SIDs of one router: what became of the packets to each, by reason, and which errors are sent.
+"""The End.X.PFC SIDs of one router: the fate of the packets to each, by reason, and the errors that are sent.
 
-`endx_pfc.process` is what the draft requires. Beside a kernel that does a part of it by itself, its errors are left to
-it (`kernel_endx`), so that a sender gets each once. Errors are limited by a token bucket for the whole router, as RFC
-4443, section 2.4(f) asks; echo replies are no errors. Times come in as arguments.
+`endx_pfc.process` does what the draft requires. Beside a kernel that does a part of it by itself, its errors are left
+to it (`kernel_endx`), so that a sender gets each once. Errors are limited by a token bucket for the whole router, as
+RFC 4443, section 2.4(f) asks; echo replies are no errors. Times come in as arguments.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from testbed.srv6.protocol.endx_pfc import (
 
 
 class Silence(enum.StrEnum):
-    """Why an error that a packet deserves is not sent from here."""
+    """The reason why an error that a packet deserves is not sent from here."""
 
     KERNEL = "left_to_kernel"
     LIMIT = "limited"
@@ -41,14 +41,14 @@ class Silence(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Silent:
-    """The packet ends here, and its sender gets no answer."""
+    """The end of a packet whose sender gets no answer."""
 
     cause: Cause
     why: Silence
 
 
 class ErrorLimit:
-    """How many ICMP errors a router sends: so many at once, and then one in each interval.
+    """The limit of ICMP errors of a router: some at once, and then one in each interval.
 
     The defaults are those that RFC 4443 names for a small or middle-sized device.
     """
@@ -56,10 +56,10 @@ class ErrorLimit:
     def __init__(self, at_once: int = 10, interval_ns: int = 100_000_000) -> None:
         self._most, self._interval_ns = at_once, interval_ns
         self._free_ns: int | None = None
-        """When the bucket is full again, if nothing is sent until then."""
+        """The time when the token bucket is full again, if nothing is sent until then."""
 
     def allows(self, now_ns: int) -> bool:
-        """Whether one may be sent now; if so it counts as sent."""
+        """Return True if an error may be sent now. Then it counts as sent."""
         full_ns = now_ns if self._free_ns is None else max(self._free_ns, now_ns)
         if full_ns - now_ns > (self._most - 1) * self._interval_ns:
             return False
@@ -68,7 +68,7 @@ class ErrorLimit:
 
 
 class EndXPfc:
-    """All of them; `kernel_endx`: the kernel has its End.X behind the same addresses, and sees each packet too."""
+    """All End.X.PFC SIDs of one router. With `kernel_endx` the kernel has its End.X behind the same addresses."""
 
     def __init__(
         self, sids: Iterable[LocalSid], *, beside_kernel: bool = False, limit: ErrorLimit | None = None
@@ -83,7 +83,7 @@ class EndXPfc:
         self._other: Counter[str] = Counter()
 
     def receive(self, data: bytes, now_ns: int = 0, from_outside: bool = False) -> Result | Silent:
-        """Process a packet by the SID that it is for, and count what became of it."""
+        """Process a packet by its SID, and count the result."""
         if self._beside_kernel:
             data = kernel_endx.as_it_came(data, self._sids.keys())
         local = self._local(data)
@@ -96,11 +96,11 @@ class EndXPfc:
         return result
 
     def repeat(self, sid: IPv6Address, result: Result) -> None:
-        """Count a packet like an earlier one with this result: refreshes are the same packet."""
+        """Count a packet like an earlier one with this result, as refreshes are the same packet."""
         self._counters[sid][counter_name(result)] += 1
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """By SID, and under "other" for packets to no SID of these; what was never counted is left out."""
+        """Return the counters by SID, and under "other" those of packets to no SID of these. Zeros are left out."""
         counted = {str(address): dict(sorted(counter.items())) for address, counter in self._counters.items()}
         return counted | {"other": dict(sorted(self._other.items()))}
 
@@ -109,7 +109,7 @@ class EndXPfc:
         return self._sids.get(IPv6Address(destination)) if len(destination) == len(IPv6Address(0).packed) else None
 
     def _sent(self, result: Result, data: bytes, local: LocalSid, now_ns: int) -> Result | Silent:
-        """The same, unless it is an error that is not for us to send, or not now."""
+        """Return the same result, unless it is an error that the kernel sends or that is over the limit."""
         if not isinstance(result, SendIcmp) or result.cause is Cause.PING:
             return result
         if self._beside_kernel and kernel_endx.answers(result.cause, ipv6.whole(data), local):

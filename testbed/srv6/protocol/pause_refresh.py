@@ -1,8 +1,8 @@
-"""When a router repeats XOFF through a reverse tunnel.
+"""The repetition of XOFF through a reverse tunnel.
 
 A pause is counted at J from the arrival of the frame, for `quanta` at J's own rate, which the sender need not know
-(decision 0141): it plans with the fastest rate that J may have, where the pause is shortest. What the way through the
-WAN changes:
+(decision 0141): it plans with the fastest rate that J may have, where the pause is shortest. The way through the
+WAN has these effects:
 
 - The delay itself delays every frame alike, so it does not make the interval any shorter. It determines when a pause
   or its end takes effect, and for how long data still arrive.
@@ -52,7 +52,7 @@ class Refresh:
     def of(
         cls, fastest: Rate, delay: Duration, variation: Duration, *, quanta: int = LONGEST_PAUSE, losses: int = 1
     ) -> Refresh:
-        """From what is known of J and the tunnel. The pause is rounded down, the rest up: never too late."""
+        """Make the times of J's fastest rate and the tunnel. The pause is rounded down, the rest up: never too late."""
         return cls(fastest.time_for_quanta(quanta).ps // 1000, -(-delay.ps // 1000), -(-variation.ps // 1000), losses)
 
     @property
@@ -62,7 +62,7 @@ class Refresh:
 
 
 class PauseSender:
-    """Which PFC frames go into one reverse tunnel, and when."""
+    """The sender of PFC frames into one reverse tunnel."""
 
     def __init__(self, source: Mac, refresh: Refresh, quanta: int = LONGEST_PAUSE) -> None:
         self._source = source
@@ -74,16 +74,16 @@ class PauseSender:
 
     @property
     def stopped(self) -> frozenset[int]:
-        """The priorities that the other end is to hold."""
+        """The priorities that the other end has to hold."""
         return frozenset(self._stopped)
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `due` must be called next; None while nothing is stopped."""
+        """The time at which `due` must be called next, or None while nothing is stopped."""
         return self._deadline_ns
 
     def xoff(self, priority: int, now_ns: int) -> PfcFrame | None:
-        """Stop a priority. The frame repeats the others that are stopped; None if this one is among them already."""
+        """Stop a priority. Return a frame for all stopped ones, or None if this one was among them already."""
         _check(priority)
         if priority in self._stopped:
             return None
@@ -92,7 +92,7 @@ class PauseSender:
         return self._repeat(now_ns)
 
     def xon(self, priority: int) -> PfcFrame | None:
-        """Let a priority go on; None if it was not stopped."""
+        """Let a priority go on. Return the frame, or None if the priority was not stopped."""
         _check(priority)
         if priority not in self._stopped:
             return None
@@ -103,7 +103,7 @@ class PauseSender:
         return PfcFrame.xon(self._source, [priority])
 
     def due(self, now_ns: int) -> PfcFrame | None:
-        """The repetition, if it is time for it. One is enough, however late the call."""
+        """Return the repetition if it is time for it, or None. One is enough, however late the call."""
         if self._deadline_ns is None or now_ns < self._deadline_ns:
             return None
         self.sent["refresh"] += 1

@@ -3,7 +3,7 @@
 The draft's section 3: the frame is put into an IPv6 packet of type 143 (Ethernet) with a segment routing header whose
 list leads against the data, {R3.End, R2.End, R1.End.X.PFC} or {R3.End.X, R2.End, R1.End.X.PFC}. Its first segment is a
 SID of the sender itself. The sender counts it as done and sends to the next one, since a router does not process its
-own SID in packets that it generates (decision 0140); the list still shows it, for who reads the packet on the way.
+own SID in packets that it generates (decision 0140); the list still shows it, for readers of the packet on the way.
 With a slice, the packet carries the slice's id in a hop-by-hop option (0146).
 
 The extension headers are the same for each packet of a tunnel, and no checksum covers them: they are built once.
@@ -24,13 +24,13 @@ from testbed.srv6.protocol.fields import DelayNs, InterfaceName, RouterName, Seg
 from testbed.typed_json.meta import Meta, message
 
 NETWORK_CONTROL = 48 << 2
-"""DSCP CS6: back-pressure must not wait behind the traffic that it is to stop."""
+"""The DSCP of the frames, CS6: back-pressure must not wait behind the traffic that it is to stop."""
 
 
 @message(complete=True)
 @dataclass(frozen=True)
 class ReverseTunnel:
-    """Where a router sends its PFC frames."""
+    """A reverse tunnel, into which a router sends its PFC frames."""
 
     router: RouterName  # which generates the frames
     pauses: Annotated[RouterName, Meta(description="The router that the last segment belongs to")]
@@ -48,12 +48,12 @@ class ReverseTunnel:
 
     @property
     def identity(self) -> tuple[str, tuple[IPv6Address, ...], int | None]:
-        """What makes it this tunnel; the rest may change while it is in use."""
+        """The fields that make it this tunnel. The rest may change while it is in use."""
         return self.router, self.segments, self.slice_id
 
     @property
     def target(self) -> IPv6Address:
-        """The End.X.PFC SID."""
+        """The End.X.PFC SID at its end."""
         return self.segments[-1]
 
 
@@ -80,11 +80,11 @@ class Encapsulator:
         self._traffic_class, self._flow_label = traffic_class, flow_label
 
     def packet(self, frame: PfcFrame) -> bytes:
-        """The IPv6 packet, ready for the wire, that carries the frame."""
+        """Return the IPv6 packet, ready for the wire, that carries the frame."""
         return self.carrying(frame.encode())
 
     def carrying(self, frame: bytes) -> bytes:
-        """The same for any frame: one that measures how long the way is."""
+        """Return the IPv6 packet that carries another frame, such as one that measures the delay of the way."""
         return Packet(
             self._source,
             self.tunnel.segments[1],

@@ -1,11 +1,11 @@
-"""Segment identifiers (SIDs): what a router has instantiated and advertises.
+"""Segment identifiers (SIDs), as a router has instantiated and advertises them.
 
 A SID is an IPv6 address made of locator (block and node), function and argument, with a behaviour behind it. The
 behaviours here are those that the End.X.PFC draft's networks use; each has a code point per combination of flavours
 (RFC 8986, section 10.2). End.X.PFC has none assigned yet: its four come from the private range and are a setting
 (decision 0142). An End.X or End.X.PFC SID has a set J of adjacencies (decision 0141). It may belong to a slice (0146).
 
-How SIDs look on the wire and in JSON is in `advertisement`, what End.X.PFC does with a packet in `endx_pfc`.
+SIDs on the wire and in JSON are in `advertisement`, the treatment of a packet by End.X.PFC in `endx_pfc`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from testbed.srv6.protocol.fields import LARGEST_SLICE, InterfaceName, SidAddres
 from testbed.typed_json.meta import Meta, message
 
 PRIVATE_CODE_POINTS = range(32768, 34816)
-"""For private use (RFC 8986, section 10.2)."""
+"""The code points for private use (RFC 8986, section 10.2)."""
 
 SID_BITS = 128
 
 
 class Flavours(enum.Flag):
-    """RFC 8986, section 4.16. USD is left out: the draft asks for no code point with it."""
+    """The flavours of RFC 8986, section 4.16. USD is left out: the draft asks for no code point with it."""
 
     NONE = 0
     PSP = enum.auto()  # the last but one takes the segment routing header off
@@ -38,7 +38,7 @@ class Flavours(enum.Flag):
 
 
 FLAVOURS = (Flavours.NONE, Flavours.PSP, Flavours.USP, Flavours.PSP | Flavours.USP)
-"""In the order in which code points are given out."""
+"""All combinations of flavours, in the order of their code points."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class CodePoints:
         return numbers[index]
 
     def meaning(self, number: int) -> tuple[Behaviour, Flavours] | None:
-        """The behaviour of a code point; None if it is not one of those registered."""
+        """Return the behaviour of a code point, or None if it is not registered."""
         for behaviour in BEHAVIOURS.values():
             numbers = self._of(behaviour)
             if number in numbers:
@@ -80,7 +80,7 @@ class CodePoints:
 @message(name="SidStructure", complete=True)
 @dataclass(frozen=True)
 class Structure:
-    """How many bits of a SID each part has, from the front; what is left over is zeros."""
+    """The numbers of bits of a SID's parts, from the front. The remaining bits are zeros."""
 
     block: Annotated[int, Meta(name="block_bits")] = 32
     node: Annotated[int, Meta(name="node_bits")] = 16
@@ -97,7 +97,7 @@ class Structure:
         return self.block + self.node
 
     def locator(self, address: IPv6Address) -> IPv6Network:
-        """The prefix by which other routers reach the SID."""
+        """Return the prefix by which other routers reach the SID."""
         return IPv6Network((address, self.locator_bits), strict=False)
 
     def function_of(self, address: IPv6Address) -> int:
@@ -107,12 +107,12 @@ class Structure:
         return self._part(address, self.locator_bits + self.function, self.argument)
 
     def rest_of(self, address: IPv6Address) -> int:
-        """The bits behind the argument, which have no meaning and should be 0."""
+        """Return the bits behind the argument, which have no meaning and should be 0."""
         used = self.locator_bits + self.function + self.argument
         return self._part(address, used, SID_BITS - used)
 
     def sid(self, locator: IPv6Network, function: int, argument: int = 0) -> IPv6Address:
-        """The address of a function in a locator."""
+        """Return the address of a function in a locator."""
         if locator.prefixlen != self.locator_bits:
             raise Srv6Error(f"locator {locator} has {locator.prefixlen} bits; this structure has {self.locator_bits}")
         for name, value, bits in (("function", function, self.function), ("argument", argument, self.argument)):
@@ -177,7 +177,7 @@ class Sid:
 
     @property
     def name(self) -> str:
-        """For people: "R1's End.X.PFC fd00:a:1:100::"."""
+        """The name for people, as in "R1's End.X.PFC fd00:a:1:100::"."""
         return f"{self.node}'s {self.behaviour} {self.address}"
 
     @property
@@ -187,7 +187,7 @@ class Sid:
 
     @property
     def parameters(self) -> Parameters:
-        """For the behaviour's action in the kernel, as far as the SID itself has them."""
+        """The parameters of the behaviour's action in the kernel, as far as the SID itself has them."""
         if not self.adjacencies:
             return Parameters()
         return Parameters(next_hop=self.adjacencies[0].next_hop, interface=self.adjacencies[0].interface)

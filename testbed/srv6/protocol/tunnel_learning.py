@@ -1,4 +1,4 @@
-"""Scenario 2 of the draft: a router learns from data packets where its PFC frames must be sent.
+"""Scenario 2 of the draft: a router learns from data packets the tunnels for its PFC frames.
 
 A data packet that arrives at one of the router's SIDs carries the list of segments that it has passed. If there is an
 End.X.PFC SID among them, the nearest one is where back-pressure belongs, and the way there is the list backwards: an
@@ -34,7 +34,7 @@ from testbed.srv6.protocol.sid import Sid
 
 
 class Refusal(enum.StrEnum):
-    """Why a packet teaches nothing, beside what is malformed (`ipv6.PacketReason`)."""
+    """The reason why a packet teaches nothing, besides malformed packets (`ipv6.PacketReason`)."""
 
     NOT_OUR_SID = "not_our_sid"
     FROM_OUTSIDE = "from_outside"  # the interface
@@ -63,7 +63,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """What the learner needs to know of its router."""
+    """The facts about its router that the learner needs."""
 
     own: Sid  # the first segment of its tunnels, End or End.X
     domain: SrDomain
@@ -92,7 +92,7 @@ class Learner:
         self.counters: Counter[str] = Counter()
 
     def advertised(self, sids: Iterable[Sid]) -> tuple[ReverseTunnel, ...]:
-        """All SIDs that are announced now, the router's own too. Tunnels over SIDs that are gone are forgotten."""
+        """Take in all SIDs announced now, the router's own too, and forget tunnels over SIDs that are gone."""
         self._directory = {sid.address: sid for sid in sids}
         ends = sorted(
             (sid for sid in self._directory.values() if sid.behaviour is behaviours.END), key=lambda sid: sid.address
@@ -123,7 +123,7 @@ class Learner:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `expire` has something to do next, if nothing comes until then."""
+        """The time at which `expire` has work next, if nothing is received until then."""
         oldest = next(iter(self._table.values()), None)
         return oldest[1] + self._settings.age_ns if oldest else None
 
@@ -133,7 +133,7 @@ class Learner:
         return self._forget(old, "expired")
 
     def tunnels(self, slice_id: int | None = None) -> tuple[ReverseTunnel, ...]:
-        """The tunnels for PFC of a slice: for each SID that can be paused, the tunnel used last, newest first."""
+        """Return the tunnels of a slice: for each SID that can be paused, the one used last. The newest is first."""
         chosen: dict[IPv6Address, ReverseTunnel] = {}
         for tunnel, _ in reversed(self._table.values()):
             if tunnel.slice_id == slice_id:
@@ -200,5 +200,5 @@ class Learner:
         return Refusal.NO_PFC_UPSTREAM
 
     def _end(self, sid: Sid) -> IPv6Address | None:
-        """The End SID of the router that this SID is of."""
+        """Return the End SID of the router that has this SID."""
         return self._end_of.get((sid.node, sid.slice_id)) or self._end_of.get((sid.node, None))

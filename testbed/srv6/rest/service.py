@@ -24,7 +24,7 @@ from testbed.typed_json.text import InvalidError
 
 @dataclass(frozen=True)
 class SidsQuery:
-    """Which SIDs."""
+    """The query for SIDs."""
 
     router: Annotated[RouterName | None, Meta(description="Of this router only")] = None
 
@@ -43,7 +43,7 @@ class SrPolicyService:
         code_points: CodePoints = CodePoints(),
         as_number: int = 64512,
     ) -> None:
-        """`remove` ends the session of a router, for a reason, and removes what it reported."""
+        """`remove` ends the session of a router, for a reason, and removes its reports."""
         self.manager = manager
         self.codec = codec(code_points)
         self._remove = remove

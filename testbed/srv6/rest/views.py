@@ -1,4 +1,4 @@
-"""What REST answers about SR policies, made of the manager's state."""
+"""The answers of REST about SR policies, made of the manager's state."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def topology(manager: Manager) -> TopologyView:
 
 
 def sids(manager: Manager, code_points: CodePoints, as_number: int, router: str | None) -> Sids:
-    """In the shape of RFC 9514, as JSON and as octets (decision 0145)."""
+    """Return SIDs in the shape of RFC 9514, as JSON and as octets (decision 0145)."""
     return Sids(
         tuple(
             _sid(sid, manager.reports[name], code_points, as_number)
@@ -84,7 +84,7 @@ def policy(manager: Manager, key: Key) -> PolicyView:
 
 
 def reverse(manager: Manager, key: Key) -> ReverseView:
-    """The tunnels for PFC frames that the controller has computed for a policy."""
+    """Return the tunnels for PFC frames that the controller has computed for a policy."""
     outcome = manager.outcomes.get(key)
     pairs = outcome.pairs if outcome else ()
     tunnels: list[TunnelView] = []
@@ -121,7 +121,7 @@ def vpn(manager: Manager, name: str) -> VpnView:
 
 
 def same_vpn(there: VpnIntent, intent: VpnIntent) -> bool:
-    """Whether an intent requests nothing new; SIDs that the controller allocated count as not requested."""
+    """Return True if an intent requests nothing new. SIDs that the controller allocated count as not requested."""
     sites = tuple(
         replace(site, sid=old.sid) if site.sid is None and (old := there.site(site.router)) else site
         for site in intent.sites
@@ -158,7 +158,7 @@ def slices(manager: Manager) -> Slices:
 
 
 def _status(manager: Manager, key: Key) -> tuple[PolicyStatus, str | None]:
-    """The state of a policy, and the reason if it is not active."""
+    """Return the state of a policy, and the reason if it is not active."""
     outcome, item = manager.outcomes.get(key), manager.item_of(key)
     if not manager.is_settled or outcome is None:
         waiting = ", ".join(manager.network.unreported)
@@ -200,7 +200,7 @@ def _router(manager: Manager, name: str) -> RouterView:
 
 
 def _pause_order(pause: Pause) -> tuple[object, ...]:
-    """Queues without a slice come before those of slices."""
+    """Return the key by which pauses are sorted. Queues without a slice come before those of slices."""
     return pause.sid, pause.interface, pause.priority, -1 if pause.slice_id is None else pause.slice_id
 
 

@@ -22,7 +22,7 @@ from testbed.typed_json.meta import Meta, message
 
 PROTOCOL: Literal["xoff-srv6"] = "xoff-srv6"
 VERSIONS = (2,)
-"""Newest first. Version 1 had another name for intents."""
+"""The versions of the protocol, newest first. Version 1 had another name for intents."""
 NONCE_OCTETS = 32
 SHORTEST_KEY = 16
 LENGTH = struct.Struct("!I")
@@ -54,11 +54,11 @@ class Hello:
 
 
 def router_key(key: bytes, router: str, issue: int = 1) -> bytes:
-    """A router's own key, derived from the controller's; each issue is another key. It is text, for a key file."""
+    """Return a router's own key, made of the controller's. Each issue is another key; it is text, for a key file."""
     return hmac.digest(key, f"xoff-srv6 router {issue} {router}".encode(), HASH).hex().encode()
 
 
 def direction_keys(key: bytes, hellos: Mapping[Role, bytes]) -> dict[Role, bytes]:
-    """The key for the frames of each sender."""
+    """Return the key for the frames of each sender."""
     transcript = b"".join(LENGTH.pack(len(hellos[role])) + hellos[role] for role in Role)
     return {role: hmac.digest(key, f"{role}:".encode() + transcript, HASH) for role in Role}

@@ -1,4 +1,4 @@
-"""What an operator requests, policies and VPNs, as plain data: in REST, and on routers, which keep them.
+"""Intents, the requests of an operator for policies and VPNs, as plain data: in REST, and on routers, which keep them.
 
 An intent states what is required, not how: a policy's candidate paths, a VPN's sites. It goes to the routers that
 carry it out, with the resulting state, and they return it in their reports. So a controller that starts with an empty
@@ -47,14 +47,14 @@ class PolicyIntent:
 
     @property
     def id(self) -> str:
-        """As in R1:100:R3."""
+        """The name in REST, as in R1:100:R3."""
         return id_of(self.key)
 
 
 @message(name="SiteIntent")
 @dataclass(frozen=True)
 class Site:
-    """Where a VPN comes to a router."""
+    """The place of a VPN at a router."""
 
     router: RouterName
     interfaces: Annotated[tuple[InterfaceName, ...], Meta(max_length=64, unique=True, description="Towards the tenant")]
@@ -94,7 +94,7 @@ class VpnIntent:
         return self._by_router.get(router)
 
     def routes(self, router: str) -> tuple[tuple[Prefix, str], ...]:
-        """What a site reaches by the VPN: prefixes, and the router that each is behind."""
+        """Return the prefixes that a site reaches by the VPN, each with the router that it is behind."""
         return tuple((prefix, site.router) for site in self.sites if site.router != router for prefix in site.prefixes)
 
 

@@ -1,7 +1,7 @@
-"""What can be installed on a router: a policy with the segments that it has now, a reverse tunnel, its part of a VPN.
+"""The items that can be installed on a router: a policy with its present segments, a reverse tunnel, a part of a VPN.
 
-Commands of the controller and reports of routers have items in the same form, so what was installed can be compared
-with what should be. Policies and VPNs carry the intent that they came of (`intents`, decision 0151). A policy without
+Commands of the controller and reports of routers have items in the same form, so installed items can be compared with
+the desired ones. Policies and VPNs carry their intent (`intents`, decision 0151). A policy without
 segments has no path now: its router keeps the intent, and drops the packets rather than let them go without
 back-pressure (0153).
 """
@@ -91,7 +91,7 @@ class VpnItem:
 
 Item = PolicyItem | TunnelItem | VpnItem
 ItemKey = tuple[str, Key | str | tuple[str, tuple[IPv6Address, ...], int | None]]
-"""What an item replaces: the item with the same key on the same router."""
+"""The key of an item. It replaces an item with the same key on the same router."""
 
 
 def item_from_json(data: object) -> Item:

@@ -159,7 +159,7 @@ FromAgent = Report | Counters | Pause | OwnTunnel | Ack | Nack
 @message(tag="directory", complete=True)
 @dataclass(frozen=True)
 class Directory:
-    """What is new of the SIDs of all routers, since the last one in this session."""
+    """The changes of the SIDs of all routers since the last directory in this session."""
 
     sids: Annotated[tuple[Sid, ...], Meta(max_length=1 << 16)]
     gone: Annotated[tuple[SidAddress, ...], Meta(max_length=1 << 16)] = ()
@@ -172,7 +172,7 @@ Message = FromAgent | FromController
 
 
 def from_agent(data: object, code_points: CodePoints = CodePoints()) -> FromAgent:
-    """A message of an agent; InvalidError if it is none."""
+    """Return a message of an agent; InvalidError if it is none."""
     found: FromAgent = _decode(FromAgent, data, code_points)
     if isinstance(found, Report):
         _check_report(found)
@@ -180,7 +180,7 @@ def from_agent(data: object, code_points: CodePoints = CodePoints()) -> FromAgen
 
 
 def from_controller(data: object, code_points: CodePoints = CodePoints()) -> FromController:
-    """A message of a controller; InvalidError if it is none."""
+    """Return a message of a controller; InvalidError if it is none."""
     found: FromController = _decode(FromController, data, code_points)
     if isinstance(found, Install) and isinstance(data, Mapping):
         keep_json(found.item, data["item"])
@@ -200,7 +200,7 @@ def _decode(hint: Any, data: object, code_points: CodePoints) -> Any:
 
 
 def _check_report(report: Report) -> None:
-    """InvalidError if a router reports about another one, or a thing twice."""
+    """Raise an InvalidError if a router reports about another one, or reports a thing twice."""
     for index, sid in enumerate(report.sids):
         if sid.node != report.node:
             raise InvalidError(f"sids[{index}]", sid.node, f"{report.node} can report its own SIDs only")

@@ -1,4 +1,4 @@
-"""What an SR policy is (RFC 9256): its key, its candidate paths, and what of it is fixed whatever the network is."""
+"""An SR policy (RFC 9256): its key, its candidate paths, and its other parts that do not depend on the network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed.srv6.protocol.fields import Affinities, Colour, DelayNs, Label, Rou
 from testbed.typed_json.meta import Meta, message
 
 DEFAULT_PREFERENCE = 100
-"""RFC 9256, section 2.7."""
+"""The preference of a candidate that states none (RFC 9256, section 2.7)."""
 Rank = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
 Preference = Annotated[Rank, Meta(description="The valid candidate with the highest preference is used")]
 
@@ -51,7 +51,7 @@ Candidate = Dynamic | Explicit
 
 @dataclass(frozen=True)
 class Key:
-    """What makes a policy this policy (RFC 9256, section 2.1)."""
+    """The identity of a policy (RFC 9256, section 2.1)."""
 
     headend: RouterName
     colour: Colour
@@ -82,5 +82,5 @@ class Policy:
 
 
 def rank(candidate: Candidate) -> tuple[int, int]:
-    """Candidates are tried from the highest rank to the lowest."""
+    """Return the rank of a candidate. Candidates are tried from the highest to the lowest."""
     return candidate.preference, candidate.discriminator

@@ -1,11 +1,11 @@
-"""A router's end of the session with the controller: the agent's reports go up, what is requested comes down.
+"""A router's end of the session with the controller: the agent's reports go up, commands come down.
 
 The controller also passes on the SIDs of all routers, for those that learn from data packets (scenario 2).
 
 Sans-I/O. The agent reports its state (`know`), carries out the commands that come out of `receive`, and answers each
-with `done` or `refuse`. What is installed is kept here over all sessions, and reported in full at the start of each: so
-a controller that was restarted learns it, and one that was away finds out what it missed. Without a controller nothing
-changes: what is installed stays.
+with `done` or `refuse`. The installed items are kept here over all sessions, and reported in full at the start of
+each: so a controller that was restarted learns them, and one that was away finds out what it missed. Without a
+controller nothing changes: the items stay.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from testbed.srv6.session.session import End, Ended, Opened, Received, Session, 
 from testbed.typed_json.text import InvalidError
 
 RECONNECT_NS = 500_000_000
-"""How long an agent waits before it connects again."""
+"""The time that an agent waits before it connects again."""
 _LONGEST_WHY = 300
 
 
@@ -60,13 +60,13 @@ class Router:
         self._asked: dict[int, Command] = {}  # in this session, without an answer yet
 
     def connect(self, nonce: bytes, now_ns: int) -> None:
-        """A connection to the controller has been made."""
+        """Begin a session on a new connection to the controller."""
         self.session = Session(Role.AGENT, self.name, self._key, nonce, now_ns, settings=self._settings)
         self.ended = None
         self._asked.clear()
 
     def know(self, report: Report, now_ns: int) -> None:
-        """What the router is now: SIDs, links, slices, counters. It is reported if it differs beyond counters."""
+        """Take in the router's SIDs, links, slices and counters. They are reported if they differ beyond counters."""
         before = self.known
         self.known = replace(report, node=self.name, installed=())
         if replace(before, counters=()) != replace(self.known, counters=()):
@@ -79,11 +79,11 @@ class Router:
         self._say(Counters(counted), now_ns)
 
     def report(self, message: Pause | OwnTunnel, now_ns: int) -> None:
-        """Report that a queue has stopped or goes on, or a tunnel of the router's own; if there is a session."""
+        """Report that a queue has stopped or goes on, or a tunnel of the router's own, if there is a session."""
         self._say(message, now_ns)
 
     def receive(self, data: bytes, now_ns: int) -> list[Command]:
-        """Octets have come. The commands that they hold, to be carried out in this order."""
+        """Process received octets, and return their commands, to be carried out in this order."""
         if self.session is None:
             return []
         commands: list[Command] = []
@@ -99,7 +99,7 @@ class Router:
         return commands
 
     def done(self, command: Command, now_ns: int) -> None:
-        """The command is carried out."""
+        """Note that a command was carried out, and answer it."""
         if isinstance(command, Install):
             self.installed[command.item.identity] = command.item
         else:
@@ -107,12 +107,12 @@ class Router:
         self._answer(command, Ack(command.transaction), now_ns)
 
     def refuse(self, command: Command, why: str, now_ns: int) -> None:
-        """The command cannot be carried out; nothing has changed."""
+        """Answer that a command cannot be carried out, and has changed nothing."""
         text = "".join(c if c.isprintable() else " " for c in why)  # messages of kernels and tools have several lines
         self._answer(command, Nack(command.transaction, text[:_LONGEST_WHY]), now_ns)
 
     def poll(self, now_ns: int) -> None:
-        """Do what is due: keepalives, or the end of a session whose controller is silent."""
+        """Do all that is due: keepalives, or the end of a session whose controller is silent."""
         if self.session is not None:
             self._note(self.session.poll(now_ns))
 
@@ -145,7 +145,7 @@ class Router:
         return command
 
     def _update_directory(self, new: Directory) -> None:
-        """Take over what the directory has that is new."""
+        """Take over the changes of the directory."""
         if new.is_whole:
             self.directory.clear()
         for address in new.gone:

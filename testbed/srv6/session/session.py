@@ -1,7 +1,7 @@
 """The session between a router's agent and the controller: authentication, integrity and liveness.
 
-Sans-I/O: octets and `now_ns` in; octets, events and the next deadline out. Both roles are one class. What messages mean
-is in `messages`; here they are JSON objects that pass through.
+Sans-I/O: octets and `now_ns` in; octets, events and the next deadline out. Both roles are one class. The meaning of
+messages is in `messages`; here they are JSON objects that pass through.
 
     frame      length (4 octets), then as many octets: first a hello, and from then on secured frames
     hello      JSON: protocol, versions, role, name, nonce (32 octets, as hexadecimal)
@@ -55,14 +55,14 @@ _SEQUENCE = struct.Struct("!Q")
 _MAC_OCTETS = 32
 _SECURED_HEAD = _SEQUENCE.size + _MAC_OCTETS
 _LONGEST_HELLO = 1024
-"""Until a peer has proved that it has the key nothing longer is taken from it, whatever the frame is."""
+"""The longest frame of a peer that has not proved yet that it has the key."""
 _LONGEST_TEXT = 300
 
 _KEEPALIVE, _BYE = "keepalive", "bye"
 
 
 class End(enum.StrEnum):
-    """Why a session is over; the values are names of counters."""
+    """The reason why a session is over. The values are names of counters."""
 
     CLOSED = "closed"  # by us
     BYE = "bye"  # by the peer, in order
@@ -86,12 +86,12 @@ class End(enum.StrEnum):
 
 
 class SessionError(XoffError):
-    """A message cannot be sent in this session."""
+    """The error of a message that cannot be sent in this session."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The peer is authenticated."""
+    """The event that the peer has authenticated."""
 
     peer: str
     version: int
@@ -104,7 +104,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Ended:
-    """The last event; what `data_to_send` still has should be sent before the connection is closed."""
+    """The last event. Octets that `data_to_send` still has should be sent before the connection is closed."""
 
     reason: End
     text: str
@@ -115,7 +115,7 @@ Event = Opened | Received | Ended
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """The times of a session, and how long its messages may be."""
+    """The times of a session, and the longest message."""
 
     keepalive_ns: int = 1_000_000_000
     timeout_ns: int = 4_000_000_000
@@ -148,7 +148,9 @@ class Session:
         settings: SessionSettings = SessionSettings(),
         versions: tuple[int, ...] = VERSIONS,
     ) -> None:
-        """`key` is shared with the peer, or returns the key for the name in the peer's hello; None: no such peer."""
+        """`key` is shared with the peer, or returns the key for the name in the peer's hello, or None for no
+        such peer.
+        """
         CODEC.decode(RouterName, name, "name")
         if isinstance(key, bytes) and len(key) < SHORTEST_KEY:
             raise Srv6Error(f"the shared key has {len(key)} octets; it needs at least {SHORTEST_KEY}")
@@ -195,12 +197,12 @@ class Session:
 
     @property
     def has_more(self) -> bool:
-        """Whether a whole frame waits to be read."""
+        """True if a whole frame waits to be read."""
         there = len(self._inbox) - LENGTH.size
         return there >= 0 and there >= LENGTH.unpack_from(self._inbox)[0]
 
     def send(self, message: Mapping[str, Any], now_ns: int) -> None:
-        """Queue a message; only in an open session."""
+        """Queue a message. The session has to be open."""
         if not self.is_open:
             raise SessionError(f"the session of {self.name} with {self.peer or 'an unknown peer'} is not open")
         octets = json.dumps(message, separators=(",", ":")).encode()
@@ -213,7 +215,7 @@ class Session:
         self.counters["sent"] += 1
 
     def poll(self, now_ns: int) -> list[Event]:
-        """Do what is due by now: end the session of a silent peer, or send a keepalive."""
+        """Do all that is due by now: end the session of a silent peer, or send a keepalive."""
         if self.end is not None:
             return []
         if not self.is_open and now_ns >= self._started_ns + self._settings.hello_ns:
@@ -228,7 +230,7 @@ class Session:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `poll` has something to do next, if nothing happens until then."""
+        """The time at which `poll` has work next, if nothing happens until then."""
         if self.end is not None:
             return None
         if not self.is_open:
@@ -236,7 +238,7 @@ class Session:
         return min(self._received_ns + self._settings.timeout_ns, self._sent_ns + self._settings.keepalive_ns)
 
     def data_to_send(self) -> bytes:
-        """The octets for the connection since the last call."""
+        """Return the octets for the connection since the last call."""
         data = bytes(self._outbox)
         self._outbox.clear()
         return data
@@ -246,7 +248,7 @@ class Session:
         return [] if self.end is not None else [self._finish(reason, text, now_ns)]
 
     def disconnected(self, now_ns: int) -> list[Event]:
-        """The connection is gone."""
+        """End the session: the connection is gone."""
         return [] if self.end is not None else [self._finish(End.DISCONNECTED, "the connection is gone", now_ns)]
 
     # Frames
@@ -310,7 +312,7 @@ class Session:
         self._secure(json.dumps({"type": _KEEPALIVE}).encode(), now_ns)
 
     def _authenticated(self, frame: bytes) -> dict[str, Any]:
-        """The message of a secured frame."""
+        """Return the message of a secured frame."""
         assert self._keys is not None
         if len(frame) < _SECURED_HEAD:
             refused = _refusal(frame)
@@ -363,7 +365,7 @@ class Session:
 
 
 def _refusal(frame: bytes) -> str | None:
-    """The text of a refusal in the clear, if the frame is one."""
+    """Return the text of a refusal in the clear, if the frame is one."""
     try:
         content = read(frame)
     except InvalidError:
@@ -373,7 +375,7 @@ def _refusal(frame: bytes) -> str | None:
 
 
 def _printable(text: object) -> str:
-    """Text of a peer, without what a terminal would interpret."""
+    """Return text of a peer, without characters that a terminal would interpret."""
     return "".join(c if c.isprintable() else "?" for c in str(text)[:_LONGEST_TEXT])
 
 

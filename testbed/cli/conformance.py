@@ -24,7 +24,6 @@ from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.conformance import FILE, Cell, ColumnPorts, ConformanceError, Matrix, case_name, in_order, ports_of
 from testbed.lab.definition import Experiment, OneOf, Origin
 from testbed.lab.engines import table
-from testbed.lab.job import Limits
 from testbed.lab.result import Exit, expectation
 from testbed.net.sonic import CELL, Switch, speed
 from testbed.sonic.under_test import classes, patience, split
@@ -98,10 +97,7 @@ def _run(
     options: argparse.Namespace, cases: dict[str, Experiment], planned: list[_Planned], tested: tuple[ColumnPorts, ...]
 ) -> int:
     engine = ready(table.DEFAULT)  # decision 0290
-    tasks = [
-        Task(one.experiment, engine, one.parameters, limits=Limits(virtual_s=one.experiment.timeout.ps / 1e12))
-        for one in planned
-    ]
+    tasks = [Task(one.experiment, engine, one.parameters) for one in planned]
     columns = {id(task): one.column for task, one in zip(tasks, planned, strict=True)}
 
     def name(task: Task) -> str:

@@ -20,7 +20,7 @@ from testbed.lab.batch import Task
 from testbed.lab.definition import Origin
 from testbed.lab.engines import table
 from testbed.lab.fidelity import Thresholds
-from testbed.lab.job import WHOLE_FRAMES, Limits
+from testbed.lab.job import WHOLE_FRAMES, Limits, RunOptions
 from testbed.lab.result import Exit, Result
 from testbed.net.notebook import CAPTURES
 from testbed.units import Duration
@@ -109,20 +109,21 @@ def run_as(options: argparse.Namespace, origin: Origin | None = None, network: L
     for setting in options.fidelity:
         thresholds = thresholds.changed(setting)
     engine = ready(options.engine)
-    engines = [having(engine, options.packages, experiment) for experiment in chosen]
     tasks = [
         Task(
             experiment,
-            on,
+            having(engine, options.packages, experiment),
             given,
-            options.seed,
-            _limits(options, experiment),
-            thresholds,
-            _capture_octets(options),
-            options.series.ns if options.series else 0,
-            network.take if network is not None else None,
+            RunOptions(
+                seed=options.seed,
+                limits=_limits(options, experiment),
+                thresholds=thresholds,
+                capture_octets=options.capture_octets or (WHOLE_FRAMES if options.capture else 0),
+                series_ns=options.series.ns if options.series else 0,
+                follow=network.take if network is not None else None,
+            ),
         )
-        for experiment, on in zip(chosen, engines, strict=True)
+        for experiment in chosen
     ]
     with ui.Screen(options.j > 1 and len(chosen) > 1, options.json, network) as screen:
         finished = batch.run(
@@ -162,11 +163,6 @@ def _say_where_captures_are(result: Result, options: argparse.Namespace) -> None
         out.print(f"captures: {len(captured)} files in {console.shown(result.folder / CAPTURES)}", soft_wrap=True)
     else:
         out.print(f"captures: none, for no network of {console.shown(result.experiment)} ran", soft_wrap=True)
-
-
-def _capture_octets(options: argparse.Namespace) -> int:
-    octets: int | None = options.capture_octets
-    return octets or (WHOLE_FRAMES if options.capture else 0)
 
 
 def _seconds(duration: Duration) -> float:

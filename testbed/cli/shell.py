@@ -104,7 +104,7 @@ def _wanted(wanted: str) -> tuple[Job, UserCode | None]:
     if name.startswith(":"):
         raise UsageError(f"{file} defines no `topos`, so there is no {name[1:].partition(',')[0]} in it")
     given = {"arguments": shlex.join(filter(None, name.split(",")))} if name else {}
-    return job_for(experiment, given, 1, Limits(), reproducible=True), experiment
+    return job_for(experiment, given), experiment
 
 
 class _Conversation:

@@ -108,7 +108,7 @@ def _make(
         return sweep.run(
             experiment, grid, seeds=options.seeds, on=engine, out=options.out or f"results/sweep-{experiment.name}",
             width=options.j or len(cores.available()), scheduler=cluster,
-            watch=lambda task: closing(screen.watch(_name(task.parameters, task.seed))), done=_report,
+            watch=lambda task: closing(screen.watch(_name(task.parameters, task.options.seed))), done=_report,
         )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def _name(parameters: Mapping[str, Any], seed: int) -> str:
 
 
 def _report(outcome: TaskOutcome, ended: int, total: int) -> None:
-    name = _name(outcome.task.parameters, outcome.task.seed)
+    name = _name(outcome.task.parameters, outcome.task.options.seed)
     if (result := outcome.result) is None:
         text = str(outcome.error)
     elif result.status is not Status.OK:

@@ -15,7 +15,7 @@ from testbed.lab.result import Again
 from testbed.units import Duration
 
 
-def again(experiment: Experiment, job: Job, prepared: PreparedEngine, thresholds: Thresholds | None = None) -> Again:
+def again(experiment: Experiment, job: Job, prepared: PreparedEngine, thresholds: Thresholds) -> Again:
     """The words of `xoff` that make a run again, and the digests of the user's files that they name."""
     origin = experiment.origin or _by_name(experiment, job)
     words = list(origin.words)
@@ -24,7 +24,7 @@ def again(experiment: Experiment, job: Job, prepared: PreparedEngine, thresholds
             words += ["--set", f"{name}={value}"]
     if origin.takes_options:
         words += ["--seed", str(job.seed), "--engine", prepared.engine.name, *_options(experiment, job, prepared)]
-        words += _fidelity(thresholds or Thresholds())
+        words += _fidelity(thresholds)
     return Again(tuple(words), _digests(experiment, origin))
 
 

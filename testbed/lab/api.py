@@ -7,8 +7,8 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -21,7 +21,7 @@ from testbed.lab.definition import Experiment
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine, PreparedEngine, RunningJob
 from testbed.lab.fidelity import Thresholds
-from testbed.lab.job import Job, Limits, digest_of_code, job_for, pack
+from testbed.lab.job import Follow, Job, Limits, RunOptions, digest_of_code, job_for, pack
 from testbed.lab.result import Again, Result, Status, Times
 from testbed.lab.result_folder import new_folder, reserved
 from testbed.lab.wire import Frame, FrameKind, WireError
@@ -38,9 +38,6 @@ _NO_ROOM = {
     errno.EDQUOT: "the disk is full",
     errno.EFBIG: "a file is larger than `ulimit -f` allows",
 }
-
-
-Follow = Callable[[Any], None]
 
 
 class Watcher(Protocol):
@@ -91,18 +88,31 @@ def run(
     at that interval of lab time. `follow` is called with what networks report while they run (`net/following.py`).
     Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
     """
-    watcher = watcher or Silent()
     if not isinstance(experiment, Experiment):
         experiment = definition.find(str(experiment))
-    if seed < 0:
-        raise UsageError(f"seed {seed}: a whole number from 0 up is expected")
+    options = RunOptions(seed, limits, thresholds or Thresholds(), capture_octets, series_ns, follow)
+    return run_with(
+        experiment, on, parameters or {}, options, out=out, packages=packages, watcher=watcher or Silent(),
+        cancel=cancel,
+    )  # fmt: skip
+
+
+def run_with(
+    experiment: Experiment,
+    on: PreparedEngine | Engine | str,
+    parameters: Mapping[str, Any],
+    options: RunOptions,
+    *,
+    out: Path | str,
+    packages: Sequence[str] = (),
+    watcher: Watcher,
+    cancel: threading.Event | None = None,
+) -> Result:
+    """Run an experiment as `run` does, with its options as one object."""
     prepared = on if isinstance(on, PreparedEngine) else table.prepare(on, watcher.report)
     prepared = prepared.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
-    packed = pack_run(
-        experiment, prepared, parameters or {}, seed, limits, thresholds=thresholds,
-        capture_octets=capture_octets, series_ns=series_ns, follow=follow is not None,
-    )  # fmt: skip
-    return make(packed, prepared, out=out, thresholds=thresholds, follow=follow, watcher=watcher, cancel=cancel)
+    packed = pack_run(experiment, prepared, parameters, options)
+    return make(packed, prepared, out=out, watcher=watcher, cancel=cancel)
 
 
 @dataclass(frozen=True)
@@ -117,34 +127,25 @@ class PackedRun:
     """The digest of all code that it may use, for the result."""
     commit: str
     again: Again
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    follow: Follow | None = None
 
 
 def pack_run(
-    experiment: Experiment,
-    prepared: PreparedEngine,
-    parameters: Mapping[str, Any],
-    seed: int,
-    limits: Limits | None = None,
-    *,
-    thresholds: Thresholds | None = None,
-    capture_octets: int = 0,
-    series_ns: int = 0,
-    follow: bool = False,
+    experiment: Experiment, prepared: PreparedEngine, parameters: Mapping[str, Any], options: RunOptions
 ) -> PackedRun:
     """Check what a run is given, and put together what it takes."""
-    if capture_octets < 0:
-        raise UsageError(f"capture_octets is {capture_octets}; it is a number of octets, or 0 for no captures")
-    limits = limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
+    limits = options.limits_of(experiment)
     if limits.memory_mb is None:
         limits = replace(limits, memory_mb=prepared.memory_mb)
-    further = prepared.packages.digest if prepared.packages else ""
+    options = replace(options, limits=limits)
     job = job_for(
-        experiment, dict(parameters), seed, limits, prepared.engine.reproducible, packages=further,
-        capture_octets=capture_octets, series_ns=series_ns, follow=follow,
+        experiment, parameters, options, reproducible=prepared.engine.reproducible,
+        packages=prepared.packages.digest if prepared.packages else "",
     )  # fmt: skip
     return PackedRun(
         experiment.name, job, pack(job, experiment, held=prepared.holds), digest_of_code(job, experiment), commit(),
-        again(experiment, job, prepared, thresholds),
+        again(experiment, job, prepared, options.thresholds), options.thresholds, options.follow,
     )  # fmt: skip
 
 
@@ -153,22 +154,20 @@ def make(
     prepared: PreparedEngine,
     *,
     out: Path | str = "results",
-    thresholds: Thresholds | None = None,
-    follow: Follow | None = None,
     watcher: Watcher | None = None,
     cancel: threading.Event | None = None,
 ) -> Result:
     """Make a run that is packed; its result folder goes below `out`."""
     folder = new_folder(Path(out), packed.experiment)
     watcher = watcher or Silent()
-    follower = _Follower(prepared, packed, folder, watcher, cancel=cancel or threading.Event(), follow=follow)
+    follower = _Follower(prepared, packed, folder, watcher, cancel or threading.Event())
     try:
         follower.follow()
     except BaseException:
         if not any(folder.iterdir()):
             folder.rmdir()
         raise
-    result = follower.result(thresholds or Thresholds())
+    result = follower.result()
     try:
         result.write(folder)
     except OSError as error:
@@ -196,9 +195,7 @@ class _Follower:
         packed: PackedRun,
         folder: Path,
         watcher: Watcher,
-        *,
         cancel: threading.Event,
-        follow: Follow | None,
     ) -> None:
         self._prepared = prepared
         self._packed = packed
@@ -206,7 +203,7 @@ class _Follower:
         self._folder = folder
         self._watcher = watcher
         self._cancel = cancel
-        self._collector = Collector(folder, watcher.output, follow or (lambda line: None))
+        self._collector = Collector(folder, watcher.output, packed.follow or (lambda line: None))
         self._status: tuple[Status, str] | None = None
         self._wall_s = 0.0
         self._first_line_s: float | None = None
@@ -285,8 +282,8 @@ class _Follower:
                 return Status.DISK_FULL, f"the disk is full: {place} has {free >> 10} KB free"
         return None
 
-    def result(self, thresholds: Thresholds) -> Result:
-        """All that is known of the run."""
+    def result(self) -> Result:
+        """Return all that is known of the run."""
         collector = self._collector
         status, reason = self._status or collector.status()
         if status in _LONGER and collector.where:
@@ -301,7 +298,7 @@ class _Follower:
             seed=self._job.seed,
             figures=tuple(collector.figures),
             claims=tuple(collector.claims),
-            fidelity=collector.fidelity(thresholds),
+            fidelity=collector.fidelity(self._packed.thresholds),
             provenance=replace(
                 self._prepared.provenance(),
                 kernel=str(collector.started.get("kernel", "")),

@@ -17,11 +17,10 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.lab import api, cores
-from testbed.lab.api import Follow, Silent, Watcher
+from testbed.lab.api import Silent, Watcher
 from testbed.lab.definition import Experiment
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.fidelity import Thresholds
-from testbed.lab.job import Limits
+from testbed.lab.job import RunOptions
 from testbed.lab.result import Result
 
 
@@ -32,12 +31,7 @@ class Task:
     experiment: Experiment
     on: PreparedEngine
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 1
-    limits: Limits | None = None
-    thresholds: Thresholds | None = None
-    capture_octets: int = 0
-    series_ns: int = 0
-    follow: Follow | None = None
+    options: RunOptions = field(default_factory=RunOptions)
 
 
 @dataclass(frozen=True)
@@ -94,11 +88,9 @@ def run(
             return TaskOutcome(task)
         try:
             with watch(task) as watcher:
-                result = api.run(
-                    task.experiment, parameters=task.parameters, seed=task.seed, out=out, on=task.on,
-                    limits=task.limits, thresholds=task.thresholds, capture_octets=task.capture_octets,
-                    series_ns=task.series_ns, follow=task.follow, watcher=watcher, cancel=cancel,
-                )  # fmt: skip
+                result = api.run_with(
+                    task.experiment, task.on, task.parameters, task.options, out=out, watcher=watcher, cancel=cancel
+                )
             outcome = TaskOutcome(task, result)
         except XoffError as error:
             outcome = TaskOutcome(task, error=error)

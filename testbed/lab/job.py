@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from testbed import plugins
 from testbed.errors import UsageError
 from testbed.lab.definition import Experiment
 from testbed.lab.experiment_run import plain
+from testbed.lab.fidelity import Thresholds
 from testbed.lab.packages import Packages
 
 DIGESTS, FIGURES, ENGINES = (f"experiments/{name}.json" for name in ("digests", "figures", "engines"))
@@ -31,7 +32,9 @@ _OURS = Path(testbed.__path__[0]).parent
 LARGEST = (16 << 20) - 8
 USER_CODE = "user"
 WHOLE_FRAMES = 1 << 16
-"""As `capture_octets`."""
+"""As `capture_octets`: captures have all of each frame."""
+Follow = Callable[[Any], None]
+"""It is called with each line that networks report while they run (`net/following.py`)."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,34 @@ class Limits:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"limits: {name} is {value}; it is a whole number from 1 up")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The ways in which a run can be made, whatever its experiment and parameters are."""
+
+    seed: int = 1
+    """The seed of every random choice."""
+    limits: Limits | None = None
+    """The limits of the job; None for those of the experiment and the engine."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """The fidelity that the lab must keep."""
+    capture_octets: int = 0
+    """The octets of each frame that are captured on all cables, into the result's folder `captures`; 0 for none."""
+    series_ns: int = 0
+    """The interval in lab ns at which networks record time series; 0 for none but those of the experiment."""
+    follow: Follow | None = None
+    """Called with what networks report while they run."""
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise UsageError(f"seed {self.seed}: a whole number from 0 up is expected")
+        if self.capture_octets < 0:
+            raise UsageError(f"capture_octets is {self.capture_octets}; it is a number of octets, or 0 for no captures")
+
+    def limits_of(self, experiment: Experiment) -> Limits:
+        """Return the limits of a run of an experiment, which may leave the memory to the engine."""
+        return self.limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
 
 
 @dataclass(frozen=True)
@@ -107,22 +138,18 @@ class Job:
 
 def job_for(
     experiment: Experiment,
-    given: dict[str, Any],
-    seed: int,
-    limits: Limits,
-    reproducible: bool,
+    given: Mapping[str, Any],
+    options: RunOptions = RunOptions(),
     *,
+    reproducible: bool = True,
     packages: str = "",
-    capture_octets: int = 0,
-    series_ns: int = 0,
-    follow: bool = False,
 ) -> Job:
-    """The job that runs `experiment`; parameters are checked here, before anything starts."""
-    parameters = {name: plain(value) for name, value in experiment.read_parameters(given).items()}
-    place = place_of(experiment.source)
+    """Return the job that runs an experiment; its parameters are checked here, before anything starts."""
+    parameters = {name: plain(value) for name, value in experiment.read_parameters(dict(given)).items()}
     return Job(
-        place, experiment.name, parameters, seed, limits, reproducible, packages=packages,
-        capture_octets=capture_octets, series_ns=series_ns, follow=follow,
+        place_of(experiment.source), experiment.name, parameters, options.seed, options.limits_of(experiment),
+        reproducible, packages=packages, follow=options.follow is not None, capture_octets=options.capture_octets,
+        series_ns=options.series_ns,
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ from testbed.lab.definition import Experiment
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.foreign import ForeignFolder
-from testbed.lab.job import Limits, job_for, pack
+from testbed.lab.job import Limits, RunOptions, job_for, pack
 from testbed.lab.result import RESULT, Status
 from testbed.lab.sweep_tables import Failure, Row
 
@@ -121,8 +121,7 @@ def input_digest(task: Task) -> str:
     """Return the digest of all that a run's result may depend on."""
     further = task.on.packages.digest if task.on.packages else ""
     job = job_for(
-        task.experiment, dict(task.parameters), task.seed, task.limits or Limits(), task.on.engine.reproducible,
-        packages=further,
+        task.experiment, task.parameters, task.options, reproducible=task.on.engine.reproducible, packages=further
     )  # fmt: skip
     made_with = task.on.provenance()
     machine = [getattr(made_with, part) for part in ("engine", "accelerator", "image", "kernel_digest", "qemu")]
@@ -165,7 +164,9 @@ def run(
         prepared = prepared.having([*experiment.packages, *packages], lambda _: None, experiment.source.parent)
         tasks = {
             input_digest(task): task
-            for task in (Task(experiment, prepared, point, seed, limits) for point in grid_points for seed in seeds)
+            for point in grid_points
+            for seed in seeds
+            for task in (Task(experiment, prepared, point, RunOptions(seed, limits)),)
         }
         study = _Study(folder, tasks, done, cancel)
         stack.callback(shutil.rmtree, folder / UNFINISHED, ignore_errors=True)
@@ -269,7 +270,7 @@ class _Study:
 
 
 def _failure(task: Task, status: str, reason: str) -> Failure:
-    return Failure({name: str(value) for name, value in task.parameters.items()}, task.seed, status, reason)
+    return Failure({name: str(value) for name, value in task.parameters.items()}, task.options.seed, status, reason)
 
 
 def _place(folder: Path, digest: str) -> Path:

@@ -167,8 +167,9 @@ def test_a_case_travels_with_its_ports_and_may_take_longer_on_a_large_switch(tas
         main(["switch", "conformance", str(far(tmp_path)), "--ports", "Ethernet24", "--case", "L01", "--json"])
     (text,) = texts
     assert "at=('Ethernet24', 'Ethernet16'))" in text
-    assert tasks[0].limits is not None
-    assert tasks[0].limits.virtual_s > 10 * definition.find("l01_storm").timeout.ps / 1e12
+    assert (
+        tasks[0].options.limits_of(tasks[0].experiment).virtual_s > 10 * definition.find("l01_storm").timeout.ps / 1e12
+    )
 
 
 def test_cases_that_take_more_ports_than_a_class_has_are_left_out_and_named(

@@ -11,7 +11,7 @@ import pytest
 from testbed.errors import UsageError
 from testbed.lab import Run, batch, cores, experiment
 from testbed.lab.batch import Task, TaskOutcome
-from testbed.lab.job import Job
+from testbed.lab.job import Job, RunOptions
 from tests.unit.scripted_lab import ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("xoff_cache")
@@ -38,8 +38,8 @@ def test_results_are_in_the_order_of_the_tasks_whatever_order_they_end_in(
     seen: list[int] = []
     ready = ScriptedEngine(answer=answer)
     finished = batch.run(
-        [Task(measured, ready, {"load": 5}, seed) for seed in (1, 2)],
-        out=tmp_path, width=2, done=lambda outcome: seen.append(outcome.task.seed),
+        [Task(measured, ready, {"load": 5}, RunOptions(seed)) for seed in (1, 2)],
+        out=tmp_path, width=2, done=lambda outcome: seen.append(outcome.task.options.seed),
     )  # fmt: skip
     assert [result.figure("seed") for result in finished.results] == [1, 2]
     assert sorted(seen) == [1, 2]
@@ -62,6 +62,7 @@ def test_after_cancelling_no_task_is_started(tmp_path: Path) -> None:
     def done(_: TaskOutcome) -> None:
         cancel.set()
 
-    finished = batch.run([Task(measured, ready, seed=n) for n in range(5)], out=tmp_path, done=done, cancel=cancel)
+    tasks = [Task(measured, ready, options=RunOptions(seed)) for seed in range(5)]
+    finished = batch.run(tasks, out=tmp_path, done=done, cancel=cancel)
     assert len(ready.jobs) == 1
     assert [outcome.result is None for outcome in finished.outcomes] == [False, True, True, True, True]

@@ -27,7 +27,7 @@ from testbed.lab.cluster.client import Cluster
 from testbed.lab.cluster.connection import ClusterError
 from testbed.lab.cluster.received import UnusableError
 from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
-from testbed.lab.job import Job
+from testbed.lab.job import Job, RunOptions
 from testbed.lab.result import RESULT, Again, Figure, Provenance, Result, Status, Times
 
 pytestmark = pytest.mark.usefixtures("xoff_cache")
@@ -217,10 +217,10 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
     pytest.importorskip("distributed")
     packed_run = PackedRun("incast", Job("", "incast", {}), b"", "", "", Again((), {}))
     monkeypatch.setattr(api, "pack_run", lambda *_, **__: packed_run)
-    monkeypatch.setattr(Cluster, "_prepared", lambda *_: {"parts": {"lab": {}}})
+    monkeypatch.setattr(Cluster, "_request", lambda *_: {"parts": {"lab": {}}})
 
     def make(*answers: object, runs: int = 0) -> list[str]:
-        tasks = [Task(definition.find("incast"), None, seed=SEED) for _ in range(runs or len(answers))]  # type: ignore[arg-type]
+        tasks = [Task(definition.find("incast"), None, options=RunOptions(SEED)) for _ in range(runs or len(answers))]  # type: ignore[arg-type]
         cluster = Cluster(Scheduler(*answers), "tcp://there:1", lambda _: None, None)
         became = cluster.run(tasks, out=tmp_path / "out").outcomes
         return [one.result.experiment if one.result else str(one.error) for one in became]

@@ -19,7 +19,7 @@ from testbed.errors import UsageError
 from testbed.lab import definition, job, qemu
 from testbed.lab.definition import Experiment, ExperimentError
 from testbed.lab.experiment_run import Run
-from testbed.lab.job import Job, Limits, Terminal, digest_of_code, job_for, pack
+from testbed.lab.job import Job, Limits, RunOptions, Terminal, digest_of_code, job_for, pack
 from testbed.lab.run_job import run_job
 
 Write = Callable[..., Path]
@@ -58,7 +58,7 @@ def users_own(experiment_file: Write) -> Experiment:
 
 
 def prepared(experiment: Experiment, **given: Any) -> Job:
-    return job_for(experiment, given, 7, LIMITS, True)
+    return job_for(experiment, given, RunOptions(7, LIMITS))
 
 
 def members(content: bytes) -> dict[str, bytes]:

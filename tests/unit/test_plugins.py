@@ -59,7 +59,7 @@ from testbed.lab import definition
 from testbed.lab.job import OURS, Limits, job_for, pack
 for name in ("plug", "hello"):
     found = definition.find(name)
-    job = job_for(found, {}, 1, Limits(), True)
+    job = job_for(found, {})
     open(sys.argv[1] + "/" + name, "wb").write(pack(job, found, held=OURS))
     print(job.source)
 """

@@ -194,9 +194,7 @@ class Cluster:
 
     def _submit(self, one: _AtWork, at_work: dict[Any, _AtWork], request: Mapping[str, Any]) -> None:
         task = one.task
-        packed = api.pack_run(
-            task.experiment, task.on, task.parameters, task.seed, task.limits, thresholds=task.thresholds
-        )
+        packed = api.pack_run(task.experiment, task.on, task.parameters, task.options)
         run = {
             "key": f"xoff-{packed.experiment}-{uuid.uuid4().hex}",
             "experiment": packed.experiment,
@@ -205,7 +203,7 @@ class Cluster:
             "code": packed.code,
             "commit": packed.commit,
             "again": asdict(packed.again),
-            "thresholds": asdict(task.thresholds) if task.thresholds else None,
+            "thresholds": asdict(packed.thresholds),
         }
         fit = sorted(set(self._asked(self._client.nthreads)) - self._unfit) if self._unfit else None
         with warnings.catch_warnings():
@@ -222,7 +220,7 @@ class Cluster:
         """What became of a run; None if it is to be made again."""
         if answer is not None and "result" in answer:
             try:
-                name, seed = one.task.experiment.name, one.task.seed
+                name, seed = one.task.experiment.name, one.task.options.seed
                 return TaskOutcome(one.task, received.result(answer["result"], out, name, seed))
             except OSError as wrong:
                 raise ClusterError(f"results cannot go to {out}: {wrong.strerror}; the same command goes on") from None

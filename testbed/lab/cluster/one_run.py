@@ -48,8 +48,7 @@ def main() -> int:
             return WANTS_LAB
         cores.share(len(cores.available()))  # the worker's other threads have runs too
         with cache.owned("cluster-run") as work:
-            limits = Thresholds(**request["thresholds"]) if request["thresholds"] else None
-            result = api.make(_packed(request, job), prepared, out=work, thresholds=limits, cancel=cancel)
+            result = api.make(_packed(request, job), prepared, out=work, cancel=cancel)
             if result.status is Status.DISK_FULL:
                 print(result.reason, file=sys.stderr)  # which other machines may not have
                 return 1
@@ -65,7 +64,8 @@ def _packed(request: Mapping[str, Any], tar: bytes) -> PackedRun:
     job = Job.decode(request["job"])  # which leaves out what the lab may not depend on
     job = replace(job, limits=replace(job.limits, wall_s=request["wall_s"]))
     again = Again(tuple(request["again"]["command"]), request["again"]["files"])
-    return PackedRun(request["experiment"], job, tar, request["code"], request["commit"], again)
+    thresholds = Thresholds(**request["thresholds"])
+    return PackedRun(request["experiment"], job, tar, request["code"], request["commit"], again, thresholds)
 
 
 def _prepared(request: Mapping[str, Any]) -> PreparedUm | None:

@@ -1,4 +1,4 @@
-"""A whole configuration: ports, their layer 1, captures, devices and flows, checked, and as the generator needs it."""
+"""A whole configuration: ports, their layer 1, captures, devices and flows, checked and in the generator's form."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _ALL_STATIONS_OF_THE_LINK = "01:80:C2:00:00:01"
 
 @dataclass(frozen=True)
 class FlowControl:
-    """What pauses a port: PFC, by class to queue, or PAUSE."""
+    """The flow control of a port: PFC, from class to queue, or PAUSE."""
 
     queues: tuple[int, ...]
-    """Of each priority in a PFC frame the queue that it stops; empty: PAUSE stops all queues."""
+    """The queue that each priority of a PFC frame stops. Empty for PAUSE, which stops all queues."""
     delay_quanta: int = 0
-    """How long the port goes on sending after a frame that pauses it."""
+    """The time for which the port goes on sending after a frame that pauses it."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class TestPort:
     name: str
     location: str = ""
     speed: Rate | None = None
-    """None: that of the port where it is."""
+    """The speed, or None for that of the port where it is."""
     flow_control: FlowControl | None = None
-    """None: what it receives does not pause it."""
+    """The flow control, or None if received frames do not pause the port."""
 
 
 @dataclass(frozen=True)
 class Capture:
-    """What is captured at a port."""
+    """The capture of a port: the frames that it keeps."""
 
     octets: int | None = None
     is_pcapng: bool = False
@@ -67,14 +67,14 @@ class Capture:
 
 @dataclass(frozen=True)
 class Counting:
-    """What is counted of a flow beside frames and octets."""
+    """The counters of a flow besides frames and octets."""
 
     loss: bool = False
     timestamps: bool = False
     latency: str = ""
-    """`store_forward` or `cut_through`; empty: none."""
+    """The kind of latency: `store_forward` or `cut_through`; empty for none."""
     ratio: float = 1.0
-    """Frames that are to be received for each that is sent."""
+    """The number of frames that are to be received for each sent one."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ class FlowPlan:
     pace: Pace
     span: Span
     queue: int | None
-    """Which of the port's queues it is in, for flow control; None: pauses, which nothing stops."""
+    """The flow's queue at its port, for flow control, or None for pauses, which nothing stops."""
     counting: Counting | None
-    """None: its frames are not counted as this flow's."""
+    """The way of counting its frames, or None if they are not counted as this flow's."""
     ends: FlowEnds | None = field(default=None, compare=False)
 
     def within(self, sizes: Sizes, pace: Pace) -> FlowPlan:
@@ -101,19 +101,19 @@ class FlowPlan:
 
 @dataclass(frozen=True)
 class TestPlan:
-    """All of a configuration."""
+    """The whole plan of a configuration."""
 
     __test__ = False
 
     ports: Mapping[str, TestPort] = field(default_factory=dict)
     captures: Mapping[str, Capture] = field(default_factory=dict)
-    """By port."""
+    """The captures by port."""
     devices: tuple[Device, ...] = ()
     flows: tuple[FlowPlan, ...] = ()
 
     @property
     def largest(self) -> int:
-        """Octets of the largest frame that is sent."""
+        """The octets of the largest frame that is sent."""
         return max((max(flow.sizes.sizes) for flow in self.flows), default=0)
 
     def flow(self, name: str) -> FlowPlan | None:
@@ -129,7 +129,7 @@ def read_ports(config: Mapping[str, Any]) -> dict[str, TestPort]:
 
 
 def read_config(config: Mapping[str, Any], lines: Mapping[str, Line]) -> TestPlan:
-    """Everything in a configuration; `lines` has the lines of its ports. OtgError names each field that is wrong."""
+    """Read a whole configuration; `lines` has the lines of its ports. OtgError names each wrong field."""
     reader = Reader()
     with reader.item(config) as item:
         ports = _ports(item)
@@ -283,7 +283,7 @@ def _between_ports(item: Item, ports: Mapping[str, TestPort]) -> tuple[str, tupl
 
 
 def _queue(flow: Item) -> int:
-    """`pfc_queue` of the first Ethernet header; the model has it there, and no frame has it."""
+    """Return `pfc_queue` of the first Ethernet header. The model has it there, and no frame has it."""
     packet = flow.peek("packet", ())
     try:
         pattern = packet[0]["ethernet"]["pfc_queue"]
@@ -316,7 +316,7 @@ def _counting(flow: Item) -> Counting | None:
 
 
 def known(item: Item, name: str, ports: Mapping[str, Any]) -> list[str]:
-    """Names of a list, or one name, without those that do not exist, which are errors."""
+    """Return the names of a list, or one name, without those that do not exist, which are errors."""
     value = item.peek(name, ())
     names = item.texts(name)
     for number, one in enumerate(names):

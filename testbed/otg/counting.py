@@ -1,4 +1,4 @@
-"""What is counted of flows and ports, in memory that processes share: one writes a tally, others read it. Sans-I/O."""
+"""Counters of flows and ports, in memory that processes share: one writes a tally, others read it. Sans-I/O."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from testbed.otg.config import FlowPlan
 from testbed.otg.packet import FCS, SIGNATURE, STAMPED
 
 WINDOW_NS = 100_000_000
-"""Rates are of the last whole window: a tenth of a second of the lab's time."""
+"""The window of rates, a tenth of a second of the lab's time. A rate is that of the last whole window."""
 (_FRAMES, _OCTETS, _FIRST, _LAST, _WINDOW, _FRAMES_NOW, _OCTETS_NOW, _FRAMES_BEFORE, _OCTETS_BEFORE, _LATENCY_FRAMES,
  _LATENCY_LEAST, _LATENCY_MOST, _LATENCY_SUM, STATE) = range(14)  # fmt: skip
 WORDS = 14
-"""Of a tally, each of 64 bits."""
+"""The words of a tally, each of 64 bits."""
 
 
 class Tally:
-    """Counts of one flow at one end, or of a port in one direction."""
+    """The counters of one flow at one end, or of a port in one direction."""
 
     def __init__(self, words: memoryview) -> None:
         self.words = words
@@ -27,7 +27,7 @@ class Tally:
             self.words[place] = 0
 
     def count(self, t_ns: int, octets: int) -> None:
-        """A frame with so many octets, its FCS among them."""
+        """Count a frame with so many octets, including its FCS."""
         words = self.words
         if not words[_FRAMES]:
             words[_FIRST] = t_ns
@@ -70,7 +70,7 @@ class Tally:
         return self.words[_LAST]
 
     def rates(self, now_ns: int) -> tuple[int, int]:
-        """Frames and octets in a second."""
+        """Return the frames and the octets in a second."""
         words, window = self.words, now_ns // WINDOW_NS - 1
         scale = 10**9 // WINDOW_NS
         if words[_WINDOW] == window:
@@ -80,7 +80,7 @@ class Tally:
         return 0, 0
 
     def latency_ns(self) -> tuple[int, int, float]:
-        """Return the least, the most and the average."""
+        """Return the least, the largest and the average latency in ns."""
         words = self.words
         return words[_LATENCY_LEAST], words[_LATENCY_MOST], words[_LATENCY_SUM] / max(1, words[_LATENCY_FRAMES])
 
@@ -89,9 +89,9 @@ class Tally:
 class _Counted:
     tally: Tally
     ports: frozenset[str]
-    """Where its frames are counted; empty: anywhere."""
+    """The ports at which its frames are counted; empty for all ports."""
     serialises: bool
-    """Latency is counted from the last bit that is sent."""
+    """True if latency is counted from the last bit that is sent."""
 
 
 class Receipts:
@@ -100,7 +100,7 @@ class Receipts:
     def __init__(
         self, flows: Iterable[FlowPlan], tallies: Mapping[str, Tally], ps_per_octet: Mapping[str, int]
     ) -> None:
-        """`ps_per_octet`: what an octet takes on the line of a port."""
+        """`ps_per_octet` is the time of an octet on the line of a port."""
         self._plain: dict[int, _Counted] = {}
         self._stamped: dict[int, _Counted] = {}
         self._octet_ps: dict[int, int] = {}
@@ -113,7 +113,7 @@ class Receipts:
             self._octet_ps[tag] = ps_per_octet[flow.tx_port]
 
     def take(self, port: str, t_ns: int, length: int, frame: bytes) -> None:
-        """A frame of `length` octets without FCS that came in by a port."""
+        """Count a frame of `length` octets, without FCS, that came in by a port."""
         if len(frame) < STAMPED.size or len(frame) < length:
             return
         tag, _ = SIGNATURE.unpack_from(frame, length - SIGNATURE.size)

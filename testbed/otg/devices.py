@@ -14,7 +14,7 @@ from testbed.otg.patterns import Values
 from testbed.otg.reading import Item
 
 Neighbours = dict[tuple[str, Address], Mac]
-"""By name of the Ethernet interface and address."""
+"""MAC addresses of neighbours by name of the Ethernet interface and address."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Interface:
     address: Address
     gateway: Address
     gateway_mac: Mac | None = None
-    """None: it is resolved."""
+    """The gateway's MAC address, or None if it is to be resolved."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Device:
 
 @dataclass(frozen=True)
 class FlowEnds:
-    """The devices between which a flow goes; its frames go from one pair to the next."""
+    """The pairs of devices between which a flow goes. Its frames take the pairs in turn."""
 
     pairs: tuple[tuple[Device, Device], ...]
     names: tuple[tuple[str, str], ...]
-    """What the flow calls them by: an Ethernet interface or an address."""
+    """The names that the flow has for them: an Ethernet interface or an address."""
     neighbours: Neighbours = field(default_factory=dict, compare=False)
 
     @property
@@ -64,7 +64,7 @@ class FlowEnds:
         return replace(self, neighbours=neighbours)
 
     def values(self, what: str, version: int) -> Values | None:
-        """`station` and `destination` are MAC addresses, `source` and `target` IP addresses of a version."""
+        """Return the values for `station` and `destination`, MAC addresses, or `source` and `target`, IP addresses."""
         found = []
         for (sender, receiver), (own, other) in zip(self.pairs, self.names, strict=True):
             end, peer = sender.interface(version, own), receiver.interface(version, other)
@@ -82,7 +82,7 @@ class FlowEnds:
         return tuple(found)
 
     def unresolved(self, version: int) -> Iterator[str]:
-        """What has to be resolved before the flow can be sent, in words."""
+        """Return, in words, the addresses that have to be resolved before the flow can be sent."""
         for (sender, _), (own, _) in zip(self.pairs, self.names, strict=True):
             end = sender.interface(version, own)
             if end is not None and self._next_hop(sender, end) is None:
@@ -120,7 +120,7 @@ class FlowEnds:
 
 
 def _named(item: Item, name: str, devices: list[Device]) -> list[tuple[Device, str]]:
-    """Return the devices of a list, each by the name of it, of its Ethernet interface or of an address."""
+    """Return the devices of a list, each by its own name, that of its Ethernet interface or of an address."""
     known: dict[str, Device] = {}
     for device in reversed(devices):
         known |= {one: device for one in (device.device, device.name, *(i.name for i in device.interfaces))}
@@ -180,7 +180,7 @@ class Resolver:
         self.is_on = True
 
     def requests(self) -> list[bytes]:
-        """What to send for gateways that are not resolved."""
+        """Return the frames that ask for gateways which are not resolved."""
         return [
             Request(device.mac, one.address, one.gateway).encode()
             for device in self.devices
@@ -189,7 +189,7 @@ class Resolver:
         ]
 
     def receive(self, frame: bytes) -> list[bytes]:
-        """Take a frame that came in; what is to be sent for it."""
+        """Take in a received frame, and return the frames to send for it."""
         message = parse(frame)
         if not self.is_on or message is None:
             return []
@@ -203,7 +203,7 @@ class Resolver:
         return answers
 
     def switch(self, is_on: bool) -> None:
-        """Start or stop; what was resolved is forgotten when it stops."""
+        """Start or stop resolution. At the stop resolved addresses are forgotten."""
         self.is_on = is_on
         if not is_on:
             self.neighbours.clear()

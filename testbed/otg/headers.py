@@ -23,24 +23,23 @@ class Field:
     bits: int
     default: int = 0
     kind: str = ""
-    """How the model writes values: `mac`, `ipv4`, `ipv6`; empty: a number."""
+    """The model's form of values: `mac`, `ipv4`, `ipv6`; empty for a number."""
     auto: str = ""
-    """`next`, `length`, `checksum`, `words` for the header's own length, or `zero`; and, where
-    devices are the ends of the flow, `station` and `destination` for its MAC addresses, `source` and `target` for its
-    IP addresses."""
+    """The value that the generator finds: `next`, `length`, `checksum`, `words` for the header's own length, or `zero`.
+    Between devices also `station` and `destination` for MAC addresses, `source` and `target` for IP addresses."""
     has_auto: bool = True
-    """Whether `auto` is among the choices of the model; if not, it holds where the field is absent."""
+    """True if `auto` is among the choices of the model. If not, it holds for an absent field."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Fields of which the configuration has one form or another; all forms have the same length."""
+    """Fields that have one form or another in a configuration. All forms have the same length."""
 
     name: str
-    """The object with the choice; empty: the header's own."""
+    """The object with the choice; empty for the header's own."""
     default: str
     forms: Mapping[str, tuple[Field, ...]]
-    """The names of their fields are paths in that object."""
+    """The fields of each form. Their names are paths in that object."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +49,22 @@ class Header:
     name: str
     fields: tuple[Field | Choice, ...]
     types: tuple[tuple[str, int], ...] = ()
-    """What field `next` of the header before has for this one, by that header's family."""
+    """The value for this header in the field `next` of the header before, by that header's family."""
     family: str = ""
-    """What its own `next` field holds: `ether` types or `ip` protocols."""
+    """The kind of values in its own `next` field: `ether` types or `ip` protocols."""
     none: int = 0
-    """What `next` has if no header follows, or one without such a type."""
+    """The value of `next` if no header follows, or one without such a type."""
     covers_payload: str = ""
-    """Its checksum: `header` alone, `message` (with what follows), or `pseudo` (with the IP addresses too)."""
+    """The part that its checksum covers: `header`, `message` (all that follows too), or `pseudo` (the IP addresses
+    too).
+    """
 
     @property
     def octets(self) -> int:
         return sum(field.bits for field in self.usual()) // 8
 
     def names(self) -> list[str]:
-        """Of all fields, in all forms, as the model has them."""
+        """The names of all fields, in all forms, as the model has them."""
         found = []
         for field in self.fields:
             if isinstance(field, Choice):
@@ -73,7 +74,7 @@ class Header:
         return found
 
     def usual(self) -> Iterator[Field]:
-        """Return all fields, those of a choice in its default form."""
+        """The fields, with those of a choice in its default form."""
         for field in self.fields:
             yield from field.forms[field.default] if isinstance(field, Choice) else (field,)
 
@@ -241,4 +242,4 @@ HEADERS = {
         ETHERNET, VLAN, ARP, IPV4, IPV6, UDP, TCP, ICMP, ICMPV6, VXLAN, PFC_PAUSE, ETHERNET_PAUSE,
     )
 }  # fmt: skip
-"""By the word of the model. Beside them is `custom`, octets that are given."""
+"""The headers by the word of the model. Beside them is `custom`, which has given octets."""

@@ -1,4 +1,4 @@
-"""How large a flow's frames are, how fast they follow each other, and when they end.
+"""The sizes of a flow's frames, their rate, and the flow's end.
 
 Times are in picoseconds of the lab's time. Rates in bits, and percentages of the line, are on the lab's scale, as the
 line is; frames per second, and all times, are the lab's.
@@ -16,11 +16,11 @@ from testbed.otg.reading import Item
 
 PS = 10**12
 PREAMBLE, GAP = 8, 12
-"""Octets on the line before and after a frame."""
+"""The octets on the line before a frame, and after it."""
 SMALLEST = 64
-"""Octets of a frame with its FCS."""
+"""The octets of the smallest frame with its FCS."""
 _AROUND = 18
-"""Octets of a frame beside what the MTU bounds; each VLAN tag adds four."""
+"""The octets of a frame that the MTU does not count. Each VLAN tag adds four."""
 PREDEFINED = {
     "imix": ((64, 7), (570, 4), (1518, 1)),
     "ipsec_imix": ((90, 58.67), (92, 2), (594, 23.66), (1418, 15.67)),
@@ -34,7 +34,7 @@ _TIMES = {"nanoseconds": 1000, "microseconds": 10**6}
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of frames with FCS, one after the other: in turn, or at random by weights."""
+    """The sizes of a flow's frames with FCS: in turn, or at random by weights."""
 
     sizes: tuple[int, ...] | range = (64,)
     weights: tuple[float, ...] = ()
@@ -55,29 +55,29 @@ class Pace:
 
     units: Fraction
     counts: str
-    """`frames`, `octets` or `line`."""
+    """The unit: `frames`, `octets` or `line`."""
 
     def weight(self, size: int) -> int:
-        """Return the units of a frame."""
+        """Return the number of units of a frame."""
         return 1 if self.counts == "frames" else size if self.counts == "octets" else size + PREAMBLE + GAP
 
     def after_ps(self, units: int) -> int:
-        """When so many units have gone by."""
+        """Return the time after which so many units have passed."""
         return units * PS * self.units.denominator // self.units.numerator
 
 
 @dataclass(frozen=True)
 class Span:
-    """When a flow ends: after a number of frames, after a time, or never; and how it is divided into bursts."""
+    """The end of a flow, after a number of frames, after a time, or never; and its division into bursts."""
 
     frames: int | None = None
     lasts_ps: int | None = None
     delay_ps: int = 0
     gap: int = GAP
-    """Octets between two frames at the least."""
+    """The least number of octets between two frames."""
     burst: int | None = None
     between_ps: int = 0
-    """From the end of a burst to the next one."""
+    """The time from the end of a burst to the next one."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class Line:
     """The line of a test port."""
 
     bps: int
-    """In the lab's time."""
+    """The rate of the line in the lab's time."""
     scale: int = 1
-    """What the rates of the configuration are divided by."""
+    """The factor by which the rates of the configuration are divided."""
     mtu: int = 9216
 
     def largest(self, tags: int) -> int:
-        """Octets of the largest frame with so many VLAN tags."""
+        """Return the octets of the largest frame with so many VLAN tags."""
         return self.mtu + _AROUND + 4 * tags
 
     def octets_ps(self, octets: int) -> int:

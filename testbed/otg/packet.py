@@ -18,20 +18,20 @@ from testbed.otg.reading import Item
 
 FCS = 4
 SIGNATURE = struct.Struct("!HI")
-"""In the last octets of a frame whose flow is counted: the flow's tag, and the frame's number."""
+"""The last octets of a frame whose flow is counted: the flow's tag, and the frame's number."""
 STAMPED = struct.Struct("!HIq")
-"""The same, and when the frame was sent."""
+"""The same with the time at which the frame was sent."""
 _KEPT = 4096
 _PSEUDO = {4: slice(12, 20), 6: slice(8, 40)}
 _GOOD, _BAD = -1, -2
-"""In place of a checksum: one that is right, and one that is not."""
+"""The words, in place of a checksum, for a right one and a wrong one."""
 
 
 class Ends(Protocol):
     """The addresses at a flow's ends: a value for every pair of devices."""
 
     def values(self, what: str, version: int) -> Values | None:
-        """For `station`, `destination`, `source` or `target`; None if there is none."""
+        """Return the value for `station`, `destination`, `source` or `target`, or None if there is none."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Part:
 
     header: Header | None
     fields: tuple[tuple[Field, Values | None], ...] = ()
-    """None: the generator finds the value."""
+    """The values by field; None where the generator finds the value."""
     given: bytes = b""
 
     @property
@@ -55,7 +55,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Payload:
-    """What follows the headers."""
+    """The payload behind the headers."""
 
     pattern: bytes = b"\0"
     repeat: bool = True
@@ -148,9 +148,9 @@ class _Checksum:
     at: int
     start: int
     end: int | None
-    """Of what it covers; None: all that follows."""
+    """The end of the covered octets, or None if all that follows is covered."""
     ip: int
-    """Where the IP header is whose addresses it covers too; -1: none."""
+    """The offset of the IP header whose addresses it covers too, or -1."""
     protocol: int
     is_bad: bool
 
@@ -163,7 +163,7 @@ class Packet:
     payload: Payload
     ends: Ends | None = None
     tag: int = 0
-    """In the frame's signature; 0: it has none."""
+    """The tag in the frame's signature, or 0 if it has none."""
     is_stamped: bool = False
     _period: int = field(default=1, init=False)
     _slots: list[list[tuple[int, Values]]] = field(default_factory=list, init=False)
@@ -186,7 +186,7 @@ class Packet:
 
     @property
     def least(self) -> int:
-        """The shortest size that holds it, with FCS."""
+        """The smallest size of a frame, with FCS."""
         return self.octets + self.signature_octets + FCS
 
     @property
@@ -194,7 +194,7 @@ class Packet:
         return 0 if not self.tag else STAMPED.size if self.is_stamped else SIGNATURE.size
 
     def frame(self, number: int, size: int, now_ns: int = 0) -> bytes:
-        """Return the frame with a number, of a size with FCS, to be sent now."""
+        """Return the frame with this number and size (with FCS), as it is sent now."""
         key = (number % self._period, size)
         template = self._templates.get(key)
         if template is None:
@@ -266,7 +266,7 @@ class Packet:
 
     @property
     def version(self) -> int:
-        """Of the IP addresses that devices give it."""
+        """The version of the IP addresses that devices give it."""
         return 6 if any(part.header and part.header.name == "ipv6" for part in self.parts) else 4
 
     def _next(self, place: int, header: Header) -> int:

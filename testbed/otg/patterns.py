@@ -11,7 +11,7 @@ from testbed.frames import Mac
 from testbed.otg.reading import Item
 
 Values = tuple[int, ...]
-"""A frame with number n has the value n modulo their count. A counter is written out."""
+"""The values of a field. The frame with number n has the value n modulo their count; a counter is written out."""
 
 MOST_VALUES = 1 << 20
 
@@ -31,11 +31,11 @@ READ: dict[str, Callable[[Any], int]] = {
     "ipv6": lambda value: int(IPv6Address(str(value))),
     "": _number,
 }
-"""From what the model has of a value to the number in the frame."""
+"""The functions, by kind, from a value of the model to the number in the frame."""
 
 
 def read(item: Item, kind: str, bits: int, default: int, *, has_auto: bool) -> Values | None:
-    """Return the values of the pattern in `item`; None where the generator is to find the value."""
+    """Return the values of the pattern in `item`, or None if the generator is to find the value."""
     convert = READ[kind]
     chosen = item.choice(
         "auto" if has_auto else "value",

@@ -1,4 +1,4 @@
-"""Reads the plain data of snappi's model, and finds what of it this generator does not support.
+"""Reads the plain data of snappi's model, and finds the parts of it that this generator does not support.
 
 Each object is an `Item`. A field that is read is taken; a field that is left when the item is closed has no effect
 here, and must not be ignored silently: it becomes an error with its path, as in `flows[0].packet[1].ipv4.options`.

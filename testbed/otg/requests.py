@@ -1,4 +1,4 @@
-"""What a test requests while it runs: states of traffic, captures, links and protocols; metrics; captures."""
+"""The requests of a running test: states of traffic, captures, links and protocols; metrics; captures."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from testbed.otg.reading import Item, Reader
 
 @dataclass(frozen=True)
 class Control:
-    """A change of state. `names` are flows or ports; empty: all of them."""
+    """A change of state. `names` are flows or ports; empty for all of them."""
 
     what: str
-    """`flows`, `capture`, `link` or `protocols`."""
+    """The things that change: `flows`, `capture`, `link` or `protocols`."""
     state: str
     names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Metrics or states that are requested."""
+    """A request for metrics or states."""
 
     what: str
-    """`port` or `flow`; `ipv4_neighbors` or `ipv6_neighbors`."""
+    """The kind: `port` or `flow`, `ipv4_neighbors` or `ipv6_neighbors`."""
     names: tuple[str, ...]
-    """Empty: all."""
+    """The names of ports or flows; empty for all."""
     fields: frozenset[str] = frozenset()
     """Empty: all."""
 
@@ -38,7 +38,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class WantedCapture:
-    """A capture that is requested: frames `first` and on, counted from 0."""
+    """A request for a capture: the frames from `first` on, counted from 0."""
 
     port: str
     first: int = 0

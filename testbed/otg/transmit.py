@@ -1,4 +1,4 @@
-"""When each frame of a port is sent: its flows side by side on one line, and what pauses them. Sans-I/O.
+"""The times at which a port sends its frames: its flows side by side on one line, and their pauses. Sans-I/O.
 
 A frame is due by its flow's rate, counted from the flow's start. It starts when it is due, when the line is free, and
 when its queue is not paused; of several, the one that is due first. A flow that was paused does not make up for it: its
@@ -21,7 +21,7 @@ _QUEUES = range(8)
 
 
 class State(Enum):
-    """Of a flow, as the model has it."""
+    """The state of a flow, as in the model."""
 
     STOPPED = "stopped"
     STARTED = "started"
@@ -35,9 +35,9 @@ class Stream:
     plan: FlowPlan
     state: State = State.STOPPED
     number: int = 0
-    """Of the next frame, since the configuration was set."""
+    """The number of the next frame, since the configuration was set."""
     left: int | None = None
-    """Frames until the flow ends; None: it does not by their number."""
+    """The number of frames until the flow ends, or None if their number does not end it."""
     due_ps: int = NEVER
     size: int = 0
     _origin_ps: int = 0
@@ -65,7 +65,7 @@ class Stream:
         self.delay(now_ps - self._held_ps)
 
     def delay(self, by_ps: int) -> None:
-        """Everything that is still to come is later."""
+        """Make all later frames later by this time."""
         self._origin_ps += by_ps
         self.due_ps += by_ps
 
@@ -81,7 +81,7 @@ class Stream:
         self.state, self.due_ps = State.STOPPED, NEVER
 
     def sent(self, end_ps: int) -> None:
-        """A frame went, and its last octet left at `end_ps`: on to the next."""
+        """Go on to the next frame: the last octet of this one left at `end_ps`."""
         plan, span = self.plan, self.plan.span
         self.number += 1
         self._units += plan.pace.weight(self.size)
@@ -103,7 +103,7 @@ class Stream:
 
 @dataclass
 class _Pause:
-    """Of one queue: it stands still from a moment to another."""
+    """The pause of one queue, from one moment to another."""
 
     from_ps: int = 0
     until_ps: int = 0
@@ -117,7 +117,7 @@ _NO_PAUSE = _Pause()
 
 @dataclass(frozen=True)
 class Start:
-    """The next frame of a port: when it starts, and whose it is."""
+    """The next frame of a port: its start and its flow."""
 
     at_ps: int
     stream: Stream
@@ -130,7 +130,7 @@ class Transmitter:
         self.streams = [Stream(flow) for flow in flows]
         self._line, self._control = line, control
         self._free_ps = 0
-        """When the line is free, or the last pause came: no frame starts before that any more."""
+        """The time at which the line is free or the last pause came. No frame starts before it."""
         self._pauses = [_Pause() for _ in _QUEUES]
         self.received_pauses = 0
 
@@ -139,7 +139,7 @@ class Transmitter:
         return any(stream.state is State.STARTED for stream in self.streams)
 
     def next(self) -> Start | None:
-        """Return the frame that starts next, as things stand, or None if none does."""
+        """Return the frame that starts next, or None if none does."""
         best: Start | None = None
         for stream in self.streams:
             if stream.state is not State.STARTED:
@@ -151,7 +151,7 @@ class Transmitter:
         return best
 
     def take(self, start: Start) -> tuple[Stream, int, int]:
-        """It is sent at its time: its flow, its number and its size."""
+        """Count the next frame as sent at its time, and return its flow, its number and its size."""
         stream, at_ps = start.stream, start.at_ps
         number, size = stream.number, stream.size
         pause = self._pause_of(stream.plan.queue)
@@ -163,7 +163,7 @@ class Transmitter:
         return stream, number, size
 
     def receive(self, frame: bytes, now_ps: int) -> None:
-        """A MAC control frame came in."""
+        """Take in a received MAC control frame."""
         if self._control is None:
             return
         try:

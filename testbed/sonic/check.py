@@ -20,7 +20,7 @@ _DEFAULT_POLL_MS = 200
 
 
 def check(tables: Tables, problems: Problems[str], cell: int = CELL) -> None:
-    """Look at one switch; findings go to `problems`."""
+    """Check one switch. Findings go to `problems`."""
     checker = _Checker(tables, problems, cell)
     checker.pools()
     checker.profiles()
@@ -30,7 +30,7 @@ def check(tables: Tables, problems: Problems[str], cell: int = CELL) -> None:
 
 
 class _Checker:
-    """Findings that are the same at several ports become one, with all of them in it."""
+    """Checks one switch. Equal findings at several ports become one, with all these ports in it."""
 
     def __init__(self, tables: Tables, problems: Problems[str], cell: int) -> None:
         self._tables = tables
@@ -98,7 +98,7 @@ class _Checker:
             self._offset(where, profile)
 
     def _offset(self, where: str, profile: ProfileRow) -> None:
-        """An xon_offset that no threshold is above cannot do anything."""
+        """Find an xon_offset that no threshold is above: it cannot do anything."""
         division = self._divisions.get(profile.pool)
         if not profile.xon_offset or not profile.lossless or division is None or division.shared < 0:
             return
@@ -126,7 +126,9 @@ class _Checker:
         self._watchdog(port)
 
     def _directions(self, port: str) -> None:
-        """A group takes cells of an ingress pool, and a queue of an egress pool."""
+        """Find profiles of the wrong direction: a group takes cells of an ingress pool, and a queue of an
+        egress pool.
+        """
         tables = self._tables
         for table, places, pools, effect in (
             ("BUFFER_PG", tables.groups, ingress_pools(tables), "groups take their cells of ingress pools"),
@@ -208,7 +210,7 @@ class _Checker:
             )
 
     def _ways(self, port: str) -> None:
-        """From the priority to the group and the queue, and from PAUSE to the queue."""
+        """Find contradictions on the ways from a priority to its group and queue, and from PAUSE to the queue."""
         tables, enabled = self._tables, self._tables.pfc_of(port)
         if not enabled:
             return
@@ -325,7 +327,7 @@ class _Checker:
             )
 
     def _most_shared(self, pool: str, power: int | None, static: int | None) -> int | None:
-        """What a group may hold of the shared part when it is the only one."""
+        """Return the part of the shared memory that a group may hold if it is the only one."""
         found: Division | None = self._divisions.get(pool)
         if found is None or found.shared < 0:
             return None
@@ -335,7 +337,7 @@ class _Checker:
         return int(found.shared * alpha / (1 + alpha))
 
     def _egress(self, port: str, priority: int, queue: int, name: str) -> None:
-        """A lossless queue has to hold what its groups can hold at ingress."""
+        """Find lossless queues that cannot hold all that their groups can hold at ingress."""
         profile, group = self._tables.profiles.get(name), self._tables.profile(port, priority)
         if profile is None or group is None or profile.pool not in egress_pools(self._tables):
             return

@@ -1,6 +1,6 @@
 """Traffic classes of a port: SONiC has 16, and the lab's switch 8.
 
-What a class decides is the priority group and the queue, so a class from 8 on is merged into one of the lower eight
+A class decides the priority group and the queue, so a class from 8 on is merged into one of the lower eight
 with the same group and queue. Published files of dual-ToR switches use class 8 that way.
 """
 
@@ -16,14 +16,14 @@ LAB_CLASSES = range(8)
 
 @dataclass(frozen=True)
 class Classes:
-    """The maps of a port in eight classes; None where the port names no map."""
+    """The maps of a port in eight classes; None if the port names no map."""
 
     dscp: Mapping[int, int] | None
     dot1p: Mapping[int, int] | None
     groups: Mapping[int, int] | None
     queues: Mapping[int, int] | None
     left_over: frozenset[int] = frozenset()
-    """Classes from 8 on for which none of the eight was left; their frames get class 0."""
+    """The classes from 8 on for which none of the eight was left. Their frames get class 0."""
 
 
 def classes_of(tables: Tables, port: str) -> Classes:
@@ -65,7 +65,7 @@ def classes_of(tables: Tables, port: str) -> Classes:
 
 
 def _way(chosen: Mapping[int, int] | None, tc: int) -> int:
-    """Without a map a class has the group and the queue of its number; with one, 0 if the map lacks it."""
+    """Return the target of a class: without a map its own number, with a map 0 if the map lacks it."""
     if chosen is None:
         return tc if tc in LAB_CLASSES else 0
     return chosen.get(tc, 0)

@@ -1,4 +1,4 @@
-"""How a switch's tables divide its memory (decision 0285): what is reserved, headroom and shared, pool by pool."""
+"""The division of a switch's memory by its tables (decision 0285): reserved, headroom and shared, pool by pool."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from testbed.sonic.tables import NULL, PoolRow, PoolType, ProfileRow, Tables
 
 ASSUMED_POOL = 32 << 20
-"""Bytes of a pool that has no size: there the switch divides its memory itself."""
+"""The bytes of a pool without a size. The switch itself divides its memory there."""
 
 
 @dataclass(frozen=True)
 class Division:
-    """One pool, in bytes. `headroom` is what may be used, `promised` the sum of what the groups may use of it."""
+    """One pool, in bytes. `headroom` is the part that may be used, `promised` the sum of the groups' parts of it."""
 
     name: str
     size: int
@@ -35,13 +35,13 @@ def egress_pools(tables: Tables) -> dict[str, PoolRow]:
 
 
 def reserved(profile: ProfileRow, pool: PoolRow) -> int:
-    """What a group has for itself beside its headroom."""
+    """Return the bytes that a group has for itself besides its headroom."""
     own = pool.xoff is None and profile.xoff is not None and profile.size >= profile.xoff
     return profile.size - (profile.xoff or 0) if own else profile.size
 
 
 def divisions(tables: Tables, ports: Iterable[str] | None = None) -> list[Division]:
-    """Return all pools; `ports` are those that count, all if it is not given."""
+    """Return the divisions of all pools. Only `ports` count, by default all."""
     sizes, chosen = memory(tables), set(tables.ports if ports is None else ports)
     return [
         Division(name, sizes[name], *parts)
@@ -52,7 +52,7 @@ def divisions(tables: Tables, ports: Iterable[str] | None = None) -> list[Divisi
 
 
 def memory(tables: Tables) -> dict[str, int]:
-    """Return the bytes of each pool, with what is reserved and headroom, whichever of them its size includes."""
+    """Return the bytes of each pool with reserved memory and headroom, whichever of them its size includes."""
     found: dict[str, int] = {}
     for pools, part in _PARTS:
         for name, pool in pools(tables).items():
@@ -64,7 +64,7 @@ def memory(tables: Tables) -> dict[str, int]:
 
 
 def _of_ingress(tables: Tables, name: str, pool: PoolRow, ports: Set[str]) -> tuple[int, int, int]:
-    """What is reserved, headroom, and the sum of what groups may use of it."""
+    """Return the reserved bytes, the headroom, and the sum of the groups' parts of it."""
     rows = [
         profile
         for (port, number) in tables.groups

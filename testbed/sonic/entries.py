@@ -1,6 +1,7 @@
-"""What all tables of a config_db.json have in common: JSON, rows, keys with ranges and lists, values, references.
+"""The parts that all tables of a config_db.json have in common: JSON, rows, keys with ranges and lists, values,
+references.
 
-Whatever the octets are, nothing here raises: what is wrong goes to `Problems`.
+Nothing here raises, for any octets: mistakes go to `Problems`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Row = dict[str, str]
 
 
 class Entry(NamedTuple):
-    """A row of a table, and where it stands."""
+    """A row of a table, and its place."""
 
     table: str
     key: str
@@ -39,7 +40,7 @@ class Entry(NamedTuple):
 
 
 class _Number(str):
-    """A number of the file, as it is written there."""
+    """A number of the file, with the digits that it has there."""
 
     __slots__ = ()
 
@@ -85,18 +86,18 @@ class EntryReader:
     def __init__(
         self, content: Mapping[str, Any], problems: Problems[str], fields: Mapping[str, tuple[str, ...]]
     ) -> None:
-        """`fields`: those that are read, by table."""
+        """`fields` are the names of the fields that are read, by table."""
         self._content = content
         self._problems = problems
         self._fields = fields
         self._ports: dict[str, PortRow] = {}
         self._unread: dict[str, set[str]] = {}
-        """Fields that are not read, by table."""
+        """The fields that are not read, by table."""
 
     # Rows and keys
 
     def _rows(self, table: str) -> Iterator[Entry]:
-        """Return the rows of a table, as strings. A table that is not an object, or a row, is one error."""
+        """Return the rows of a table, as strings. A table or a row that is not an object is one error."""
         content = self._content.get(table, {})
         if not isinstance(content, dict):
             self._problems.error(path(table), f"{shown(content)} is not an object; rows by key are expected")
@@ -130,7 +131,7 @@ class EntryReader:
                 yield entry.key, made
 
     def _of_ports(self, table: str, make: Callable[[Entry], Any]) -> Iterator[tuple[str, Any]]:
-        """Rows whose key is a port, or a list of ports."""
+        """Return the rows whose key is a port, or a list of ports."""
         for entry in self._rows(table):
             made = make(entry)
             for port in self._named_ports(entry, entry.key):
@@ -138,7 +139,7 @@ class EntryReader:
                     yield port, made
 
     def _places(self, table: str, make: Callable[[Entry], Any]) -> Iterator[tuple[tuple[str, int], Any]]:
-        """Rows whose key is ports and numbers of groups or queues: `Ethernet0,Ethernet4|3-4`."""
+        """Return the rows whose key has ports, and numbers of groups or queues: `Ethernet0,Ethernet4|3-4`."""
         seen: dict[tuple[str, int], tuple[str, Any]] = {}
         for entry in self._rows(table):
             ports, bar, numbers = entry.key.rpartition("|")
@@ -172,12 +173,12 @@ class EntryReader:
                 self._problems.error(entry.where(), f"there is no port {shortened(port)}: {near(port, self._ports)}")
 
     def _keys(self, table: str) -> Iterable[str]:
-        """Of all rows of a table, also of those that are wrong."""
+        """Return the keys of all rows of a table, also of wrong ones."""
         content = self._content.get(table)
         return content if isinstance(content, dict) else ()
 
     def _numbers(self, where: str, text: str, noun: str) -> list[int]:
-        """ "3-4", "3" and "3,4"; numbers are 0 to 7, and those of queues for multicast above."""
+        """Read numbers as in "3-4", "3" or "3,4". They are 0 to 7, and above for queues of multicast."""
         found: list[int] = []
         for part in text.split(","):
             match = _RANGE.fullmatch(part.strip())
@@ -193,7 +194,7 @@ class EntryReader:
     # Values
 
     def _whole(self, entry: Entry, name: str, least: int, most: int) -> int | None:
-        """Return a number of a row, or None if it has none, or a wrong one."""
+        """Return a number of a row, or None if the row has none or a wrong one."""
         text = entry.row.get(name)
         if text is None:
             return None

@@ -24,7 +24,7 @@ _FCS = 4
 
 @dataclass(frozen=True)
 class Need:
-    """The bounds of the headroom of one lossless group, in bytes of whole cells."""
+    """The bounds of one lossless group's headroom, in bytes of whole cells."""
 
     least: int
     most: int
@@ -62,21 +62,23 @@ def described(tables: Tables, port: str) -> str:
 
 @dataclass(frozen=True)
 class GroupHeadroom:
-    """One lossless group of a port: the headroom that it has, in bytes, and what the port's cable needs."""
+    """One lossless group of a port: the headroom that it has, in bytes, and the headroom that the port's cable
+    needs.
+    """
 
     port: str
     group: int
     profile: str | None
-    """The name of the group's BUFFER_PROFILE, even if the file lacks that profile; None if the group has none."""
+    """The name of the group's BUFFER_PROFILE, even if the file lacks that profile, or None if the group has none."""
     has: int | None
-    """The headroom in bytes, 0 without a profile; None if BUFFER_PG has NULL, and the switch computes it."""
+    """The headroom in bytes: 0 without a profile, None if BUFFER_PG has NULL, so that the switch computes it."""
     need: Need
     pool: str = ""
     pool_xoff: int | None = None
 
     @property
     def slack(self) -> int:
-        """The headroom in bytes beyond the least that is needed; below zero frames will be lost."""
+        """The headroom in bytes beyond the least that is needed. Below zero frames will be lost."""
         return (self.need.most if self.has is None else self.has) - self.need.least
 
     @property
@@ -86,7 +88,7 @@ class GroupHeadroom:
 
     @property
     def remedy(self) -> str:
-        """The setting to change where there is too little headroom; empty where there is enough."""
+        """The setting to change if there is too little headroom; empty if there is enough."""
         if self.slack >= 0:
             return ""
         most = f"{self.need.most} ({self.need.least} is the least, with full frames and stations that react at once)"
@@ -99,7 +101,7 @@ class GroupHeadroom:
 
 
 def lossless_groups(tables: Tables, port: str, cell: int) -> list[GroupHeadroom]:
-    """Return the lossless groups of a port, in the order of their numbers; without PFC there are none."""
+    """Return the lossless groups of a port, in the order of their numbers. Without PFC there are none."""
     found, need = [], needed_at(tables, port, cell)
     for group in sorted(tables.pfc_of(port)):
         name, row = tables.profile_name(port, group), tables.profile(port, group)
@@ -115,5 +117,5 @@ def lossless_groups(tables: Tables, port: str, cell: int) -> list[GroupHeadroom]
 
 
 def tightest(tables: Tables, port: str, cell: int) -> GroupHeadroom | None:
-    """Return the lossless group of a port that has the least slack; None if the port has no PFC."""
+    """Return the lossless group of a port that has the least slack, or None if the port has no PFC."""
     return min(lossless_groups(tables, port, cell), key=lambda one: one.slack, default=None)

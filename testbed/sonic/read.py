@@ -1,8 +1,8 @@
 """Reads a config_db.json into typed tables, and collects everything that is wrong with it.
 
 Both styles of references are read, `[BUFFER_PROFILE|name]` and `name`, and keys with ranges and lists, as in
-`Ethernet0,Ethernet4|3-4`. Values are strings; a number or a list is read as what it stands for. Tables and fields that
-are not modelled are listed, and are no error. Whatever the octets are, this returns.
+`Ethernet0,Ethernet4|3-4`. Values are strings; a number or a list is read as if it were one. Tables and fields that are
+not modelled are listed, and are no error. Reading returns for any octets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from testbed.units import Length
 MOST_PORTS = 1024
 ALPHA_POWERS = range(-8, 9)
 OWN = "XOFF_"
-"""Tables of ours begin with it."""
+"""The beginning of the names of Xoff's own tables."""
 
 _PORT = re.compile(r"[A-Za-z][A-Za-z0-9_./-]{0,31}", re.ASCII)
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -68,7 +68,7 @@ class ConfigDbError(ProblemsError):
 
 @dataclass
 class Reading:
-    """What a file has. With errors, rows and fields that are wrong are missing in the tables."""
+    """The result of reading a file. With errors, wrong rows and fields are missing in the tables."""
 
     tables: Tables
     problems: Problems[str] = field(default_factory=Problems)
@@ -78,14 +78,14 @@ class Reading:
         return not self.problems.errors
 
     def require(self, name: str) -> Tables:
-        """Return the tables; ConfigDbError with all errors if there are any. `name` is that of the file."""
+        """Return the tables, or raise a ConfigDbError with all errors. `name` is that of the file."""
         if not self.ok:
             raise ConfigDbError(name, self.problems.errors, self.problems.left_out)
         return self.tables
 
 
 def read(octets: bytes) -> Reading:
-    """Read a file; it never raises."""
+    """Read a file. It never raises."""
     problems = Problems[str]()
     content = load(octets, problems)
     if content is None:

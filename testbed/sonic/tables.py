@@ -13,13 +13,13 @@ from types import MappingProxyType
 from typing import TypeVar
 
 NULL = "NULL"
-"""In place of a profile's name: the profile for the port's speed and cable length."""
+"""The word, in place of a profile's name, for the profile of the port's speed and cable length."""
 GLOBAL = "global"
-"""In place of a port in PORT_QOS_MAP: for ports that have no map of their own."""
+"""The word, in place of a port in PORT_QOS_MAP, for all ports that have no map of their own."""
 Row = TypeVar("Row")
 Ports = Mapping[str, Row]
 Places = Mapping[tuple[str, int], Row]
-"""By port, and number of the priority group or queue."""
+"""Names by port, and number of the priority group or queue."""
 
 
 class PoolType(enum.StrEnum):
@@ -34,7 +34,7 @@ class Mode(enum.StrEnum):
 
 
 class Ecn(enum.StrEnum):
-    """Which colours WRED marks instead of dropping."""
+    """The colours that WRED marks instead of dropping."""
 
     NONE = "ecn_none"
     GREEN = "ecn_green"
@@ -81,14 +81,14 @@ class MapKind(enum.StrEnum):
 
     @property
     def sources(self) -> range:
-        """What is mapped."""
+        """The values that the map maps."""
         if self is MapKind.DSCP_TO_TC:
             return range(64)
         return TRAFFIC_CLASSES if self in (MapKind.TC_TO_PG, MapKind.TC_TO_QUEUE) else range(8)
 
     @property
     def targets(self) -> range:
-        """What it is mapped to in the lab: the model has eight groups and eight queues."""
+        """The values that it maps to in the lab, whose model has eight groups and eight queues."""
         return TRAFFIC_CLASSES if self in (MapKind.DSCP_TO_TC, MapKind.DOT1P_TO_TC) else range(8)
 
 
@@ -104,19 +104,19 @@ _MAP_TABLES = {
 
 @dataclass(frozen=True)
 class PortRow:
-    """PORT"""
+    """A row of PORT."""
 
     speed: int
     lanes: str = ""
     alias: str = ""
     mtu: int | None = None
     admin_up: bool = True
-    """Also where the file has no status: whoever checks a file means its ports."""
+    """True if the port is up, also if the file has no status: a user who checks a file means its ports."""
 
 
 @dataclass(frozen=True)
 class NeighbourRow:
-    """DEVICE_NEIGHBOR"""
+    """A row of DEVICE_NEIGHBOR."""
 
     name: str
     port: str = ""
@@ -124,29 +124,29 @@ class NeighbourRow:
 
 @dataclass(frozen=True)
 class PoolRow:
-    """BUFFER_POOL"""
+    """A row of BUFFER_POOL."""
 
     type: PoolType
     mode: Mode
     size: int | None = None
-    """None: the switch divides its memory itself (dynamic buffer model)."""
+    """The bytes, or None if the switch divides its memory itself (dynamic buffer model)."""
     xoff: int | None = None
-    """The headroom that all groups share; None: each has its own."""
+    """The headroom that all groups share, or None if each has its own."""
 
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """BUFFER_PROFILE"""
+    """A row of BUFFER_PROFILE."""
 
     pool: str
     size: int = 0
-    """Reserved."""
+    """The reserved bytes."""
     xon: int | None = None
     xon_offset: int | None = None
     xoff: int | None = None
-    """Headroom; a profile that has it is for lossless groups."""
+    """The bytes of headroom. A profile that has it is for lossless groups."""
     dynamic_th: int | None = None
-    """The power of two that alpha is."""
+    """The exponent of alpha, which is a power of two."""
     static_th: int | None = None
 
     @property
@@ -156,7 +156,7 @@ class ProfileRow:
 
 @dataclass(frozen=True)
 class QosRow:
-    """PORT_QOS_MAP"""
+    """A row of PORT_QOS_MAP."""
 
     maps: Mapping[MapKind, str] = field(default_factory=dict)
     pfc_enable: frozenset[int] | None = None
@@ -168,18 +168,18 @@ class QosRow:
 
 @dataclass(frozen=True)
 class WredRow:
-    """WRED_PROFILE, the green part; switches that mark do not colour RoCE otherwise."""
+    """The green part of a row of WRED_PROFILE. Switches that mark give RoCE no other colour."""
 
     ecn: Ecn = Ecn.NONE
     green_min_threshold: int | None = None
     green_max_threshold: int | None = None
     green_drop_probability: int | None = None
-    """Percent."""
+    """The probability in percent."""
 
 
 @dataclass(frozen=True)
 class SchedulerRow:
-    """SCHEDULER"""
+    """A row of SCHEDULER."""
 
     type: SchedulerType
     weight: int | None = None
@@ -187,7 +187,7 @@ class SchedulerRow:
 
 @dataclass(frozen=True)
 class QueueRow:
-    """QUEUE"""
+    """A row of QUEUE."""
 
     scheduler: str | None = None
     wred_profile: str | None = None
@@ -195,7 +195,7 @@ class QueueRow:
 
 @dataclass(frozen=True)
 class WatchdogRow:
-    """PFC_WD"""
+    """A row of PFC_WD."""
 
     action: WatchdogAction = WatchdogAction.DROP
     detection_time: int = 0
@@ -207,21 +207,21 @@ _SHARED_SIZES = ("mlnx", "nvidia")
 
 @dataclass(frozen=True)
 class Tables:
-    """One switch."""
+    """The tables of one switch."""
 
     hostname: str = ""
     platform: str = ""
-    """As in "x86_64-mlnx_msn2700-r0"."""
+    """The platform, as in "x86_64-mlnx_msn2700-r0"."""
     ports: Ports[PortRow] = field(default_factory=dict)
     cables: Ports[str] = field(default_factory=dict)
-    """CABLE_LENGTH of each port, as in "300m"."""
+    """The length of each port's cable (CABLE_LENGTH), as in "300m"."""
     neighbours: Ports[NeighbourRow] = field(default_factory=dict)
     pools: Mapping[str, PoolRow] = field(default_factory=dict)
     profiles: Mapping[str, ProfileRow] = field(default_factory=dict)
     groups: Places[str] = field(default_factory=dict)
     """The profile of each priority group (BUFFER_PG), or NULL."""
     queue_profiles: Places[str] = field(default_factory=dict)
-    """BUFFER_QUEUE"""
+    """The profile of each queue (BUFFER_QUEUE)."""
     qos: Ports[QosRow] = field(default_factory=dict)
     maps: Mapping[tuple[MapKind, str], Mapping[int, int]] = field(default_factory=dict)
     wred: Mapping[str, WredRow] = field(default_factory=dict)
@@ -230,10 +230,10 @@ class Tables:
     watchdogs: Ports[WatchdogRow] = field(default_factory=dict)
     watchdog_poll: int | None = None
     own: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
-    """Tables of Xoff's for what SONiC has no field for, as they stand in the file."""
+    """Xoff's own tables, for settings that SONiC has no field for, as they stand in the file."""
 
     def profile_name(self, port: str, group: int) -> str | None:
-        """Return the profile of a priority group, with NULL resolved; None: the group has none."""
+        """Return the profile of a priority group, with NULL resolved, or None if the group has none."""
         name = self.groups.get((port, group))
         if name != NULL:
             return name
@@ -249,12 +249,12 @@ class Tables:
         return None if name is None else self.profiles.get(name)
 
     def qos_of(self, port: str) -> QosRow:
-        """Return the port's row; maps that it does not name are those of `global`."""
+        """Return the port's row. Maps that it does not name are those of `global`."""
         own, common = self.qos.get(port, QosRow()), self.qos.get(GLOBAL, QosRow())
         return QosRow({**common.maps, **own.maps}, own.pfc_enable, own.pfcwd_sw_enable)
 
     def map_of(self, port: str, kind: MapKind) -> Mapping[int, int] | None:
-        """Return the map that a port uses; None: it names none."""
+        """Return the map that a port uses, or None if it names none."""
         name = self.qos_of(port).maps.get(kind)
         return None if name is None else self.maps.get((kind, name))
 

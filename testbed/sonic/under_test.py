@@ -1,8 +1,8 @@
 """The ports of a switch that a run tests: the one with the least headroom to spare, and one of each class of ports.
 
-Ports of a class have the same speed, cable, MTU and buffer profiles, and whatever else decides about lossless traffic.
-Ports that differ only in cable, MTU and the profiles of priority groups can be tested beside each other: the others
-then have hosts, and what they do is the same.
+Ports of a class have the same speed, cable, MTU, buffer profiles and all other settings that decide about lossless
+traffic. Ports that differ only in cable, MTU and the profiles of priority groups can be tested beside each other: the
+others then have hosts, which do the same.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ MOST_PORTS = 4
 _USUAL_POOL = 16 << 20
 _USUAL_WATCHDOG_MS = 1400
 _USUAL_DELAY_BYTES = 1 << 20
-"""The pool in bytes, watchdog's times in ms and content of cables in bytes that a case's time limit is meant for."""
+"""The pool in bytes, watchdog's times in ms and content of cables in bytes for which a case's time limit is made."""
 
 
 class PortsError(UsageError):
-    """Ports that cannot be tested."""
+    """The error of ports that cannot be tested."""
 
 
 @dataclass(frozen=True)
 class PortClass:
-    """Ports of one class, those that the user names first."""
+    """The ports of one class, those that the user names first."""
 
     ports: tuple[str, ...]
     beside: tuple[str, ...]
-    """Ports of other classes that can have hosts too, the user's first; none that would lose frames itself."""
+    """Ports of other classes that can have hosts too, the user's first. None of them would lose frames itself."""
     headroom: GroupHeadroom
     """The headroom of the tightest lossless group; it is the same at each port of the class."""
 
@@ -47,8 +47,9 @@ class PortClass:
 
 
 def classes(tables: Tables, cell: int, named: Sequence[str] = ()) -> list[PortClass]:
-    """Return the classes of the ports that are up and have PFC, the one with the least slack first; each with its ports
-    in the order of the file.
+    """Return the classes of the ports that are up and have PFC, the one with the least slack first.
+
+    Each has its ports in the order of the file.
 
     With `named` only the classes of these ports, each with its named ports first.
     """
@@ -88,7 +89,7 @@ def _tightest(tables: Tables, port: str, cell: int) -> GroupHeadroom:
 
 
 def require_port(tables: Tables, port: str) -> None:
-    """PortsError if there is no such port, or if it is down."""
+    """Raise a PortsError if there is no such port, or if it is down."""
     if port not in tables.ports:
         raise PortsError(f"there is no port {port[:40]!r}; {nearest(port[:40], tables.ports)}")
     if not tables.ports[port].admin_up:
@@ -104,7 +105,7 @@ def split(text: str) -> list[str]:
 
 
 def in_order(tables: Tables, cell: int, ports: Iterable[str]) -> list[str]:
-    """Return these ports as a run takes them: the one with the least slack, one of each other class, and the others.
+    """Return these ports in the order of a run: the one with the least slack, one of each other class, and the others.
 
     Ports without PFC are last.
     """
@@ -119,23 +120,21 @@ def in_order(tables: Tables, cell: int, ports: Iterable[str]) -> list[str]:
 
 
 def with_only(tables: Tables, ports: Sequence[str]) -> Tables:
-    """Return the same switch with only these ports up, in this order. Neighbours are left out: testers take their
-    places.
-    """
+    """Return the same switch with only these ports up, in this order. Testers take the places of neighbours."""
     rows = {port: replace(tables.ports[port], admin_up=True) for port in ports}
     rows |= {port: replace(row, admin_up=False) for port, row in tables.ports.items() if port not in rows}
     return replace(tables, ports=rows, neighbours={})
 
 
 def ports_under_test(tables: Tables) -> Mapping[str, PortRow]:
-    """Return the ports that are up, which of such tables are those under test."""
+    """Return the ports under test of such tables: those that are up."""
     return {port: row for port, row in tables.ports.items() if row.admin_up}
 
 
 def patience(tables: Tables) -> int:
     """Return the factor by which a case may take longer on this switch than on Xoff's own.
 
-    Large buffers take long to fill, and a case waits for a watchdog's times and for what is in long cables.
+    Large buffers take long to fill, and a case waits for a watchdog's times and for the frames in long cables.
     """
     pool = max((row.size or 0 for row in tables.pools.values()), default=0)
     watchdog = max((row.detection_time + (row.restoration_time or 0) for row in tables.watchdogs.values()), default=0)
@@ -148,7 +147,7 @@ def patience(tables: Tables) -> int:
 
 
 def _alike(tables: Tables, port: str) -> object:
-    """Return what ports have in common if they are tested beside each other."""
+    """Return the settings that ports have in common if they can be tested beside each other."""
     qos = tables.qos_of(port)
     return (
         tables.ports[port].speed,

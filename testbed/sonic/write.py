@@ -13,12 +13,12 @@ Row = dict[str, str]
 
 
 def write(tables: Tables) -> str:
-    """Return the file's text. What `read` makes of it is equal to `tables`."""
+    """Return the file's text, of which `read` makes equal tables."""
     return json.dumps(as_json(tables), indent=4) + "\n"
 
 
 def as_json(tables: Tables) -> dict[str, dict[str, Row]]:
-    """The same as plain data; tables without rows are left out."""
+    """Return the file as plain data. Tables without rows are left out."""
     device = _row({"hostname": tables.hostname or None, "platform": tables.platform or None})
     found: dict[str, dict[str, Row]] = {
         "DEVICE_METADATA": {"localhost": device} if device else {},

@@ -87,16 +87,16 @@ class Srv6Ring(LosslessTopo):
 
     def _sids(self, router: str) -> tuple[Sid, ...]:
         legs = self.graph.legs[router]
-        found = [srv6.end(router), *(srv6.cross(router, place, leg) for place, leg in enumerate(legs))]
+        found = [srv6.end_sid(router), *(srv6.end_x_sid(router, place, leg) for place, leg in enumerate(legs))]
         if router in EDGES:
-            found += [srv6.pfc(router, place, leg) for place, leg in enumerate(legs)]
-            found.append(srv6.vpn(router))
+            found += [srv6.end_x_pfc_sid(router, place, leg) for place, leg in enumerate(legs)]
+            found.append(srv6.vpn_sid(router))
         return tuple(found)
 
     def _add_edge(
         self, edge: str, commands: list[srv6.Setup], sids: tuple[Sid, ...], directory: tuple[Sid, ...]
     ) -> None:
-        site = srv6.Site(VPN, srv6.FIRST_TABLE, f"{edge}-{INSIDE}", srv6.vpn(edge))
+        site = srv6.Site(VPN, srv6.FIRST_TABLE, f"{edge}-{INSIDE}", srv6.vpn_sid(edge))
         commands.append(site)
         refresh = Refresh.of(self.rate, self.delay * 2, Duration("5ms"))
         tunnels = []
@@ -109,11 +109,11 @@ class Srv6Ring(LosslessTopo):
             commands.append(site.route(self._prefix(far), [sid.address for sid in there], first))
             out = self.graph.leg(edge, middle)[1]
             # The frame comes to the far edge by the port that it is to pause.
-            back = [srv6.end(edge), srv6.end(middle), srv6.pfc(far, *self.graph.leg(far, middle))]
+            back = [srv6.end_sid(edge), srv6.end_sid(middle), srv6.end_x_pfc_sid(far, *self.graph.leg(far, middle))]
             segments = tuple(sid.address for sid in back)
             tunnels.append((ReverseTunnel(edge, far, segments, None, out.interface, self.delay.ns * 2), refresh))
         plan = WanPlan(
-            source=srv6.source(srv6.number(edge)),
+            source=srv6.source_address(srv6.router_number(edge)),
             sids=tuple(LocalSid(sid, srv6.DOMAIN) for sid in sids if sid.behaviour is behaviours.END_X_PFC),
             tunnels=tuple(tunnels),
             directory=directory,
@@ -139,8 +139,10 @@ class Srv6Ring(LosslessTopo):
         found = []
         for router, neighbour in pairwise(way):
             able = router in EDGES
-            found.append(srv6.pfc(router, *self.graph.leg(router, neighbour)) if able else srv6.end(router))
-        return [*found, srv6.vpn(far)]
+            found.append(
+                srv6.end_x_pfc_sid(router, *self.graph.leg(router, neighbour)) if able else srv6.end_sid(router)
+            )
+        return [*found, srv6.vpn_sid(far)]
 
     def _prefix(self, edge: str) -> str:
         return f"10.{self._number(edge)}.0.0/16"

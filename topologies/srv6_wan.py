@@ -95,7 +95,9 @@ class Srv6Wan(LosslessTopo):
         for router in self.graph.routers:
             commands = self.graph.setup(router, sids[router])
             if router not in self.edges:
-                plan = WanPlan(srv6.source(srv6.number(router)), (), control=self._control(router, sids[router]))
+                plan = WanPlan(
+                    srv6.source_address(srv6.router_number(router)), (), control=self._control(router, sids[router])
+                )
                 self.addRouter(router, ip=None, commands=commands, wan=srv6.Wan(plan, ()) if control else None)
                 continue
             self._add_edge(router, commands, sids[router], directory, headroom)
@@ -125,12 +127,14 @@ class Srv6Wan(LosslessTopo):
 
     def _sids(self, router: str) -> tuple[Sid, ...]:
         legs = self.graph.legs[router]
-        found = [srv6.end(router), *(srv6.cross(router, place, leg) for place, leg in enumerate(legs))]
+        found = [srv6.end_sid(router), *(srv6.end_x_sid(router, place, leg) for place, leg in enumerate(legs))]
         if router in self.edges:
             for place, leg in enumerate(legs):
-                found += [srv6.pfc(router, place, leg, one.id) for one in self.slices] or [srv6.pfc(router, place, leg)]
+                found += [srv6.end_x_pfc_sid(router, place, leg, one.id) for one in self.slices] or [
+                    srv6.end_x_pfc_sid(router, place, leg)
+                ]
             if self.back != "controlled":
-                found += [srv6.vpn(router, place) for place in range(self.tenants)]
+                found += [srv6.vpn_sid(router, place) for place in range(self.tenants)]
         return tuple(found)
 
     def _control(self, router: str, sids: Sequence[Sid]) -> ControlPlan | None:
@@ -138,7 +142,7 @@ class Srv6Wan(LosslessTopo):
             return None
         edge = router in self.edges
         report = self.graph.report(router, sids, edge, self.slices, self.rate.bps // max(1, self.tenants))
-        key = self.control.admit(router, [srv6.locator(srv6.number(router))])
+        key = self.control.admit(router, [srv6.locator(srv6.router_number(router))])
         return ControlPlan(self.control.path, key, report, self.graph.legs[router][0].interface)
 
     def _add_edge(
@@ -146,7 +150,7 @@ class Srv6Wan(LosslessTopo):
     ) -> None:
         far = self.edges[self.edges[0] == edge]
         way = self.graph.path(edge, far)
-        between = [srv6.end(router) for router in way[1:-1]]
+        between = [srv6.end_sid(router) for router in way[1:-1]]
         delay = sum((self.graph.leg(one, two)[1].delay for one, two in pairwise(way)), Duration("0s"))
         refresh = Refresh.of(self.rate, delay, Duration("5ms"))
         out = self.graph.leg(edge, way[1])[1]
@@ -155,23 +159,25 @@ class Srv6Wan(LosslessTopo):
             slice_id = self.slices[place].id if self.slices else None
             near, other = self._pausing(edge, slice_id, far), self._pausing(far, slice_id, edge)
             if self.back != "controlled":
-                site = srv6.Site(TENANTS[place], srv6.FIRST_TABLE + place, f"{edge}-eth{place}", srv6.vpn(edge, place))
-                segments = [sid.address for sid in (near, *between, srv6.vpn(far, place))]
+                site = srv6.Site(
+                    TENANTS[place], srv6.FIRST_TABLE + place, f"{edge}-eth{place}", srv6.vpn_sid(edge, place)
+                )
+                segments = [sid.address for sid in (near, *between, srv6.vpn_sid(far, place))]
                 prefix = self._prefix(place, 2 if edge == self.edges[0] else 1)
                 commands += [site, site.route(prefix, segments, out.interface)]
             if place and slice_id is None:
                 continue  # one for all
-            back = tuple(sid.address for sid in (srv6.end(edge), *between, other))
+            back = tuple(sid.address for sid in (srv6.end_sid(edge), *between, other))
             tunnels.append(ReverseTunnel(edge, far, back, slice_id, out.interface, delay.ns))
         plan = WanPlan(
-            source=srv6.source(srv6.number(edge)),
+            source=srv6.source_address(srv6.router_number(edge)),
             sids=tuple(
                 LocalSid(sid, srv6.DOMAIN, measures=self.measure)
                 for sid in sids
                 if sid.behaviour is behaviours.END_X_PFC
             ),
             tunnels=tuple((tunnel, refresh) for tunnel in tunnels) if self.back == "planned" else (),
-            learner=LearnerSettings(srv6.end(edge), srv6.DOMAIN) if self.back == "learned" else None,
+            learner=LearnerSettings(srv6.end_sid(edge), srv6.DOMAIN) if self.back == "learned" else None,
             directory=directory,
             learned_refresh=refresh,
             measures=self.measure,
@@ -194,7 +200,7 @@ class Srv6Wan(LosslessTopo):
     def _pausing(self, router: str, slice_id: int | None, far: str) -> Sid:
         """The SID that pauses a router's port on the way to the other edge."""
         place, leg = self.graph.leg(router, self.graph.path(router, far)[1])
-        return srv6.pfc(router, place, leg, slice_id)
+        return srv6.end_x_pfc_sid(router, place, leg, slice_id)
 
     def _prefix(self, place: int, centre: int) -> str:
         return f"10.{2 * place + centre}.0.0/16"

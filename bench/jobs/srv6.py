@@ -24,8 +24,8 @@ def tunnelled(run: Run, frames: int = 1000) -> None:
     mac = Mac.parse("02:00:00:00:00:99")
     with network(topo, run) as net:
         place, leg = topo.graph.leg("r1", "r2")
-        way = (srv6.end("r3"), srv6.end("r2"), srv6.pfc("r1", place, leg))
-        packets = Encapsulator(ReverseTunnel("r3", "r1", tuple(sid.address for sid in way)), srv6.source(3))
+        way = (srv6.end_sid("r3"), srv6.end_sid("r2"), srv6.end_x_pfc_sid("r1", place, leg))
+        packets = Encapsulator(ReverseTunnel("r3", "r1", tuple(sid.address for sid in way)), srv6.source_address(3))
         with kernel.in_network_of(net["r3"].pid):
             raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
         flow = Flow(net["a1"], net["b1"], 3, Size("1400B"), rate=Rate("2Mb/s"))

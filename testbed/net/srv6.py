@@ -76,8 +76,8 @@ class Leg:
         return link_address(self.cable, 3 - self.end)
 
 
-def number(router: str) -> int:
-    """Of a router's name, as in r3."""
+def router_number(router: str) -> int:
+    """Return the number in a router's name, as in r3."""
     digits = router.lstrip("abcdefghijklmnopqrstuvwxyz-")
     if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits) < 1 << 16:
         raise UsageError(f"router {router!r} has no number to make addresses of; name it as in r3")
@@ -88,7 +88,7 @@ def locator(router: int) -> IPv6Network:
     return IPv6Network(f"fd00:5:{router:x}::/48")
 
 
-def source(router: int) -> IPv6Address:
+def source_address(router: int) -> IPv6Address:
     return IPv6Address(f"fd00:6:{router:x}::1")
 
 
@@ -96,28 +96,28 @@ def link_address(cable: int, end: int) -> IPv6Address:
     return IPv6Address(f"fd00:c:{cable:x}::{end}")
 
 
-def end(router: str) -> Sid:
+def end_sid(router: str) -> Sid:
     return _sid(router, _END, behaviours.END)
 
 
-def cross(router: str, place: int, leg: Leg) -> Sid:
-    """End.X for the router's neighbour number `place`."""
+def end_x_sid(router: str, place: int, leg: Leg) -> Sid:
+    """Return the End.X SID for the router's neighbour number `place`."""
     return _sid(router, _CROSS + place, behaviours.END_X, leg)
 
 
-def pfc(router: str, place: int, leg: Leg, slice_id: int | None = None) -> Sid:
-    """End.X.PFC for the router's neighbour number `place`."""
+def end_x_pfc_sid(router: str, place: int, leg: Leg, slice_id: int | None = None) -> Sid:
+    """Return the End.X.PFC SID for the router's neighbour number `place`."""
     function = _PFC + place if slice_id is None else _SLICED + 16 * slice_id + place
     return _sid(router, function, behaviours.END_X_PFC, leg, slice_id)
 
 
-def vpn(router: str, place: int = 0) -> Sid:
+def vpn_sid(router: str, place: int = 0) -> Sid:
     return _sid(router, _DT4 + 256 * place, behaviours.END_DT4)
 
 
 def _sid(router: str, function: int, behaviour: Behaviour, leg: Leg | None = None, slice_id: int | None = None) -> Sid:
     adjacencies = (Adjacency(leg.interface, leg.next_hop),) if leg else ()
-    address = STRUCTURE.sid(locator(number(router)), function)
+    address = STRUCTURE.sid(locator(router_number(router)), function)
     return Sid(router, address, behaviour, adjacencies=adjacencies, slice_id=slice_id)
 
 
@@ -178,7 +178,7 @@ class WanGraph:
 
     def setup(self, router: str, sids: Iterable[Sid]) -> list[Setup]:
         """Addresses, routes to all others, filters, and these SIDs."""
-        legs, own = self.legs[router], number(router)
+        legs, own = self.legs[router], router_number(router)
         everywhere = "net.ipv6.conf.all"
         settings = [
             f"{everywhere}.seg6_enabled=1 net.ipv6.conf.lo.seg6_enabled=1 {everywhere}.forwarding=1",
@@ -201,17 +201,17 @@ class WanGraph:
             commands.append(f"ip -6 address add {leg.address}/64 dev {leg.interface} nodad")
             # Without one the kernel asks for no neighbour when it forwards.
             commands.append(f"ip -6 address add fe80::{own:x}/64 dev {leg.interface} nodad")
-        commands.append(f"ip -6 address add {source(own)}/128 dev lo nodad")
+        commands.append(f"ip -6 address add {source_address(own)}/128 dev lo nodad")
         for other in self.routers:
             if other == router:
                 continue
             for rank, leg in enumerate(self.ways(router, other)):
-                for reached in (locator(number(other)), f"{source(number(other))}/128"):
+                for reached in (locator(router_number(other)), f"{source_address(router_number(other))}/128"):
                     commands.append(f"ip -6 route add {reached} via {leg.next_hop} dev {leg.interface}{_metric(rank)}")
         for cable, owner in self._far_cables(router).items():
             leg = self.ways(router, owner)[0]
             commands.append(f"ip -6 route add {link_address(cable, 0)}/64 via {leg.next_hop} dev {leg.interface}")
-        commands.append(f"ip sr tunsrc set {source(own)}")
+        commands.append(f"ip sr tunsrc set {source_address(own)}")
         for place in range(self._ports_before.get(router, 0)):
             commands += sr_filters.outwards(f"{router}-eth{place}", DOMAIN)
         for leg in legs:
@@ -246,7 +246,7 @@ class WanGraph:
         """Addresses are made of them."""
         routers: dict[int, str] = {}
         for router, legs in self.legs.items():
-            if (other := routers.setdefault(number(router), router)) != router:
+            if (other := routers.setdefault(router_number(router), router)) != router:
                 raise UsageError(f"routers {other} and {router} have the same number, and so the same addresses")
             if len(legs) > MOST_LEGS:
                 raise UsageError(f"router {router} has {len(legs)} cables of the WAN; there are SIDs for {MOST_LEGS}")

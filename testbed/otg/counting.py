@@ -112,7 +112,7 @@ class Receipts:
             (self._stamped if flow.packet.is_stamped else self._plain)[tag] = counted
             self._octet_ps[tag] = ps_per_octet[flow.tx_port]
 
-    def take(self, port: str, t_ns: int, length: int, frame: bytes) -> None:
+    def count(self, port: str, t_ns: int, length: int, frame: bytes) -> None:
         """Count a frame of `length` octets, without FCS, that came in by a port."""
         if len(frame) < STAMPED.size or len(frame) < length:
             return

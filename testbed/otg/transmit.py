@@ -150,7 +150,7 @@ class Transmitter:
                 best = Start(at_ps, stream)
         return best
 
-    def take(self, start: Start) -> tuple[Stream, int, int]:
+    def sent(self, start: Start) -> tuple[Stream, int, int]:
         """Count the next frame as sent at its time, and return its flow, its number and its size."""
         stream, at_ps = start.stream, start.at_ps
         number, size = stream.number, stream.size

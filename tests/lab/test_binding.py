@@ -48,7 +48,7 @@ class Sender:
     """A router of the domain that sends IPv4 datagrams through another one's binding SID into a VPN."""
 
     def __init__(self, node: Any) -> None:
-        self._source = srv6.source(srv6.number(node.name))
+        self._source = srv6.source_address(srv6.router_number(node.name))
         with kernel.in_network_of(node.pid):
             self._raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
             self._errors = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
@@ -166,7 +166,11 @@ def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whateve
                 forth("the short way", "short.pcap")
                 back("the short way")
 
-                by_hand = [srv6.pfc("r1", *topo.graph.leg("r1", "r2")), srv6.end("r3"), srv6.end("r4")]
+                by_hand = [
+                    srv6.end_x_pfc_sid("r1", *topo.graph.leg("r1", "r2")),
+                    srv6.end_sid("r3"),
+                    srv6.end_sid("r4"),
+                ]
                 explicit = {"type": "explicit", "name": "round", "preference": 200}
                 explicit["segments"] = [str(sid.address) for sid in by_hand]
                 intent(candidates=[{"type": "dynamic", "pfc_ends": True}, explicit])
@@ -180,7 +184,9 @@ def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whateve
                 forth("a cable is pulled", "round.pcap")
                 back("a cable is pulled")
                 run.claim("a ping over the way round", ping(net["b1"], net["a1"]) is not None, equals=True)
-                intent(candidates=[explicit | {"segments": [str(sid.address) for sid in (*by_hand, srv6.end("r5"))]}])
+                intent(
+                    candidates=[explicit | {"segments": [str(sid.address) for sid in (*by_hand, srv6.end_sid("r5"))]}]
+                )
                 follow(ROUND)
                 forth("the End of r5 when its first cable is out", "round.pcap")
                 intent()

@@ -69,19 +69,21 @@ def at_the_sid(run: Run) -> None:
     with network(topo, run) as net:
         fabric, r3 = net.fabric, net["r3"]
         place, leg = topo.graph.leg("r1", "r2")
-        sid, end2, end3 = (one.address for one in (srv6.pfc("r1", place, leg), srv6.end("r2"), srv6.end("r3")))
+        sid, end2, end3 = (
+            one.address for one in (srv6.end_x_pfc_sid("r1", place, leg), srv6.end_sid("r2"), srv6.end_sid("r3"))
+        )
         pinged = r3.cmd(f"ping -6 -c 3 -i 0.2 -W 5 {sid}")
         run.claim("pings that were answered", pinged.count("bytes from"), equals=3)
         run.claim(
             "a trace to the SID", _trace(r3, str(sid)), equals=[str(topo.graph.leg("r2", "r3")[1].address), str(sid)]
         )
-        packets = Encapsulator(ReverseTunnel("r3", "r1", (end3, end2, sid)), srv6.source(3))
+        packets = Encapsulator(ReverseTunnel("r3", "r1", (end3, end2, sid)), srv6.source_address(3))
         with kernel.in_network_of(r3.pid):
             raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
         good = packets.packet(PfcFrame.xoff(MAC, [3], 5000))
         other_mac = good.replace(bytes.fromhex("0180c2000001"), bytes.fromhex("0180c20000ff"))
         pause = good[: -len(PfcFrame.xoff(MAC, [3]).encode())] + PauseFrame(MAC, 5000).encode()
-        outside = good.replace(srv6.source(3).packed, socket.inet_pton(socket.AF_INET6, "fd00:bad::1"))
+        outside = good.replace(srv6.source_address(3).packed, socket.inet_pton(socket.AF_INET6, "fd00:bad::1"))
         with capture(net["r2"], "r2-eth0", Path("tunnel.pcap"), "ip6"):
             for packet in (other_mac, pause, outside, good):
                 raw.sendto(packet, (str(end2), 0))

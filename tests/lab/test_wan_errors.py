@@ -72,8 +72,8 @@ def udp(source: IPv6Address, destination: IPv6Address, content: bytes) -> bytes:
 
 def cases(sid: IPv6Address, after: IPv6Address) -> list[Case]:
     """`after`: the segment that follows it in the lists."""
-    r2, r3 = srv6.source(2), srv6.source(3)
-    path = [srv6.end("r2").address, sid, after]
+    r2, r3 = srv6.source_address(2), srv6.source_address(3)
+    path = [srv6.end_sid("r2").address, sid, after]
 
     def to(next_header: int, content: bytes, hop_limit: int = 64, source: IPv6Address = r3) -> bytes:
         return Packet(source, sid, next_header, content, hop_limit=hop_limit).encode()
@@ -146,14 +146,14 @@ def _errors(run: Run, flavours: Flavours) -> None:
 
     topo = wan(flavours, frozenset({ipv6.UDP}))
     place, leg = topo.graph.leg("r1", "r2")
-    sid = srv6.pfc("r1", place, leg).address
+    sid = srv6.end_x_pfc_sid("r1", place, leg).address
     with network(topo, run) as net:
         for router in ("r2", "r3"):  # the first packets find their neighbours
-            net[router].cmd(f"ping -6 -c 2 -i 0.1 -W 5 {srv6.source(1)}")
+            net[router].cmd(f"ping -6 -c 2 -i 0.1 -W 5 {srv6.source_address(1)}")
         before = at(net, sid)
         heard = {router: Ear(net[router]) for router in ("r2", "r3")}
         expected: Counter[str] = Counter()
-        for case in cases(sid, srv6.end("r3").address):
+        for case in cases(sid, srv6.end_sid("r3").address):
             heard[case.who].send(case.packet, sid)
             time.sleep(APART_S)
             found = heard[case.who].errors()
@@ -184,7 +184,7 @@ def _errors(run: Run, flavours: Flavours) -> None:
 
 def _delivered(run: Run, net: Any, sid: IPv6Address, flavours: Flavours) -> None:
     """UDP is allowed: a program on r1 gets it, and sees the list only if USP has not taken it off."""
-    r3 = srv6.source(3)
+    r3 = srv6.source_address(3)
     with kernel.in_network_of(net["r1"].pid):
         program = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     program.bind(("::", UDP_PORT))
@@ -192,7 +192,7 @@ def _delivered(run: Run, net: Any, sid: IPv6Address, flavours: Flavours) -> None
     for option in (_PACKET_INFO, _ROUTING_HEADER):
         program.setsockopt(socket.IPPROTO_IPV6, option, 1)
     ear = Ear(net["r3"])
-    path = [srv6.end("r2").address, sid]
+    path = [srv6.end_sid("r2").address, sid]
     packets = {
         "": Packet(r3, sid, ipv6.UDP, udp(r3, sid, b"plain")).encode(),
         " behind a list": Packet(r3, sid, ipv6.ROUTING, routing(path, ipv6.UDP, 0) + udp(r3, sid, b"listed")).encode(),
@@ -214,7 +214,7 @@ def _limited(run: Run, ear: Ear, net: Any, sid: IPv6Address, flavours: Flavours)
     """Many at once: ten are answered, and a few more as time goes by; all are counted."""
     time.sleep(1)
     before = at(net, sid)
-    packet = Packet(srv6.source(3), sid, 6, bytes(20)).encode()
+    packet = Packet(srv6.source_address(3), sid, 6, bytes(20)).encode()
     for _ in range(BURST):
         ear.send(packet, sid)
     time.sleep(0.5)

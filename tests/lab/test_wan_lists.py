@@ -38,17 +38,17 @@ def test_the_drafts_literal_lists_teach_a_tunnel_and_deliver_where_the_last_segm
 
     topo = Srv6Wan(wan="10km", back="learned")
     place, leg = topo.graph.leg("r3", "r2")
-    plain = srv6.cross("r3", place, leg)
+    plain = srv6.end_x_sid("r3", place, leg)
     to_b1 = Sid("r3", TO_B1, behaviours.END_X, adjacencies=(Adjacency("r3-eth0", srv6.link_address(99, 1)),))
     _advertise(topo, to_b1, plain)
     near, leg1 = topo.graph.leg("r1", "r2")
-    to_pause = srv6.pfc("r1", near, leg1)
-    reverse = [str(sid.address) for sid in (plain, srv6.end("r2"), to_pause)]
+    to_pause = srv6.end_x_pfc_sid("r1", near, leg1)
+    reverse = [str(sid.address) for sid in (plain, srv6.end_sid("r2"), to_pause)]
     with network(topo, run) as net:
         r1, r3, fabric = net["r1"], net["r3"], net.fabric
-        site = srv6.Site("red", srv6.FIRST_TABLE, "r1-eth0", srv6.vpn("r1"))
+        site = srv6.Site("red", srv6.FIRST_TABLE, "r1-eth0", srv6.vpn_sid("r1"))
         for sid in (plain, to_b1):
-            forward = [one.address for one in (to_pause, srv6.end("r2"), sid)]
+            forward = [one.address for one in (to_pause, srv6.end_sid("r2"), sid)]
             srv6.apply(r1, site.route("10.2.0.0/16", forward, leg1.interface))
             if sid is plain:
                 lost = probe(net["a1"], net["b1"])

@@ -91,12 +91,12 @@ def test_a_stranger_inside_the_domain_reaches_no_sid(run: Run) -> None:
     topo = Srv6Wan(n=1, wan="1km")
     stranger = IPv6Address("fd00:bad::1")
     place, leg = topo.graph.leg("r1", "r2")
-    mine, end2 = srv6.pfc("r1", place, leg).address, srv6.end("r2").address
+    mine, end2 = srv6.end_x_pfc_sid("r1", place, leg).address, srv6.end_sid("r2").address
     with network(topo, run) as net:
         with kernel.in_network_of(net["r3"].pid):
             raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
         srh = Srh.along([end2, mine], ipv6.ETHERNET).encode()
-        for source in (stranger, srv6.source(3)):
+        for source in (stranger, srv6.source_address(3)):
             straight = Packet(source, mine, ipv6.ETHERNET, STOP)
             by_r2 = Packet(source, end2, ipv6.ROUTING, srh + STOP)
             for packet in (straight, by_r2):
@@ -110,9 +110,9 @@ def test_a_stranger_inside_the_domain_reaches_no_sid(run: Run) -> None:
 
 def _attacks(topo: Any) -> Mapping[str, bytes]:
     (r1, leg1), (r3, leg3) = topo.graph.leg("r1", "r2"), topo.graph.leg("r3", "r2")
-    at_r1, at_r3 = srv6.pfc("r1", r1, leg1).address, srv6.pfc("r3", r3, leg3).address
-    near, far = srv6.source(1), srv6.source(3)
-    end1, end2, vpn = srv6.end("r1").address, srv6.end("r2").address, srv6.vpn("r3").address
+    at_r1, at_r3 = srv6.end_x_pfc_sid("r1", r1, leg1).address, srv6.end_x_pfc_sid("r3", r3, leg3).address
+    near, far = srv6.source_address(1), srv6.source_address(3)
+    end1, end2, vpn = srv6.end_sid("r1").address, srv6.end_sid("r2").address, srv6.vpn_sid("r3").address
     itself = IPv6Address("2001:db8::a1")
     by_r1 = Srh.along([end1, at_r3], ipv6.ETHERNET).encode()
     back = Srh.along([at_r1, end2, vpn], IN_IPV4, done=2).encode()

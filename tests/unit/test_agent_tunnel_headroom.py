@@ -20,10 +20,10 @@ from testbed.units import Duration
 
 MS = 10**6
 GRAPH = srv6.WanGraph([("r1", "r2", Duration("5ms")), ("r2", "r3", Duration("5ms"))], {"r1": 1, "r3": 1})
-SID = srv6.pfc("r1", 0, GRAPH.legs["r1"][0])
-SEGMENTS = tuple(sid.address for sid in (srv6.end("r3"), srv6.end("r2"), SID))
+SID = srv6.end_x_pfc_sid("r1", 0, GRAPH.legs["r1"][0])
+SEGMENTS = tuple(sid.address for sid in (srv6.end_sid("r3"), srv6.end_sid("r2"), SID))
 TUNNEL = ReverseTunnel("r3", "r1", SEGMENTS, None, "r3-eth1", 10 * MS)
-PACKETS = Encapsulator(TUNNEL, srv6.source(3))
+PACKETS = Encapsulator(TUNNEL, srv6.source_address(3))
 
 
 @dataclass
@@ -48,13 +48,13 @@ def edges(namespace: int) -> Iterator[tuple[Edge, Edge]]:
     with kernel.in_network(namespace):
         kernel.set_up("lo")
         own = netlink.Socket()
-        own.send([links.address(1, f"{srv6.source(number)}/128") for number in (1, 3)])
+        own.send([links.address(1, f"{srv6.source_address(number)}/128") for number in (1, 3)])
         own.close()
         for number in (1, 3):
             sent, found = list[bytes](), list[tuple[str | None, Duration]]()
             mac = Mac(bytes([2, 0, 0, 0, 0, number]))
             machine = TunnelHeadroom(
-                srv6.source(number), mac, sent.append, lambda *what, found=found: found.append(what)
+                srv6.source_address(number), mac, sent.append, lambda *what, found=found: found.append(what)
             )
             machine._answers.close()
             machine._answers, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -120,10 +120,10 @@ def test_the_first_series_does_not_count_and_the_second_includes_the_own_reactio
 def test_an_answer_comes_back_by_the_same_routers(edges: tuple[Edge, Edge]) -> None:
     far, near = edges
     result = asked(near)
-    assert result.back == (SID.address, srv6.end("r2").address, srv6.source(3))
+    assert result.back == (SID.address, srv6.end_sid("r2").address, srv6.source_address(3))
     far.machine.answer(result, time.monotonic_ns())
     (answer,) = far.sent
-    assert ipv6.addresses(answer) == (srv6.source(1), srv6.end("r2").address)
+    assert ipv6.addresses(answer) == (srv6.source_address(1), srv6.end_sid("r2").address)
 
 
 def test_a_sid_that_is_not_set_to_measure_drops_what_is_not_pfc(edges: tuple[Edge, Edge]) -> None:
@@ -157,7 +157,7 @@ def test_nonsense_and_too_many_peers_change_nothing(edges: tuple[Edge, Edge]) ->
     far.machine.answer(replace(result, frame=bytes(60)), time.monotonic_ns())
     assert not far.sent
     for number in range(100):
-        sender = srv6.source(1000 + number)
+        sender = srv6.source_address(1000 + number)
         far.machine.answer(replace(result, back=(*result.back[:-1], sender)), time.monotonic_ns())
     assert len(far.sent) == 63, "with the one that sent nonsense they are 64"
     near.inside.send(os.urandom(60))

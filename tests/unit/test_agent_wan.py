@@ -51,13 +51,13 @@ RED, BLUE = SliceQueues(10, "red", {3: 4, 5: 6}), SliceQueues(20, "blue", {3: 5}
 
 
 def sid(router: str, slice_id: int | None = None) -> IPv6Address:
-    return srv6.pfc(router, 0, GRAPH.legs[router][0], slice_id).address
+    return srv6.end_x_pfc_sid(router, 0, GRAPH.legs[router][0], slice_id).address
 
 
 def back(slice_id: int | None = None, interface: str | None = "r3-eth1", last: IPv6Address | None = None,
          **more: Any) -> ReverseTunnel:  # fmt: skip
     """r3's to r1."""
-    first = more.pop("first", srv6.end("r3").address)
+    first = more.pop("first", srv6.end_sid("r3").address)
     return ReverseTunnel("r3", "r1", (first, last or sid("r1", slice_id)), slice_id, interface, **more)
 
 
@@ -138,8 +138,10 @@ class Edge:
 
     def learn(self, now_ns: int) -> None:
         """A data packet of r1's comes to r3, and teaches it the tunnel back."""
-        routing = Srh.along((sid("r1"), srv6.vpn("r3").address), 4, done=1).encode()
-        self.data.send(Packet(srv6.source(1), srv6.vpn("r3").address, ipv6.ROUTING, routing + bytes(20)).encode())
+        routing = Srh.along((sid("r1"), srv6.vpn_sid("r3").address), 4, done=1).encode()
+        self.data.send(
+            Packet(srv6.source_address(1), srv6.vpn_sid("r3").address, ipv6.ROUTING, routing + bytes(20)).encode()
+        )
         self.agent._learn(now_ns)
 
     def obeyed(self) -> list[tuple[int, dict[int, int]]]:
@@ -180,14 +182,14 @@ def opened(packet: bytes) -> tuple[PfcFrame, int | None]:
 def pfc(changes: dict[int, int], slice_id: int | None = None) -> bytes:
     """A packet for r1's SID as r3 sends it, with these times in quanta."""
     frame = PfcFrame.of(Mac.parse("02:00:00:00:00:03"), changes)
-    return Encapsulator(back(slice_id), srv6.source(3)).packet(frame)
+    return Encapsulator(back(slice_id), srv6.source_address(3)).packet(frame)
 
 
 FIGURE = (
-    srv6.pfc("r3", 0, GRAPH.legs["r3"][0]),
-    srv6.end("r3"),
-    srv6.vpn("r3"),
-    srv6.pfc("r1", 0, GRAPH.legs["r1"][0]),
+    srv6.end_x_pfc_sid("r3", 0, GRAPH.legs["r3"][0]),
+    srv6.end_sid("r3"),
+    srv6.vpn_sid("r3"),
+    srv6.end_x_pfc_sid("r1", 0, GRAPH.legs["r1"][0]),
 )
 """Of figure 3, what a learner at r3 has to know."""
 Make = Callable[..., Edge]
@@ -215,16 +217,16 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
         succeeds: bool = False,
     ) -> Edge:
         leg = GRAPH.legs[router][0]
-        sids = [srv6.pfc(router, 0, leg, slice_id) for slice_id in [one.id for one in slices] or (None,)]
+        sids = [srv6.end_x_pfc_sid(router, 0, leg, slice_id) for slice_id in [one.id for one in slices] or (None,)]
         session = ControlPlan(str(tmp_path / "nobody"), bytes(32), Report(router), f"{router}-eth1")
         plan = WanPlan(
-            srv6.source(srv6.number(router)),
+            srv6.source_address(srv6.router_number(router)),
             tuple(LocalSid(replace(sid, flavours=flavours), srv6.DOMAIN, allowed=allowed) for sid in sids),
             tuple((tunnel, QUIET) for tunnel in tunnels),
             slices=tuple(slices),
             fastest=RATE,
             control=session if control else None,
-            learner=LearnerSettings(srv6.end(router), srv6.DOMAIN) if knows else None,
+            learner=LearnerSettings(srv6.end_sid(router), srv6.DOMAIN) if knows else None,
             directory=tuple(knows),
             learned_refresh=QUIET,
         )
@@ -349,7 +351,7 @@ def test_a_learned_tunnel_that_is_forgotten_leaves_the_controllers_of_the_same_s
     edge.learn(MS)
     edge.agent.congested(WAN, 3, True, MS, MS)
     assert set(edge.signalled()) == {"xoff 3 to fd00:5:1:10::"}
-    edge.agent.expire(MS + LearnerSettings(srv6.end("r3"), srv6.DOMAIN).age_ns)
+    edge.agent.expire(MS + LearnerSettings(srv6.end_sid("r3"), srv6.DOMAIN).age_ns)
     assert [said for said in edge.signalled() if "xon" in said] == [], "the controller's still stops it"
     assert [tunnel["stopped"] for tunnel in edge.agent.snapshot()["tunnels"]] == [[3]]
     edge.agent.congested(WAN, 3, False, MS, MS)
@@ -378,7 +380,7 @@ def test_a_tunnel_that_goes_lets_go_what_it_had_stopped(make: Make) -> None:
 
 
 def test_a_tunnel_that_goes_does_not_let_go_what_another_to_the_same_sid_has_stopped(make: Make) -> None:
-    other = back(first=srv6.cross("r3", 0, GRAPH.legs["r3"][0]).address)
+    other = back(first=srv6.end_x_sid("r3", 0, GRAPH.legs["r3"][0]).address)
     edge = make(tunnels=[back(), other])
     edge.agent.congested(WAN, 3, True, 0, 0)
     assert len(edge.signalled()) == 2
@@ -555,7 +557,7 @@ def test_a_packet_that_cannot_go_is_counted_and_nothing_else(make: Make) -> None
 
 
 def to_sid(protocol: int, content: bytes = bytes(8)) -> bytes:
-    return Packet(srv6.source(3), sid("r1"), protocol, content).encode()
+    return Packet(srv6.source_address(3), sid("r1"), protocol, content).encode()
 
 
 def test_an_error_is_sent_if_the_kernel_does_not_and_not_more_than_ten_at_once(make: Make) -> None:
@@ -563,10 +565,10 @@ def test_an_error_is_sent_if_the_kernel_does_not_and_not_more_than_ten_at_once(m
     for _ in range(12):
         edge.receive(to_sid(6), 0)
     assert len(edge.sent) == 10
-    assert all(packet[24:40] == srv6.source(3).packed and packet[6] == ipv6.ICMPV6 for packet in edge.sent)
+    assert all(packet[24:40] == srv6.source_address(3).packed and packet[6] == ipv6.ICMPV6 for packet in edge.sent)
     edge.receive(to_sid(6), 100 * MS)
     assert len(edge.sent) == 11
-    routing = bytes([17, 2, 4, 1, 0, 0, 0, 0]) + srv6.end("r2").address.packed
+    routing = bytes([17, 2, 4, 1, 0, 0, 0, 0]) + srv6.end_sid("r2").address.packed
     late = to_sid(ipv6.ROUTING, routing)
     edge.receive(late[:7] + b"\1" + late[8:], 10_000 * MS)
     assert len(edge.sent) == 11, "the kernel answers it"
@@ -616,17 +618,20 @@ def test_a_sid_with_psp_is_refused_since_the_kernel_would_have_to_do_it(make: Ma
 
 def test_what_the_kernel_passes_on_teaches_like_what_ends_here(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has been advanced by the time that it is read, and then it is for another router's SID."""
-    mine, end2, end4 = srv6.pfc("r3", 0, GRAPH.legs["r3"][0]), srv6.end("r2"), srv6.end("r4")
-    first = srv6.pfc("r1", 0, GRAPH.legs["r1"][0])
+    mine, end2, end4 = srv6.end_x_pfc_sid("r3", 0, GRAPH.legs["r3"][0]), srv6.end_sid("r2"), srv6.end_sid("r4")
+    first = srv6.end_x_pfc_sid("r1", 0, GRAPH.legs["r1"][0])
     path = [one.address for one in (first, end2, mine, end4)]
     for done, destination in ((2, mine), (3, end4)):
-        edge = make("r3", knows=[first, end2, mine, srv6.end("r3"), end4])
+        edge = make("r3", knows=[first, end2, mine, srv6.end_sid("r3"), end4])
         packet = Packet(
-            srv6.source(1), destination.address, ipv6.ROUTING, Srh.along(path, ipv6.UDP, done).encode() + bytes(8)
+            srv6.source_address(1),
+            destination.address,
+            ipv6.ROUTING,
+            Srh.along(path, ipv6.UDP, done).encode() + bytes(8),
         )
         found = [(packet.encode(), 0, "r3-eth1")]
         monkeypatch.setattr("testbed.agent.wan.wan_agent.received", lambda _, found=found: iter(found))
         edge.agent._learn(0)
         segments = [one["segments"] for one in edge.agent.snapshot()["tunnels"]]
-        assert segments == [[str(sid) for sid in (srv6.end("r3").address, end2.address, first.address)]]
+        assert segments == [[str(sid) for sid in (srv6.end_sid("r3").address, end2.address, first.address)]]
         monkeypatch.undo()

@@ -154,21 +154,26 @@ def test_an_invalid_wan_is_refused(spans: list[Span], text: str) -> None:
 
 @pytest.mark.parametrize(("name", "number"), [("r1", 1), ("r-12", 12), ("pe65535", 65535)])
 def test_a_router_has_the_number_of_its_name(name: str, number: int) -> None:
-    assert srv6.number(name) == number
+    assert srv6.router_number(name) == number
 
 
 @pytest.mark.parametrize("name", ["r", "r0", "r65536", "3r", "r1a", "R1", "r²", ""])
 def test_a_name_without_a_usable_number_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"router '{name}' has no number to make addresses of; name it as in r3"):
-        srv6.number(name)
+        srv6.router_number(name)
 
 
 def test_addresses_follow_the_plan_of_numbers() -> None:
     leg = graph([("r1", "r2", 1), ("r2", "r171", 1)]).legs["r171"][0]
     assert str(srv6.locator(171)) == "fd00:5:ab::/48"
-    assert str(srv6.source(171)) == "fd00:6:ab::1"
-    sids = [srv6.end("r171"), srv6.pfc("r171", 2, leg), srv6.cross("r171", 2, leg), srv6.pfc("r171", 3, leg, 10)]
-    sids += [srv6.vpn("r171"), srv6.vpn("r171", 1)]
+    assert str(srv6.source_address(171)) == "fd00:6:ab::1"
+    sids = [
+        srv6.end_sid("r171"),
+        srv6.end_x_pfc_sid("r171", 2, leg),
+        srv6.end_x_sid("r171", 2, leg),
+        srv6.end_x_pfc_sid("r171", 3, leg, 10),
+    ]
+    sids += [srv6.vpn_sid("r171"), srv6.vpn_sid("r171", 1)]
     assert [str(sid.address) for sid in sids] == [
         "fd00:5:ab:1::", "fd00:5:ab:12::", "fd00:5:ab:22::", "fd00:5:ab:a0a3::", "fd00:5:ab:d4::", "fd00:5:ab:1d4::",
     ]  # fmt: skip
@@ -186,10 +191,10 @@ def test_addresses_follow_the_plan_of_numbers() -> None:
 
 def test_no_two_sids_of_a_router_with_as_many_cables_as_there_may_be_are_the_same() -> None:
     wan = graph([("r1", f"r{n}", 1) for n in range(2, 2 + srv6.MOST_LEGS)])
-    sids = [srv6.end("r1"), *(srv6.vpn("r1", place) for place in range(4))]
+    sids = [srv6.end_sid("r1"), *(srv6.vpn_sid("r1", place) for place in range(4))]
     for place, leg in enumerate(wan.legs["r1"]):
-        sids += [srv6.cross("r1", place, leg), srv6.pfc("r1", place, leg)]
-        sids += [srv6.pfc("r1", place, leg, slice_id) for slice_id in (1, 2, 10, 40)]
+        sids += [srv6.end_x_sid("r1", place, leg), srv6.end_x_pfc_sid("r1", place, leg)]
+        sids += [srv6.end_x_pfc_sid("r1", place, leg, slice_id) for slice_id in (1, 2, 10, 40)]
     assert len({sid.address for sid in sids}) == len(sids)
     assert all(srv6.DOMAIN.is_sid(sid.address) for sid in sids)
 
@@ -199,7 +204,7 @@ def test_a_report_describes_the_router() -> None:
         graph([("r1", "r2", 3), ("r1", "r3", 1)]),
         [SliceQueues(10, "red", {3: 4}), SliceQueues(20, "blue", {})],
     )
-    sids = [srv6.end("r1")]
+    sids = [srv6.end_sid("r1")]
     assert wan.report("r1", sids, True, slices, 5000) == Report(
         "r1",
         tuple(sids),
@@ -217,7 +222,7 @@ def test_a_report_describes_the_router() -> None:
 
 def test_a_sid_that_the_kernel_cannot_be_is_refused_before_anything_runs() -> None:
     wan = graph([("r1", "r2", 1)])
-    sid = replace(srv6.pfc("r1", 0, wan.legs["r1"][0]), flavours=Flavours.PSP)
+    sid = replace(srv6.end_x_pfc_sid("r1", 0, wan.legs["r1"][0]), flavours=Flavours.PSP)
     with pytest.raises(UsageError, match="fd00:5:1:10:: has the flavour PSP"):
         wan.setup("r1", [sid])
 
@@ -240,10 +245,10 @@ class Routers:
         self.routes: dict[str, list[tuple[IPv6Network, int, IPv6Address, str]]] = {name: [] for name in wan.routers}
         self.local: dict[str, dict[str, list[str]]] = {name: {} for name in wan.routers}
         for router in wan.routers:
-            sids = [srv6.end(router)]
+            sids = [srv6.end_sid(router)]
             for place, leg in enumerate(wan.legs[router]):
-                sids += [srv6.cross(router, place, leg), srv6.pfc(router, place, leg)]
-            for step in wan.setup(router, [*sids, srv6.vpn(router)]):
+                sids += [srv6.end_x_sid(router, place, leg), srv6.end_x_pfc_sid(router, place, leg)]
+            for step in wan.setup(router, [*sids, srv6.vpn_sid(router)]):
                 if isinstance(step, str):
                     self._take(router, step.split())
                     continue
@@ -289,7 +294,7 @@ class Routers:
 
     def _is_at(self, router: str, goal: IPv6Address) -> bool:
         on_link = [IPv6Network((address, 64), strict=False) for address, at in self.at.items() if at[0] == router]
-        return goal in srv6.locator(srv6.number(router)) or any(goal in network for network in on_link)
+        return goal in srv6.locator(srv6.router_number(router)) or any(goal in network for network in on_link)
 
 
 @pytest.mark.slow
@@ -299,7 +304,7 @@ def test_by_the_commands_alone_every_address_is_reached_by_the_shortest_way(span
     routers = Routers(wan)
     for router in wan.routers:
         for other in wan.routers:
-            for goal in (srv6.end(other).address, srv6.source(srv6.number(other))):
+            for goal in (srv6.end_sid(other).address, srv6.source_address(srv6.router_number(other))):
                 assert routers.path(router, goal) == wan.path(router, other)
         for cable in range(1, len(spans) + 1):
             for end in (1, 2):
@@ -317,7 +322,7 @@ def test_by_the_commands_alone_a_router_whose_link_failed_takes_the_next_way(spa
         for other in wan.routers:
             ways = wan.ways(router, other) if router != other else []
             if len(ways) > 1:
-                path = routers.path(router, srv6.end(other).address, [ways[0].interface])
+                path = routers.path(router, srv6.end_sid(other).address, [ways[0].interface])
                 assert path == [router, *wan.path(ways[1].neighbour, other)]
 
 
@@ -339,7 +344,7 @@ def test_an_end_sid_is_there_as_long_as_any_cable_is() -> None:
 
 
 def test_a_site_without_a_controller_is_a_vrf_with_a_route_into_the_tunnel() -> None:
-    site = srv6.Site("red", 100, "r1-eth0", srv6.vpn("r1"))
+    site = srv6.Site("red", 100, "r1-eth0", srv6.vpn_sid("r1"))
     segments = [IPv6Address("fd00:5:1:10::"), IPv6Address("fd00:5:3:d4::")]
     kernel = Kernel({"r1-eth0": 1, "r1-eth1": 2})
     for step in (site, site.route("10.2.0.0/16", segments, "r1-eth1")):

@@ -111,13 +111,13 @@ def test_a_frame_is_found_by_its_signature_where_it_is_expected(mode: str, seria
     counted = tally()
     receipts = Receipts([flow], {"f": counted}, {"p1": 80_000})
     frame = flow.packet.frame(7, 100, 5 * MS)
-    receipts.take("p2", 6 * MS, len(frame), frame)
+    receipts.count("p2", 6 * MS, len(frame), frame)
     for port, length, octets in (
         ("p3", 96, frame),
         ("p2", 96, frame[:50]),
         ("p2", 96, bytes(96)),
         ("p2", 10, b"short"),
     ):
-        receipts.take(port, 7 * MS, length, octets)
+        receipts.count(port, 7 * MS, length, octets)
     assert (counted.frames, counted.octets) == (1, 100)
     assert counted.latency_ns() == (MS - serialised, MS - serialised, MS - serialised)

@@ -48,7 +48,7 @@ def sent(transmitter: Transmitter, count: int) -> list[tuple[int, str]]:
         start = transmitter.next()
         if start is None:
             break
-        stream, _, _ = transmitter.take(start)
+        stream, _, _ = transmitter.sent(start)
         found.append((start.at_ps, stream.plan.name))
     return found
 

@@ -119,7 +119,7 @@ class Receiver:
             for tapped in port.tap.fetch(_LONGEST):
                 t_ns = tapped.t_ns - offset_ns
                 tally.count(t_ns, tapped.length + FCS)
-                self._receipts.take(port.name, t_ns, tapped.length, tapped.octets)
+                self._receipts.count(port.name, t_ns, tapped.length, tapped.octets)
                 if port.is_capturing:
                     self._keep(port, tapped)
 

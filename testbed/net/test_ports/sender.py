@@ -139,7 +139,7 @@ class Sender:
     def _take(self, start: Start, frames: list[bytes]) -> tuple[Stream, int, int]:
         at_ns = -(-start.at_ps // _NS)
         packet = start.stream.plan.packet
-        stream, number, size = self._transmitter.take(start)
+        stream, number, size = self._transmitter.sent(start)
         frames.append(packet.frame(number, size, at_ns))
         return stream, size, at_ns
 

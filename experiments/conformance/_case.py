@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from experiments.conformance._tables import MODELS, SPEEDS, default_tables
 from testbed.buffer.settings import BufferSettings
 from testbed.ecn.field import Ecn
 from testbed.errors import UsageError
-from testbed.lab import Experiment, OneOf, Run, experiment
+from testbed.lab import Experiment, File, OneOf, Run, experiment
 from testbed.lab.experiment_run import holds
 from testbed.net.sonic import CELL, Switch, scale_for
 from testbed.sonic.tables import Tables
-from testbed.sonic.under_test import classes, ports_under_test, with_only
+from testbed.sonic.under_test import classes, ports_under_test, split, with_only
 from testbed.units import Duration, Rate, Size
 
 if TYPE_CHECKING:
@@ -174,24 +173,26 @@ def case(
     Xoff's own switch.
     """
 
+    takes = ports
+
     def make(function: Callable[[Bench], None]) -> Experiment:
         @functools.wraps(function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
         def body(
             run: Run,
             speed: Annotated[str, OneOf(*SPEEDS)] = SPEEDS[0],
             buffer: Annotated[str, OneOf(*MODELS)] = MODELS[0],
-            switch: Path | None = None,
-            at: Sequence[str] = (),
+            switch: File | None = None,
+            ports: str | None = None,
         ) -> None:
-            found = default_tables(speed, buffer) if switch is None else Switch.from_config_db(switch).tables
-            given = with_only(found, at or classes(found, CELL)[0].places())
+            found = default_tables(speed, buffer) if switch is None else Switch.from_config_db(switch.path).tables
+            given = with_only(found, split(ports) if ports else classes(found, CELL)[0].places())
             if tables is not None:
                 given = tables(given)
             scale = scale_for(replace(given, ports=ports_under_test(given)))
             options: dict[str, Any] = {"scale": scale, "watchdog_scale": watchdog_scale}
-            if len(ports_under_test(given)) < ports:
+            if len(ports_under_test(given)) < takes:
                 raise CaseError(
-                    f"this case takes {ports} ports that differ in cable, MTU and group profiles alone; the switch has "
+                    f"this case takes {takes} ports that differ in cable, MTU and group profiles alone; the switch has "
                     f"{len(ports_under_test(given))}"
                 )
             for off in (None, control):
@@ -200,9 +201,7 @@ def case(
                 function(bench)
             bench.judge()
 
-        parameters = list(inspect.signature(body, follow_wrapped=False).parameters.values())
-        # `switch` and its ports are of a file of the lab, which cli/conformance.py writes; `--set` does not have them.
-        body.__signature__ = inspect.Signature(parameters[:-2])  # type: ignore[attr-defined]
+        body.__signature__ = inspect.signature(body, follow_wrapped=False)  # type: ignore[attr-defined]
         body.ports = ports  # type: ignore[attr-defined]
         return experiment(timeout=timeout)(body)
 

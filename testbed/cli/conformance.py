@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -21,27 +19,15 @@ from testbed.cli.report import write as write_report
 from testbed.errors import UsageError
 from testbed.lab import batch, definition
 from testbed.lab.batch import Task, TaskOutcome
-from testbed.lab.conformance import FILE, Cell, ColumnPorts, ConformanceError, Matrix, case_name, in_order, ports_of
-from testbed.lab.definition import Experiment, OneOf, Origin
+from testbed.lab.conformance import FILE, Cell, ColumnPorts, Matrix, case_name, in_order, ports_of
+from testbed.lab.definition import Experiment, Origin
 from testbed.lab.engines import table
+from testbed.lab.parameters import OneOf
 from testbed.lab.result import Exit, expectation
 from testbed.net.sonic import CELL, Switch, speed
 from testbed.sonic.under_test import classes, patience, split
 from testbed.units import written
 
-_CASE = '''"""The case {case} on a switch of the user's; written by `xoff switch conformance`."""
-
-from pathlib import Path
-
-from experiments.conformance.{module} import {name} as case
-from testbed.lab import Run, experiment
-
-
-@experiment(timeout="{timeout}", files=["switch.json"])
-def {name}(run: Run) -> None:
-    """{summary}"""
-    case.body(run, switch=Path(__file__).with_name("switch.json"), at={ports!r})
-'''
 _EXAMPLES = """\
 examples:
   xoff switch conformance                               every case at 100G with both buffer models
@@ -79,18 +65,17 @@ def conformance(options: argparse.Namespace) -> int:
     """Run the cases of SONiC's public PFC test plans, and print the matrix of verdicts and measured values."""
     streams.outlast()
     cases = _chosen("case", options.case, _cases())
-    with tempfile.TemporaryDirectory(prefix="xoff-conformance-") as place:
-        tested: tuple[ColumnPorts, ...] = ()
-        if options.file:
-            planned, tested = _on_file(cases, options, Path(place))
-            for one in tested:
-                console.say(f"{one.column}: {one.in_words}")
-        else:
-            planned = _on_own(cases, options)
-        if not planned:
-            raise UsageError("the switch has too few ports of one kind for each of these cases")
-        _make(options.output)
-        return _run(options, cases, planned, tested)
+    tested: tuple[ColumnPorts, ...] = ()
+    if options.file:
+        planned, tested = _on_file(cases, options)
+        for one in tested:
+            console.say(f"{one.column}: {one.in_words}")
+    else:
+        planned = _on_own(cases, options)
+    if not planned:
+        raise UsageError("the switch has too few ports of one kind for each of these cases")
+    _make(options.output)
+    return _run(options, cases, planned, tested)
 
 
 def _run(
@@ -194,11 +179,9 @@ class _Planned:
 
 
 def _on_file(
-    cases: dict[str, Experiment], options: argparse.Namespace, place: Path
+    cases: dict[str, Experiment], options: argparse.Namespace
 ) -> tuple[list[_Planned], tuple[ColumnPorts, ...]]:
-    """The same on the user's switch, which travels to the lab as a file beside the experiment: once for each class of
-    ports.
-    """
+    """Return the runs on the user's switch: every case once for each class of ports."""
     for name in ("speed", "buffer"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} is for Xoff's own switch; here it is what {options.file} has")
@@ -208,53 +191,26 @@ def _on_file(
     for warning in switch.warnings:
         console.say(f"{options.file}: {warning}")
     planned, tested = [], []
-    for number, one in enumerate(chosen):
+    for one in chosen:
         ports = one.places()
-        lab = _OnFile(Path(options.file), place / str(number), ports, [port for port in ports if port in one.ports])
         column = f"{switch.name} {ports[0]} {speed(switch.tables, ports[0])} {switch.ports[ports[0]].length}"
         left_out = [name for name, case in cases.items() if ports_of(case) > len(ports)]
         tested.append(ColumnPorts(column, ports, one.about(switch.tables), one.headroom.remedy, tuple(left_out)))
-        try:
-            lab.folder.mkdir()
-            shutil.copyfile(lab.switch, lab.folder / "switch.json")
-            planned += [
-                _Planned(column, _written(case, lab, patience(switch.tables)))
-                for name, case in cases.items()
-                if name not in left_out
-            ]
-        except OSError as error:
-            raise ConformanceError(f"{lab.folder} cannot be written: {error.strerror}") from None
+        own = [port for port in ports if port in one.ports]
+        given = {"switch": options.file, "ports": ",".join(ports)}
+        planned += [
+            _Planned(column, _of_file(case, options.file, own, patience(switch.tables)), given)
+            for name, case in cases.items()
+            if name not in left_out
+        ]
     return planned, tuple(tested)
 
 
-@dataclass(frozen=True)
-class _OnFile:
-    """A column's part of the user's switch, and the folder for its experiments."""
-
-    switch: Path
-    folder: Path
-    ports: tuple[str, ...]
-    own: list[str]
-    """Those of them that are of the column's class."""
-
-
-def _written(case: Experiment, lab: _OnFile, patience: int) -> Experiment:
-    """A case as an experiment of its own, for these ports; its time limit is for the user's switch."""
-    path = lab.folder / f"{case.name}.py"
-    path.write_text(
-        _CASE.format(
-            case=case_name(case.name),
-            module=case.source.stem,
-            name=case.name,
-            timeout=case.timeout * patience,
-            summary=case.summary,
-            ports=lab.ports,
-        )
-    )
-    switch = str(lab.switch)
-    words = ("switch", "conformance", switch, "--ports", ",".join(lab.own), "--case", case_name(case.name))
+def _of_file(case: Experiment, switch: str, ports: Sequence[str], patience: int) -> Experiment:
+    """Return a case with the time limit that a switch of the user's needs, and the command that makes it again."""
+    words = ("switch", "conformance", switch, "--ports", ",".join(ports), "--case", case_name(case.name))
     origin = Origin(words, (switch,), takes_parameters=False, takes_options=False)
-    return replace(definition.load_file(path), origin=origin)
+    return replace(case, timeout=case.timeout * patience, origin=origin)
 
 
 # What came of it

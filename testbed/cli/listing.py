@@ -27,7 +27,7 @@ def list_(options: argparse.Namespace) -> int:
                 {
                     "name": e.name,
                     "summary": e.summary,
-                    "parameters": {p.name: str(p.default) for p in e.parameters},
+                    "parameters": {p.name: "" if p.default is None else str(p.default) for p in e.parameters},
                     "ranges": {p.name: str(p.limits) for p in e.parameters if p.limits},
                     "timeout": str(e.timeout),
                     "conformance": e.name in cases,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from testbed import shipped_packages
 from testbed.cli import console, streams
 from testbed.cli import run as running
 from testbed.cli.arguments import above_zero, one_of, whole
 from testbed.errors import UsageError
-from testbed.lab import definition
 from testbed.lab.definition import Origin
 from testbed.lab.result import Exit
 from testbed.net import load
@@ -29,40 +29,7 @@ from testbed.sonic.tables import Tables
 from testbed.strict.problems import Severity
 from testbed.units import Rate, Size
 
-_EXPERIMENT = '''"""A workload on switches that were read from config_db.json files; written by `xoff switch run`."""
-
-from pathlib import Path
-
-from testbed.lab import Run, experiment
-from testbed.net import sonic_run
-
-FILES = {files!r}
-
-
-@experiment(timeout="600s", files=FILES)
-def switch_run(
-    run: Run,
-    workload: str = "incast,2",
-    size: str = "1MB",
-    frame: str = "1514B",
-    priority: int = 3,
-    scale: int = 0,
-    cell: int = 208,
-    ports: str = "",
-) -> None:
-    """{summary}"""
-    sonic_run.perform(
-        run,
-        [Path(__file__).with_name(name) for name in FILES],
-        workload=workload,
-        size=size,
-        frame=frame,
-        priority=priority,
-        scale=scale,
-        cell=cell,
-        ports=ports,
-    )
-'''
+_EXPERIMENT = shipped_packages.folder(shipped_packages.EXPERIMENTS) / "_switch_run.py"
 
 
 def _common_options(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +63,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--priority", type=one_of("priority", "01234567"), default="3", metavar="P", help="0 to 7")
     parser.add_argument("--scale", type=whole(1, 1000), metavar="K", help="times longer than the hardware")
     parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="write the experiment and its files there, to change it"
+        "--keep", type=Path, metavar="DIR", help="copy the experiment and the files there, to change them"
     )
     running.run_options(parser)
 
@@ -203,20 +170,20 @@ def run(options: argparse.Namespace) -> int:
     if options.scale is None and not free:
         scale = max(scale, busy.least_scale(load.frame_costs()))
     load.require(busy, scale, free)
-    with tempfile.TemporaryDirectory(prefix="xoff-switch-") as place:
-        folder = options.keep or Path(place)
-        path = _write(folder, options.files, f"{options.workload} over {len(switches)} SONiC switches.")
-        options.experiment, options.packages = [str(path)], []
-        options.set = [
-            f"workload={options.workload}",
-            f"size={size}",
-            f"frame={options.frame}",
-            f"priority={options.priority}",
-            f"scale={scale}",
-            f"cell={options.cell}",
-            f"ports={options.ports or ''}",
-        ]
-        return running.run_as(options, _origin(options, size))
+    if options.keep is not None:
+        _keep(options.keep, options.files)
+    options.experiment, options.packages = [str(_EXPERIMENT)], []
+    options.set = [
+        f"switches={','.join(options.files)}",
+        f"workload={options.workload}",
+        f"size={size}",
+        f"frame={options.frame}",
+        f"priority={options.priority}",
+        f"scale={scale}",
+        f"cell={options.cell}",
+        f"ports={options.ports or ''}",
+    ]
+    return running.run_as(options, _origin(options, size))
 
 
 def _origin(options: argparse.Namespace, size: Size) -> Origin:
@@ -230,16 +197,16 @@ def _origin(options: argparse.Namespace, size: Size) -> Origin:
     return Origin(tuple(words), tuple(options.files), takes_parameters=False)
 
 
-def _write(folder: Path, files: list[str], summary: str) -> Path:
-    """The experiment and the files that it needs."""
+def _keep(folder: Path, files: Sequence[str]) -> None:
+    """Copy the experiment and the files to a folder, and say how they are run from there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        names = tuple(f"switch{number}.json" for number in range(1, len(files) + 1))
-        for name, file in zip(names, files, strict=True):
-            shutil.copyfile(file, folder / name)
+        copies = []
+        for number, file in enumerate(files, 1):
+            copies.append(folder / f"switch{number}.json")
+            shutil.copyfile(file, copies[-1])
         path = folder / "switch_run.py"
-        path.write_text(_EXPERIMENT.format(files=names, summary=summary))
+        shutil.copyfile(_EXPERIMENT, path)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
-    definition.load_file(path)
-    return path
+    console.say(f"xoff run {path} --set switches={','.join(map(str, copies))} runs it from there")

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from testbed.lab.api import run
-    from testbed.lab.definition import Between, Experiment, OneOf, experiment
+    from testbed.lab.definition import Experiment, experiment
     from testbed.lab.engines.table import prepare
     from testbed.lab.experiment_run import Run
+    from testbed.lab.parameters import Between, File, OneOf
     from testbed.lab.result import Claim, Result, Status
 
-__all__ = ["Between", "Claim", "Experiment", "OneOf", "Result", "Run", "Status", "experiment", "prepare", "run"]
+__all__ = ["Between", "Claim", "Experiment", "File", "OneOf", "Result", "Run", "Status", "experiment", "prepare", "run"]
 
 _PLACES = {
     "Experiment": "definition", "experiment": "definition", "Run": "experiment_run", "run": "api",
-    "Between": "definition", "OneOf": "definition", "prepare": "engines.table",
+    "Between": "parameters", "File": "parameters", "OneOf": "parameters", "prepare": "engines.table",
     "Claim": "result", "Result": "result", "Status": "result",
 }  # fmt: skip
 

@@ -21,11 +21,12 @@ def again(experiment: Experiment, job: Job, prepared: PreparedEngine, thresholds
     words = list(origin.words)
     if origin.takes_parameters:
         for name, value in job.parameters.items():
-            words += ["--set", f"{name}={value}"]
+            files = [str(one.path) for one in job.attached if one.parameter == name]
+            words += ["--set", f"{name}={','.join(files) or value}"]
     if origin.takes_options:
         words += ["--seed", str(job.seed), "--engine", prepared.engine.name, *_options(experiment, job, prepared)]
         words += _fidelity(thresholds)
-    return Again(tuple(words), _digests(experiment, origin))
+    return Again(tuple(words), _digests(experiment, origin, job))
 
 
 def _by_name(experiment: Experiment, job: Job) -> Origin:
@@ -67,10 +68,12 @@ def _fidelity(thresholds: Thresholds) -> Iterator[str]:
             yield from ("--fidelity", f"{name}={Duration.from_ns(late_ns)}")
 
 
-def _digests(experiment: Experiment, origin: Origin) -> Mapping[str, str]:
+def _digests(experiment: Experiment, origin: Origin, job: Job) -> Mapping[str, str]:
     """SHA-256 of each file of the user's, by the path that was given, and of those that an experiment names besides."""
     named = dict.fromkeys(origin.files)
     if experiment.files and origin.takes_parameters and origin.files:
         folder = Path(origin.files[0]).parent
         named |= dict.fromkeys(os.path.normpath(folder / name) for name in experiment.files)
+    if origin.takes_parameters:
+        named |= dict.fromkeys(str(one.path) for one in job.attached)
     return {name: cache.sha256(Path(name)) for name in named}

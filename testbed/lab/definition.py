@@ -20,100 +20,24 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from testbed import plugins, shipped_packages
 from testbed.errors import UsageError
 from testbed.lab import script, snappi_script
 from testbed.lab.module_level import ending_within
+from testbed.lab.parameters import ExperimentError, Parameter, parameters_of
 from testbed.net import notebook
 from testbed.net.script import beside
 from testbed.plugins import Plugin
-from testbed.units import Duration, Quantity, Scale
+from testbed.units import Duration
 
 if TYPE_CHECKING:
     from testbed.lab.experiment_run import Run
 
-_SIMPLE = (bool, int, float, str)
 _IMPORTING = threading.RLock()
 READ_WITHIN_S = 30.0
 """For the module level of a user's file on this machine, where there is no limit else; beside other work, too."""
-
-
-class ExperimentError(UsageError):
-    """An experiment that cannot be found or read, or is given parameters that it does not take."""
-
-
-class Between:
-    """The range in which an experiment's claims hold, with both ends: `frames: Annotated[int, Between(200, 2000)]`."""
-
-    def __init__(self, low: Any, high: Any) -> None:
-        self.low, self.high = low, high
-
-    def of(self, kind: type) -> Between:
-        """The same with ends of a type; they may be written as text."""
-        return Between(*(end if isinstance(end, kind) else kind(end) for end in (self.low, self.high)))
-
-    def has(self, value: Any) -> bool:
-        return bool(self.low <= value <= self.high)
-
-    @property
-    def ends(self) -> tuple[Any, ...]:
-        return self.low, self.high
-
-    def __str__(self) -> str:
-        return f"{self.low} to {self.high}"
-
-
-class OneOf:
-    """The values that an experiment can be given: `library: Annotated[str, OneOf("os-ken", "ryu")]`."""
-
-    def __init__(self, *values: Any) -> None:
-        self.ends = values
-
-    def of(self, kind: type) -> OneOf:
-        return self
-
-    def has(self, value: Any) -> bool:
-        return value in self.ends
-
-    def __str__(self) -> str:
-        return " or ".join(map(str, self.ends))
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One thing that `--set` can change."""
-
-    name: str
-    kind: type
-    default: Any
-    limits: Between | OneOf | None = None
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.default}" + (f" ({self.limits})" if self.limits else "")
-
-    def read(self, text: str) -> Any:
-        """The value that `text` stands for."""
-        value = self._read(text)
-        if self.limits and not self.limits.has(value):
-            raise ExperimentError(f"{self.name} is {value}; what the experiment claims holds for {self.limits}")
-        return value
-
-    def _read(self, text: str) -> Any:
-        if self.kind is bool:
-            if text.lower() in ("yes", "true", "on", "1"):
-                return True
-            if text.lower() in ("no", "false", "off", "0"):
-                return False
-            raise ExperimentError(f"{self.name}={text}: yes or no is expected")
-        try:
-            return self.kind(text)
-        except UsageError as error:
-            raise ExperimentError(f"{self.name}: {error}") from None
-        except ValueError:
-            noun = {int: "a whole number", float: "a number"}.get(self.kind, self.kind.__name__)
-            raise ExperimentError(f"{self.name}={text}: {noun} is expected") from None
 
 
 @dataclass(frozen=True)
@@ -151,17 +75,27 @@ class Experiment:
         """The first line of the docstring."""
         return (inspect.getdoc(self.body) or "").partition("\n")[0]
 
-    def read_parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The value of every parameter; text is read by its type."""
+    def parameter(self, name: str) -> Parameter:
+        """Return the parameter of this name."""
         known = {parameter.name: parameter for parameter in self.parameters}
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
+            raise ExperimentError(f"{self.name} has no parameter {name}; {hint}")
+        return known[name]
+
+    def read_parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the value of every parameter; text is read by its type."""
         for name in given:
-            if name not in known:
-                near = get_close_matches(name, known, 1)
-                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
-                raise ExperimentError(f"{self.name} has no parameter {name}; {hint}")
+            self.parameter(name)
+        for parameter in self.parameters:
+            if parameter.is_required and parameter.name not in given:
+                raise ExperimentError(
+                    f"{self.name} needs {parameter.name}, {parameter.noun} of yours: --set {parameter.name}=PATH"
+                )
         return {
-            name: parameter.read(str(given[name])) if name in given else parameter.default
-            for name, parameter in known.items()
+            one.name: one.read(one.written(given[one.name])) if one.name in given else one.default
+            for one in self.parameters
         }
 
     def perform(self, run: Run, parameters: Mapping[str, Any]) -> None:
@@ -200,7 +134,7 @@ def experiment(
         return Experiment(
             name=body.__name__,
             body=body,
-            parameters=_parameters(body),
+            parameters=parameters_of(body),
             timeout=Duration(timeout),
             files=tuple(files),
             packages=tuple(packages),
@@ -212,32 +146,6 @@ def experiment(
     if not callable(body):
         raise ExperimentError(f"@experiment({body!r}): options have names, as in @experiment(timeout='30s')")
     return make(body)
-
-
-def _parameters(body: Callable[..., None]) -> tuple[Parameter, ...]:
-    found = []
-    for name, parameter in list(inspect.signature(body).parameters.items())[1:]:
-        kind = parameter.annotation
-        if kind is inspect.Parameter.empty:
-            kind = type(parameter.default)
-        if isinstance(kind, str):  # `from __future__ import annotations`
-            kind = eval(kind, body.__globals__)  # the experiment's own text, as Python would read it
-        limits = None
-        if get_origin(kind) is Annotated:
-            kind, *more = get_args(kind)
-            limits = next((one for one in more if isinstance(one, Between | OneOf)), None)
-        if parameter.default is inspect.Parameter.empty:
-            raise ExperimentError(f"{body.__name__}: the parameter {name} needs a default value")
-        if not isinstance(kind, type) or not issubclass(kind, (*_SIMPLE, Quantity, Scale)):
-            raise ExperimentError(
-                f"{body.__name__}: the parameter {name} has the type {kind}; "
-                "int, float, bool, str and the types of testbed.units can be set"
-            )
-        limits = limits and limits.of(kind)
-        if limits and not limits.has(parameter.default):
-            raise ExperimentError(f"{body.__name__}: {name} is {parameter.default} by default, which is not {limits}")
-        found.append(Parameter(name, kind, parameter.default, limits))
-    return tuple(found)
 
 
 def load_file(path: Path, name: str | None = None, within_s: float = 0.0) -> Experiment:
@@ -272,7 +180,7 @@ def _of_script(
     """A script, which is run as it is."""
     body = body_of(path)
     return Experiment(
-        path.stem, body, _parameters(body), Duration(script.TIMEOUT), script.files(path), packages, path, True, origin
+        path.stem, body, parameters_of(body), Duration(script.TIMEOUT), script.files(path), packages, path, True, origin
     )  # fmt: skip
 
 

@@ -6,8 +6,8 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from testbed.lab.definition import Experiment
 from testbed.lab.experiment_run import plain
 from testbed.lab.fidelity import Thresholds
 from testbed.lab.packages import Packages
+from testbed.lab.parameters import LARGEST_FILE, ExperimentError, File, Parameter
 
 DIGESTS, FIGURES, ENGINES = (f"experiments/{name}.json" for name in ("digests", "figures", "engines"))
 TOLERANCES = "experiments/engine_tolerances.toml"
@@ -31,6 +32,8 @@ OURS = (*HELD, "experiments")
 _OURS = Path(testbed.__path__[0]).parent
 LARGEST = (16 << 20) - 8
 USER_CODE = "user"
+PARAMETER_FILES = "parameter-files"
+"""Where in the code's folder the files are that parameters name."""
 WHOLE_FRAMES = 1 << 16
 """As `capture_octets`: captures have all of each frame."""
 Follow = Callable[[Any], None]
@@ -96,6 +99,28 @@ class Terminal:
 
 
 @dataclass(frozen=True)
+class AttachedFile:
+    """A file of the user's that a parameter names and the job takes along."""
+
+    parameter: str
+    number: int
+    """Its place among the files of the parameter, from 0."""
+    path: Path
+    """The path as it was given."""
+    content: bytes = field(repr=False)
+
+    @property
+    def place(self) -> str:
+        """The place of the file in the lab, below the folder of the code."""
+        return place_of_file(self.parameter, self.number, self.path.name)
+
+
+def place_of_file(parameter: str, number: int, name: str) -> str:
+    """Return where in the lab a file of a parameter is, below the folder of the code."""
+    return f"{PARAMETER_FILES}/{parameter}/{number}/{name}"
+
+
+@dataclass(frozen=True)
 class Job:
     """One thing for a lab to do."""
 
@@ -120,11 +145,13 @@ class Job:
     """How much of each frame is captured on all cables of its networks; 0: no captures."""
     series_ns: int = 0
     """The interval of time series of its networks; 0: only those that the experiment records."""
+    attached: tuple[AttachedFile, ...] = ()
+    """The files that parameters name. They travel beside what the lab reads of the job."""
 
     def encode(self) -> str:
         """The job as the lab reads it. Wall time is kept outside, and nothing of the lab may depend on it."""
-        content = asdict(self)
-        del content["limits"]["wall_s"]
+        content = asdict(replace(self, attached=()))
+        del content["limits"]["wall_s"], content["attached"]
         return json.dumps(content, sort_keys=True)
 
     @classmethod
@@ -145,12 +172,44 @@ def job_for(
     packages: str = "",
 ) -> Job:
     """Return the job that runs an experiment; its parameters are checked here, before anything starts."""
-    parameters = {name: plain(value) for name, value in experiment.read_parameters(dict(given)).items()}
+    values = experiment.read_parameters(given)
+    parameters = {name: _recorded(value) for name, value in values.items() if value is not None}
     return Job(
         place_of(experiment.source), experiment.name, parameters, options.seed, options.limits_of(experiment),
         reproducible, packages=packages, follow=options.follow is not None, capture_octets=options.capture_octets,
-        series_ns=options.series_ns,
+        series_ns=options.series_ns, attached=tuple(_attached(values)),
     )  # fmt: skip
+
+
+def _attached(values: Mapping[str, Any]) -> Iterator[AttachedFile]:
+    for name, value in values.items():
+        for number, file in enumerate(value if isinstance(value, tuple) else [value]):
+            if isinstance(file, File):
+                try:
+                    with file.path.open("rb") as source:
+                        content = source.read(LARGEST_FILE + 1)
+                except OSError as error:
+                    raise ExperimentError(f"{name}: the file '{file}' cannot be read: {error.strerror}") from None
+                yield AttachedFile(name, number, file.path, content)
+
+
+def _recorded(value: Any) -> Any:
+    """Return a parameter's value as the job and the result have it; of a file that is its name."""
+    if isinstance(value, tuple):
+        return ",".join(file.name for file in value)
+    return value.name if isinstance(value, File) else plain(value)
+
+
+def in_lab(parameters: Iterable[Parameter], recorded: Mapping[str, Any], code: Path) -> dict[str, Any]:
+    """Return the values of a job's parameters in the lab: files are named by the paths of their copies."""
+    found = dict(recorded)
+    for one in parameters:
+        if one.kind is File and one.name in found:
+            names = found[one.name].split(",") if one.is_several else [found[one.name]]
+            found[one.name] = ",".join(
+                str(code / place_of_file(one.name, number, name)) for number, name in enumerate(names)
+            )
+    return found
 
 
 class UserCode(Protocol):
@@ -182,6 +241,7 @@ def _code(job: Job, experiment: UserCode | None, held: Sequence[str] = ()) -> di
     files = _in_lab(read(package for package in OURS if package not in held))
     if _needs_plugins(job):
         files |= _in_lab(plugins.files())
+    files |= _in_lab({one.place: one.content for one in job.attached})
     if experiment is not None and job.source.startswith(f"{USER_CODE}/"):
         folder = experiment.source.parent
         for path in (experiment.source, *(folder / name for name in experiment.files)):

@@ -8,7 +8,7 @@ from pathlib import Path
 from testbed import plugins
 from testbed.lab import definition, script
 from testbed.lab.experiment_run import Run
-from testbed.lab.job import Job
+from testbed.lab.job import Job, in_lab
 from testbed.net import notebook
 
 _IMPORTS_NS = 20_000_000
@@ -30,12 +30,12 @@ def run_job(job: Job, run: Run, code: Path) -> None:
     elif job.source.startswith(f"{plugins.FOLDER}/"):
         plugins.found()  # from now on its packages can be imported
         module = job.source.removeprefix(f"{plugins.FOLDER}/").removesuffix(".py").removesuffix("/__init__")
-        _perform(definition.in_module(module.replace("/", "."), job.name), run, job)
+        _perform(definition.in_module(module.replace("/", "."), job.name), run, job, code)
     else:
-        _perform(definition.load_file(code / job.source, job.name), run, job)
+        _perform(definition.load_file(code / job.source, job.name), run, job, code)
 
 
-def _perform(experiment: definition.Experiment, run: Run, job: Job) -> None:
+def _perform(experiment: definition.Experiment, run: Run, job: Job, code: Path) -> None:
     """Begin the experiment at a time that does not depend on how many modules have been imported, and run it."""
     time.sleep((_IMPORTS_NS - run.now_ns % _IMPORTS_NS) / 1e9)
-    experiment.perform(run, job.parameters)
+    experiment.perform(run, in_lab(experiment.parameters, job.parameters, code))

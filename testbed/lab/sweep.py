@@ -91,7 +91,7 @@ def points(experiment: Experiment, grid: Mapping[str, Sequence[Any]], runs_each:
     for name, values in texts.items():
         written: dict[Any, str] = {}
         for text in dict.fromkeys(values):
-            value = experiment.read_parameters({name: text})[name]
+            value = experiment.parameter(name).read(text)
             if (other := written.setdefault(value, text)) != text:
                 raise UsageError(f"the grid has the same value of {name} twice: {other} and {text}")
         if name in sweep_tables.OWN_COLUMNS:

@@ -16,6 +16,7 @@ from testbed.cli import conformance, main
 from testbed.lab import batch, definition
 from testbed.lab.batch import Batch, Task, TaskOutcome
 from testbed.lab.conformance import FILE, case_name
+from testbed.lab.job import job_for
 from testbed.lab.result import Claim, Exit, Result, Status
 from tests.unit.test_lab_references import GOOD
 
@@ -108,23 +109,15 @@ def test_json_is_the_whole_matrix(tasks: list[Task], capsys: pytest.CaptureFixtu
 def test_a_file_is_one_column_and_travels_with_each_case(
     tasks: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen: list[bytes] = []
-    run = batch.run
-
-    def looking(given: Sequence[Task], **options: Any) -> Batch:
-        seen.extend((task.experiment.source.parent / task.experiment.files[0]).read_bytes() for task in given)
-        return run(given, **options)
-
     path = config_db(tmp_path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "run", looking)
-        assert main(["switch", "conformance", str(path), "--case", "L01,L02", "--json"]) == Exit.OK
+    assert main(["switch", "conformance", str(path), "--case", "L01,L02", "--json"]) == Exit.OK
     found = json.loads(capsys.readouterr().out)
     assert (found["switch"], found["columns"]) == ("leaf.json", ["dut1 Ethernet0 400Gb/s 40m"])
-    assert seen == [path.read_bytes()] * 2
-    assert [(task.experiment.name, task.experiment.parameters) for task in tasks] == [
-        ("l01_storm", ()), ("l02_storm_of_two", ())
-    ]  # fmt: skip
+    assert [task.experiment.name for task in tasks] == ["l01_storm", "l02_storm_of_two"]
+    for task in tasks:
+        made = job_for(task.experiment, task.parameters)
+        assert [one.content for one in made.attached] == [path.read_bytes()]
+        assert made.parameters["switch"] == "leaf.json"
 
 
 def far(folder: Path) -> Path:
@@ -147,7 +140,7 @@ def test_each_class_of_ports_is_a_column_and_the_one_that_check_warns_of_is_the_
     assert [one["ports"] for one in found["tested"]] == [
         ["Ethernet24", "Ethernet16"], ["Ethernet0", "Ethernet8"], ["Ethernet16"]
     ]  # fmt: skip
-    assert [task.experiment.source.parent.name for task in tasks] == ["0", "0", "1", "1"]
+    assert [task.parameters["ports"] for task in tasks] == ["Ethernet24,Ethernet16"] * 2 + ["Ethernet0,Ethernet8"] * 2
     assert found["tested"][2]["left_out"] == ["L01", "HEADROOM-SIZE"], "the far port would lose frames itself"
     assert f"xoff: {columns[0]}: hosts at Ethernet24, Ethernet16; Ethernet24: 100Gb/s, 50km" in captured.err
     assert f"{columns[0]}: set xoff of profile ingress_lossless to " in captured.out
@@ -155,21 +148,10 @@ def test_each_class_of_ports_is_a_column_and_the_one_that_check_warns_of_is_the_
 
 
 def test_a_case_travels_with_its_ports_and_may_take_longer_on_a_large_switch(tasks: list[Task], tmp_path: Path) -> None:
-    texts: list[str] = []
-    run = batch.run
-
-    def looking(given: Sequence[Task], **options: Any) -> Batch:
-        texts.extend(task.experiment.source.read_text() for task in given)
-        return run(given, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "run", looking)
-        main(["switch", "conformance", str(far(tmp_path)), "--ports", "Ethernet24", "--case", "L01", "--json"])
-    (text,) = texts
-    assert "at=('Ethernet24', 'Ethernet16'))" in text
-    assert (
-        tasks[0].options.limits_of(tasks[0].experiment).virtual_s > 10 * definition.find("l01_storm").timeout.ps / 1e12
-    )
+    main(["switch", "conformance", str(far(tmp_path)), "--ports", "Ethernet24", "--case", "L01", "--json"])
+    assert tasks[0].parameters["ports"] == "Ethernet24,Ethernet16"
+    limits = tasks[0].options.limits_of(tasks[0].experiment)
+    assert limits.virtual_s > 10 * definition.find("l01_storm").timeout.ps / 1e12
 
 
 def test_cases_that_take_more_ports_than_a_class_has_are_left_out_and_named(
@@ -177,7 +159,7 @@ def test_cases_that_take_more_ports_than_a_class_has_are_left_out_and_named(
 ) -> None:
     assert main(["switch", "conformance", str(far(tmp_path)), "--ports", "Ethernet8", "--case", "L01,L06"]) == Exit.OK
     captured = capsys.readouterr()
-    assert planned(tasks) == [("L01", {})]
+    assert [name for name, _ in planned(tasks)] == ["L01"]
     assert "L06 take more ports of one kind, and are left out" in captured.err
     assert "not run" in captured.out and "1 of 1 runs passed" in captured.out
     assert main(["switch", "conformance", str(far(tmp_path)), "--ports", "Ethernet8", "--case", "L06"]) == Exit.USAGE

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 import testbed
 from testbed.errors import UsageError
 from testbed.lab import definition, job, qemu
-from testbed.lab.definition import Experiment, ExperimentError
+from testbed.lab.definition import Experiment
 from testbed.lab.experiment_run import Run
 from testbed.lab.job import Job, Limits, RunOptions, Terminal, digest_of_code, job_for, pack
+from testbed.lab.parameters import ExperimentError
 from testbed.lab.run_job import run_job
 
 Write = Callable[..., Path]

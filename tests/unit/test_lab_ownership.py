@@ -253,7 +253,7 @@ def test_two_users_with_one_cache_get_one_message_each(place: Path, monkeypatch:
 @needs_root
 def test_the_command_line_prints_the_message_and_nothing_more(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _give_away(lab)
-    for command in (["image", "info"], ["clean"], ["run", "hello", "--engine", "um"]):
+    for command in (["image", "info"], ["image", "clean", "--all"], ["run", "hello", "--engine", "um"]):
         assert main(command) == 3
         said = capsys.readouterr()
         assert said.out == ""

@@ -12,7 +12,7 @@ import pytest
 from testbed.cli import shell
 from testbed.errors import UsageError
 from testbed.lab import definition, job, script
-from testbed.lab.definition import ExperimentError
+from testbed.lab.parameters import ExperimentError
 
 NETWORK = """\
 from mininet.net import Mininet

@@ -15,6 +15,8 @@ from testbed.lab.engines.engine import Engine
 from testbed.lab.result import Exit
 
 _ALL = "all"
+_OK, _WEAKER, _MISSING = "[green]ok[/green]     ", "[yellow]weaker[/yellow] ", "[red]missing[/red]"
+"""What a check found: the thing is there, or labs run without it and are less confined, or labs do not run."""
 
 
 def install(engines: Sequence[Engine]) -> None:
@@ -49,9 +51,10 @@ def doctor(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(as_json(checks), indent=1))
         return Exit.MACHINE if missing else Exit.OK
+    width = max((len(check.engine) for check in checks), default=0)
     for check in checks:
-        mark = "[green]ok[/green]     " if check.ok else "[red]missing[/red]"
-        stdout.print(f"{mark} {check.engine:<5}{check.what}  [dim]{check.found}[/dim]", soft_wrap=True)
+        mark = _OK if check.ok else _WEAKER if check.optional else _MISSING
+        stdout.print(f"{mark} {check.engine:<{width}}  {check.what}  [dim]{check.found}[/dim]", soft_wrap=True)
         if check.remedy:
             stdout.print(f"        -> {check.remedy}", soft_wrap=True)
     if missing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from testbed.lab.image import Image
 from testbed.lab.job import OURS
 from testbed.lab.prerequisites import Package
 from testbed.lab.result import Provenance
-from testbed.lab.um import disks, kernel
+from testbed.lab.um import confinement, disks, kernel
 from testbed.lab.um.kernel import Kernel
 from testbed.lab.um.machine import Machine
 
@@ -66,10 +65,7 @@ class Um(Engine):
 
     def checks(self) -> list[Check]:
         found = checks.building(self.name, self.is_built(), self.requirements(building=True), _ROOM_GB)
-        seccomp = "trap" in " ".join(checks.lines("/proc/sys/kernel/seccomp/actions_avail")).split()
-        remedy = "boot a kernel with CONFIG_SECCOMP_FILTER; in a container, allow seccomp()"
-        found.append(Check(self.name, "seccomp filters", seccomp, platform.release(), "" if seccomp else remedy))
-        return found
+        return found + confinement.checks()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from testbed.dcbx.show import Direction
 from testbed.errors import XoffError
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab.collect import Collector
-from testbed.lab.wire import Frame, FrameKind, Sample
+from testbed.lab.wire import Record, RecordKind, Sample
 from testbed.net.sonic import Switch
 from testbed.policy import fabric_file, language
 from testbed.policy.grammar import BLOCK, XML
@@ -111,7 +111,7 @@ def read_json(octets: bytes) -> str:
 
 
 def streams(dice: random.Random) -> Iterator[bytes]:
-    """Streams of some frames. Most damage is inside frames whose sum is right, since a job can forge these."""
+    """Streams of some records. Most damage is inside records whose sum is right, since a job can forge these."""
     note = [
         {"note": "figure", "name": "lost", "value": 3, "unit": ""},
         {"note": "claim", "name": "lost", "expected": {"equals": 0}, "measured": 3, "passed": False, "unit": ""},
@@ -121,12 +121,12 @@ def streams(dice: random.Random) -> Iterator[bytes]:
     ]
     end = {"virtual_ns": 10**9, "status": "ok", "reason": ""}
     whole = [
-        Frame.of(FrameKind.START, {"engine": "um"}),
-        Frame(FrameKind.OUT, b"printed\n"),
-        *(Frame(FrameKind.NOTE, json.dumps(one).encode() + b"\n") for one in note),
-        *(Frame(FrameKind.SAMPLE, Sample(number * 10**6, 0, number * 10**5).encode()) for number in range(3)),
-        Frame(FrameKind.FILE, b"log.jsonl\0{}"),
-        Frame.of(FrameKind.END, end),
+        Record.of(RecordKind.START, {"engine": "um"}),
+        Record(RecordKind.OUT, b"printed\n"),
+        *(Record(RecordKind.NOTE, json.dumps(one).encode() + b"\n") for one in note),
+        *(Record(RecordKind.SAMPLE, Sample(number * 10**6, 0, number * 10**5).encode()) for number in range(3)),
+        Record(RecordKind.FILE, b"log.jsonl\0{}"),
+        Record.of(RecordKind.END, end),
     ]
     words = (
         b"-1",
@@ -143,21 +143,21 @@ def streams(dice: random.Random) -> Iterator[bytes]:
         b"../x",
     )
     while True:
-        frames = list(whole)
+        records = list(whole)
         for _ in range(dice.choice((0, 1, 1, 2, 3))):
-            place = dice.randrange(len(frames))
-            payload = frames[place].payload
+            place = dice.randrange(len(records))
+            payload = records[place].payload
             if dice.random() < 0.5 and (values := list(re.finditer(rb'(?<=: )("[^"]*"|[^,}\]]+)', payload))):
                 value = dice.choice(values)
                 payload = payload[: value.start()] + dice.choice(words) + payload[value.end() :]
             else:
                 cut = dice.randrange(len(payload) + 1)
                 payload = payload[:cut] + dice.choice((b"", b"\0", b"/", dice.randbytes(4))) + payload[cut + 1 :]
-            kind = frames[place].kind if dice.random() < 0.9 else dice.choice(list(FrameKind))
-            frames[place] = Frame(kind, payload)
+            kind = records[place].kind if dice.random() < 0.9 else dice.choice(list(RecordKind))
+            records[place] = Record(kind, payload)
         if dice.random() < 0.2:
-            dice.shuffle(frames)
-        octets = bytearray(b"".join(frame.encode() for frame in frames))
+            dice.shuffle(records)
+        octets = bytearray(b"".join(record.encode() for record in records))
         if dice.random() < 0.3:
             octets[dice.randrange(len(octets))] ^= 1 << dice.randrange(8)
         yield bytes(octets)

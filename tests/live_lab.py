@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from testbed.lab.wire import Frame, FrameKind
+from testbed.lab.wire import Record, RecordKind
 from testbed.serve.live_lab import LiveLab
 from testbed.serve.running import RunningLab
 from tests.report_folders import network
@@ -24,10 +24,10 @@ class ScriptedSession:
     def lost(self) -> str | None:
         return None
 
-    def send(self, frame: Frame) -> None:
-        if frame.kind is FrameKind.INPUT:
-            self.commands.append(json.loads(frame.payload))
-        self.continued += frame.kind is FrameKind.CONTINUE
+    def send(self, record: Record) -> None:
+        if record.kind is RecordKind.INPUT:
+            self.commands.append(json.loads(record.payload))
+        self.continued += record.kind is RecordKind.CONTINUE
 
     def close(self) -> None: ...
 
@@ -36,11 +36,11 @@ class ScriptedSession:
         with self.stream.open("ab") as out:
             for line in lines:
                 text = line if isinstance(line, str) else json.dumps(line)
-                out.write(Frame(FrameKind.OUT, text.encode() + b"\n").encode())
+                out.write(Record(RecordKind.OUT, text.encode() + b"\n").encode())
 
-    def frame(self, frame: Frame) -> None:
+    def record(self, record: Record) -> None:
         with self.stream.open("ab") as out:
-            out.write(frame.encode())
+            out.write(record.encode())
 
 
 def described(**changes: Any) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import Job, Limits, Terminal, UserCode, job_for, pack, place_of
 from testbed.lab.result import Exit
 from testbed.lab.result_folder import new_folder
-from testbed.lab.wire import Decoder, Frame, FrameKind
+from testbed.lab.wire import Decoder, Record, RecordKind
 from testbed.net import shell as topologies
 from testbed.net.notebook import DCBX_LOG
 
@@ -74,7 +74,7 @@ def shell(wanted: str, prepared: PreparedEngine, out: Path, speed: float = 1.0) 
     further = prepared.packages.digest if prepared.packages else ""
     job = replace(job, limits=limits, reproducible=prepared.engine.reproducible, terminal=terminal, packages=further)
     with cache.owned("shell") as workplace, prepared.start(pack(job, along, held=prepared.holds), workplace) as session:
-        session.send(Frame.of(FrameKind.RESIZE, [size.lines, size.columns]))
+        session.send(Record.of(RecordKind.RESIZE, [size.lines, size.columns]))
         left = workplace / "left"
         left.mkdir()
         with _raw_terminal(), session.stream.open("rb") as stream:
@@ -132,7 +132,7 @@ class _Conversation:
                 if self._resized:
                     self._resized = False
                     size = shutil.get_terminal_size()
-                    self._session.send(Frame.of(FrameKind.RESIZE, [size.lines, size.columns]))
+                    self._session.send(Record.of(RecordKind.RESIZE, [size.lines, size.columns]))
                 self._let_time_pass(time.monotonic())
                 if select.select([0], [], [], min(_LOOK_S, max(self._window_s, _SHORTEST_LOOK_S)))[0]:
                     self._pass_on(os.read(0, 4096))
@@ -145,22 +145,22 @@ class _Conversation:
 
     def _take(self, data: bytes) -> None:
         self._collector.feed(data)
-        for frame in self._decoder.feed(data):
+        for record in self._decoder.feed(data):
             # The network's phase begins when it runs, right before the first prompt.
-            self._has_network = self._has_network or (frame.kind is FrameKind.NOTE and b'"phase"' in frame.payload)
-            self._sampled = self._sampled or frame.kind is FrameKind.SAMPLE
+            self._has_network = self._has_network or (record.kind is RecordKind.NOTE and b'"phase"' in record.payload)
+            self._sampled = self._sampled or record.kind is RecordKind.SAMPLE
 
     def _let_time_pass(self, now_s: float) -> None:
         """A lab in virtual time waits for us after each 100 ms."""
         if self._sampled and now_s >= self._resumes_s:
             self._sampled, self._resumes_s = False, now_s + self._window_s
-            self._session.send(Frame(FrameKind.CONTINUE, b""))
+            self._session.send(Record(RecordKind.CONTINUE, b""))
 
     def _pass_on(self, typed: bytes) -> None:
         """Send what was typed to the lab. Before there is a prompt, Ctrl-C ends the boot here."""
         if _INTERRUPT in typed and not self._has_network:
             raise KeyboardInterrupt
-        self._session.send(Frame(FrameKind.INPUT, typed or b"\x04"))
+        self._session.send(Record(RecordKind.INPUT, typed or b"\x04"))
         if not typed:
             time.sleep(0.1)
 

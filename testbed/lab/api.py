@@ -24,7 +24,7 @@ from testbed.lab.fidelity import Thresholds
 from testbed.lab.job import Follow, Job, Limits, RunOptions, digest_of_code, job_for, pack
 from testbed.lab.result import Again, Result, Status, Times
 from testbed.lab.result_folder import new_folder, reserved
-from testbed.lab.wire import Frame, FrameKind, WireError
+from testbed.lab.wire import Record, RecordKind, StreamError
 
 _POLL_S = 0.01
 _GRACE_S = 20.0
@@ -219,7 +219,7 @@ class _Follower:
             if error.errno not in _NO_ROOM:
                 raise
             self._status = (Status.DISK_FULL, f"{_NO_ROOM[error.errno]}: {error.filename or self._folder}")
-        except WireError as error:
+        except StreamError as error:
             self._status = (Status.LOST, str(error))
 
     def _follow_in(self, workplace: Path) -> None:
@@ -312,8 +312,8 @@ class _Follower:
         )
 
 
-def _abort(why: tuple[Status, str]) -> Frame:
-    return Frame.of(FrameKind.ABORT, [why[1], why[0] is Status.WALL_TIMEOUT])
+def _abort(why: tuple[Status, str]) -> Record:
+    return Record.of(RecordKind.ABORT, [why[1], why[0] is Status.WALL_TIMEOUT])
 
 
 def commit() -> str:

@@ -1,7 +1,7 @@
-"""Turns the frames of a run into its result folder and its result, as they come in.
+"""Turns the records of a run into its result folder and its result, as they come in.
 
 A stream that ends early is used as far as it goes: what has arrived is written, and the result has the reason why there
-is not more. It trusts nothing in the stream: what no lab of ours would send is a WireError, and no file
+is not more. It trusts nothing in the stream: what no lab of ours would send is a StreamError, and no file
 gets out of the folder.
 """
 
@@ -20,7 +20,7 @@ from testbed.lab import wire
 from testbed.lab.experiment_run import DEEPEST, LARGEST_NOTE, plain
 from testbed.lab.fidelity import Fidelity, Phase, Thresholds, judge
 from testbed.lab.result import BOUNDS, RESULT, Claim, Figure, Status
-from testbed.lab.wire import Frame, FrameKind, Sample, WireError
+from testbed.lab.wire import Record, RecordKind, Sample, StreamError
 
 OUTPUT_LOG = "output.log"
 RESERVE = ".reserve"
@@ -87,8 +87,8 @@ class Collector:
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
-        for frame in self._decoder.feed(data):
-            self._take(frame)
+        for record in self._decoder.feed(data):
+            self._take(record)
 
     def close(self) -> None:
         for handle in (self._log, self._file):
@@ -126,53 +126,53 @@ class Collector:
         found = (self.ended or {}).get("where", "")
         return found[:_LONGEST_PLACE] if isinstance(found, str) else ""
 
-    def _take(self, frame: Frame) -> None:
-        self.heard = self.heard or frame.kind in (FrameKind.OUT, FrameKind.ERR, FrameKind.NOTE)
-        if frame.kind in (FrameKind.OUT, FrameKind.ERR):
-            self._write_log(frame.payload)
-            self.output(frame.payload, frame.kind is FrameKind.ERR)
-        elif frame.kind is FrameKind.SAMPLE:
-            self._sample(frame)
-        elif frame.kind is FrameKind.NOTE:
+    def _take(self, record: Record) -> None:
+        self.heard = self.heard or record.kind in (RecordKind.OUT, RecordKind.ERR, RecordKind.NOTE)
+        if record.kind in (RecordKind.OUT, RecordKind.ERR):
+            self._write_log(record.payload)
+            self.output(record.payload, record.kind is RecordKind.ERR)
+        elif record.kind is RecordKind.SAMPLE:
+            self._sample(record)
+        elif record.kind is RecordKind.NOTE:
             # A pipe delivers several lines at once, and a long one in pieces.
-            *lines, self._half_note = (self._half_note + frame.payload).split(b"\n")
+            *lines, self._half_note = (self._half_note + record.payload).split(b"\n")
             for line in lines:
-                self._note(Frame(FrameKind.NOTE, line))
+                self._note(Record(RecordKind.NOTE, line))
             if len(self._half_note) > LARGEST_NOTE:
-                raise _damage(frame)
-        elif frame.kind is FrameKind.LIVE:
-            *lines, self._half_line = (self._half_line + frame.payload).split(b"\n")
+                raise _damage(record)
+        elif record.kind is RecordKind.LIVE:
+            *lines, self._half_line = (self._half_line + record.payload).split(b"\n")
             for line in lines:
-                self.live(_content(Frame(FrameKind.LIVE, line)))
+                self.live(_content(Record(RecordKind.LIVE, line)))
             if len(self._half_line) > LARGEST_NOTE:
-                raise _damage(frame)
-        elif frame.kind is FrameKind.FILE:
-            self._write_file(*wire.file_piece(frame))
+                raise _damage(record)
+        elif record.kind is RecordKind.FILE:
+            self._write_file(*wire.file_piece(record))
         else:
-            self._start_or_end(frame)
+            self._start_or_end(record)
 
-    def _start_or_end(self, frame: Frame) -> None:
-        match frame.kind, _content(frame):
-            case FrameKind.START, dict(started):
+    def _start_or_end(self, record: Record) -> None:
+        match record.kind, _content(record):
+            case RecordKind.START, dict(started):
                 self.started = started
-            case FrameKind.END, {"virtual_ns": int(end_ns), "status": str(status), "reason": str()} as ended if (
+            case RecordKind.END, {"virtual_ns": int(end_ns), "status": str(status), "reason": str()} as ended if (
                 0 <= end_ns <= _LATEST_NS and status in {*Status, _ABORTED}
             ):
                 self.ended = ended
             case _:
-                raise _damage(frame)
+                raise _damage(record)
 
-    def _sample(self, frame: Frame) -> None:
-        sample = Sample.decode(frame.payload)
+    def _sample(self, record: Record) -> None:
+        sample = Sample.decode(record.payload)
         previous_ns = self.samples[-1].time_ns if self.samples else -1
         if not previous_ns < sample.time_ns <= _LATEST_NS or sample.late_ns > _LATEST_NS:
-            raise _damage(frame)
+            raise _damage(record)
         if not 0 <= sample.tick_ns <= _LATEST_NS:
-            raise _damage(frame)
+            raise _damage(record)
         self.samples.append(sample)
 
-    def _note(self, frame: Frame) -> None:
-        match _content(frame):
+    def _note(self, record: Record) -> None:
+        match _content(record):
             case {"note": "figure", "name": str(name), "value": value, "unit": str(unit)}:
                 self.figures.append(Figure(name, value, unit))
             case {
@@ -186,13 +186,13 @@ class Collector:
                 self.claims.append(Claim(name, bounds, value, passed, unit))
             case {"note": "phase", "phase": str(phase), "begins": bool(begins), "t": int(time_ns)} if phase in {*Phase}:
                 if not self._phases[Phase(phase)].take(begins, time_ns):
-                    raise _damage(frame)
+                    raise _damage(record)
             case {"note": "agent_lateness", "worst_ns": int(worst_ns)} if 0 <= worst_ns <= _LATEST_NS:
                 self._agent_late_ns = max(self._agent_late_ns or 0, worst_ns)
             case {"note": "failure", "type": str(kind), "message": str(message)}:
                 self.failure = f"{kind}: {message}"
             case _:
-                raise _damage(frame)
+                raise _damage(record)
 
     def _write_log(self, data: bytes) -> None:
         if self._log is None:
@@ -207,7 +207,7 @@ class Collector:
             try:
                 self._file, self._file_name = self._open(place), name
             except (FileExistsError, IsADirectoryError, NotADirectoryError):
-                raise WireError(f"the lab's stream is damaged: {name!r} is both a file and a folder") from None
+                raise StreamError(f"the lab's stream is damaged: {name!r} is both a file and a folder") from None
         self._write(self._file, place, piece)
 
     def _open(self, place: str) -> IO[bytes]:
@@ -223,16 +223,16 @@ class Collector:
         self._digests[place].update(data)
 
 
-def _content(frame: Frame) -> Any:
-    """The JSON in a frame, no deeper and no stranger than `Run` sends it."""
+def _content(record: Record) -> Any:
+    """The JSON in a record, no deeper and no stranger than `Run` sends it."""
     try:
-        return plain(frame.content(), DEEPEST + 2)  # a value in the bounds of a claim in a note
+        return plain(record.content(), DEEPEST + 2)  # a value in the bounds of a claim in a note
     except (ValueError, RecursionError, UsageError):
-        raise _damage(frame) from None
+        raise _damage(record) from None
 
 
-def _damage(frame: Frame) -> WireError:
-    return WireError(f"the lab's stream is damaged: {frame.payload[:80]!r} is no {frame.kind.name}")
+def _damage(record: Record) -> StreamError:
+    return StreamError(f"the lab's stream is damaged: {record.payload[:80]!r} is no {record.kind.name}")
 
 
 def _place(name: str) -> str:

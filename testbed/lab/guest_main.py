@@ -25,7 +25,7 @@ import testbed
 from testbed.lab import job_stack
 from testbed.lab.job import Job
 from testbed.lab.supervisor import Commands, Supervisor, Wait
-from testbed.lab.wire import Frame
+from testbed.lab.wire import Record
 from testbed.linux import kernel
 
 _HOME = Path("/xoff")
@@ -79,7 +79,7 @@ def _do_job(checkpoint_ns: int, out: int, commands: Commands, wait: Wait | None 
         start_ns = _wait_for_whole_second(checkpoint_ns)
     else:
         start_ns = time.monotonic_ns()
-    supervisor = Supervisor(job, _HOME / "code", _HOME / "work", start_ns, lambda frame: _write(out, frame))
+    supervisor = Supervisor(job, _HOME / "code", _HOME / "work", start_ns, lambda record: _write(out, record))
     supervisor.run(commands, wait)
 
 
@@ -146,8 +146,8 @@ def _port(name: str) -> Path:
     raise FileNotFoundError(f"the virtual machine has no port {name}")
 
 
-def _write(port: int, frame: Frame) -> None:
-    data = memoryview(frame.encode())
+def _write(port: int, record: Record) -> None:
+    data = memoryview(record.encode())
     while data:
         data = data[os.write(port, data) :]
 

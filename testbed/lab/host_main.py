@@ -16,7 +16,7 @@ from testbed.lab import job_stack
 from testbed.lab.job import Job
 from testbed.lab.prerequisites import DEBIAN_PYTHON
 from testbed.lab.supervisor import Supervisor
-from testbed.lab.wire import Frame
+from testbed.lab.wire import Record
 
 
 class StandardInput:
@@ -41,8 +41,8 @@ def main(folder: Path) -> None:
     job = Job.decode((folder / "job.json").read_text())
     out = os.open(folder / "out", os.O_WRONLY | os.O_APPEND)
 
-    def send(frame: Frame) -> None:
-        data = memoryview(frame.encode())
+    def send(record: Record) -> None:
+        data = memoryview(record.encode())
         while data:
             data = data[os.write(out, data) :]
 

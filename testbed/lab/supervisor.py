@@ -1,4 +1,4 @@
-"""Runs one job and reports what happens as frames: the same code in the virtual machine and on a host.
+"""Runs one job and reports what happens as records: the same code in the virtual machine and on a host.
 
 The job runs in a sandbox. Beside it, two real-time processes: this one, which passes on the job's output,
 enforces its time limit and hands out the files it leaves; and a sampler, which looks at the CPU every
@@ -28,13 +28,13 @@ from testbed.errors import XoffError
 from testbed.lab import job_stack, watchdog, wire
 from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import PACKAGES, Job
-from testbed.lab.wire import Frame, FrameKind, Sample
+from testbed.lab.wire import Record, RecordKind, Sample
 from testbed.linux import kernel
 from testbed.linux.child import Child
 from testbed.linux.sandbox import ControlGroup, Sandbox
 from testbed.net.notebook import CAPTURE_PROCESS
 
-Send = Callable[[Frame], None]
+Send = Callable[[Record], None]
 Wait = Callable[[], bytes | None]
 
 
@@ -89,16 +89,16 @@ class Supervisor:
 
     def _command(self, data: bytes) -> None:
         """Take what the user's machine sends: input, a new terminal size, or the command to end."""
-        for frame in self._decoder.feed(data):
-            if frame.kind is FrameKind.ABORT:
-                self._aborted, self._shows_where = frame.content()
+        for record in self._decoder.feed(data):
+            if record.kind is RecordKind.ABORT:
+                self._aborted, self._shows_where = record.content()
                 self._aborts += 1
-            elif frame.kind is FrameKind.INPUT and self._terminal is not None:
-                os.write(self._terminal, frame.payload)
-            elif frame.kind is FrameKind.CONTINUE:
+            elif record.kind is RecordKind.INPUT and self._terminal is not None:
+                os.write(self._terminal, record.payload)
+            elif record.kind is RecordKind.CONTINUE:
                 self._continued = True
-            elif frame.kind is FrameKind.RESIZE and self._terminal is not None:
-                _set_size(self._terminal, *frame.content())
+            elif record.kind is RecordKind.RESIZE and self._terminal is not None:
+                _set_size(self._terminal, *record.content())
 
     def run(self, commands: Commands, wait: Wait | None = None) -> None:
         """Do the job.
@@ -107,14 +107,14 @@ class Supervisor:
         where time cannot be stopped.
         """
         python = platform.python_version()
-        self._send(Frame.of(FrameKind.START, {"kernel": platform.release(), "python": python}))
+        self._send(Record.of(RecordKind.START, {"kernel": platform.release(), "python": python}))
         samples = self._start_sampler()
         outputs = self._start_job()
         watchdog.start(commands.fileno(), self._deadline_ns, _PASSING_ON)
         kernel.real_time(_PASSING_ON)
         for descriptor, kind in outputs.items():
             self._selector.register(descriptor, selectors.EVENT_READ, kind)
-        self._selector.register(samples, selectors.EVENT_READ, FrameKind.SAMPLE)
+        self._selector.register(samples, selectors.EVENT_READ, RecordKind.SAMPLE)
         self._selector.register(commands, selectors.EVENT_READ, commands)
         self._selector.register(os.pidfd_open(self._sandbox.pid), selectors.EVENT_READ, "ended")
         status = self._watch(wait if self._terminal is not None else None)
@@ -127,7 +127,7 @@ class Supervisor:
         if self._stacks:
             end["where"] = job_stack.place(self._stacks.decode(errors="replace"), self._code, self._job.source)
         self._send_files()
-        self._send(Frame.of(FrameKind.END, end))
+        self._send(Record.of(RecordKind.END, end))
 
     def close(self) -> None:
         """Leave nothing behind, at whatever point we are."""
@@ -155,10 +155,10 @@ class Supervisor:
             for key, _ in happened:
                 if key.data == "ended":
                     ended = True
-                elif isinstance(key.data, FrameKind):
+                elif isinstance(key.data, RecordKind):
                     if not self._forward(key.fd, key.data):
                         self._selector.unregister(key.fd)
-                    elif key.data is FrameKind.SAMPLE and wait is not None:
+                    elif key.data is RecordKind.SAMPLE and wait is not None:
                         self._hold(wait)
                 elif (data := key.data.read()) is None:
                     self._selector.unregister(key.fd)
@@ -226,15 +226,15 @@ class Supervisor:
             return {"status": "error", "reason": f"the job was ended by {_signal_name(code - 128)}"}
         return {"status": "error", "reason": f"the job ended with exit code {code}"}
 
-    def _forward(self, descriptor: int, kind: FrameKind) -> bool:
+    def _forward(self, descriptor: int, kind: RecordKind) -> bool:
         """Pass on one piece; False at the end of the stream."""
         try:
-            data = os.read(descriptor, Sample.size() if kind is FrameKind.SAMPLE else _PIECE)
+            data = os.read(descriptor, Sample.size() if kind is RecordKind.SAMPLE else _PIECE)
         except (BlockingIOError, OSError):  # EIO: the last user of a pseudo terminal is gone
             return False
         if data:
-            self._send(Frame(kind, data))
-            if kind is FrameKind.ERR and self._stacks is not None and len(self._stacks) < job_stack.LARGEST:
+            self._send(Record(kind, data))
+            if kind is RecordKind.ERR and self._stacks is not None and len(self._stacks) < job_stack.LARGEST:
                 self._stacks += data
         return bool(data)
 
@@ -249,7 +249,7 @@ class Supervisor:
         os.close(writer)
         return reader
 
-    def _start_job(self) -> dict[int, FrameKind]:
+    def _start_job(self) -> dict[int, RecordKind]:
         """Start the sandboxed job; the descriptors to read from it."""
         notes, notes_in = os.pipe()
         followed, follower = os.pipe() if self._job.follow else (-1, -1)
@@ -258,7 +258,7 @@ class Supervisor:
             _set_size(slave, self._job.terminal.rows, self._job.terminal.columns)
             self._sandbox.start(lambda: self._perform(slave, slave, slave, notes_in), {slave, notes_in})
             os.close(slave)
-            outputs = {self._terminal: FrameKind.OUT}
+            outputs = {self._terminal: RecordKind.OUT}
         else:
             out, out_in = os.pipe()
             err, err_in = os.pipe()
@@ -267,12 +267,12 @@ class Supervisor:
             self._sandbox.start(lambda: self._perform(nothing, out_in, err_in, notes_in, follower), inherited)
             for descriptor in (nothing, out_in, err_in):
                 os.close(descriptor)
-            outputs = {out: FrameKind.OUT, err: FrameKind.ERR}
+            outputs = {out: RecordKind.OUT, err: RecordKind.ERR}
         if self._job.follow:
             os.close(follower)
-            outputs[followed] = FrameKind.LIVE
+            outputs[followed] = RecordKind.LIVE
         os.close(notes_in)
-        return outputs | {notes: FrameKind.NOTE}
+        return outputs | {notes: RecordKind.NOTE}
 
     def _perform(self, stdin: int, stdout: int, stderr: int, notes: int, follower: int = -1) -> int:
         """In the sandbox: become the job and do it."""
@@ -328,10 +328,10 @@ class Supervisor:
             if room < 0:
                 limit = self._job.limits.files_mb
                 text = f"xoff: {name} and what follows is left out: over {limit} MB of files\n"
-                self._send(Frame(FrameKind.ERR, text.encode(errors="replace")))
+                self._send(Record(RecordKind.ERR, text.encode(errors="replace")))
                 break
-            for frame in wire.file_frames(name, _pieces(path)):
-                self._send(frame)
+            for record in wire.file_records(name, _pieces(path)):
+                self._send(record)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

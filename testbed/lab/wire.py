@@ -1,6 +1,6 @@
-"""The frames between the lab and the machine that runs it: one codec for both directions and engines.
+"""The records between the lab and the machine that runs it: one codec for both directions and engines.
 
-A frame is a 13-octet header (magic, kind, length, CRC-32 of kind, length and payload) and a payload. The
+A record is a 13-octet header (magic, kind, length, CRC-32 of kind, length and payload) and a payload. The
 reader gets a byte stream in arbitrary pieces, and detects a stream that ends early or is damaged.
 """
 
@@ -22,13 +22,13 @@ _SAMPLE = struct.Struct("<qqqq")
 LARGEST = 1 << 20
 
 
-class WireError(XoffError):
+class StreamError(XoffError):
     """The stream from the lab is damaged."""
 
     exit_code = 3
 
 
-class FrameKind(enum.IntEnum):
+class RecordKind(enum.IntEnum):
     START = 1  # JSON: what the lab is, once, before the job's first instruction
     OUT = 2  # bytes of the job's standard output
     ERR = 3  # bytes of the job's standard error
@@ -44,13 +44,13 @@ class FrameKind(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class Frame:
-    kind: FrameKind
+class Record:
+    kind: RecordKind
     payload: bytes
 
     @classmethod
-    def of(cls, kind: FrameKind, content: Any) -> Frame:
-        """A frame whose payload is JSON."""
+    def of(cls, kind: RecordKind, content: Any) -> Record:
+        """A record whose payload is JSON."""
         return cls(kind, json.dumps(content, sort_keys=True).encode())
 
     def content(self) -> Any:
@@ -58,11 +58,11 @@ class Frame:
         try:
             return json.loads(self.payload)
         except ValueError as error:
-            raise WireError(f"the lab's stream is damaged: {self.payload[:40]!r} is not JSON") from error
+            raise StreamError(f"the lab's stream is damaged: {self.payload[:40]!r} is not JSON") from error
 
     def encode(self) -> bytes:
         if len(self.payload) > LARGEST:
-            raise WireError(f"a frame of {len(self.payload)} octets is over the limit of {LARGEST}")
+            raise StreamError(f"a record of {len(self.payload)} octets is over the limit of {LARGEST}")
         return _HEADER.pack(_MAGIC, self.kind, len(self.payload), _sum(self.kind, self.payload)) + self.payload
 
 
@@ -81,7 +81,7 @@ class Sample:
     @classmethod
     def decode(cls, payload: bytes) -> Sample:
         if len(payload) != _SAMPLE.size:
-            raise WireError(f"the lab's stream is damaged: a sample has {len(payload)} octets")
+            raise StreamError(f"the lab's stream is damaged: a sample has {len(payload)} octets")
         return cls(*_SAMPLE.unpack(payload))
 
     @staticmethod
@@ -89,17 +89,17 @@ class Sample:
         return _SAMPLE.size
 
 
-def file_frames(name: str, content: Iterator[bytes]) -> Iterator[Frame]:
-    """The frames that carry one file; an empty file is one frame."""
+def file_records(name: str, content: Iterator[bytes]) -> Iterator[Record]:
+    """The records that carry one file; an empty file is one record."""
     head = name.encode(errors="surrogateescape") + b"\0"
-    yield Frame(FrameKind.FILE, head)
+    yield Record(RecordKind.FILE, head)
     for piece in content:
-        yield Frame(FrameKind.FILE, head + piece)
+        yield Record(RecordKind.FILE, head + piece)
 
 
-def file_piece(frame: Frame) -> tuple[str, bytes]:
-    """The file name and the bytes of one FILE frame."""
-    name, _, piece = frame.payload.partition(b"\0")
+def file_piece(record: Record) -> tuple[str, bytes]:
+    """The file name and the bytes of one FILE record."""
+    name, _, piece = record.payload.partition(b"\0")
     return name.decode(errors="surrogateescape"), piece
 
 
@@ -108,29 +108,29 @@ def _sum(kind: int, payload: bytes) -> int:
 
 
 class Decoder:
-    """Turns bytes, in whatever pieces they come, into frames."""
+    """Turns bytes, in whatever pieces they come, into records."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[Record]:
         self._rest += data
         while len(self._rest) >= _HEADER.size:
             magic, kind, length, crc = _HEADER.unpack_from(self._rest)
             if magic != _MAGIC or length > LARGEST:
-                raise WireError(f"the lab's stream is damaged: {bytes(self._rest[:13])!r} is not a frame")
+                raise StreamError(f"the lab's stream is damaged: {bytes(self._rest[:13])!r} is not a record")
             if len(self._rest) < _HEADER.size + length:
                 return
             payload = bytes(self._rest[_HEADER.size : _HEADER.size + length])
             del self._rest[: _HEADER.size + length]
             if _sum(kind, payload) != crc:
-                raise WireError(f"the lab's stream is damaged: a frame of {length} octets has a wrong sum")
+                raise StreamError(f"the lab's stream is damaged: a record of {length} octets has a wrong sum")
             try:
-                yield Frame(FrameKind(kind), payload)
+                yield Record(RecordKind(kind), payload)
             except ValueError:
-                raise WireError(f"the lab's stream is damaged: a frame of unknown kind {kind}") from None
+                raise StreamError(f"the lab's stream is damaged: a record of unknown kind {kind}") from None
 
     @property
     def pending(self) -> int:
-        """Octets of a frame that has not arrived whole."""
+        """Octets of a record that has not arrived whole."""
         return len(self._rest)

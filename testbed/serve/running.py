@@ -18,7 +18,7 @@ from testbed.lab import cache
 from testbed.lab.engines.engine import PreparedEngine, RunningJob
 from testbed.lab.fidelity import WINDOW_NS
 from testbed.lab.job import Job, Limits, Terminal, pack
-from testbed.lab.wire import Decoder, Frame, FrameKind
+from testbed.lab.wire import Decoder, Record, RecordKind
 from testbed.net import shell as topologies
 
 _FOREVER = 1e9
@@ -51,8 +51,8 @@ class RunningLab:
         lost = self._session.lost()
         data = self._stream.read()
         found: list[dict[str, Any]] = []
-        for frame in self._decoder.feed(data):
-            found += self._take(frame)
+        for record in self._decoder.feed(data):
+            found += self._take(record)
         if lost is not None and not data and self.ended is None:
             self.ended = lost
         self._let_time_pass(now_s)
@@ -60,7 +60,7 @@ class RunningLab:
 
     def send(self, command: dict[str, Any]) -> None:
         """Give the lab a command, one line of JSON."""
-        self._session.send(Frame(FrameKind.INPUT, json.dumps(command).encode() + b"\n"))
+        self._session.send(Record(RecordKind.INPUT, json.dumps(command).encode() + b"\n"))
 
     def pace(self, speed: float | None = None, paused: bool | None = None) -> None:
         """Another speed, or stop and go."""
@@ -78,21 +78,21 @@ class RunningLab:
         self.pace(paused=True)
         self._steps = 1
 
-    def _take(self, frame: Frame) -> Iterator[dict[str, Any]]:
-        if frame.kind is FrameKind.SAMPLE:
+    def _take(self, record: Record) -> Iterator[dict[str, Any]]:
+        if record.kind is RecordKind.SAMPLE:
             self._waits = True
-        elif frame.kind in (FrameKind.OUT, FrameKind.ERR):
-            self._rest += frame.payload
+        elif record.kind in (RecordKind.OUT, RecordKind.ERR):
+            self._rest += record.payload
             *lines, self._rest = self._rest.split(b"\n")
             if len(self._rest) > _MOST_PENDING:
                 raise XoffError("the lab wrote a line without end")
             yield from filter(None, map(self._parsed, lines))
-        elif frame.kind is FrameKind.NOTE:
-            content = frame.content()
+        elif record.kind is RecordKind.NOTE:
+            content = record.content()
             if isinstance(content, dict) and content.get("note") == "failure":
                 self._failure = f"{content.get('type')}: {content.get('message')}"
-        elif frame.kind is FrameKind.END:
-            content = frame.content()
+        elif record.kind is RecordKind.END:
+            content = record.content()
             reason = content.get("reason", "") if isinstance(content, dict) else ""
             self.ended = self._failure or str(reason) or "the lab has ended"
 
@@ -119,7 +119,7 @@ class RunningLab:
         # From when it was due, so that what the lab itself takes of a window does not slow it down.
         due_s = self._resumes_s if self._resumes_s > now_s - window_s else now_s
         self._resumes_s = due_s + window_s if self._is_up else 0.0
-        self._session.send(Frame(FrameKind.CONTINUE, b""))
+        self._session.send(Record(RecordKind.CONTINUE, b""))
 
 
 @contextmanager
@@ -131,8 +131,8 @@ def started(topology: str, prepared: PreparedEngine, speed: float = 1.0) -> Iter
     job = Job("", topology, {}, limits=limits, reproducible=prepared.engine.reproducible,
               terminal=Terminal(term="dumb"), packages=further, live=True)  # fmt: skip
     with cache.owned("serve") as workplace, prepared.start(pack(job, held=prepared.holds), workplace) as session:
-        # The first frame towards the lab has it listen; a shell sends its size.
-        session.send(Frame.of(FrameKind.RESIZE, [24, 80]))
+        # The first record towards the lab has it listen; a shell sends its size.
+        session.send(Record.of(RecordKind.RESIZE, [24, 80]))
         with _opened(session.stream).open("rb") as stream:
             yield RunningLab(topology, session, stream, speed, prepared.engine.reproducible)
 

@@ -1,4 +1,4 @@
-"""A job that is root in the lab does not reach the supervisor: not its frames, not its memory, not its CPU."""
+"""A job that is root in the lab does not reach the supervisor: not its records, not its memory, not its CPU."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.lab import Run, Status, experiment
 from testbed.lab.job import Limits
-from testbed.lab.wire import Frame, FrameKind
+from testbed.lab.wire import Record, RecordKind
 
 if TYPE_CHECKING:
     from testbed.lab.engines.engine import PreparedEngine
     from tests.lab.conftest import Runner
 
-CASES = {"test_a_job_finds_no_way_to_the_supervisors_frames": [{"payload": "END"}, {"payload": "stray data"}]}
+CASES = {"test_a_job_finds_no_way_to_the_supervisors_records": [{"payload": "END"}, {"payload": "stray data"}]}
 MARKS = {"*": [("engines", "vm", "um")]}
 
 
 PAYLOADS = {
-    "END": Frame.of(FrameKind.END, {"virtual_ns": 1, "status": "ok", "reason": ""}).encode(),
-    "stray data": b"stray data that is not a frame",
+    "END": Record.of(RecordKind.END, {"virtual_ns": 1, "status": "ok", "reason": ""}).encode(),
+    "stray data": b"stray data that is not a record",
 }
 _MNT_DETACH = 2
 _CLONE_NEWPID = 0x2000_0000
@@ -33,7 +33,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @experiment()
 def forges(run: Run, payload: str = "END") -> None:
-    """Writes a payload wherever the device of the frames may be found, and then fails, which the result has to show."""
+    """Write a payload wherever the records' device may be found, and then fail, which the result has to show."""
     run.figure("begun", 1)
     data = PAYLOADS[payload]
     run.figure("descriptors beyond the job's own", _further_descriptors())
@@ -73,7 +73,7 @@ def _write_all(places: Iterator[Path], data: bytes) -> list[str]:
 
 
 def _numbers() -> set[int]:
-    """The device numbers of the device of the frames, and that of commands."""
+    """The device numbers of the device of the records, and that of commands."""
     found = set()
     for pattern in ("misc/xoff/dev", "virtio-ports/*/dev"):
         for path in Path("/sys/class").glob(pattern):
@@ -82,7 +82,7 @@ def _numbers() -> set[int]:
     return found
 
 
-def _is_frame_device(path: Path) -> bool:
+def _is_record_device(path: Path) -> bool:
     try:
         status = path.stat()
     except OSError:
@@ -103,11 +103,11 @@ def _further_descriptors() -> list[str]:
 def _device_descriptors() -> Iterator[Path]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            yield from (link for link in (process / "fd").iterdir() if _is_frame_device(link))
+            yield from (link for link in (process / "fd").iterdir() if _is_record_device(link))
 
 
 def _devices_in(folder: str) -> Iterator[Path]:
-    return (path for path in Path(folder).rglob("*") if _is_frame_device(path))
+    return (path for path in Path(folder).rglob("*") if _is_record_device(path))
 
 
 def _devices_in_new_devtmpfs() -> Iterator[Path]:
@@ -163,7 +163,7 @@ def _joined_namespaces() -> list[str]:
     return found
 
 
-def test_a_job_finds_no_way_to_the_supervisors_frames(run: Runner, case: Mapping[str, Any]) -> None:
+def test_a_job_finds_no_way_to_the_supervisors_records(run: Runner, case: Mapping[str, Any]) -> None:
     result = run(forges, **case)
     assert (result.status, result.reason) == (Status.ERROR, "ValueError: the job failed")
     assert result.figure("processes outside the sandbox") > 0, "the job did not see whom it attacks"

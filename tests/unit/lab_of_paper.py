@@ -16,7 +16,7 @@ import testbed.cli.run
 from testbed.cli import main
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.host import Host
-from testbed.lab.wire import Frame, FrameKind, file_frames
+from testbed.lab.wire import Record, RecordKind, file_records
 
 
 class _Session:
@@ -27,32 +27,32 @@ class _Session:
     def lost(self) -> str | None:
         return None
 
-    def send(self, frame: Frame) -> None:
-        if frame.kind is FrameKind.ABORT:
+    def send(self, record: Record) -> None:
+        if record.kind is RecordKind.ABORT:
             self.end("aborted")
 
     def close(self) -> None: ...
 
-    def say(self, *frames: Frame) -> None:
+    def say(self, *records: Record) -> None:
         with self.stream.open("ab") as stream:
-            stream.writelines(frame.encode() for frame in frames)
+            stream.writelines(record.encode() for record in records)
 
     def end(self, status: str) -> None:
-        self.say(*file_frames("kept.txt", iter([b"kept"])))
-        self.say(Frame.of(FrameKind.END, {"status": status, "reason": "", "virtual_ns": 10**9}))
+        self.say(*file_records("kept.txt", iter([b"kept"])))
+        self.say(Record.of(RecordKind.END, {"status": status, "reason": "", "virtual_ns": 10**9}))
 
 
 class _Paper(PreparedEngine):
     @contextmanager
     def start(self, job: bytes, folder: Path) -> Iterator[_Session]:
         session = _Session(folder)
-        session.say(Frame.of(FrameKind.START, {"kernel": "paper"}))
+        session.say(Record.of(RecordKind.START, {"kernel": "paper"}))
         if _MANNER == "prints":
-            session.say(*(Frame(FrameKind.OUT, b"line %d of a long output\n" % number) for number in range(2000)))
-            session.say(Frame(FrameKind.NOTE, b'{"note": "figure", "name": "lines", "value": 2000, "unit": ""}\n'))
+            session.say(*(Record(RecordKind.OUT, b"line %d of a long output\n" % number) for number in range(2000)))
+            session.say(Record(RecordKind.NOTE, b'{"note": "figure", "name": "lines", "value": 2000, "unit": ""}\n'))
             session.end("ok")
         else:
-            session.say(Frame(FrameKind.OUT, b"begun\n"))
+            session.say(Record(RecordKind.OUT, b"begun\n"))
         yield session
 
 

@@ -1,4 +1,4 @@
-"""An engine without a machine, which answers each job with the frames of a lab, for tests of what is around runs."""
+"""An engine without a machine, which answers each job with the records of a lab, for tests of what is around runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.engines.um import Um
 from testbed.lab.job import Job
-from testbed.lab.wire import Frame, FrameKind
+from testbed.lab.wire import Record, RecordKind
 
 Answer = Callable[[Job], dict[str, Any]]
 
@@ -27,7 +27,7 @@ class Session:
     def lost(self) -> str | None:
         return None
 
-    def send(self, frame: Frame) -> None: ...
+    def send(self, record: Record) -> None: ...
 
     def close(self) -> None: ...
 
@@ -47,15 +47,15 @@ class ScriptedEngine(PreparedEngine):
             assert content is not None
             asked = Job.decode(content.read().decode())
         self.jobs.append(asked)
-        frames = [Frame.of(FrameKind.START, {"kernel": "scripted", "python": "3.11"})]
+        records = [Record.of(RecordKind.START, {"kernel": "scripted", "python": "3.11"})]
         end = {"virtual_ns": 10**9, "status": "ok", "reason": ""}
         try:
             for name, value in self.answer(asked).items():
                 note = {"note": "figure", "name": name, "value": value, "unit": ""}
-                one = Frame.of(FrameKind.NOTE, note)
-                frames.append(Frame(one.kind, one.payload + b"\n"))
+                one = Record.of(RecordKind.NOTE, note)
+                records.append(Record(one.kind, one.payload + b"\n"))
         except RuntimeError as error:
             end |= {"status": "error", "reason": str(error)}
-        frames.append(Frame.of(FrameKind.END, end))
-        (folder / "out").write_bytes(b"".join(frame.encode() for frame in frames))
+        records.append(Record.of(RecordKind.END, end))
+        (folder / "out").write_bytes(b"".join(record.encode() for record in records))
         yield Session(folder / "out")

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from testbed.lab import wire
-from testbed.lab.wire import Decoder, Frame, FrameKind
+from testbed.lab.wire import Decoder, Record, RecordKind
 
 ROOT = Path(__file__).parents[2]
-NETWORK = Frame.of(FrameKind.NOTE, {"note": "phase", "phase": "network", "begins": True, "t": 5}).payload + b"\n"
-END = Frame.of(FrameKind.END, {"virtual_ns": 9, "status": "ok", "reason": ""})
+NETWORK = Record.of(RecordKind.NOTE, {"note": "phase", "phase": "network", "begins": True, "t": 5}).payload + b"\n"
+END = Record.of(RecordKind.END, {"virtual_ns": 9, "status": "ok", "reason": ""})
 PROGRAM = """
 import sys
 from contextlib import contextmanager
@@ -29,9 +29,9 @@ from testbed.lab.engines.engine import PreparedEngine
 class Session:
     stream = Path("stream")
     def lost(self): return None
-    def send(self, frame):
+    def send(self, record):
         with open("typed", "ab") as typed:
-            typed.write(frame.encode())
+            typed.write(record.encode())
 
 class Played(PreparedEngine):
     @contextmanager
@@ -59,10 +59,10 @@ class Terminal:
         )  # fmt: skip
         self.seen = b""
 
-    def say(self, *frames: Frame) -> None:
+    def say(self, *records: Record) -> None:
         """What the lab sends."""
         with (self.folder / "stream").open("ab") as stream:
-            stream.write(b"".join(frame.encode() for frame in frames))
+            stream.write(b"".join(record.encode() for record in records))
 
     def type(self, text: bytes) -> None:
         os.write(self._ours, text)
@@ -80,8 +80,8 @@ class Terminal:
     def typed(self) -> bytes:
         """What reached the lab."""
         path = self.folder / "typed"
-        frames = Decoder().feed(path.read_bytes() if path.exists() else b"")
-        return b"".join(frame.payload for frame in frames if frame.kind is FrameKind.INPUT)
+        records = Decoder().feed(path.read_bytes() if path.exists() else b"")
+        return b"".join(record.payload for record in records if record.kind is RecordKind.INPUT)
 
     def settings(self) -> list[object]:
         return termios.tcgetattr(self._theirs)
@@ -102,7 +102,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 @pytest.mark.slow
 def test_ctrl_c_while_the_lab_boots_ends_the_shell(terminal: Terminal) -> None:
-    terminal.say(Frame(FrameKind.OUT, b"*** Creating network\r\n"))
+    terminal.say(Record(RecordKind.OUT, b"*** Creating network\r\n"))
     terminal.until(b"*** Creating network")
     terminal.type(b"\x03")
     assert terminal.process.wait(60) == 130
@@ -115,7 +115,7 @@ def test_ctrl_c_while_the_lab_boots_ends_the_shell(terminal: Terminal) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_at_the_prompt_is_the_labs(terminal: Terminal) -> None:
-    terminal.say(Frame(FrameKind.NOTE, NETWORK), Frame(FrameKind.OUT, b"mininet> "))
+    terminal.say(Record(RecordKind.NOTE, NETWORK), Record(RecordKind.OUT, b"mininet> "))
     terminal.until(b"mininet> ")
     terminal.type(b"h1 ping h2\n\x03")
     terminal.until_typed(b"\x03")
@@ -126,8 +126,8 @@ def test_ctrl_c_at_the_prompt_is_the_labs(terminal: Terminal) -> None:
 
 @pytest.mark.slow
 def test_captures_come_out_with_what_was_said(terminal: Terminal) -> None:
-    terminal.say(Frame(FrameKind.NOTE, NETWORK), Frame(FrameKind.OUT, b"mininet> "))
-    terminal.say(*wire.file_frames("events.jsonl", iter([b""])), *wire.file_frames("p.pcap", iter([b"frames"])), END)
+    terminal.say(Record(RecordKind.NOTE, NETWORK), Record(RecordKind.OUT, b"mininet> "))
+    terminal.say(*wire.file_records("events.jsonl", iter([b""])), *wire.file_records("p.pcap", iter([b"frames"])), END)
     assert terminal.process.wait(60) == 0
     terminal.until(b"results/shell-001")
     folder = terminal.folder / "results" / "shell-001"
@@ -137,6 +137,6 @@ def test_captures_come_out_with_what_was_said(terminal: Terminal) -> None:
 
 @pytest.mark.slow
 def test_a_lab_that_fails_ends_with_an_exit_code(terminal: Terminal) -> None:
-    failure = Frame.of(FrameKind.NOTE, {"note": "failure", "type": "UsageError", "message": "no"}).payload + b"\n"
-    terminal.say(Frame(FrameKind.NOTE, NETWORK), Frame(FrameKind.NOTE, failure), END)
+    failure = Record.of(RecordKind.NOTE, {"note": "failure", "type": "UsageError", "message": "no"}).payload + b"\n"
+    terminal.say(Record(RecordKind.NOTE, NETWORK), Record(RecordKind.NOTE, failure), END)
     assert terminal.process.wait(60) == 4

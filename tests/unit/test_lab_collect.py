@@ -31,7 +31,7 @@ from testbed.lab.result import (
     Times,
     expectation,
 )
-from testbed.lab.wire import Frame, FrameKind, Sample, WireError, file_frames
+from testbed.lab.wire import Record, RecordKind, Sample, StreamError, file_records
 
 Shown = list[tuple[bytes, bool]]
 ENDED = {"virtual_ns": 2_000_000_000, "status": "ok", "reason": ""}
@@ -58,21 +58,21 @@ def collector(folder: Path, shown: Shown) -> Iterator[Collector]:
     made.close()
 
 
-def feed(collector: Collector, *frames: Frame) -> None:
-    for frame in frames:
-        collector.feed(frame.encode())
+def feed(collector: Collector, *records: Record) -> None:
+    for record in records:
+        collector.feed(record.encode())
 
 
 def note(kind: str, **content: Any) -> bytes:
     return json.dumps({"note": kind} | content).encode() + b"\n"
 
 
-def notes(*lines: bytes) -> Frame:
-    return Frame(FrameKind.NOTE, b"".join(lines))
+def notes(*lines: bytes) -> Record:
+    return Record(RecordKind.NOTE, b"".join(lines))
 
 
-def left(name: str, *pieces: bytes) -> list[Frame]:
-    return list(file_frames(name, iter(pieces)))
+def left(name: str, *pieces: bytes) -> list[Record]:
+    return list(file_records(name, iter(pieces)))
 
 
 def there(folder: Path) -> dict[str, bytes]:
@@ -84,14 +84,14 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def looks(count: int, busy: int = -1) -> list[Frame]:
+def looks(count: int, busy: int = -1) -> list[Record]:
     """Looks at the CPU: half idle, but for one window."""
     idle = 0
-    frames = []
+    records = []
     for number in range(count):
-        frames.append(Frame(FrameKind.SAMPLE, Sample(number * WINDOW_NS, 0, idle).encode()))
+        records.append(Record(RecordKind.SAMPLE, Sample(number * WINDOW_NS, 0, idle).encode()))
         idle += 0 if number == busy else WINDOW_NS // 2
-    return frames
+    return records
 
 
 # What is known of a run
@@ -106,16 +106,16 @@ def test_nothing_is_known_of_a_run_that_said_nothing(collector: Collector, folde
 
 
 def test_a_run_is_known_whole_however_its_stream_is_split(collector: Collector, folder: Path, shown: Shown) -> None:
-    frames = [
-        Frame.of(FrameKind.START, {"kernel": "6.12", "python": "3.11.2"}),
-        Frame(FrameKind.OUT, b"hello\n"),
+    records = [
+        Record.of(RecordKind.START, {"kernel": "6.12", "python": "3.11.2"}),
+        Record(RecordKind.OUT, b"hello\n"),
         notes(note("figure", name="goodput", value="95Mb/s", unit="")),
-        Frame(FrameKind.ERR, b"oh\n"),
+        Record(RecordKind.ERR, b"oh\n"),
         *looks(3),
         *left("events.jsonl", b"{}\n"),
-        Frame.of(FrameKind.END, ENDED),
+        Record.of(RecordKind.END, ENDED),
     ]
-    for octet in b"".join(frame.encode() for frame in frames):
+    for octet in b"".join(record.encode() for record in records):
         collector.feed(bytes([octet]))
     collector.close()
     assert collector.started == {"kernel": "6.12", "python": "3.11.2"}
@@ -129,7 +129,7 @@ def test_a_run_is_known_whole_however_its_stream_is_split(collector: Collector, 
 
 
 def test_output_is_kept_as_soon_as_it_comes(collector: Collector, folder: Path) -> None:
-    feed(collector, Frame(FrameKind.OUT, b"first\n"))
+    feed(collector, Record(RecordKind.OUT, b"first\n"))
     assert (folder / OUTPUT_LOG).read_bytes() == b"first\n"
 
 
@@ -139,16 +139,16 @@ def test_how_far_a_run_has_come_is_shown_by_its_samples(collector: Collector) ->
 
 
 def test_a_stream_that_breaks_off_leaves_what_has_come(collector: Collector, folder: Path) -> None:
-    feed(collector, Frame(FrameKind.OUT, b"so far\n"), *left("data", b"whole"))
-    collector.feed(Frame(FrameKind.OUT, b"never seen").encode()[:-1])
+    feed(collector, Record(RecordKind.OUT, b"so far\n"), *left("data", b"whole"))
+    collector.feed(Record(RecordKind.OUT, b"never seen").encode()[:-1])
     collector.close()
     assert collector.ended is None
     assert there(folder) == {OUTPUT_LOG: b"so far\n", "data": b"whole"}
 
 
 def test_damage_is_noticed_and_what_came_before_it_kept(collector: Collector, shown: Shown) -> None:
-    stream = Frame(FrameKind.OUT, b"before").encode() + b"Kernel panic - not syncing"
-    with pytest.raises(WireError, match=r"^the lab's stream is damaged: "):
+    stream = Record(RecordKind.OUT, b"before").encode() + b"Kernel panic - not syncing"
+    with pytest.raises(StreamError, match=r"^the lab's stream is damaged: "):
         collector.feed(stream)
     assert shown == [(b"before", False)]
 
@@ -177,7 +177,7 @@ def test_notes_are_read_whole_however_the_pipe_cuts_them(cuts: list[int]) -> Non
 
 @pytest.mark.parametrize("line", [b"no JSON\n", b"{}\n", b"[1]\n", b'{"note": "figure", "name": "x"}\n'])
 def test_a_note_that_makes_no_sense_is_damage(line: bytes, collector: Collector) -> None:
-    with pytest.raises(WireError, match=r"^the lab's stream is damaged: "):
+    with pytest.raises(StreamError, match=r"^the lab's stream is damaged: "):
         feed(collector, notes(line))
 
 
@@ -198,7 +198,7 @@ def test_the_thresholds_asked_for_are_those_that_count(collector: Collector) -> 
     assert collector.fidelity(Thresholds(idle_percent=51)).verdict is Verdict.DEGRADED
 
 
-def phase(begins: bool, windows: float, kind: str = "measuring") -> Frame:
+def phase(begins: bool, windows: float, kind: str = "measuring") -> Record:
     return notes(note("phase", phase=kind, begins=begins, t=int(windows * WINDOW_NS)))
 
 
@@ -216,7 +216,7 @@ def phase(begins: bool, windows: float, kind: str = "measuring") -> Frame:
     ids=["none", "before", "around", "both sides", "open, after", "open, around", "too short"],
 )
 def test_only_measuring_phases_are_judged_and_an_open_one_lasts_to_the_end(
-    marks: list[Frame], windows: int, verdict: Verdict, collector: Collector
+    marks: list[Record], windows: int, verdict: Verdict, collector: Collector
 ) -> None:
     feed(collector, *looks(6, busy=2), *marks)
     found = collector.fidelity(Thresholds())
@@ -238,7 +238,7 @@ def test_without_a_measuring_phase_the_time_with_a_network_is_judged(collector: 
 
 def test_the_end_of_a_phase_that_has_not_begun_is_damage(collector: Collector) -> None:
     feed(collector, phase(True, 1, "network"))
-    with pytest.raises(WireError, match="is damaged"):
+    with pytest.raises(StreamError, match="is damaged"):
         feed(collector, phase(False, 1))
     feed(collector, *looks(4))
     assert collector.fidelity(Thresholds()).windows == 2
@@ -249,16 +249,16 @@ def test_the_end_of_a_phase_that_has_not_begun_is_damage(collector: Collector) -
 
 @pytest.mark.parametrize("status", ["ok", "error", "timeout", "memory", "processes"])
 def test_the_end_is_as_the_lab_reports_it(status: str, collector: Collector) -> None:
-    feed(collector, Frame.of(FrameKind.END, {"virtual_ns": 5, "status": status, "reason": "because"}))
+    feed(collector, Record.of(RecordKind.END, {"virtual_ns": 5, "status": status, "reason": "because"}))
     assert collector.status() == (Status(status), "because")
     assert collector.virtual_ns == 5
 
 
 def test_the_exception_is_the_reason_of_an_error_and_of_nothing_else(collector: Collector) -> None:
     feed(collector, notes(note("failure", type="ValueError", message="no such host")))
-    feed(collector, Frame.of(FrameKind.END, ENDED | {"status": "error", "reason": "the job ended with exit code 1"}))
+    feed(collector, Record.of(RecordKind.END, ENDED | {"status": "error", "reason": "the job ended with exit code 1"}))
     assert collector.status() == (Status.ERROR, "ValueError: no such host")
-    feed(collector, Frame.of(FrameKind.END, ENDED | {"status": "timeout", "reason": "too slow"}))
+    feed(collector, Record.of(RecordKind.END, ENDED | {"status": "timeout", "reason": "too slow"}))
     assert collector.status() == (Status.TIMEOUT, "too slow")
 
 
@@ -285,15 +285,15 @@ payloads = (
 )
 
 
-@given(st.lists(st.builds(Frame, st.sampled_from(FrameKind), payloads), max_size=8))
-def test_whatever_a_lab_sends_is_taken_or_is_damage(frames: list[Frame]) -> None:
+@given(st.lists(st.builds(Record, st.sampled_from(RecordKind), payloads), max_size=8))
+def test_whatever_a_lab_sends_is_taken_or_is_damage(records: list[Record]) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "run")
         folder.mkdir()
         collector = Collector(folder, lambda *_: None)
         try:
-            feed(collector, *frames)
-        except WireError as error:
+            feed(collector, *records)
+        except StreamError as error:
             assert str(error).startswith("the lab's stream is damaged: ")
         collector.close()
         status, reason = collector.status() if collector.ended else (Status.LOST, "")
@@ -320,18 +320,18 @@ def test_whatever_a_lab_sends_is_taken_or_is_damage(frames: list[Frame]) -> None
     ids=["deeper than Python reads", "deeper than Run sends", "longer than Run sends"],
 )
 def test_a_note_that_is_too_much_is_damage(payload: bytes, collector: Collector) -> None:
-    with pytest.raises(WireError, match=r"^the lab's stream is damaged: "):
+    with pytest.raises(StreamError, match=r"^the lab's stream is damaged: "):
         feed(collector, notes(payload), notes(b"\n"))
 
 
 @pytest.mark.parametrize("looks", [[(1, 0)] * 2, [(2, 0), (1, 0)], [(-1, 0)], [(2**62, 0)], [(0, 2**62)]])
 def test_looks_out_of_time_are_damage(looks: list[tuple[int, int]], collector: Collector) -> None:
-    with pytest.raises(WireError, match=r"^the lab's stream is damaged: "):
-        feed(collector, *(Frame(FrameKind.SAMPLE, Sample(at, late, 0).encode()) for at, late in looks))
+    with pytest.raises(StreamError, match=r"^the lab's stream is damaged: "):
+        feed(collector, *(Record(RecordKind.SAMPLE, Sample(at, late, 0).encode()) for at, late in looks))
 
 
 def test_a_name_that_cannot_be_both_file_and_folder_is_damage(collector: Collector) -> None:
-    with pytest.raises(WireError, match=r"^the lab's stream is damaged: 'a/b' is both a file and a folder$"):
+    with pytest.raises(StreamError, match=r"^the lab's stream is damaged: 'a/b' is both a file and a folder$"):
         feed(collector, *left("a", b"1"), *left("a/b", b"2"))
 
 
@@ -354,7 +354,7 @@ def test_a_file_in_pieces_is_one_file(collector: Collector, folder: Path) -> Non
 
 
 def test_files_are_listed_by_name(collector: Collector) -> None:
-    feed(collector, *left("b"), *left("a"), Frame(FrameKind.OUT, b"x"))
+    feed(collector, *left("b"), *left("a"), Record(RecordKind.OUT, b"x"))
     assert list(collector.files) == ["a", "b", OUTPUT_LOG]
 
 
@@ -370,8 +370,8 @@ def test_a_file_stays_in_the_folder_whatever_its_name(name: str) -> None:
         folder = Path(place, "1", "2", "3", "4", "run-001")
         folder.mkdir(parents=True)
         collector = Collector(folder, lambda *_: None)
-        feed(collector, Frame(FrameKind.OUT, b"printed"), *left(name.replace("PLACE", place), b"left"))
-        feed(collector, Frame.of(FrameKind.END, ENDED))
+        feed(collector, Record(RecordKind.OUT, b"printed"), *left(name.replace("PLACE", place), b"left"))
+        feed(collector, Record.of(RecordKind.END, ENDED))
         collector.close()
         found = there(folder)
         assert len(there(Path(place))) == len(found) == 2
@@ -382,7 +382,7 @@ def test_a_file_stays_in_the_folder_whatever_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["PLACE/neighbour", "/PLACE/neighbour", "../neighbour", "a/../../neighbour", "..", ""])
 def test_a_file_with_a_hostile_name_lands_inside(name: str, tmp_path: Path, collector: Collector, folder: Path) -> None:
-    feed(collector, *left(name.replace("PLACE", str(tmp_path)), b"evil"), Frame.of(FrameKind.END, ENDED))
+    feed(collector, *left(name.replace("PLACE", str(tmp_path)), b"evil"), Record.of(RecordKind.END, ENDED))
     collector.close()
     assert (tmp_path / "neighbour").read_text() == "untouched"
     assert list(there(folder).values()) == [b"evil"]
@@ -392,7 +392,7 @@ def test_a_file_with_a_hostile_name_lands_inside(name: str, tmp_path: Path, coll
     "name", [OUTPUT_LOG, RESULT, f".{RESULT}", RESERVE, f"{OUTPUT_LOG}/deep", f"{RESULT}/deep", f"./{RESULT}"]
 )
 def test_a_file_never_takes_the_place_of_ours(name: str, collector: Collector, folder: Path, result: Result) -> None:
-    feed(collector, Frame(FrameKind.OUT, b"printed"), *left(name, b"left"), Frame.of(FrameKind.END, ENDED))
+    feed(collector, Record(RecordKind.OUT, b"printed"), *left(name, b"left"), Record.of(RecordKind.END, ENDED))
     collector.close()
     result.write(folder)
     found = there(folder)
@@ -414,7 +414,7 @@ def test_files_with_different_names_never_share_a_place(collector: Collector, fo
 def test_a_full_disk_is_noticed_before_the_run_counts_as_ended(name: str, collector: Collector, folder: Path) -> None:
     (folder / name).symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left"):
-        feed(collector, Frame(FrameKind.OUT, b"printed"), *left("data", b"left"), Frame.of(FrameKind.END, ENDED))
+        feed(collector, Record(RecordKind.OUT, b"printed"), *left("data", b"left"), Record.of(RecordKind.END, ENDED))
     assert collector.ended is None
 
 

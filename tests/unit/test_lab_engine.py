@@ -20,21 +20,21 @@ from testbed.lab.cache import Report
 from testbed.lab.engines import table
 from testbed.lab.engines.checks import Check
 from testbed.lab.engines.engine import Engine, PreparedEngine
-from testbed.lab.wire import Frame
+from testbed.lab.wire import Record
 
 # The lab of this engine is a process without a network: it reports one figure and ends.
 PROGRAM = """
 import sys
 from pathlib import Path
-from testbed.lab.wire import Frame, FrameKind
+from testbed.lab.wire import Record, RecordKind
 note = b'{"note": "figure", "name": "answer", "value": 42, "unit": ""}\\n'
 with open(sys.argv[1], "ab") as out:
-    for frame in (
-        Frame.of(FrameKind.START, {"kernel": "none"}),
-        Frame(FrameKind.NOTE, note),
-        Frame.of(FrameKind.END, {"virtual_ns": 5, "status": "ok", "reason": ""}),
+    for record in (
+        Record.of(RecordKind.START, {"kernel": "none"}),
+        Record(RecordKind.NOTE, note),
+        Record.of(RecordKind.END, {"virtual_ns": 5, "status": "ok", "reason": ""}),
     ):
-        out.write(frame.encode())
+        out.write(record.encode())
 """
 
 
@@ -70,7 +70,7 @@ class ToySession:
     def lost(self) -> str | None:
         return None if self._process.poll() is None else "the toy broke"
 
-    def send(self, frame: Frame) -> None: ...
+    def send(self, record: Record) -> None: ...
 
     def close(self) -> None:
         self._process.kill()

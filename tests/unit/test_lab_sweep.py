@@ -20,7 +20,7 @@ from testbed.lab.comparison import Difference, compare_folders
 from testbed.lab.job import Job
 from testbed.lab.result import Exit, Result, distinct
 from testbed.lab.sweep_tables import Row, mean_of, student_t
-from testbed.lab.wire import WireError
+from testbed.lab.wire import StreamError
 from tests.unit.scripted_lab import ScriptedEngine
 
 pytestmark = [pytest.mark.usefixtures("xoff_cache"), pytest.mark.slow]
@@ -125,7 +125,7 @@ def test_a_full_disk_is_refused_before_any_run_and_ends_a_sweep(
 def test_a_run_whose_lab_broke_down_is_made_once_more(tmp_path: Path) -> None:
     def broken(job: Job) -> dict[str, Any]:
         if len(ready.jobs) == 1 or job.seed == 2:
-            raise WireError("the lab's kernel panicked")
+            raise StreamError("the lab's kernel panicked")
         return answer(job)
 
     ready = ScriptedEngine(answer=broken)

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.cli import serve
 from testbed.errors import UsageError
-from testbed.lab.wire import Frame, FrameKind, Sample
+from testbed.lab.wire import Record, RecordKind, Sample
 from testbed.serve.feed import KEPT_NS, Feed
 from testbed.serve.running import RunningLab
 from tests.live_lab import ScriptedSession, described, scripted, window
@@ -110,7 +110,7 @@ def test_hostile_words_are_cut_and_have_no_control_characters() -> None:
 
 
 def sampled(session: ScriptedSession, number: int) -> None:
-    session.frame(Frame(FrameKind.SAMPLE, Sample(number * 10**8, 0, 0).encode()))
+    session.record(Record(RecordKind.SAMPLE, Sample(number * 10**8, 0, 0).encode()))
 
 
 def test_the_lab_goes_on_after_as_much_of_our_time_as_the_speed_gives(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_a_pace_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 def test_why_a_lab_has_ended(tmp_path: Path) -> None:
     session, live = scripted(tmp_path)
-    session.frame(Frame(FrameKind.NOTE, b'{"note": "failure", "type": "UsageError", "message": "no such host"}'))
-    session.frame(Frame.of(FrameKind.END, {"virtual_ns": 1, "status": "error", "reason": "exit code 1"}))
+    session.record(Record(RecordKind.NOTE, b'{"note": "failure", "type": "UsageError", "message": "no such host"}'))
+    session.record(Record.of(RecordKind.END, {"virtual_ns": 1, "status": "error", "reason": "exit code 1"}))
     live.lab.lines(1.0)
     assert live.lab.ended == "UsageError: no such host"
 
@@ -185,8 +185,8 @@ def test_a_lab_that_ends_before_its_network_runs_gives_its_reason_once(tmp_path:
     session = ScriptedSession(tmp_path)
     reason = "topology incast,x: Incast: n is 'x'; a whole number, 1 or more, is expected"
     session.write("a line of before", f"incast,x: {reason}")
-    session.frame(Frame.of(FrameKind.NOTE, {"note": "failure", "type": "UsageError", "message": reason}))
-    session.frame(Frame.of(FrameKind.END, {"reason": "exit code 2"}))
+    session.record(Record.of(RecordKind.NOTE, {"note": "failure", "type": "UsageError", "message": reason}))
+    session.record(Record.of(RecordKind.END, {"reason": "exit code 2"}))
     with pytest.raises(UsageError) as caught:
         serve._network_of(RunningLab("incast,x", session, session.stream.open("rb"), 1.0, True))
     assert str(caught.value) == f"{reason}\n  a line of before"

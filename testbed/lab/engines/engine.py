@@ -21,19 +21,19 @@ from testbed.lab.forecast import Step
 from testbed.lab.packages import Packages
 from testbed.lab.prerequisites import Package
 from testbed.lab.result import Provenance
-from testbed.lab.wire import Frame
+from testbed.lab.wire import Record
 
 
 class RunningJob(Protocol):
     """A job at work."""
 
     stream: Path
-    """The file to which the supervisor's frames are appended."""
+    """The file to which the supervisor's records are appended."""
 
     def lost(self) -> str | None:
         """Return the reason for which nothing will come any more, or None while the lab runs."""
 
-    def send(self, frame: Frame) -> None:
+    def send(self, record: Record) -> None:
         """Give the supervisor a command."""
 
     def close(self) -> None:

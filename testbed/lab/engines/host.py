@@ -20,7 +20,7 @@ from testbed.lab.engines import checks
 from testbed.lab.engines.checks import Check
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.prerequisites import DEBIAN_PYTHON, Package
-from testbed.lab.wire import Frame
+from testbed.lab.wire import Record
 
 
 class InstallError(XoffError):
@@ -127,10 +127,10 @@ class HostSession:
         said = self._log.read_text(errors="replace").strip().splitlines()[-6:]
         return "\n  ".join(["the supervisor ended before the job did; its last output:", *said])
 
-    def send(self, frame: Frame) -> None:
+    def send(self, record: Record) -> None:
         if self._process.stdin is not None:
             with suppress(OSError):
-                self._process.stdin.write(frame.encode())
+                self._process.stdin.write(record.encode())
                 self._process.stdin.flush()
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from testbed.lab.prerequisites import Package
 from testbed.lab.qemu import Machine
 from testbed.lab.result import Provenance
 from testbed.lab.snapshot import Snapshot
-from testbed.lab.wire import Frame
+from testbed.lab.wire import Record
 
 _ROOM_GB = 4
 
@@ -126,11 +126,11 @@ class MachineSession:
         what = "the lab's kernel panicked" if qemu.PANIC in said else "the lab's machine ended before the job did"
         return f"{what}{said}"
 
-    def send(self, frame: Frame) -> None:
+    def send(self, record: Record) -> None:
         if self._commands is None:
             self._commands = self._machine.connect("commands")
         with suppress(OSError):
-            self._commands.sendall(frame.encode())
+            self._commands.sendall(record.encode())
 
     def close(self) -> None:
         if self._commands is not None:

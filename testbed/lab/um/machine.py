@@ -17,7 +17,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from testbed.lab import cores
-from testbed.lab.wire import Frame, FrameKind
+from testbed.lab.wire import Record, RecordKind
 
 MEMORY_MB = 4096
 """The lab's memory in MB; that of the host is used only as far as the lab touches it."""
@@ -91,11 +91,11 @@ class Machine:
         what = "the lab's kernel panicked" if PANIC in text else "the lab's kernel ended before the job did"
         return f"{what}{text}"
 
-    def send(self, frame: Frame) -> None:
+    def send(self, record: Record) -> None:
         """Send a command; the one that ends the job also interrupts a lab in which a process never waits."""
         with suppress(OSError):
-            os.write(self._commands, frame.encode())
-        if frame.kind is FrameKind.ABORT:
+            os.write(self._commands, record.encode())
+        if record.kind is RecordKind.ABORT:
             self._interrupt_endless_loop()
 
     def close(self) -> None:

@@ -3,8 +3,6 @@
 Light or dark as the viewer is, and no font is needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape

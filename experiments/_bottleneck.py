@@ -6,17 +6,15 @@ most one for a flow in `cnp_ns`, which is at its source after `feedback_ns`. The
 only thing shared with the lab is the rate control itself, which has unit tests of its own.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from testbed.ecn.curve import EcnCurve
 from testbed.roce import rates
-from testbed.roce.rates import Line, Maker, RateControl
+from testbed.roce.rates import Maker
+from xoff import EcnCurve, Line, RateControl
 
 NEVER = 1 << 62
 

@@ -2,16 +2,13 @@
 import it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.errors import XoffError
 from testbed.frames.dcbx.values import priorities
-from testbed.units import Duration
+from xoff import Duration, Fabric, XoffError
 
 
 class NotSettledError(XoffError):
@@ -48,18 +45,18 @@ def wait_for(what: str, is_true: Callable[[], bool], seconds: float = 5, step: f
         time.sleep(step)
 
 
-def feature(fabric: Any, port: str, name: str) -> dict[str, Any]:
+def feature(fabric: Fabric, port: str, name: str) -> dict[str, Any]:
     """One feature of a port, as its speaker shows it."""
     found: dict[str, Any] = fabric.dcbx(port)["features"][name]
     return found
 
 
-def oper(fabric: Any, port: str, name: str) -> Any:
+def oper(fabric: Fabric, port: str, name: str) -> Any:
     """What a port operates with."""
     return feature(fabric, port, name)["oper"]
 
 
-def on_the_port(fabric: Any, port: str) -> list[int]:
+def on_the_port(fabric: Fabric, port: str) -> list[int]:
     """The priorities on which the port's agent does PFC."""
     states = fabric.snapshot(fabric.port(port).node.name)["ports"][port]["priorities"]
     return [state["priority"] for state in states if state["enabled"]]

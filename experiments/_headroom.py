@@ -7,25 +7,29 @@
 Not an experiment; only the lab can import it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from testbed.errors import XoffError
-from testbed.frames import Mac
-from testbed.frames.mac_control import PfcFrame
 from testbed.headroom.exchange import Settings
-from testbed.lab import Run
-from testbed.net.cable import Cable
-from testbed.net.network import network
-from testbed.net.port import Buffer, Port
-from testbed.net.topo import LosslessTopo
-from testbed.net.traffic import Flow, Flows
-from testbed.net.wire import RawPort
-from testbed.units import Duration, Rate, Size
+from xoff import (
+    Buffer,
+    Cable,
+    Duration,
+    Fabric,
+    Flow,
+    Flows,
+    LosslessTopo,
+    Mac,
+    PfcFrame,
+    Port,
+    Rate,
+    RawPort,
+    Run,
+    Size,
+    XoffError,
+    network,
+)
 
 LINE = Rate("10Gb/s")
 FRAME = Size("1514B")
@@ -93,7 +97,7 @@ def bursts(
             self.addLink(self.addHost("r"), "s1", cable=Cable("100Gb/s"), settings1=Port(), settings2=Port())
 
     numbers = range(1, len(senders) + 1)
-    with network(Links(port=port, buffer=buffer), run, autoStaticArp=True) as net, RawPort(net["r"], "r-eth0") as wire:
+    with network(Links(port=port, buffer=buffer), autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire:
         fabric, target = net.fabric, net["r"]
         mac = fabric.port("r-eth0").mac
         ports = [f"s1-eth{number}" for number in numbers]
@@ -156,7 +160,7 @@ def _hold(wire: RawPort, mac: Mac, seconds: float) -> None:
         time.sleep(min(left, 0.1))
 
 
-def wait_until_measured(fabric: Any, ports: Sequence[str], seconds: float = 60) -> None:
+def wait_until_measured(fabric: Fabric, ports: Sequence[str], seconds: float = 60) -> None:
     """Until all of these ports have measured their headroom."""
     deadline = time.monotonic() + seconds
     while waiting := [port for port in ports if fabric.dcbx(port)["measured"]["phase"] != "measured"]:

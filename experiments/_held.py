@@ -7,18 +7,7 @@ One frame sets the beat of departures, and all others arrive half a frame time b
 depend on which of two events of the same moment comes first.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
-from testbed.ecn.curve import EcnCurve
-from testbed.ecn.field import Ecn
-from testbed.lab import Run
-from testbed.net.cable import Cable
-from testbed.net.port import Buffer, Port
-from testbed.net.topo import LosslessTopo
-from testbed.net.traffic import Flow, Flows, Report
-from testbed.units import Duration, Rate, Size
+from xoff import Buffer, Cable, Duration, Ecn, EcnCurve, Flow, LosslessTopo, Network, Port, Rate, Report, Size
 
 FRAME = Size("1514B")
 LINE = Rate("10Mb/s")
@@ -42,9 +31,9 @@ class Marking(LosslessTopo):
 
 
 class Held:
-    """What is sent, step by step; each call goes on where the one before ended."""
+    """Flows that hold a queue, step by step; each call goes on where the one before ended."""
 
-    def __init__(self, net: Any) -> None:
+    def __init__(self, net: Network) -> None:
         self._net = net
         self._names = ["the first frame"]
         self._flows = [self._flow("h1", Ecn.ECT_0, 1, Duration("0s"))]
@@ -69,21 +58,18 @@ class Held:
         """Send nothing more for so many frame times."""
         self._now += FRAME_TIME * frames
 
-    def run(self, run: Run) -> dict[str, Report]:
-        """Send it all; what came of each step."""
-        with Flows(self._flows) as flows, run.measuring():
-            flows.wait()
-        return dict(zip(self._names, flows.reports, strict=True))
+    def run(self) -> dict[str, Report]:
+        """Send all of it, and return the report of each step."""
+        return dict(zip(self._names, self._net.run(*self._flows).reports, strict=True))
 
     def _add(self, name: str, flow: Flow) -> None:
         self._names.append(name)
         self._flows.append(flow)
 
     def _flow(self, host: str, ecn: Ecn, frames: int, start: Duration, rate: Rate = LINE) -> Flow:
-        net = self._net
-        return Flow(net[host], net["r"], _PRIORITY, FRAME, rate=rate, count=frames, start=start, ecn=ecn)
+        return Flow(host, "r", _PRIORITY, FRAME, rate=rate, count=frames, start=start, ecn=ecn)
 
 
 def found(report: Report) -> int:
-    """How many frames those of a step found waiting, by how long they waited themselves."""
+    """Return how many frames those of a step found waiting, by how long they waited themselves."""
     return Duration.from_ns(report.worst_delay_ns) // FRAME_TIME

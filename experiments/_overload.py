@@ -3,19 +3,14 @@
 Not an experiment; only the lab can import it.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
-from testbed.net.traffic import Flow, Flows, ping
-from testbed.units import Size
+from xoff import Flow, Flows, Network, Size, ping
 
 _CELL = 208
 _FRAME = Size("1400B")
 """The headers of a tunnel of three segments, 96 octets, have to fit into the WAN's frames as well."""
 
 
-def long(net: Any, edge: str, priority: int) -> float:
+def long(net: Network, edge: str, priority: int) -> float:
     """Seconds until this overload has filled what an edge's port keeps for the priority, if nothing presses back, and
     twice the way there and back on top.
     """
@@ -27,7 +22,7 @@ def long(net: Any, edge: str, priority: int) -> float:
     return float(cells * _CELL * 8 / excess + 2 * trip_ns / 1e9)
 
 
-def overload(net: Any, priority: int, frame: Size = _FRAME) -> Flows:
+def overload(net: Network, priority: int, frame: Size = _FRAME) -> Flows:
     """Both flows, a1's first, to be started; neighbours are resolved then."""
     sources, target = [net[name] for name in ("a1", "b2")], net["b1"]
     for source in sources:

@@ -1,17 +1,10 @@
 """Policies and flows of the QoS experiments. Not an experiment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.frames.service_level import SLS, dscp_of
-from testbed.policy.language import load
-from testbed.policy.model import Policy
-from testbed.units import Duration, Rate
-
-if TYPE_CHECKING:  # only the lab can import it
-    from testbed.net.traffic import Flow
+from xoff import Duration, Flow, Policy, Rate, load_policy
 
 LINE = Rate("10Mb/s")
 """10 Gb/s on the lab's scale."""
@@ -38,13 +31,11 @@ def policy(setup: str, levels: str = "", rules: str = "", groups: str = "") -> P
         "<qos-policy><port-groups><port-group><name>all</name><node-type>ALL</node-type></port-group>"
         f"{groups}</port-groups>{setup}{levels}{rules}</qos-policy>"
     )
-    return load(text.encode(), "the experiment's policy")
+    return load_policy(text.encode(), "the experiment's policy")
 
 
 def flow(source: Any, target: Any, sl: int, **others: Any) -> Flow:
     """Datagrams of a service level, as fast as the port lets them."""
-    from testbed.net.traffic import Flow
-
     return Flow(source, target, 0, dscp=dscp_of(sl), **({"duration": SETTLED + STEADY} | others))
 
 

@@ -2,8 +2,22 @@
 
 from typing import Annotated, Any
 
-from testbed.lab import Between, Run, experiment
-from testbed.units import Duration, Rate, Size
+from testbed.net.traffic import workload
+from testbed.workload import transfers
+from xoff import (
+    ROCE_PRIORITY,
+    Between,
+    Duration,
+    EcnCurve,
+    LeafSpine,
+    Port,
+    Rate,
+    RoceOutcome,
+    Run,
+    Size,
+    experiment,
+    roce_outcome,
+)
 
 LINE = Rate("10Mb/s")
 HOSTS = 8
@@ -18,8 +32,6 @@ def ai_training_step(run: Run, kilobytes: Annotated[int, Between(150, 1000)] = 2
     traffic is all there is, and go-back-N makes up for what it drops. Each host sends 14/8 of the data in any case. The
     control case is a ring in the order of the hosts, of which one hop in four crosses the spines: it is faster.
     """
-    from testbed.workload import transfers
-
     size = Size.from_bytes(kilobytes * 1000)
     across = ["h1", "h5", "h2", "h6", "h3", "h7", "h4", "h8"]
     ring = transfers.ring_all_reduce(across, size)
@@ -44,31 +56,24 @@ def ai_training_step(run: Run, kilobytes: Annotated[int, Between(150, 1000)] = 2
     run.claim("ring of neighbours: completion", _completion(near), at_most=_completion(took["PFC"]))
 
 
-def _completion(found: Any) -> Duration:
-    from testbed.net.traffic import workload
-
+def _completion(found: RoceOutcome) -> Duration:
     return workload.completion(found.reports)
 
 
-def _run(run: Run, case: str, ring: Any, *, pfc: bool, marks: bool) -> Any:
-    from experiments._roce import PRIORITY, outcome
-    from testbed.buffer.settings import Static
-    from testbed.ecn.curve import EcnCurve
-    from testbed.net.port import Buffer, Port
-    from testbed.net.traffic import workload
-    from topologies.leaf_spine import LeafSpine
-
+def _run(run: Run, case: str, ring: Any, *, pfc: bool, marks: bool) -> RoceOutcome:
     host = Port() if pfc else Port().with_pfc()
-    port = Port(pfc=host.pfc, ecn={PRIORITY: EcnCurve("5kB", "20kB", "20%")} if marks else {})
+    port = Port(pfc=host.pfc, ecn={ROCE_PRIORITY: EcnCurve("5kB", "20kB", "20%")} if marks else {})
     topology = LeafSpine(
         leaves=2,
         spines=2,
         hosts=HOSTS // 2,
         port=port,
         hopts={"port": host},
-        buffer=Buffer(total=6000, xoff=Static(60), xon_offset=16),
+        total=6000,
+        xoff=60,
+        xon_offset=16,
     )
-    found = outcome(run, topology, workload.flows(ring, rate_control="dcqcn" if marks else "fixed"), case)
+    found = roce_outcome(topology, workload.flows(ring, rate_control="dcqcn" if marks else "fixed"), case)
     run.figure(f"{case}: completion", _completion(found))
     run.figure(f"{case}: pauses", found.pauses)
     run.figure(f"{case}: packets sent again", found.lost)

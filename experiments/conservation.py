@@ -1,15 +1,25 @@
 """Bytes out are bytes in, through a path of several hops that is paused many times."""
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from testbed.buffer.settings import Static
-from testbed.frames.mac_control import PfcFrame
-from testbed.lab import Between, Run, experiment
-from testbed.units import Duration, Size
-
-if TYPE_CHECKING:
-    from testbed.net.port import Port
+from xoff import (
+    Between,
+    Buffer,
+    Chain,
+    Duration,
+    Flow,
+    Flows,
+    FrameCounts,
+    PfcFrame,
+    Port,
+    RawPort,
+    Run,
+    Size,
+    Static,
+    experiment,
+    network,
+)
 
 FRAME = Size("1514B")
 PRIORITY = 3
@@ -27,8 +37,6 @@ def conservation(
     Octets are counted by the senders, by the receiver, and by the kernel at every port: two counts of one thing are the
     same. The control case is the same without PFC: switches lose frames, and the counters show where.
     """
-    from testbed.net.port import Port
-
     case = "with PFC"
     found = _run(run, case, Port(), frames, pauses)
     sent = {f"h{number}": frames for number in range(1, SWITCHES)}
@@ -51,22 +59,15 @@ def conservation(
     run.claim(f"{case}: pauses", sum(found["pauses"].values()), equals=0)
 
 
-def _run(run: Run, case: str, port: "Port", frames: int, pauses: int) -> dict[str, Any]:
-    from experiments._ports import Traffic
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
-    from topologies.chain import Chain
-
+def _run(run: Run, case: str, port: Port, frames: int, pauses: int) -> dict[str, Any]:
     buffer = Buffer(total=2000, xoff=Static(80), xon_offset=16)
     topo = Chain(n=SWITCHES, port=port, buffer=buffer, length="200m")
-    with network(topo, run, autoStaticArp=True) as net, RawPort(net[f"h{SWITCHES}"], f"h{SWITCHES}-eth0") as wire:
+    with network(topo) as net, RawPort(net[f"h{SWITCHES}"], f"h{SWITCHES}-eth0") as wire:
         *hosts, target = net.hosts
-        traffic = Traffic(net, FRAME)
+        traffic = FrameCounts(net, FRAME)
         flows = [Flow(host, target, PRIORITY, FRAME, count=frames) for host in hosts]
         mac = net.fabric.port(f"{target.name}-eth0").mac
-        with Flows(flows) as running, run.measuring():
+        with Flows(flows) as running:
             begin_ns = time.monotonic_ns()
             for number in range(pauses):
                 moment_ns = begin_ns + (2 * number + 1) * PAUSE.ns
@@ -80,7 +81,7 @@ def _run(run: Run, case: str, port: "Port", frames: int, pauses: int) -> dict[st
             for switch in switches
         }
         on_the_way = [f"{host.name}-eth0" for host in hosts]
-        on_the_way += [net.fabric.between(f"s{n}", f"s{n + 1}").name for n in range(1, SWITCHES)]
+        on_the_way += [net.port(f"s{n}", f"s{n + 1}") for n in range(1, SWITCHES)]
         paused = {name: net.fabric.pfc(name, PRIORITY)["xoff_received"] for name in on_the_way}
     run.figure(f"{case}: pauses of each port on the way", paused)
     of_hosts = {host.name: report for host, report in zip(hosts, running.reports, strict=True)}

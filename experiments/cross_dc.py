@@ -1,11 +1,26 @@
 """All parts of Xoff in one run, for `xoff demo`: from bare links to a lossless read across a WAN, step by step."""
 
-from __future__ import annotations
-
+import time
+from dataclasses import replace
 from typing import Annotated, Any
 
-from testbed.lab import Between, OneOf, Run, experiment
-from testbed.units import Duration, Length, Rate, Scale
+from experiments._headroom import wait_until_measured
+from experiments._overload import long, overload
+from xoff import (
+    Between,
+    Duration,
+    Length,
+    Network,
+    OneOf,
+    Port,
+    Rate,
+    Run,
+    Scale,
+    SrController,
+    Srv6Wan,
+    experiment,
+    network,
+)
 
 LOSSLESS = 3
 SECONDS = 3
@@ -34,27 +49,16 @@ def cross_dc(
 
 
 def _without(run: Run, wan: Length) -> dict[str, Any]:
-    from testbed.net.network import network
-    from topologies.srv6_wan import Srv6Wan
-
-    with network(Srv6Wan(wan=wan, back="none"), run, case="without End.X.PFC") as net:
+    with network(Srv6Wan(wan=wan, back="none"), case="without End.X.PFC", autoStaticArp=False) as net:
         return _overload(run, net)
 
 
 def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
-    from dataclasses import replace
-
-    from experiments._headroom import wait_until_measured
-    from testbed.net.controller import SrController
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from topologies.srv6_wan import Srv6Wan
-
     settings = replace(Port().measurement, samples=4, enough=4)
     port = replace(Port(), measurement=settings).with_dcbx(headroom=True)
     with SrController(library) as controller:
         topo = Srv6Wan(wan=wan, back="controlled", measure=True, control=controller.session, port=port)
-        with network(topo, run, case="with End.X.PFC") as net:
+        with network(topo, case="with End.X.PFC", autoStaticArp=False) as net:
             fabric = net.fabric
             links = ["s1-eth2", "s1-eth3", "s2-eth2", "s2-eth3"]
             print("2  Links settle by DCBX, and measure how much headroom each needs.")
@@ -94,13 +98,9 @@ def _leaves(controller: Any) -> list[str]:
     return sorted(leaf["name"] for leaf in controller.ask("GET", "/topology")["leaves"])
 
 
-def _overload(run: Run, net: Any) -> dict[str, Any]:
-    import time
-
-    from experiments._overload import long, overload
-
+def _overload(run: Run, net: Network) -> dict[str, Any]:
     fabric = net.fabric
-    with overload(net, LOSSLESS) as flows, run.measuring():
+    with overload(net, LOSSLESS) as flows:
         time.sleep(SECONDS + long(net, "r3-eth1", LOSSLESS))
         flows.stop_sending()
     report = flows.reports[0]

@@ -1,19 +1,30 @@
 """Application priority: a willing host's port applies the table of its switch."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
-from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, PfcAdmin
-from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Selector
-from testbed.lab import Run, experiment
+from experiments._dcbx import oper, wait_for
+from testbed.frames.dcbx.values import AppEntry, Selector
 from testbed.linux import kernel
-from testbed.units import Rate
+from xoff import (
+    ApplicationAdmin,
+    DcbxSettings,
+    DcbxVersion,
+    Flow,
+    LosslessTopo,
+    Network,
+    PfcAdmin,
+    Port,
+    PriorityMap,
+    Rate,
+    RawPort,
+    Run,
+    experiment,
+    network,
+)
 
 _ETH_P_ALL, _SO_RCVBUFFORCE = 3, 33
 _SOL_PACKET, _PACKET_AUXDATA = 263, 8
@@ -55,12 +66,6 @@ def dcbx_applications(run: Run) -> None:
 
 
 def _move(run: Run, version: DcbxVersion, trust: str, entries: dict[str, AppEntry]) -> None:
-    from experiments._dcbx import oper, wait_for
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
-    from testbed.priority.settings import PriorityMap
-
     plain = Port(priorities=PriorityMap(trust)).with_pfc()
     nothing = DcbxSettings(version, pfc=PfcAdmin(0), applications=ApplicationAdmin())
     hosts = {name: replace(nothing, applications=ApplicationAdmin(willing=name == "willing"))
@@ -74,7 +79,7 @@ def _move(run: Run, version: DcbxVersion, trust: str, entries: dict[str, AppEntr
                 self.addLink(self.addHost(f"h{number}", port=own), "s1", settings2=other)
             self.addLink(self.addHost("r"), "s1")
 
-    with network(Two(scale=1, rate="10Mb/s", port=plain), run, autoStaticArp=True) as net:
+    with network(Two(scale=1, rate="10Mb/s", port=plain)) as net:
         fabric = net.fabric
         time.sleep(4)  # until the first frames of LLDP are over
         taps = {name: Tap(net, f"s1-eth{number}") for number, name in enumerate(hosts, 1)}
@@ -105,11 +110,8 @@ def _move(run: Run, version: DcbxVersion, trust: str, entries: dict[str, AppEntr
             tap.close()
 
 
-def _send(net: Any, entry: AppEntry, taps: dict[str, Tap]) -> dict[str, tuple[dict[int, int], dict[int, int]]]:
+def _send(net: Network, entry: AppEntry, taps: dict[str, "Tap"]) -> dict[str, tuple[dict[int, int], dict[int, int]]]:
     """Both hosts send frames that the entry is about; by host, how many were of which queue and priority."""
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
-
     fabric = net.fabric
     ports = {name: f"h{number}-eth0" for number, name in enumerate(taps, 1)}
     before = {name: fabric.sent(port).sent_frames for name, port in ports.items()}
@@ -126,9 +128,8 @@ def _send(net: Any, entry: AppEntry, taps: dict[str, Tap]) -> dict[str, tuple[di
         # The destination's port is that of the flow's number: one after the other, both are the first.
         dscp = _DSCP if entry.selector is Selector.DSCP else -1
         for name in ("h1", "h2"):
-            flow = Flow(net[name], net["r"], BEFORE, rate=SLOW, count=FRAMES, dscp=dscp)
-            with Flows([flow]) as running:
-                running.wait()
+            flow = Flow(name, "r", BEFORE, rate=SLOW, count=FRAMES, dscp=dscp)
+            net.run(flow)
     time.sleep(0.1)
     found = {}
     for name, port in ports.items():
@@ -143,7 +144,7 @@ def _send(net: Any, entry: AppEntry, taps: dict[str, Tap]) -> dict[str, tuple[di
 class Tap:
     """What comes in by a port of the switch, as it was on the wire."""
 
-    def __init__(self, net: Any, port: str) -> None:
+    def __init__(self, net: Network, port: str) -> None:
         self._source = net.fabric.far_end(net.fabric.port(port)).mac.octets
         with kernel.in_network_of(net["s1"].pid):
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))

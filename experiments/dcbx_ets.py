@@ -1,20 +1,36 @@
 """ETS as a peer recommends it, measured on the wire while the port is full."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-from testbed.dcbx.settings import DcbxSettings, EtsAdmin, PfcAdmin, Recommend
-from testbed.frames.dcbx.values import STRICT, DcbxVersion, Ets, EtsRecommendation, Tsa, mask
-from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
-from testbed.lab import Run, experiment
+from experiments._dcbx import feature, wait_for
+from testbed.frames.dcbx.values import STRICT, Ets, EtsRecommendation, Tsa, mask
 from testbed.linux import kernel
-from testbed.units import Rate, Size
+from xoff import (
+    LONGEST_PAUSE,
+    Cable,
+    DcbxSettings,
+    DcbxVersion,
+    EtsAdmin,
+    Fabric,
+    Flow,
+    Flows,
+    LosslessTopo,
+    Network,
+    PfcAdmin,
+    PfcFrame,
+    Port,
+    Rate,
+    RawPort,
+    Recommend,
+    Run,
+    Size,
+    experiment,
+    network,
+)
 
 _ETH_P_ALL, _SO_RCVBUFFORCE = 3, 33
 _IPV4 = b"\x08\x00"
@@ -78,13 +94,6 @@ def dcbx_ets(run: Run) -> None:
 
 
 def _share(run: Run, case: str, own: Ets, steps: tuple[Step, ...], *, willing: bool) -> None:
-    from experiments._dcbx import feature, wait_for
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flow, Flows
-
     version = own.version
     pfc = PfcAdmin(mask(PRIORITIES))
     host = DcbxSettings(version, ets=EtsAdmin(own, willing=willing), pfc=pfc)
@@ -97,7 +106,7 @@ def _share(run: Run, case: str, own: Ets, steps: tuple[Step, ...], *, willing: b
             self.addLink(self.addHost("r"), "s1", cable=Cable(LINE * 4), settings2=Port().with_pfc(*PRIORITIES))
 
     topo = Line(scale=1, rate=LINE, port=Port().with_pfc(*PRIORITIES))
-    with network(topo, run, autoStaticArp=True) as net:
+    with network(topo) as net:
         fabric = net.fabric
         wait_for(
             "the host has a DCBX peer",
@@ -105,8 +114,8 @@ def _share(run: Run, case: str, own: Ets, steps: tuple[Step, ...], *, willing: b
         )
         time.sleep(4)  # until the first frames of LLDP are over
         wire = Wire(net)
-        flows = [Flow(net["h1"], net["r"], priority, FRAME, buffer=WAITING) for priority in PRIORITIES]
-        with Flows(flows) as running, run.measuring():
+        flows = [Flow("h1", "r", priority, FRAME, buffer=WAITING) for priority in PRIORITIES]
+        with Flows(flows) as running:
             time.sleep(SETTLES)
             before = wire.shares()
             halves = {1: 50.0, 5: 50.0} if version is DcbxVersion.DRAFT else dict.fromkeys(PRIORITIES, 100 / 3)
@@ -135,7 +144,7 @@ def _share(run: Run, case: str, own: Ets, steps: tuple[Step, ...], *, willing: b
         run.figure(f"{case}: received, and out of order", [[r.received, r.out_of_order] for r in running.reports])
 
 
-def _while_paused(fabric: Any, wire: Wire, priority: int) -> dict[int, float]:
+def _while_paused(fabric: Fabric, wire: "Wire", priority: int) -> dict[int, float]:
     """Shares while the switch pauses a priority."""
     port = fabric.port("s1-eth1")
     wire.send(PfcFrame.of(port.mac, {priority: LONGEST_PAUSE}).encode())
@@ -167,9 +176,7 @@ def _claim(
 class Wire:
     """The cable between h1 and s1, at the switch's end."""
 
-    def __init__(self, net: Any) -> None:
-        from testbed.net.wire import RawPort
-
+    def __init__(self, net: Network) -> None:
         with kernel.in_network_of(net["s1"].pid):
             self._tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
         self._tap.bind(("s1-eth1", _ETH_P_ALL))

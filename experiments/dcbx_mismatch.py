@@ -1,17 +1,32 @@
 """Two ends that disagree about a priority: what defense keeps out, and what is lost without it."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
-from testbed.dcbx.settings import DcbxSettings, PfcAdmin
-from testbed.frames.dcbx.values import DcbxVersion, mask
-from testbed.lab import Run, experiment
+from experiments._dcbx import feature, wait_for
+from testbed.frames.dcbx.values import mask
 from testbed.linux import kernel
-from testbed.units import Duration, Rate
+from xoff import (
+    Cable,
+    DcbxSettings,
+    DcbxVersion,
+    Duration,
+    Fabric,
+    Flow,
+    Flows,
+    LosslessTopo,
+    PfcAdmin,
+    Port,
+    PriorityMap,
+    Rate,
+    RawPort,
+    Run,
+    Trust,
+    experiment,
+    network,
+)
 
 DISPUTED, OTHER = 3, 5
 LINE = Rate("10Mb/s")
@@ -37,15 +52,6 @@ def dcbx_mismatch(run: Run) -> None:
 
 
 def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
-    from experiments._dcbx import feature, wait_for
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
-    from testbed.priority.settings import PriorityMap, Trust
-
     case = f"{version}, {'defense' if defense else 'no defense'}"
     # What has no priority of its own has the disputed one, so that bridge PDUs and LLDP are of it.
     priorities = PriorityMap(Trust.DSCP, DISPUTED)
@@ -63,18 +69,17 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
             own = Port(priorities=priorities, dcbx=with_pfc)
             self.addLink(self.addHost("r", port=own), "s1", cable=Cable(LINE // 2), settings2=switch)
 
-    topo = Incast(scale=1, rate=LINE, buffer=Buffer(total=CELLS))
-    with network(topo, run, autoStaticArp=True) as net, RawPort(net["h1"], "h1-eth0") as wire:
+    topo = Incast(scale=1, rate=LINE, total=CELLS)
+    with network(topo) as net, RawPort(net["h1"], "h1-eth0") as wire:
         fabric = net.fabric
         wait_for("the mismatch is known", lambda: feature(fabric, "s1-eth1", "pfc")["remote"] == [])
         wait_for("the receiver is known", lambda: feature(fabric, "s1-eth3", "pfc")["remote"] == [DISPUTED])
         time.sleep(4)  # until the first frames of LLDP are over
 
         # A mismatch that stays.
-        flows = [Flow(net[name], net["r"], DISPUTED, count=FRAMES) for name in ("h1", "h2")]
-        slow = Flow(net["h1"], net["r"], OTHER, rate=SLOW, count=20)
-        with Flows([*flows, slow], settle=Duration("2s")) as running, run.measuring():
-            running.wait()
+        flows = [Flow(name, "r", DISPUTED, count=FRAMES) for name in ("h1", "h2")]
+        slow = Flow("h1", "r", OTHER, rate=SLOW, count=20)
+        running = net.run(*flows, slow, settle=Duration("2s"))
         disputed, other = running.reports[:2], running.reports[2]
         kept_out = [fabric.sent(port).defended_frames for port in ("s1-eth1", "s1-eth2")]
         only = [FRAMES * defense * (priority == DISPUTED) for priority in range(8)]
@@ -110,8 +115,8 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
 
         # An administrator ends the mismatch, and brings it back.
         before = sum(fabric.sent("s1-eth1").defended_frames)
-        flow = Flow(net["h1"], net["r"], DISPUTED, rate=SLOW, duration=Duration("1500ms"))
-        with Flows([flow], settle=Duration("1s")) as running, run.measuring():
+        flow = Flow("h1", "r", DISPUTED, rate=SLOW, duration=Duration("1500ms"))
+        with Flows([flow], settle=Duration("1s")) as running:
             time.sleep(0.5)
             fabric.configure_dcbx("h1-eth0", with_pfc)
             wait_for("they agree", lambda: feature(fabric, "s1-eth1", "pfc")["remote"] == [DISPUTED])
@@ -130,7 +135,7 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
             run.claim(f"{case}: discarded {what} they agree", some, **bounds)
 
 
-def _special_frames(fabric: Any) -> list[bytes]:
+def _special_frames(fabric: Fabric) -> list[bytes]:
     """From h1: a frame of the bridge protocols, and one for the receiver; neither has a priority of its own."""
     own = fabric.port("h1-eth0").mac.octets
     bridge_pdu = bytes.fromhex("0180c2000000") + own + len(_BRIDGE_PDU).to_bytes(2, "big") + _BRIDGE_PDU

@@ -1,18 +1,29 @@
 """DCBX from carrier to traffic: what both ends agree on, after how many LLDPDUs, and that it holds under load."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any
 
-from testbed.dcbx.settings import DcbxSettings, EtsAdmin, PfcAdmin, Recommend, Shares
-from testbed.frames.dcbx.values import STRICT, DcbxVersion, Ets, EtsRecommendation, Tsa, mask
-from testbed.lab import Between, Run, experiment
-from testbed.units import Duration
-
-if TYPE_CHECKING:
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Report
+from experiments._dcbx import feature, listed, on_the_port, oper, passing, wait_for
+from testbed.dcbx.settings import Shares
+from testbed.frames.dcbx.values import STRICT, Ets, EtsRecommendation, Tsa, mask
+from xoff import (
+    Between,
+    DcbxSettings,
+    DcbxVersion,
+    Duration,
+    EtsAdmin,
+    Flow,
+    Flows,
+    LosslessTopo,
+    PfcAdmin,
+    Port,
+    Recommend,
+    Report,
+    Run,
+    experiment,
+    network,
+)
 
 LOSSLESS = [3, 4]
 ADOPTED = 4
@@ -86,10 +97,7 @@ def dcbx_negotiation(run: Run, frames: Annotated[int, Between(100, 1000)] = 400)
 
 
 def _agree(run: Run) -> None:
-    from experiments._dcbx import feature, oper, passing, wait_for
-    from testbed.net.network import network
-
-    with network(_links(), run) as net:
+    with network(_links(), autoStaticArp=False) as net:
         fabric = net.fabric
         ends = {name: (f"n{number}-eth0", f"s1-eth{number}") for number, name in enumerate(LINKS, 1)}
 
@@ -143,8 +151,6 @@ def _core(kind: str, value: Any) -> Any:
 
 
 def _own(kind: str, settings: DcbxSettings) -> list[int]:
-    from experiments._dcbx import listed
-
     if kind == "ets":
         assert settings.ets
         return list(settings.ets.table.bandwidth)
@@ -154,10 +160,6 @@ def _own(kind: str, settings: DcbxSettings) -> list[int]:
 
 def _links() -> LosslessTopo:
     """A host for each link, on the switch s1."""
-    from dataclasses import replace
-
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
 
     class Links(LosslessTopo):
         def build(self) -> None:
@@ -172,12 +174,6 @@ def _links() -> LosslessTopo:
 def _overload(
     run: Run, *, willing: bool, names: tuple[str, str, str, str], frames: int
 ) -> tuple[list[Report], list[int]]:
-    from experiments._dcbx import feature, on_the_port, wait_for
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flow, Flows
-
     case = "adopted" if willing else "hosts not willing"
     *hosts, switch = names
 
@@ -188,8 +184,8 @@ def _overload(
                 own, other = Port().with_pfc().with_dcbx(willing=willing), Port().with_pfc(*LOSSLESS).with_dcbx()
                 self.addLink(self.addHost(name, port=own), switch, settings2=other)
 
-    topo = Incast(scale=1, rate="10Mb/s", buffer=Buffer(total=CELLS))
-    with network(topo, run, autoStaticArp=True) as net:
+    topo = Incast(scale=1, rate="10Mb/s", total=CELLS)
+    with network(topo) as net:
         fabric = net.fabric
         wanted = LOSSLESS if willing else []
         ports = [f"{name}-eth0" for name in hosts]
@@ -201,7 +197,7 @@ def _overload(
             running.wait()
         run.claim(f"{case}: PFC of the hosts' agents", [on_the_port(fabric, port) for port in ports],
                   equals=[wanted] * 3)  # fmt: skip
-        lost = sum(report.lost for report in running.reports)
+        lost = running.lost
         run.claim(f"{case}: frames dropped, by the switch's counters", fabric.dropped(), equals=lost)
         pauses = [fabric.pfc(port, ADOPTED)["xoff_received"] for port in ports[:2]]
     return running.reports, pauses

@@ -1,22 +1,29 @@
 """Who takes over whose PFC: all combinations of willing ends, formats, tie-breaks and addresses, on real links."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from testbed.dcbx.settings import DcbxSettings, PfcAdmin, TieBreak
-from testbed.frames import Mac
-from testbed.frames.dcbx.values import DcbxVersion, mask
-from testbed.frames.mac_control import PfcFrame
-from testbed.lab import Run, experiment
-from testbed.units import Duration
-
-if TYPE_CHECKING:
-    from testbed.net.topo import LosslessTopo
+from experiments._dcbx import wait_for
+from testbed.dcbx.settings import TieBreak
+from testbed.frames.dcbx.values import mask
+from xoff import (
+    DcbxSettings,
+    DcbxVersion,
+    Duration,
+    LosslessTopo,
+    Mac,
+    Network,
+    PfcAdmin,
+    PfcFrame,
+    Port,
+    RawPort,
+    Run,
+    experiment,
+    network,
+)
 
 PRIORITY = 3
 _BREATH = 0.002
@@ -81,10 +88,7 @@ def dcbx_willing(run: Run) -> None:
     table; nothing is pending. Then each end receives XOFF, and sends a frame: those that operate with PFC hold it
     back, and the others, the control cases, send it.
     """
-    from experiments._dcbx import wait_for
-    from testbed.net.network import network
-
-    with network(_links(), run, autoSetMacs=False) as net:
+    with network(_links(), autoSetMacs=False, autoStaticArp=False) as net:
         fabric = net.fabric
         ports = {case: (f"a-eth{number}", f"b-eth{number}") for number, case in enumerate(CASES)}
 
@@ -115,9 +119,6 @@ def dcbx_willing(run: Run) -> None:
 
 
 def _links() -> LosslessTopo:
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
-
     class Links(LosslessTopo):
         def build(self) -> None:
             self.addHost("a")
@@ -134,10 +135,8 @@ def _base(case: Case, end: str) -> int:
     return _HIGH if case.higher == end else _LOW
 
 
-def _held_back(net: Any, ports: dict[Case, tuple[str, str]]) -> dict[Case, list[bool]]:
+def _held_back(net: Network, ports: dict[Case, tuple[str, str]]) -> dict[Case, list[bool]]:
     """Whether each end holds a frame back when it receives XOFF; and whether the frame comes when it may."""
-    from testbed.net.wire import RawPort
-
     fabric = net.fabric
     for ends in ports.values():
         for port in ends:
@@ -164,7 +163,7 @@ def _held_back(net: Any, ports: dict[Case, tuple[str, str]]) -> dict[Case, list[
 _PACKET = bytes([0x45, PRIORITY << 5, 0, 20, 0, 0, 0, 0, 64, 59, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]).ljust(46, b"\0")
 
 
-def _received(net: Any) -> dict[str, int]:
+def _received(net: Network) -> dict[str, int]:
     """Frames that came in by each port, as the kernel counts them."""
     found = {}
     for node in net.hosts:

@@ -1,9 +1,6 @@
 """DCQCN with ECN thresholds below those of PFC: the senders slow down before a pause is needed."""
 
-from typing import Any
-
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate
+from xoff import Duration, EcnCurve, Flow, Incast, Rate, RoceOutcome, Run, experiment, marking, roce_outcome
 
 LINE = Rate("10Mb/s")
 SENDERS = 4
@@ -21,8 +18,6 @@ def dcqcn(run: Run) -> None:
     the line is full once they have found their rates. With XOFF at 10 kB a port the queue ends before the marks begin:
     there are no CNPs, and the pauses are back. In no case is a packet lost.
     """
-    from testbed.ecn.curve import EcnCurve
-
     curve = EcnCurve("40kB", "160kB", "20%")
     alone = _run(run, "PFC alone", None, "fixed", HIGH)
     run.claim("PFC alone: pauses", alone.pauses, at_least=100)
@@ -41,19 +36,13 @@ def dcqcn(run: Run) -> None:
     run.claim("ECN above PFC: CNPs", swapped.cnps, equals=0)
 
 
-def _run(run: Run, case: str, curve: object, rate_control: str, xoff: int) -> Any:
-    from experiments._roce import marking, outcome
-    from testbed.buffer.settings import Static
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow
-    from topologies.incast import Incast
-
-    topology = Incast(n=SENDERS, buffer=Buffer(total=6000, xoff=Static(xoff), xon_offset=16), **marking(curve))
+def _run(run: Run, case: str, curve: EcnCurve | None, rate_control: str, xoff: int) -> RoceOutcome:
+    topology = Incast(n=SENDERS, total=6000, xoff=xoff, xon_offset=16, **marking(curve))
     flows = [
         Flow(f"h{number}", "r", transport="roce", duration=LASTS, rate_control=rate_control)
         for number in range(1, SENDERS + 1)
     ]
-    found = outcome(run, topology, flows, case)
+    found = roce_outcome(topology, flows, case)
     run.figure(f"{case}: goodput", found.rates(SETTLED, STEADY))
     run.figure(f"{case}: most cells of one port", found.most_cells)
     run.claim(f"{case}: lost or sent twice", found.lost, equals=0)

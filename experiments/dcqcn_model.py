@@ -1,9 +1,25 @@
 """DCQCN in the lab beside a packet-level model in pure Python: the same rates, for 1, 2 and 8 flows."""
 
-from typing import Any
-
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate, Scale, Size
+from experiments._bottleneck import Bottleneck, simulate
+from xoff import (
+    Buffer,
+    Duration,
+    EcnCurve,
+    Flow,
+    Incast,
+    Line,
+    Rate,
+    Roce,
+    RoceReport,
+    Run,
+    Scale,
+    Size,
+    Static,
+    experiment,
+    jain_index,
+    marking,
+    roce_outcome,
+)
 
 LINE = Rate("10Mb/s")
 SECONDS = 10
@@ -28,11 +44,6 @@ def dcqcn_model(run: Run) -> None:
     The model is `experiments/_bottleneck.py`: paced sources, a queue, marks and CNPs, and nothing of the lab's
     network.
     """
-    from experiments._bottleneck import Bottleneck, simulate
-    from experiments._rates import jain
-    from testbed.ecn.curve import EcnCurve
-    from testbed.roce.rates import Line
-
     curve = EcnCurve.step("40kB")
     for number in (1, 2, 8):
         reports = _run(run, curve, number)
@@ -66,7 +77,7 @@ def dcqcn_model(run: Run) -> None:
         cnps = [sum(report.cnps_received for report in reports), sum(flow.cnps for flow in model.flows)]
         run.figure(f"{number} flows: CNPs in the lab and in the model", cnps)
         run.claim(f"{number} flows: CNPs apart", abs(cnps[0] - cnps[1]), at_most=max(cnps) // 10)
-        indices = [jain([Rate.from_bps(sum(flow)) for flow in flows]) for flows in (found, wanted)]
+        indices = [jain_index([Rate.from_bps(sum(flow)) for flow in flows]) for flows in (found, wanted)]
         run.claim(f"{number} flows: Jain's index, lab and model", min(indices), at_least=0.98)
 
 
@@ -75,20 +86,13 @@ def _in_order(rates: list[int]) -> list[int]:
     return rates if len(rates) < MANY else sorted(rates)
 
 
-def _run(run: Run, curve: Any, number: int) -> Any:
-    from experiments._roce import marking, outcome
-    from testbed.buffer.settings import Static
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow
-    from testbed.net.traffic.roce import Roce
-    from topologies.incast import Incast
-
+def _run(run: Run, curve: EcnCurve | None, number: int) -> tuple[RoceReport, ...]:
     flows = [
         Flow(f"h{place}", "r", transport=Roce(message=MESSAGE), duration=LASTS, rate_control="dcqcn")
         for place in range(1, number + 1)
     ]
     buffer = Buffer(total=20_000, xoff=Static(2000))
-    found = outcome(run, Incast(n=number, buffer=buffer, **marking(curve)), flows, f"{number} flows")
+    found = roce_outcome(Incast(n=number, buffer=buffer, **marking(curve)), flows, f"{number} flows")
     run.claim(f"{number} flows: pauses", found.pauses, equals=0)
     run.claim(f"{number} flows: lost or sent twice", found.lost, equals=0)
     run.claim(f"{number} flows: every octet as it was sent", found.is_intact, equals=True)

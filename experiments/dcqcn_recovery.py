@@ -2,10 +2,25 @@
 
 import itertools
 from dataclasses import replace
-from typing import Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate, Size
+from xoff import (
+    DCQCN_PAPER,
+    Dcqcn,
+    DcqcnParameters,
+    Duration,
+    Ecn,
+    EcnCurve,
+    Flow,
+    Incast,
+    Rate,
+    Roce,
+    RoceReport,
+    Run,
+    Size,
+    experiment,
+    marking,
+    network,
+)
 
 LINE = Rate("10Mb/s")
 STEPS = 5
@@ -21,17 +36,15 @@ def dcqcn_recovery(run: Run) -> None:
     events come each 55 us, or 110 us if it is set so, times the scale; by octets each 100 kB that are sent. Control
     case: without a mark there is no CNP, and the rate stays.
     """
-    from testbed.roce.rates.dcqcn import PAPER
-
     expected = _halves(LINE.bps)
     for case, parameters, interval in (
-        ("by time", replace(PAPER, byte_counter=None), Duration("55ms")),
+        ("by time", replace(DCQCN_PAPER, byte_counter=None), Duration("55ms")),
         (
             "by twice the time",
-            replace(PAPER, byte_counter=None, increase_interval=Duration("110us")),
+            replace(DCQCN_PAPER, byte_counter=None, increase_interval=Duration("110us")),
             Duration("110ms"),
         ),
-        ("by octets", replace(PAPER, byte_counter=COUNTED, increase_interval=Duration("1s")), None),
+        ("by octets", replace(DCQCN_PAPER, byte_counter=COUNTED, increase_interval=Duration("1s")), None),
     ):
         report = _run(run, case, parameters, "20kB")
         run.claim(f"{case}: CNPs", report.cnps_received, equals=1)
@@ -48,7 +61,7 @@ def dcqcn_recovery(run: Run) -> None:
             least, most = (COUNTED.bytes * 1024 // 1106 + packets * 1024 for packets in (-3, 3))
             run.claim(f"{case}: octets between steps, at least", min(sent), at_least=least)
             run.claim(f"{case}: octets between steps, at most", max(sent), at_most=most)
-    report = _run(run, "no marks", PAPER, None)
+    report = _run(run, "no marks", DCQCN_PAPER, None)
     run.claim("no marks: CNPs", report.cnps_received, equals=0)
     run.claim("no marks: rates", [rate for _, _, rate in _steps(report)], equals=[LINE.bps])
 
@@ -61,7 +74,7 @@ def _halves(rate: int) -> list[int]:
     return found
 
 
-def _steps(report: Any) -> list[tuple[int, int, int]]:
+def _steps(report: RoceReport) -> list[tuple[int, int, int]]:
     """Moment, octets sent and rate, where the rate is another than before."""
     found: list[tuple[int, int, int]] = []
     for sample in report.samples:
@@ -71,18 +84,9 @@ def _steps(report: Any) -> list[tuple[int, int, int]]:
     return found
 
 
-def _run(run: Run, case: str, parameters: Any, kmin: str | None) -> Any:
-    from experiments._roce import marking
-    from testbed.ecn.curve import EcnCurve
-    from testbed.ecn.field import Ecn
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.traffic.roce import Roce
-    from testbed.roce.rates import Dcqcn
-    from topologies.incast import Incast
-
+def _run(run: Run, case: str, parameters: DcqcnParameters, kmin: str | None) -> RoceReport:
     curve = EcnCurve.step(kmin) if kmin else None
-    with network(Incast(n=2, **marking(curve)), run, case=case, autoStaticArp=True) as net:
+    with network(Incast(n=2, **marking(curve)), case=case) as net:
         flows = [
             Flow(
                 "h1",
@@ -94,7 +98,8 @@ def _run(run: Run, case: str, parameters: Any, kmin: str | None) -> Any:
             # In the queue it makes, the flow's packets are marked until its first CNP has slowed it down.
             Flow("h2", "r", rate=LINE, start="300ms", duration="30ms", ecn=Ecn.ECT_0),
         ]
-        with Flows(flows) as running, run.measuring():
-            running.wait()
+        running = net.run(*flows)
         run.claim(f"{case}: dropped", net.fabric.dropped(), equals=0)
-        return running.reports[0]
+        report = running.reports[0]
+        assert isinstance(report, RoceReport)
+        return report

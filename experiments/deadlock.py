@@ -1,14 +1,23 @@
 """A deadlock of PFC: switches in a circle, each of which waits for room in the next one's buffer."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from experiments._standstill import Passed, passed
-from testbed.buffer.settings import Static
-from testbed.lab import Run, experiment
-from testbed.net.port import Buffer, Port
-from testbed.pfc.settings import WatchdogSettings
-from testbed.units import Duration, Size
+from testbed.linux import qdiscs
+from xoff import (
+    Buffer,
+    Duration,
+    Flow,
+    Port,
+    Progress,
+    Ring,
+    Run,
+    Size,
+    Static,
+    WatchdogSettings,
+    experiment,
+    network,
+    progress,
+)
 
 SWITCHES = 4
 PRIORITY = 3
@@ -21,7 +30,7 @@ DRAINED, FOR_EVER = Duration("4s"), Duration("15s")
 
 
 @dataclass(frozen=True)
-class Seen(Passed):
+class Seen(Progress):
     """What came of one run."""
 
     waiting: int  # in the kernel's queues, at the end
@@ -38,54 +47,48 @@ def deadlock(run: Run) -> None:
     circle: frames continue to flow, and all arrive. Control cases: without PFC there is loss instead of a deadlock; a
     watchdog at one of the switches gets frames moving again, and loses some.
     """
-    seen = _ring(run, True, Port(), wait=FOR_EVER)
+    seen = _ring(True, Port(), wait=FOR_EVER)
     run.claim("clockwise: received in the second half", seen.at_the_end - seen.halfway, equals=0)
     run.claim("clockwise: received later", seen.received - seen.at_the_end, equals=0)
     run.claim("clockwise: ports between switches that are paused in the end", seen.paused, equals=SWITCHES)
     run.claim("clockwise: sent, not received, and not waiting either", seen.lost - seen.waiting, equals=0)
     run.claim("clockwise: still waiting", seen.waiting, at_least=1)
 
-    seen = _ring(run, False, Port())
+    seen = _ring(False, Port())
     run.claim("up/down: received in the second half, of each flow", seen.least, at_least=100)
     run.claim("up/down: lost", seen.lost, equals=0)
     run.claim("up/down: ports between switches that are paused in the end", seen.paused, equals=0)
 
-    seen = _ring(run, True, Port().with_pfc())
+    seen = _ring(True, Port().with_pfc())
     run.claim("clockwise without PFC: received in the second half, of each flow", seen.least, at_least=100)
     run.claim("clockwise without PFC: lost", seen.lost, at_least=1000)
     run.claim("clockwise without PFC: lost, not dropped by a buffer", seen.lost - seen.dropped, equals=0)
 
-    seen = _ring(run, True, Port(), WatchdogSettings(DETECTION, RESTORATION, POLL))
+    seen = _ring(True, Port(), WatchdogSettings(DETECTION, RESTORATION, POLL))
     run.claim("clockwise with a watchdog: received in the second half", seen.at_the_end - seen.halfway, at_least=100)
     run.claim("clockwise with a watchdog: still waiting", seen.waiting, equals=0)
     run.claim("clockwise with a watchdog: lost", seen.lost, at_least=1)
 
 
-def _ring(
-    run: Run, clockwise: bool, port: Port, watchdog: WatchdogSettings | None = None, wait: Duration = DRAINED
-) -> Seen:
+def _ring(clockwise: bool, port: Port, watchdog: WatchdogSettings | None = None, wait: Duration = DRAINED) -> Seen:
     """All flows at once for a while; then a wait for what may still come."""
-    from testbed.linux import qdiscs
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow
-    from topologies.ring import Ring
 
     class Watched(Ring):
         """A ring in which only the first switch may have a watchdog."""
 
         buffer = Buffer(xoff=Static(160), xon_offset=40)
 
-        def addSwitch(self, name: str, **options: Any) -> str:
+        def addSwitch(self, name: str, **options: object) -> str:
             watched = replace(port, pfc=replace(port.pfc, watchdog=watchdog if name == "s1" else None))
             switch: str = super().addSwitch(name, port=watched, **options)
             return switch
 
-    with network(Watched(n=SWITCHES, clockwise=clockwise, port=port), run) as net:
+    with network(Watched(n=SWITCHES, clockwise=clockwise, port=port), autoStaticArp=False) as net:
         across = [
-            Flow(net[f"h{number}"], net[f"h{(number + SWITCHES // 2 - 1) % SWITCHES + 1}"], buffer=Size("64kB"))
+            Flow(f"h{number}", f"h{(number + SWITCHES // 2 - 1) % SWITCHES + 1}", buffer=Size("64kB"))
             for number in range(1, SWITCHES + 1)
         ]
-        found = passed(run, across, LOAD, wait, settle=Duration("4s"))
+        found = progress(across, LOAD, wait, settle=Duration("4s"))
         waiting = sum(
             octets
             for node in net.hosts + net.switches

@@ -1,10 +1,25 @@
 """A ring of switches under RoCE: PFC alone locks up, with a watchdog it is a live-lock, with DCQCN it is neither."""
 
+import time
 from dataclasses import dataclass, replace
-from typing import Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Size
+from xoff import (
+    ROCE_PRIORITY,
+    Buffer,
+    Duration,
+    EcnCurve,
+    Flow,
+    Flows,
+    Port,
+    Ring,
+    RoceReport,
+    Run,
+    Size,
+    Static,
+    WatchdogSettings,
+    experiment,
+    network,
+)
 
 SWITCHES = 4
 XOFF, XON_OFFSET = 600, 40
@@ -17,7 +32,7 @@ POLL = Duration("7ms")  # rarely at the same moment as the lab's own look at its
 class Seen:
     """What came of one run."""
 
-    reports: list[Any]
+    reports: list[RoceReport]
     first_half: int  # packets received
     second_half: int
     pauses: int
@@ -42,8 +57,6 @@ def deadlock_dcqcn(run: Run) -> None:
     gets to its XOFF threshold, and four flows have their share to the end. Control case: with XOFF before the marks
     DCQCN does not help.
     """
-    from testbed.ecn.curve import EcnCurve
-
     early, late = EcnCurve("5kB", "20kB", "20%"), EcnCurve("400kB", "800kB", "20%")
     alone = _ring(run, "PFC alone", "fixed", None)
     run.claim("PFC alone: received in the second half", alone.second_half, equals=0)
@@ -65,17 +78,7 @@ def deadlock_dcqcn(run: Run) -> None:
     run.claim("ECN below PFC: least of a flow, in % of the most", 100 * min(received) // max(received), at_least=50)
 
 
-def _ring(run: Run, case: str, rate_control: str, curve: Any, *, watched: bool = False) -> Seen:
-    import time
-
-    from experiments._roce import PRIORITY
-    from testbed.buffer.settings import Static
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.traffic import Flow, Flows
-    from testbed.pfc.settings import WatchdogSettings
-    from topologies.ring import Ring
-
+def _ring(run: Run, case: str, rate_control: str, curve: EcnCurve | None, *, watched: bool = False) -> Seen:
     watchdog = WatchdogSettings(DETECTION, RESTORATION, POLL) if watched else None
 
     class Settings(Ring):
@@ -83,32 +86,32 @@ def _ring(run: Run, case: str, rate_control: str, curve: Any, *, watched: bool =
 
         buffer = Buffer(total=6000, xoff=Static(XOFF), xon_offset=XON_OFFSET)
 
-        def addSwitch(self, name: str, **options: Any) -> str:
-            port = Port(ecn={PRIORITY: curve} if curve else {})
+        def addSwitch(self, name: str, **options: object) -> str:
+            port = Port(ecn={ROCE_PRIORITY: curve} if curve else {})
             if name == "s1":
                 port = replace(port, pfc=replace(port.pfc, watchdog=watchdog))
             switch: str = super().addSwitch(name, port=port, **options)
             return switch
 
     flows = [
-        Flow(f"h{number}", f"h{(number + SWITCHES // 2 - 1) % SWITCHES + 1}", PRIORITY, transport="roce",
+        Flow(f"h{number}", f"h{(number + SWITCHES // 2 - 1) % SWITCHES + 1}", ROCE_PRIORITY, transport="roce",
              rate_control=rate_control, buffer=Size("32kB"))
         for number in range(1, SWITCHES + 1)
     ]  # fmt: skip
-    with network(Settings(n=SWITCHES, clockwise=True), run, case=case, autoStaticArp=True) as net:
-        with Flows(flows, settle="1s") as running, run.measuring():
+    with network(Settings(n=SWITCHES, clockwise=True), case=case) as net:
+        with Flows(flows, settle="1s") as running:
             halves = []
             for _ in range(2):
-                before = sum(map(running.received, range(SWITCHES)))
+                before = running.received
                 time.sleep(LOAD.ns / 2e9)
-                halves.append(sum(map(running.received, range(SWITCHES))) - before)
+                halves.append(running.received - before)
             running.stop_sending()
         names = [port.name for port in net.fabric.ports.values() if port.node in net.switches]
         seen = Seen(
-            reports=running.reports,
+            reports=[report for report in running.reports if isinstance(report, RoceReport)],
             first_half=halves[0],
             second_half=halves[1],
-            pauses=sum(net.fabric.group(name, PRIORITY).xoffs for name in names),
+            pauses=sum(net.fabric.group(name, ROCE_PRIORITY).xoffs for name in names),
             storms=sum(event.kind == "storm_detected" for event in net.fabric.events()),
         )
     run.figure(f"{case}: packets received in each half", halves)

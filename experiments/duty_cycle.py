@@ -1,12 +1,9 @@
 """Pauses at a steady beat: what gets through is the part of the time in which nothing is paused."""
 
+import time
 from fractions import Fraction
-from typing import Any
 
-from testbed.frames import Mac
-from testbed.frames.mac_control import PfcFrame
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate
+from xoff import Duration, Flow, Flows, Incast, Mac, PfcFrame, Port, Rate, RawPort, Run, experiment, network
 
 LINE = Rate("10Mb/s")
 PERIOD = Duration("520ms")
@@ -22,8 +19,6 @@ def duty_cycle(run: Run) -> None:
     A pause ends with its time or by XON, and both give the same. A frame that has begun is not cut, so each period can
     be wrong by one of the 422 frames that it has room for. The control case is a switch without PFC.
     """
-    from testbed.net.port import Port
-
     beats = [(part, by_xon) for part in PARTS for by_xon in (False, True)]
     for (part, by_xon), (goodput, lost) in zip(beats, _through(run, Port(), beats), strict=True):
         name = f"paused {part} of the time, until {'XON' if by_xon else 'the time is over'}"
@@ -34,21 +29,18 @@ def duty_cycle(run: Run) -> None:
     run.claim("XOFF for 1/2 of the time, without PFC: goodput", goodput, at_least=LINE * 99 // 100)
 
 
-def _through(run: Run, port: Any, beats: list[tuple[Fraction, bool]]) -> list[tuple[Rate, int]]:
+def _through(run: Run, port: Port, beats: list[tuple[Fraction, bool]]) -> list[tuple[Rate, int]]:
     """What a flow at line rate gets through in each beat, and what it loses."""
-    import time
-
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
-    from topologies.incast import Incast
-
     found = []
-    with network(Incast(n=1, port=port), run) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
+    with (
+        network(Incast(n=1, port=port), autoStaticArp=False) as net,
+        RawPort(net["r"], "r-eth0") as wire,
+        run.measuring(),
+    ):
         for part, by_xon in beats:
             pause = Duration.from_ns(int(PERIOD.ns * part))
             xoff = PfcFrame.xoff(RECEIVER, [3]) if by_xon else PfcFrame.xoff(RECEIVER, [3], LINE.quanta(pause))
-            with Flows([Flow(net["h1"], net["r"])]) as flows:
+            with Flows([Flow("h1", "r")]) as flows:
                 begin_ns = time.monotonic_ns() + 100_000_000
                 for number in range(PERIODS + 1):  # one more than is counted: the counting begins a little later
                     wire.send_at(xoff.encode(), begin_ns + number * PERIOD.ns)

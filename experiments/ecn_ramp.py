@@ -4,11 +4,9 @@ from fractions import Fraction
 from math import sqrt
 from typing import Any
 
-from testbed.ecn.curve import EcnCurve
-from testbed.ecn.field import Ecn
+from experiments._held import Held, Marking, found
 from testbed.ecn.red import red_parameters
-from testbed.lab import Run, experiment
-from testbed.units import Rate, Size
+from xoff import Ecn, EcnCurve, Rate, Run, Size, experiment, network
 
 FRAME = Size("1514B")
 LINE = Rate("10Mb/s")
@@ -61,8 +59,6 @@ def ecn_ramp(run: Run) -> None:
 
 def _claim_marks(run: Run, curve: EcnCurve, waiting: int, report: Any) -> None:
     """The queue was as long as planned, nothing was lost, and as many packets are marked as chance allows."""
-    from experiments._held import found
-
     share = _share(curve, waiting)
     # Linux draws the distance between two marks evenly from 1 to `longest`.
     longest = 2 / share - 1
@@ -87,10 +83,7 @@ def _share(curve: EcnCurve, waiting: int) -> float:
 
 def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
     """What became of the packets at each length."""
-    from experiments._held import Held, Marking
-    from testbed.net.network import network
-
-    with network(Marking(curve), run) as net:
+    with network(Marking(curve), autoStaticArp=False) as net:
         held = Held(net)
         held.grow(f"to {BELOW}", BELOW)
         for kind in Ecn:
@@ -107,4 +100,4 @@ def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
         share = _share(curve, MIXED) if curve else 0
         held.beside("NOT_ECT", MORE, Ecn.NOT_ECT, Rate.from_bps(int(LINE.bps / 4 / (1 - share))))
         held.hold("ECT beside NOT_ECT", MORE * 3, rate=LINE * 3 // 4)
-        return held.run(run)
+        return held.run()

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from testbed.ecn.curve import EcnCurve
-from testbed.ecn.field import Ecn
-from testbed.lab import Run, experiment
-from testbed.units import Size
+from experiments._held import LINE, Held, Marking, found
+from xoff import Ecn, EcnCurve, Run, Size, experiment, network
 
 FRAME = Size("1514B")
 SHORT, THRESHOLD, LIMIT = 10, 20, 40
@@ -44,10 +42,7 @@ def ecn_step(run: Run) -> None:
 
 def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
     """What became of packets of each kind at each length."""
-    from experiments._held import LINE, Held, Marking
-    from testbed.net.network import network
-
-    with network(Marking(curve), run) as net:
+    with network(Marking(curve), autoStaticArp=False) as net:
         held = Held(net)
         length = 0
         for next_length in (SHORT, THRESHOLD - 1, THRESHOLD):
@@ -59,7 +54,7 @@ def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
         held.beside("NOT_ECT on top", HELD // 2, Ecn.NOT_ECT, LINE // 4)  # these do not keep a queue long
         held.hold("below that", HELD * 2)
         held.grow("full", OVERFLOWING)
-        reports = held.run(run)
+        reports = held.run()
         cells = sum(sum(net.fabric.group(port, 3).used) for port in ("s1-eth1", "s1-eth2"))
         run.claim(f"{'with' if curve else 'without'} ECN: cells still held in the end", cells, equals=0)
     return reports
@@ -67,7 +62,5 @@ def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
 
 def _claim(run: Run, name: str, report: Any, waiting: int, arrives_as: Ecn) -> None:
     """All frames of a step arrived, with this field, and found the queue as long as planned."""
-    from experiments._held import found
-
     run.claim(f"{name}: found waiting", found(report), equals=waiting)
     run.claim(f"{name}: arrived, by ECN field", report.ecn, equals=tuple(HELD * (kind is arrives_as) for kind in KINDS))

@@ -1,9 +1,18 @@
 """Fairness: PFC divides a line between ports, DCQCN between flows."""
 
-from typing import Any
-
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate
+from xoff import (
+    Duration,
+    EcnCurve,
+    Flow,
+    ParkingLot,
+    Rate,
+    RoceOutcome,
+    Run,
+    experiment,
+    jain_index,
+    marking,
+    roce_outcome,
+)
 
 LINE = Rate("10Mb/s")
 HOSTS = 4
@@ -21,8 +30,6 @@ def fairness(run: Run) -> None:
     PFC alone. Nothing is lost, and the last line is full. DCQCN has the parameters `dcqcn-mlx`, whose steps are larger;
     with the paper's it takes three times as long.
     """
-    from testbed.ecn.curve import EcnCurve
-
     curve = EcnCurve("40kB", "160kB", "20%")
     for case, rate_control, marks in (("PFC alone", "fixed", None), ("DCQCN without marks", "dcqcn-mlx", None)):
         found, index = _run(run, case, rate_control, marks, SHORT)
@@ -33,26 +40,19 @@ def fairness(run: Run) -> None:
 
 
 def _run(
-    run: Run, case: str, rate_control: str, curve: Any, times: tuple[Duration, Duration, Duration]
-) -> tuple[Any, float]:
-    from experiments._rates import jain
-    from experiments._roce import marking, outcome
-    from testbed.buffer.settings import Static
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow
-    from topologies.parking_lot import ParkingLot
-
+    run: Run, case: str, rate_control: str, curve: EcnCurve | None, times: tuple[Duration, Duration, Duration]
+) -> tuple[RoceOutcome, float]:
     lasts, settled, steady = times
-    topology = ParkingLot(n=HOSTS, buffer=Buffer(total=6000, xoff=Static(800), xon_offset=16), **marking(curve))
+    topology = ParkingLot(n=HOSTS, total=6000, xoff=800, xon_offset=16, **marking(curve))
     flows = [
         Flow(f"h{number}", "r", transport="roce", duration=lasts, rate_control=rate_control)
         for number in range(1, HOSTS + 1)
     ]
-    found = outcome(run, topology, flows, case)
+    found = roce_outcome(topology, flows, case)
     rates = found.rates(settled, steady)
     run.figure(f"{case}: goodput", rates)
-    run.figure(f"{case}: Jain's index", jain(rates))
+    run.figure(f"{case}: Jain's index", jain_index(rates))
     run.claim(f"{case}: lost or sent twice", found.lost, equals=0)
     run.claim(f"{case}: every octet as it was sent", found.is_intact, equals=True)
     run.claim(f"{case}: utilisation", found.utilisation(LINE, settled, steady), at_least=0.9)
-    return found, jain(rates)
+    return found, jain_index(rates)

@@ -1,9 +1,25 @@
 """Flow completion times of a published workload over leaf and spine: with PFC alone, and with DCQCN before PFC."""
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Annotated, Any
 
-from testbed.lab import Between, OneOf, Run, experiment
-from testbed.units import Duration, Rate, Size
+from testbed.net.traffic import workload
+from testbed.workload import statistics, transfers
+from testbed.workload.sizes import distribution
+from xoff import (
+    Between,
+    Duration,
+    EcnCurve,
+    LeafSpine,
+    OneOf,
+    Rate,
+    Run,
+    Size,
+    experiment,
+    marking,
+    roce_outcome,
+)
 
 LINE = Rate("10Mb/s")
 HOSTS = 8
@@ -25,9 +41,6 @@ def flow_completion(
     control case shows that this holds: a few of the flows one after the other have slowdowns of 1. With DCQCN
     and marks before PFC there are fewer pauses than with PFC alone. No packet is lost, and every flow is complete.
     """
-    from testbed.workload import statistics, transfers
-    from testbed.workload.sizes import distribution
-
     chosen = distribution(sizes)
     pattern = transfers.poisson(
         [f"h{number}" for number in range(1, HOSTS + 1)], chosen.draw, chosen.mean,
@@ -49,8 +62,6 @@ def flow_completion(
 
 def _spread(chosen: Any) -> Any:
     """The same transfers, each when the one before has long been complete."""
-    from dataclasses import replace
-
     begin_ns, found = 0, []
     for one in chosen:
         found.append(replace(one, start_ns=begin_ns))
@@ -59,21 +70,11 @@ def _spread(chosen: Any) -> Any:
 
 
 def _run(run: Run, case: str, pattern: Any, rate_control: str, *, marks: bool) -> Any:
-    from types import SimpleNamespace
-
-    from experiments._roce import marking, outcome
-    from testbed.buffer.settings import Static
-    from testbed.ecn.curve import EcnCurve
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import workload
-    from testbed.workload import statistics
-    from topologies.leaf_spine import LeafSpine
-
     topology = LeafSpine(
-        leaves=2, spines=2, hosts=HOSTS // 2, delay=CABLE, buffer=Buffer(total=6000, xoff=Static(120), xon_offset=16),
+        leaves=2, spines=2, hosts=HOSTS // 2, delay=CABLE, total=6000, xoff=120, xon_offset=16,
         **marking(EcnCurve("10kB", "40kB", "20%") if marks else None),
     )  # fmt: skip
-    found = outcome(run, topology, workload.flows(pattern, rate_control=rate_control), case)
+    found = roce_outcome(topology, workload.flows(pattern, rate_control=rate_control), case)
     completions = workload.completions(pattern, found.reports)
     near, far = (statistics.Unloaded(LINE, CABLE * SCALE * cables, sends_at_once=True) for cables in (2, 4))
     networks = [near if _leaf(one.source) == _leaf(one.target) else far for one in pattern]

@@ -2,8 +2,8 @@
 
 from typing import Annotated, Any
 
-from testbed.lab import Between, Run, experiment
-from testbed.units import Duration, Size
+from testbed.roce.settings import Settings
+from xoff import Between, Cable, Duration, Flow, Flows, Incast, Roce, RoceReport, Run, Size, experiment, network
 
 SIZE = Size("2MB")
 TIMER = Duration("250us")
@@ -31,17 +31,10 @@ def go_back_n(run: Run, loss_percent: Annotated[int, Between(1, 5)] = 1) -> None
 
 
 def _run(run: Run, case: str, operation: str, loss_percent: int) -> Any:
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.traffic.roce import Roce, RoceReport
-    from testbed.roce.settings import Settings
-    from topologies.incast import Incast
-
     cable = Cable("100Gb/s", delay="1us", loss=f"{loss_percent}/100")
-    with network(Incast(n=1, cable=cable), run, case=case, autoStaticArp=True):
+    with network(Incast(n=1, cable=cable), case=case):
         transport = Roce(operation=operation, settings=Settings(retransmit_after=TIMER))
-        with Flows([Flow("h1", "r", transport=transport, size=SIZE)]) as flows, run.measuring():
+        with Flows([Flow("h1", "r", transport=transport, size=SIZE)]) as flows:
             flows.wait()
         (report,) = flows.reports
         assert isinstance(report, RoceReport)

@@ -1,9 +1,9 @@
 """Ten times the distance is ten times the round trip: measured headroom follows, a fixed one is wrong at both ends."""
 
-from __future__ import annotations
+from dataclasses import replace
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration
+from experiments._headroom import FRAME, FRAME_CELLS, LINE, Sender, able, bursts
+from xoff import Buffer, Duration, Port, Run, Static, experiment
 
 DELAYS = ("10us", "100us", "1ms")
 """Of the cables, one way: about 2, 20 and 200 km of fibre."""
@@ -18,12 +18,6 @@ def headroom_distance(run: Run) -> None:
     lost. The control case is one headroom for all ports, the one measured for the cable in the middle: the long cable
     loses what headroom is short of, and the short one has nine times what it uses.
     """
-    from dataclasses import replace
-
-    from experiments._headroom import FRAME, FRAME_CELLS, LINE, Sender, able, bursts
-    from testbed.buffer.settings import Static
-    from testbed.net.port import Buffer, Port
-
     delays = [Duration(text) for text in DELAYS]
     threshold = Static(BELOW * FRAME_CELLS)
     buffer = Buffer(total=60_000, xoff=threshold, xon_offset=FRAME_CELLS, shortest=FRAME.bytes + 4, headroom=2_000)

@@ -1,9 +1,7 @@
 """A far end that cannot measure: the procedure stops, the configured default stays, and the port reports it."""
 
-from __future__ import annotations
-
-from testbed.lab import Run, experiment
-from testbed.units import Duration
+from experiments._headroom import FRAME, FRAME_CELLS, Sender, able, bursts
+from xoff import Buffer, Duration, Port, Run, Static, experiment
 
 SHORT, LONG = Duration("1us"), Duration("100us")
 """Cables, one way: 200 m and 20 km of fibre."""
@@ -20,10 +18,6 @@ def headroom_one_sided(run: Run) -> None:
     does not. Where it is not announced the port reports why it keeps the default: on the short cable nothing is lost by
     that, on the long one what the default is short of. The control case is the host that can, on a like cable.
     """
-    from experiments._headroom import FRAME, FRAME_CELLS, Sender, able, bursts
-    from testbed.buffer.settings import Static
-    from testbed.net.port import Buffer, Port
-
     hosts = {
         f"{cable}, {kind}": Sender(cable, port)
         for cable in (SHORT, LONG)

@@ -1,11 +1,10 @@
 """A cable is swapped for a longer one while traffic flows, and headroom is measured again."""
 
-from __future__ import annotations
-
+import time
 from typing import Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration
+from experiments._headroom import FRAME, PRIORITY, able, wait_until_measured
+from xoff import Buffer, Cable, Duration, Flow, Flows, LosslessTopo, Port, Run, Static, experiment, network
 
 CABLES = ("10us", "40us", "20us")
 """One way, in hardware's time: what was there, what takes its place, and what takes the place of that."""
@@ -23,8 +22,6 @@ def headroom_recable(run: Run) -> None:
     over that cable neither. The control case has one headroom, measured for the first cable, throughout: with the
     longer cables the switch loses frames.
     """
-    from testbed.net.port import Port
-
     adaptive = _swaps(run, None)
     lab = [Duration(text) * 1000 for text in CABLES]
     for cable, trip_ns, headroom in zip(lab, adaptive["round trips"], adaptive["headroom"], strict=True):
@@ -45,15 +42,6 @@ def headroom_recable(run: Run) -> None:
 
 def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
     """What came of it, with this headroom until another one is measured."""
-    import time
-
-    from experiments._headroom import FRAME, PRIORITY, able, wait_until_measured
-    from testbed.buffer.settings import Static
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flow, Flows
 
     class Overload(LosslessTopo):
         def build(self) -> None:
@@ -64,7 +52,7 @@ def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
     buffer = Buffer(total=6000, xoff=Static(160), xon_offset=16, headroom=headroom, shortest=FRAME.bytes + 4)
     found: dict[str, Any] = {"round trips": [], "headroom": [], "meanwhile": [], "pauses": []}
     measures = port is None
-    with network(Overload(port=port or able(), buffer=buffer), run) as net:
+    with network(Overload(port=port or able(), buffer=buffer), autoStaticArp=False) as net:
         fabric = net.fabric
 
         def note(before: int) -> None:
@@ -80,7 +68,7 @@ def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
 
         if measures:
             wait_until_measured(fabric, ["s1-eth1", "s1-eth2", "s1-eth3", "s2-eth1", "s2-eth2"])
-        with Flows([Flow(net[host], net["r"], PRIORITY, FRAME) for host in ("h1", "h2")]) as flows:
+        with Flows([Flow(host, "r", PRIORITY, FRAME) for host in ("h1", "h2")]) as flows:
             note(0)
             for delay in CABLES[1:]:
                 before = fabric.group("s1-eth1", PRIORITY).xoffs

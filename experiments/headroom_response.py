@@ -1,9 +1,9 @@
 """The far end's own response is part of the delay: rate x delay more of headroom, measured without configuration."""
 
-from __future__ import annotations
+from dataclasses import replace
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration
+from experiments._headroom import FRAME, FRAME_CELLS, FRAME_TIME, LINE, Sender, able, bursts
+from xoff import Buffer, Duration, Port, Run, Size, Static, experiment
 
 SLOWER = ("0s", "2ms", "5ms", "12ms")
 """How much later each far end obeys PAUSE, in the lab's time: there a frame takes 1.23 ms."""
@@ -18,13 +18,6 @@ def headroom_response(run: Run) -> None:
     With measured headroom nothing is lost. The control case is one headroom for all ports, the one that was measured
     for the host that responds at once: the others lose what their delay is worth, exact to the frame.
     """
-    from dataclasses import replace
-
-    from experiments._headroom import FRAME, FRAME_CELLS, FRAME_TIME, LINE, Sender, able, bursts
-    from testbed.buffer.settings import Static
-    from testbed.net.port import Buffer, Port
-    from testbed.units import Size
-
     delays = [Duration(text) for text in SLOWER]
     cable = FRAME_TIME * 5 // 4  # with the agents' own time the first far end needs no more than two and a half frames
     buffer = Buffer(total=8000, xoff=Static(BELOW * FRAME_CELLS), xon_offset=FRAME_CELLS, shortest=FRAME.bytes + 4)

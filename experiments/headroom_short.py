@@ -1,17 +1,29 @@
 """Headroom that is short by so many octets loses as much, on both ends of a cable; what was measured loses nothing."""
 
-from __future__ import annotations
-
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from testbed.buffer.settings import GroupSettings, Static
-from testbed.frames.mac_control import PfcFrame
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate, Scale, Size
-
-if TYPE_CHECKING:
-    from testbed.net.port import Buffer
+from experiments._headroom import able, wait_until_measured
+from xoff import (
+    Buffer,
+    Cable,
+    Duration,
+    Flow,
+    Flows,
+    GroupSettings,
+    LosslessTopo,
+    PfcFrame,
+    Port,
+    Rate,
+    RawPort,
+    Run,
+    Scale,
+    Size,
+    Static,
+    experiment,
+    network,
+)
 
 SCALE = Scale(10_000)
 """Twenty hosts send at once; so the lab has time for each frame."""
@@ -53,7 +65,7 @@ def headroom_short(run: Run) -> None:
     case is the last of the short ones: no headroom at all, as if PAUSE worked at once.
     """
     names = ["plenty", "measured", *map(_name, SHORT)]
-    found = dict(zip(names, _bursts(run), strict=True))
+    found = dict(zip(names, _bursts(), strict=True))
     for direction in (0, 1):
         way = ("there", "back")[direction]
         run.claim(f"plenty, {way}: frames that lay in headroom", found["plenty"][direction].used, equals=NEEDED)
@@ -73,19 +85,8 @@ def _name(short: int) -> str:
     return f"{octets} octets short" if short > 0 else f"{octets} octets more" if short else "just enough"
 
 
-def _bursts(run: Run) -> list[tuple[Seen, Seen]]:
+def _bursts() -> list[tuple[Seen, Seen]]:
     """Both directions of each pair."""
-    import time
-    from contextlib import ExitStack
-
-    from experiments._headroom import able, wait_until_measured
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
-
     pairs: list[int | None] = [PLENTY, None, *(NEEDED * FRAME_CELLS - short for short in SHORT)]
     numbers = range(1, len(pairs) + 1)
 
@@ -101,7 +102,7 @@ def _bursts(run: Run) -> list[tuple[Seen, Seen]]:
                 cable = Cable(LINE, delay=CABLE)
                 self.addLink(f"s{number}a", f"s{number}b", cable=cable, settings1=ends, settings2=ends)
 
-    with network(Pairs(scale=SCALE), run, autoStaticArp=True) as net, ExitStack() as stack:
+    with network(Pairs(scale=SCALE)) as net, ExitStack() as stack:
         fabric = net.fabric
         hosts = [(f"a{number}", f"b{number}") for number in numbers]
         wires = {name: stack.enter_context(RawPort(net[name], f"{name}-eth0")) for both in hosts for name in both}
@@ -112,8 +113,8 @@ def _bursts(run: Run) -> list[tuple[Seen, Seen]]:
             for name, wire in wires.items():
                 wire.send(PfcFrame.xoff(fabric.port(f"{name}-eth0").mac, [PRIORITY]).encode())
             ways = [way for a, b in hosts for way in ((a, b), (b, a))]
-            flows = [Flow(net[source], net[target], PRIORITY, FRAME, count=BURST) for source, target in ways]
-            with Flows(flows, settle=Duration("2s")) as running, run.measuring():
+            flows = [Flow(source, target, PRIORITY, FRAME, count=BURST) for source, target in ways]
+            with Flows(flows, settle=Duration("2s")) as running:
                 time.sleep(SCALE.lab(FRAME_TIME * (BURST + 10)).ns / 1e9)
                 for name, wire in wires.items():
                     wire.send(PfcFrame.xon(fabric.port(f"{name}-eth0").mac, [PRIORITY]).encode())
@@ -133,8 +134,6 @@ def _bursts(run: Run) -> list[tuple[Seen, Seen]]:
 
 def _buffer(headroom: int | None) -> Buffer:
     """None: as measured. What the host sends waits before the cable, and never pauses it."""
-    from testbed.net.port import Buffer
-
     from_host = GroupSettings(lossless=True, threshold=Static(BURST * FRAME_CELLS), headroom=PLENTY)
     groups = {(1, PRIORITY): from_host}
     if headroom is not None:

@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from testbed.lab import Between, Run, experiment
-from testbed.units import Duration, Rate
+from testbed.net import traffic
+from xoff import Between, Duration, Rate, Run, Star, TcpReport, experiment, network
 
 
 @experiment(timeout="60s")
@@ -15,11 +15,6 @@ def hello(
     duration: Annotated[Duration, Between("1s", "5s")] = Duration("1s"),
 ) -> None:
     """Four hosts on one switch: everyone pings everyone, then two of them run iperf3."""
-    from testbed.net import traffic
-    from testbed.net.network import network
-    from testbed.net.traffic.tcp import TcpReport
-    from topologies.star import Star
-
     with network(Star(n=hosts, rate=rate, delay=delay)) as net:
         run.event("network started", hosts=hosts)
         first, last = net.hosts[0], net.hosts[-1]

@@ -1,15 +1,23 @@
 """XON comes exactly at the configured offset below the threshold, and a larger offset means fewer pauses."""
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from testbed.buffer.settings import Static
-from testbed.lab import Between, Run, experiment
-from testbed.units import Rate, Size
-
-if TYPE_CHECKING:
-    from testbed.agent.event_log import LoggedEvent
-    from testbed.net.port import Buffer
+from xoff import (
+    Between,
+    Buffer,
+    Flow,
+    Incast,
+    LoggedEvent,
+    Rate,
+    Run,
+    Size,
+    Static,
+    StoppedQueue,
+    experiment,
+    network,
+    total_rate,
+)
 
 CELL = 208
 FRAME = Size("1514B")
@@ -34,14 +42,10 @@ def hysteresis(run: Run, frames: Annotated[int, Between(200, 1000)] = 400) -> No
 
 def _exactly(run: Run) -> None:
     """The frame that triggers PAUSE is in headroom, which empties first; then as many leave as the offset asks for."""
-    from experiments._steps import Steps
-    from testbed.net.network import network
-    from topologies.incast import Incast
-
     for offset in OFFSETS:
         with (
-            network(Incast(n=1, buffer=_buffer(offset, ports=2)), run, autoStaticArp=True) as net,
-            Steps(run, net) as steps,
+            network(Incast(n=1, buffer=_buffer(offset, ports=2))) as net,
+            StoppedQueue(net) as steps,
         ):
             for octets, cells in ((208, 1), (1514, 8)):
                 fits = THRESHOLD // cells
@@ -53,24 +57,18 @@ def _exactly(run: Run) -> None:
 
 
 def _in_traffic(run: Run, frames: int) -> None:
-    from experiments._rates import together
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow, Flows
-    from topologies.incast import Incast
-
     pauses = {}
     for offset in LIVE_OFFSETS:
-        with network(Incast(n=2, buffer=_buffer(offset, ports=3)), run, autoStaticArp=True) as net:
+        with network(Incast(n=2, buffer=_buffer(offset, ports=3))) as net:
             *hosts, target = net.hosts
-            with Flows([Flow(host, target, frame=FRAME, count=frames) for host in hosts]) as flows, run.measuring():
-                flows.wait()
+            flows = net.run(*(Flow(host, target, frame=FRAME, count=frames) for host in hosts))
             found = [net.fabric.pfc(f"{host.name}-eth0", 3)["xoff_received"] for host in hosts]
             levels = _levels(net.fabric.events())
         pauses[offset] = sum(found)
         label = f"offset {offset}, two senders at line rate"
         run.claim(f"{label}: cells in use at each XON", levels, equals=[(THRESHOLD - offset) // 8 * 8])
-        run.claim(f"{label}: lost", sum(report.lost for report in flows.reports), equals=0)
-        run.claim(f"{label}: goodput", together(flows.reports), at_least=LINE * 99 // 100)
+        run.claim(f"{label}: lost", flows.lost, equals=0)
+        run.claim(f"{label}: goodput", total_rate(flows.reports), at_least=LINE * 99 // 100)
         if offset:  # a group that was relieved has to be sent so many cells before it is congested again
             most = len(hosts) * (frames * 8 // offset + 1)
             run.claim(f"{label}: pauses", pauses[offset], at_most=most)
@@ -80,15 +78,13 @@ def _in_traffic(run: Run, frames: int) -> None:
     run.claim("a larger offset means fewer pauses", falling, equals=True)
 
 
-def _levels(events: "list[LoggedEvent]") -> list[int]:
+def _levels(events: list[LoggedEvent]) -> list[int]:
     """The different numbers of shared cells that groups had when they were relieved."""
     relieved = {(event.t_ns, event.port) for event in events if event.kind == "relieved"}
     crossings = [event for event in events if event.kind == "threshold" and (event.t_ns, event.port) in relieved]
     return sorted({event.detail["shared_cells"] for event in crossings})
 
 
-def _buffer(offset: int, ports: int) -> "Buffer":
-    from testbed.net.port import Buffer
-
+def _buffer(offset: int, ports: int) -> Buffer:
     total = ports * (THRESHOLD + HEADROOM)
     return Buffer(total=total, cell=CELL, xoff=Static(THRESHOLD), xon_offset=offset, headroom=HEADROOM)

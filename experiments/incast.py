@@ -1,13 +1,21 @@
 """Two into one: with PFC nothing is lost and the bottleneck is full, without PFC frames are lost."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from testbed.lab import Between, Run, experiment
-from testbed.units import Rate, Size
-
-if TYPE_CHECKING:
-    from testbed.net.port import Port
-    from testbed.net.traffic import Report
+from xoff import (
+    Between,
+    Flow,
+    FrameCounts,
+    Incast,
+    Port,
+    Rate,
+    Report,
+    Run,
+    Size,
+    experiment,
+    network,
+    total_rate,
+)
 
 LINE = Rate("10Mb/s")
 FRAME = Size("1514B")
@@ -24,8 +32,6 @@ def incast(
     With PFC every frame arrives, once and in order. Senders, receiver and the kernel's counters of all ports have the
     same number of frames. Without PFC, the control case, what does not fit the switch's buffer is lost.
     """
-    from testbed.net.port import Port
-
     reports = _overload(run, "with PFC", Port(), senders, frames)
     for number, report in enumerate(reports, 1):
         counted = {"sent": report.sent, "received": report.received, "doubled": report.doubled}
@@ -39,19 +45,11 @@ def incast(
     run.claim("without PFC: lost", lost, at_least=due * 95 // 100, at_most=due * 105 // 100)
 
 
-def _overload(run: Run, case: str, port: "Port", senders: int, frames: int) -> "list[Report]":
-    from experiments._ports import Traffic
-    from experiments._rates import together
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow, Flows
-    from topologies.incast import Incast
-
-    with network(Incast(n=senders, port=port, buffer=Buffer(total=CELLS)), run, case=case, autoStaticArp=True) as net:
+def _overload(run: Run, case: str, port: Port, senders: int, frames: int) -> list[Report]:
+    with network(Incast(n=senders, port=port, total=CELLS), case=case) as net:
         *hosts, target = net.hosts
-        traffic = Traffic(net, FRAME)
-        with Flows([Flow(host, target, PRIORITY, FRAME, count=frames) for host in hosts]) as flows, run.measuring():
-            flows.wait()
+        traffic = FrameCounts(net, FRAME)
+        flows = net.run(*(Flow(host, target, PRIORITY, FRAME, count=frames) for host in hosts))
         inwards, outwards = traffic.count()
         reports = flows.reports
         dropped = net.fabric.dropped()
@@ -66,6 +64,6 @@ def _overload(run: Run, case: str, port: "Port", senders: int, frames: int) -> "
     run.claim(f"{case}: frames that left the switch", outwards[bottleneck], equals=sent - lost)
     run.claim(f"{case}: frames that entered the receiver's port", inwards["r-eth0"], equals=received)
     run.claim(f"{case}: frames dropped, by the switch's counters", dropped, equals=lost)
-    run.claim(f"{case}: goodput", together(reports), at_least=LINE * 99 // 100, at_most=LINE * 1001 // 1000)
+    run.claim(f"{case}: goodput", total_rate(reports), at_least=LINE * 99 // 100, at_most=LINE * 1001 // 1000)
     run.claim(f"{case}: pauses", sum(pauses), **({"at_least": senders} if port.pfc.enabled else {"equals": 0}))
     return reports

@@ -1,9 +1,23 @@
 """DCQCN over a long cable: a notification that comes late lets the queue grow for as long."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from testbed.lab import Between, Run, experiment
-from testbed.units import Duration, Length, Rate
+from xoff import (
+    Between,
+    Cable,
+    Duration,
+    EcnCurve,
+    Flow,
+    Length,
+    LosslessTopo,
+    Rate,
+    RoceOutcome,
+    Run,
+    experiment,
+    jain_index,
+    marking,
+    roce_outcome,
+)
 
 LINE = Rate("10Mb/s")
 SCALE = 1000
@@ -31,16 +45,7 @@ def long_haul(run: Run, length: Annotated[Length, Between("20km", "75km")] = Len
     run.claim("long cable: time in the queue, more than next door", more, at_most=trip * 2)
 
 
-def _run(run: Run, case: str, length: Length | None) -> Any:
-    from experiments._rates import jain
-    from experiments._roce import marking, outcome
-    from testbed.buffer.settings import Static
-    from testbed.ecn.curve import EcnCurve
-    from testbed.net.cable import Cable
-    from testbed.net.port import Buffer
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flow
-
+def _run(run: Run, case: str, length: Length | None) -> RoceOutcome:
     class Far(LosslessTopo):
         """h1 --- s1 === s2 --- r, and h2 --- s2: h1 is far from r, h2 is not."""
 
@@ -53,12 +58,12 @@ def _run(run: Run, case: str, length: Length | None) -> Any:
                 self.addLink(self.addHost(host), "s2")
 
     curve = EcnCurve.step("20kB")
-    topology = Far(buffer=Buffer(total=12_000, xoff=Static(4000), xon_offset=16), **marking(curve))
+    topology = Far(total=12_000, xoff=4000, xon_offset=16, **marking(curve))
     flows = [Flow(host, "r", transport="roce", duration=LASTS, rate_control="dcqcn") for host in ("h1", "h2")]
-    found = outcome(run, topology, flows, case)
+    found = roce_outcome(topology, flows, case)
     rates = found.rates(SETTLED, STEADY)
     run.figure(f"{case}: goodput of h1 and h2", rates)
-    run.figure(f"{case}: Jain's index", jain(rates))
+    run.figure(f"{case}: Jain's index", jain_index(rates))
     run.figure(f"{case}: longest queue", found.longest_queue)
     run.figure(f"{case}: pauses", found.pauses)
     run.figure(f"{case}: CNPs", [report.cnps_received for report in found.reports])

@@ -1,13 +1,6 @@
 """Lossless and lossy traffic overload one port together: only the lossy one loses."""
 
-from typing import TYPE_CHECKING
-
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate
-
-if TYPE_CHECKING:
-    from testbed.net.port import Port
-    from testbed.net.traffic import Report
+from xoff import Duration, Flow, Incast, Port, Rate, Report, Run, experiment, network, steady_rates
 
 LINE = Rate("10Mb/s")
 LOSSLESS, LOSSY = 3, 0
@@ -22,8 +15,6 @@ def mixed(run: Run) -> None:
     Two senders at line rate have a priority with PFC and two have one without. Both priorities use their equal shares
     of the port. The control case has PFC on neither: then both lose.
     """
-    from testbed.net.port import Port
-
     sums = _overload(run, "PFC on one of the priorities", Port())
     run.claim("PFC on one of the priorities: lossless frames lost", sums[LOSSLESS]["lost"], equals=0)
     # Twice the line rate for a half of it: three of four frames do not fit, but for what the buffer holds.
@@ -35,26 +26,19 @@ def mixed(run: Run) -> None:
         run.claim(label, sums[priority]["lost"], at_least=sums[priority]["sent"] // 2)
 
 
-def _overload(run: Run, case: str, port: "Port") -> dict[int, dict[str, int]]:
+def _overload(run: Run, case: str, port: Port) -> dict[int, dict[str, int]]:
     """Frames sent, received and lost, by priority."""
-    from experiments._rates import steady
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow, Flows
-    from topologies.incast import Incast
-
     priorities = [LOSSLESS, LOSSY, LOSSLESS, LOSSY]
-    with network(Incast(n=4, port=port, buffer=Buffer(total=1500)), run, autoStaticArp=True) as net:
+    with network(Incast(n=4, port=port, total=1500)) as net:
         *hosts, target = net.hosts
         flows = [Flow(h, target, priority, duration=LASTS) for h, priority in zip(hosts, priorities, strict=True)]
-        with Flows(flows) as running, run.measuring():
-            running.wait()
+        running = net.run(*flows)
         dropped = {
             priority: sum(sum(net.fabric.group(f"s1-eth{n}", priority).dropped_frames) for n in range(1, 5))
             for priority in (LOSSLESS, LOSSY)
         }
     sums = {}
-    rates = steady(running.reports, SETTLED, STEADY)
+    rates = steady_rates(running.reports, SETTLED, STEADY)
     for priority in (LOSSLESS, LOSSY):
         reports = [r for r, own in zip(running.reports, priorities, strict=True) if own == priority]
         sums[priority] = {name: _sum(reports, name) for name in ("sent", "received", "lost")}
@@ -69,5 +53,5 @@ def _overload(run: Run, case: str, port: "Port") -> dict[int, dict[str, int]]:
     return sums
 
 
-def _sum(reports: "list[Report]", name: str) -> int:
+def _sum(reports: list[Report], name: str) -> int:
     return sum(getattr(report, name) for report in reports)

@@ -1,9 +1,22 @@
 """PFC frames that must not stop anything: for a lossy priority, with enable bit 0, or a PAUSE of the whole link."""
 
-from testbed.frames import Mac
-from testbed.frames.mac_control import LONGEST_PAUSE, PauseFrame, PfcFrame
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate
+import time
+
+from xoff import (
+    LONGEST_PAUSE,
+    Duration,
+    Flow,
+    Flows,
+    Incast,
+    Mac,
+    PauseFrame,
+    PfcFrame,
+    Rate,
+    RawPort,
+    Run,
+    experiment,
+    network,
+)
 
 LOSSLESS, LOSSY = 3, 5
 RATE = Rate("4Mb/s")
@@ -28,16 +41,9 @@ def not_enabled(run: Run) -> None:
     of both priorities, for half a second, which only the lossless one may obey. Enable bit 0 must not end that early,
     nor prolong it.
     """
-    import time
-
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
-    from topologies.incast import Incast
-
     half = Duration.from_ns(STEP.ns // 2)
-    with network(Incast(n=2), run) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
-        senders = [Flow(net["h1"], net["r"], LOSSLESS, rate=RATE), Flow(net["h2"], net["r"], LOSSY, rate=RATE)]
+    with network(Incast(n=2), autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
+        senders = [Flow("h1", "r", LOSSLESS, rate=RATE), Flow("h2", "r", LOSSY, rate=RATE)]
         with Flows(senders) as flows:
             begin_ns = time.monotonic_ns() + 100_000_000
             for number, frame in enumerate(HARMLESS.values()):

@@ -1,12 +1,20 @@
 """The parking lot: with PFC alone, who joins last gets most."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate
-
-if TYPE_CHECKING:
-    from testbed.net.port import Port
+from xoff import (
+    Duration,
+    Flow,
+    Incast,
+    ParkingLot,
+    Port,
+    Rate,
+    Run,
+    experiment,
+    jain_index,
+    network,
+    steady_rates,
+)
 
 LINE = Rate("10Mb/s")
 LASTS, SETTLED, ENDS = Duration("3s"), Duration("500ms"), Duration("100ms")
@@ -21,10 +29,6 @@ def parking_lot(run: Run) -> None:
     ports, not between flows. So h4 gets 1/2, h3 1/4, h2 and h1 1/8: nothing is lost, and it is unfair. Control cases:
     the same hosts on one switch get the same each; and without PFC frames are lost.
     """
-    from testbed.net.port import Port
-    from topologies.incast import Incast
-    from topologies.parking_lot import ParkingLot
-
     rates, lost, fairness = _run(run, "parking lot with PFC", ParkingLot, Port())
     for host, part in zip(("h4", "h3", "h2", "h1"), (2, 4, 8, 8), strict=True):
         due = LINE // part
@@ -41,22 +45,14 @@ def parking_lot(run: Run) -> None:
     run.claim("parking lot without PFC: lost", lost, at_least=1000)
 
 
-def _run(
-    run: Run, case: str, topology: Any, port: "Port", lasts: Duration = LASTS
-) -> tuple[dict[str, Rate], int, float]:
+def _run(run: Run, case: str, topology: Any, port: Port, lasts: Duration = LASTS) -> tuple[dict[str, Rate], int, float]:
     """Goodput by host, frames lost, and Jain's index."""
-    from experiments._rates import jain, steady
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow, Flows
-
-    topo = topology(n=HOSTS, port=port, buffer=Buffer(total=1000, xon_offset=16))
-    with network(topo, run, autoStaticArp=True) as net:
+    topo = topology(n=HOSTS, port=port, total=1000, xon_offset=16)
+    with network(topo) as net:
         *hosts, target = net.hosts
-        with Flows([Flow(host, target, duration=lasts) for host in hosts]) as flows, run.measuring():
-            flows.wait()
-    found = steady(flows.reports, SETTLED, lasts - SETTLED - ENDS)
+        flows = net.run(*(Flow(host, target, duration=lasts) for host in hosts))
+    found = steady_rates(flows.reports, SETTLED, lasts - SETTLED - ENDS)
     rates = {host.name: rate for host, rate in zip(hosts, found, strict=True)}
     run.figure(f"{case}: goodput", rates)
-    run.figure(f"{case}: Jain's index", jain(list(rates.values())))
-    return rates, sum(report.lost for report in flows.reports), jain(list(rates.values()))
+    run.figure(f"{case}: Jain's index", jain_index(list(rates.values())))
+    return rates, flows.lost, jain_index(list(rates.values()))

@@ -1,12 +1,7 @@
 """VL arbitration on a real port: weights are kept, and the high-priority limit decides what the low table gets."""
 
-from typing import TYPE_CHECKING
-
-from testbed.lab import Run, experiment
-from testbed.units import Rate
-
-if TYPE_CHECKING:
-    from testbed.policy.model import Policy
+from experiments._qos import LINE, SETTLED, STEADY, flow, policy, setup_of, shares
+from xoff import Incast, Policy, Port, Rate, Run, SubnetManager, experiment, network, steady_rates
 
 WITHIN = 0.05
 """Of its share that a VL may differ."""
@@ -20,8 +15,6 @@ def qos_arbitration(run: Run) -> None:
     it one packet after ten times 4096 bytes, 0 one after each packet. Without a policy, the control case, all VLs have
     the same share.
     """
-    from experiments._qos import policy, setup_of
-
     own = {sl: sl for sl in range(4)}
     equal = dict.fromkeys(range(4), 25.0)
     _share(run, "without a policy", None, equal)
@@ -37,25 +30,16 @@ def qos_arbitration(run: Run) -> None:
     _share(run, "limit 0", policy(setup_of(own, "0:64", low, 0)), {0: 50, 1: 50 / 3, 2: 50 / 3, 3: 50 / 3})
 
 
-def _share(run: Run, case: str, policy: "Policy | None", due: dict[int, float]) -> None:
+def _share(run: Run, case: str, policy: Policy | None, due: dict[int, float]) -> None:
     """Four senders, one for each SL, to one receiver."""
-    from experiments._qos import LINE, SETTLED, STEADY, flow, shares
-    from experiments._rates import steady
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.qos import SubnetManager
-    from testbed.net.traffic import Flows
-    from topologies.incast import Incast
-
-    with network(Incast(n=4, port=Port().with_vls(), buffer=Buffer(total=20_000)), run, autoStaticArp=True) as net:
+    with network(Incast(n=4, port=Port().with_vls(), total=20_000)) as net:
         *hosts, target = net.hosts
         manager = SubnetManager(net.fabric, policy) if policy else None
         if manager:
             manager.sweep()
         flows = [flow(host, target, sl) for sl, host in enumerate(hosts)]
-        with Flows(flows) as running, run.measuring():
-            running.wait()
-        rates = steady(running.reports, SETTLED, STEADY)
+        running = net.run(*flows)
+        rates = steady_rates(running.reports, SETTLED, STEADY)
         if manager:
             run.claim(f"{case}: drift of the ports from the plan", list(map(str, manager.sweep().drift)), equals=[])
             manager.close()
@@ -64,7 +48,7 @@ def _share(run: Run, case: str, policy: "Policy | None", due: dict[int, float]) 
     for vl, share in due.items():
         label = f"{case}: share of VL {vl} in percent"
         run.claim(label, found[vl], at_least=share * (1 - WITHIN), at_most=max(share * (1 + WITHIN), 0.2))
-    lost = sum(report.lost for report in running.reports)
+    lost = running.lost
     run.claim(f"{case}: frames lost", lost, equals=0)
     total = Rate.from_bps(sum(rate.bps for rate in rates))
     run.claim(f"{case}: goodput of all", total, at_least=LINE * 94 // 100)

@@ -1,12 +1,13 @@
 """Another policy under load, drift and a cable that goes: the network follows, and lossless traffic is not lost."""
 
-from typing import TYPE_CHECKING, Any
+import time
+from typing import Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration
-
-if TYPE_CHECKING:
-    from testbed.net.port import Port
+from experiments._qos import flow, policy, setup_of, shares
+from testbed.linux.port_program import OWN_FRAMES
+from testbed.policy.fabric import PortKey
+from testbed.policy.records import Found, Request
+from xoff import Duration, Flows, Incast, LeafSpine, Network, Port, Run, SubnetManager, experiment, network
 
 LASTS = Duration("4500ms")
 SETTLES, COUNTED = Duration("700ms"), Duration("500ms")
@@ -21,8 +22,6 @@ def qos_change(run: Run) -> None:
     lost. The control case has PFC on none of them: there the same overload loses frames. A table and a class that are
     changed by hand are found and repaired. In a network of two spines a cable is pulled: paths lead over the other one.
     """
-    from testbed.net.port import Port
-
     reports = _changes(run, "lossless", Port().with_vls())
     run.claim("lossless: frames lost", sum(report.lost for report in reports), equals=0)
     run.claim("lossless: frames doubled", sum(report.doubled for report in reports), equals=0)
@@ -31,31 +30,24 @@ def qos_change(run: Run) -> None:
     _cable(run)
 
 
-def _changes(run: Run, case: str, port: "Port") -> Any:
-    from experiments._qos import flow, policy, setup_of, shares
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.qos import SubnetManager
-    from testbed.net.traffic import Flows
-    from topologies.incast import Incast
-
+def _changes(run: Run, case: str, port: Port) -> Any:
     lossless = bool(port.pfc.enabled)
     policies: list[tuple[Any, list[float]]] = [
         (policy(setup_of({0: 0, 1: 1, 2: 2, 3: 3}, low="0:4,1:3,2:2,3:1")), [40, 30, 20, 10]),
         (policy(setup_of({0: 3, 1: 2, 2: 1, 3: 0}, low="0:1,1:1,2:1,3:7")), [70, 10, 10, 10]),
         (policy(setup_of({0: 0, 1: 1, 2: 6, 3: 7}, "7:1", "0:1,1:1,6:2", 0)), [12.5, 12.5, 25, 50]),
     ]
-    with network(Incast(n=4, port=port, buffer=Buffer(total=3000)), run, autoStaticArp=True) as net:
+    with network(Incast(n=4, port=port, total=3000)) as net:
         *hosts, target = net.hosts
         with SubnetManager(net.fabric, policies[0][0]) as manager:
             flows = [flow(host, target, sl, duration=LASTS) for sl, host in enumerate(hosts)]
-            with Flows(flows) as running, run.measuring():
+            with Flows(flows) as running:
                 for number, (chosen, due) in enumerate(policies, 1):
                     changed = manager.apply(chosen).changes if number > 1 else ()
                     _wait(SETTLES)
-                    before = [running.received(index) for index in range(4)]
+                    before = [running.received_by(index) for index in range(4)]
                     _wait(COUNTED)
-                    counts = [running.received(index) - old for index, old in enumerate(before)]
+                    counts = [running.received_by(index) - old for index, old in enumerate(before)]
                     found = shares([_Count(count) for count in counts])  # type: ignore[misc]
                     run.figure(f"{case}: policy {number}: shares in percent", found)
                     run.figure(f"{case}: policy {number}: tables and shares that changed", len(changed))
@@ -80,9 +72,6 @@ class _Count:
 
 def _meddle(run: Run, manager: Any, case: str) -> None:
     """Change a table and a class past the manager."""
-    from testbed.linux.port_program import OWN_FRAMES
-    from testbed.policy.fabric import PortKey
-
     fabric = manager.fabric
     slot = fabric.port("h1-eth0").slot
     table = fabric.program.lanes(slot, OWN_FRAMES)
@@ -99,21 +88,11 @@ def _meddle(run: Run, manager: Any, case: str) -> None:
 
 
 def _wait(duration: Duration) -> None:
-    import time
-
     time.sleep(duration.ns / 1e9)
 
 
 def _cable(run: Run) -> None:
-    from experiments._qos import flow, policy, setup_of
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.qos import SubnetManager
-    from testbed.net.traffic import Flows
-    from testbed.policy.records import Found, Request
-    from topologies.leaf_spine import LeafSpine
-
-    with network(LeafSpine(length="100m", port=Port().with_vls()), run, autoStaticArp=True) as net:
+    with network(LeafSpine(length="100m", port=Port().with_vls())) as net:
         one, other = net["h1"], net["h3"]
         with SubnetManager(net.fabric, policy(setup_of({0: 0, 1: 1}))) as manager:
             gids = {port.key.node: port.gid for port in manager.subnet.end_ports}
@@ -127,21 +106,17 @@ def _cable(run: Run) -> None:
             )
             run.claim("a cable is pulled: forwarding entries that changed", swept.rerouted, at_least=1)
             run.claim("a cable is pulled: path", isinstance(manager.records().query(request), Found), equals=True)
-            with Flows([flow(one, other, 0, count=200, duration=None)]) as running:
-                running.wait()
+            running = net.run(flow(one, other, 0, count=200, duration=None))
             run.claim("a cable is pulled: frames lost after the sweep", running.reports[0].lost, equals=0)
             net.fabric.cabling.plug(leaving[0])
             back = [c.message for c in manager.sweep().changes if c.what == "port"]
             run.claim("the cable is back: ports", back, equals=["the port is new"] * 2)
 
 
-def _is_used(net: Any, port: str, flow: Any) -> bool:
+def _is_used(net: Network, port: str, flow: Any) -> bool:
     """Does a frame from h1 to h3 leave by this port, to a spine?"""
-    from testbed.net.traffic import Flows
-
     if not net.fabric.far_end(net.fabric.port(port)).node.name.startswith("spine"):
         return False
     before = sum(net.fabric.sent(port).sent_frames)
-    with Flows([flow("h1", "h3", 0, count=10, duration=None)]) as running:
-        running.wait()
+    net.run(flow("h1", "h3", 0, count=10, duration=None))
     return bool(sum(net.fabric.sent(port).sent_frames) - before >= 10)

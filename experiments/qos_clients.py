@@ -1,12 +1,24 @@
 """Every client of the RFC gets its path record from the controller, and its traffic has the SL, MTU and rate of it."""
 
+import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from testbed.lab import Run, experiment
-
-if TYPE_CHECKING:
-    from testbed.policy.clients.connection import AddressVector
+from testbed.frames.service_level import dscp_of
+from testbed.linux.port_program import OWN_FRAMES
+from testbed.net.qos_clients import flow
+from testbed.net.qos_controller import FollowingManager
+from testbed.net.qos_discovery import eui64
+from testbed.policy.clients.cma import Cma, SocketAddress
+from testbed.policy.clients.connection import AddressVector
+from testbed.policy.clients.ipoib import IpoibInterface
+from testbed.policy.clients.iser import IserInitiator
+from testbed.policy.clients.mpi import MpiJob
+from testbed.policy.clients.sdp import SdpSocket
+from testbed.policy.clients.srp import IoController, ServiceEntry, SrpInitiator
+from testbed.policy.fabric import LINK_LOCAL, Partition, PortKey
+from testbed.priority.classify import read
+from xoff import Incast, Mac, Network, Port, Run, SrController, Tap, experiment, network
 
 GBIT = 10**9
 TABLE = (0, 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1, 0)
@@ -55,18 +67,11 @@ def qos_clients(run: Run) -> None:
     longest packet and rate of each are those of its path record. In the control case no policy is put: all have SL 0.
     At the end a table of a port is changed by hand: the subnet manager repairs it and reports it to the controller.
     """
-    from testbed.net.controller import SrController
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.qos_controller import FollowingManager
-    from testbed.policy.fabric import Partition, PortKey
-    from topologies.incast import Incast
-
     ends = frozenset({PortKey("h1", 1), PortKey("r", 1)})
     partition = Partition("Part1", PKEY, ends, sl=IPOIB, mtu=1024, rate=5 * GBIT)
     without = Partition("Part1", PKEY, ends, mtu=1500)
     for case, policy, tenant in (("with a policy", _policy(), partition), ("without", b"", without)):
-        with SrController() as controller, network(Incast(n=1, port=Port().with_vls()), run, autoStaticArp=True) as net:
+        with SrController() as controller, network(Incast(n=1, port=Port().with_vls())) as net:
             source, target = net.hosts
             with FollowingManager(net.fabric, controller.client, [tenant]) as manager:
                 if policy:
@@ -86,14 +91,12 @@ def qos_clients(run: Run) -> None:
         run.claim(f"{case}: SL, MTU and Gb/s of path records", found, equals=due if policy else plain)
 
 
-def _meddle(run: Run, net: Any, controller: Any) -> None:
+def _meddle(run: Run, net: Network, controller: Any) -> None:
     """A table that is changed past the subnet manager is repaired, and the controller has an event of it."""
-    import time
-
-    from testbed.linux.port_program import OWN_FRAMES
-
     program, slot = net.fabric.program, net.fabric.port("h1-eth0").slot
+    assert program is not None
     table = program.lanes(slot, OWN_FRAMES)
+    assert table is not None
     program.set_lanes(slot, {OWN_FRAMES: table}, {OWN_FRAMES: (3,) * 16})
     time.sleep(0.5)
     run.claim("drift: the table of h1 is repaired", program.lanes(slot, OWN_FRAMES) == table, equals=True)
@@ -101,18 +104,8 @@ def _meddle(run: Run, net: Any, controller: Any) -> None:
     run.claim("drift: events at the controller", [one["text"].partition(",")[0] for one in events], equals=["h1/1"])
 
 
-def _vectors(sa: Any, source: Any, target: Any, mpi: int) -> "dict[str, tuple[AddressVector, str]]":
+def _vectors(sa: Any, source: Any, target: Any, mpi: int) -> dict[str, tuple[AddressVector, str]]:
     """What each client's connection has, and the transport that stands for it."""
-    from testbed.frames import Mac
-    from testbed.net.qos_discovery import eui64
-    from testbed.policy.clients.cma import Cma, SocketAddress
-    from testbed.policy.clients.ipoib import IpoibInterface
-    from testbed.policy.clients.iser import IserInitiator
-    from testbed.policy.clients.mpi import MpiJob
-    from testbed.policy.clients.sdp import SdpSocket
-    from testbed.policy.clients.srp import IoController, ServiceEntry, SrpInitiator
-    from testbed.policy.fabric import LINK_LOCAL
-
     own, other = (LINK_LOCAL | eui64(Mac.parse(host.MAC())) for host in (source, target))
     cma = Cma(own, sa.ask)
     srp = SrpInitiator(own, sa.ask, sa.class_port_info())
@@ -126,23 +119,14 @@ def _vectors(sa: Any, source: Any, target: Any, mpi: int) -> "dict[str, tuple[Ad
     }
 
 
-def _measure(run: Run, net: Any, what: tuple[str, str], vector: "AddressVector", transport: str) -> None:
+def _measure(run: Run, net: Network, what: tuple[str, str], vector: AddressVector, transport: str) -> None:
     """One client's traffic, as it passes the switch's port."""
-    import time
-
-    from testbed.frames.service_level import dscp_of
-    from testbed.net.qos_clients import flow
-    from testbed.net.traffic import Flows
-    from testbed.net.wire import Tap
-    from testbed.priority.classify import read
-
     case, name = what
     source, target = net.hosts
     time.sleep(0.3)  # the flow before has ended, but for its last segments
     tap, back = Tap(net["s1"], "s1-eth1"), Tap(net["s1"], "s1-eth1", outgoing=True)
     lasts = {"size": "400kB"} if transport == "tcp" else {"duration": "400ms"}
-    with Flows([flow(vector, source, target, transport, **lasts)]) as running, run.measuring():
-        running.wait()
+    running = net.run(flow(vector, source, target, transport, **lasts))
     data = [frame for frame in tap.frames() if len(frame) > 300]
     if transport == "tcp" and vector.sl:  # what is left without a mark is of iperf3's control connection
         data = [frame for frame in data if read(frame).dscp]

@@ -1,12 +1,25 @@
 """Virtual lanes do not block each other, and VL 15 drops: SL2VL decides both."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration
-
-if TYPE_CHECKING:
-    from testbed.policy.model import Policy
+from experiments._qos import STEADY, flow, policy, setup_of
+from testbed.policy.model import QosLevel
+from testbed.policy.records import Found, PathRecords, Request
+from testbed.policy.setup import FindingKind
+from xoff import (
+    Cable,
+    Duration,
+    Flows,
+    Incast,
+    LosslessTopo,
+    Policy,
+    Port,
+    Run,
+    SubnetManager,
+    experiment,
+    network,
+    steady_rates,
+)
 
 SLOW = "1Gb/s"
 FRAMES = 200
@@ -23,8 +36,6 @@ def qos_lanes(run: Run) -> None:
     the slow one. Then SL 1 is mapped to VL 15, or to VL 9, which the ports lack: its frames are dropped and counted
     where they meet that table, SL 0 is not touched, and a path with SL 1 is not found.
     """
-    from experiments._qos import policy, setup_of
-
     apart, together = _rates(run, "VLs 0 and 1", {0: 0, 1: 1}), _rates(run, "both on VL 0", {0: 0, 1: 0})
     run.claim("VLs 0 and 1: goodput of SL 1 in Mb/s", apart[1], at_least=8.8)
     run.claim("both on VL 0: goodput of SL 1 in Mb/s", together[1], at_most=1.5)
@@ -39,14 +50,6 @@ def qos_lanes(run: Run) -> None:
 
 def _rates(run: Run, case: str, sl2vl: dict[int, int]) -> list[float]:
     """Goodput of both flows in Mb/s."""
-    from experiments._qos import STEADY, flow, policy, setup_of
-    from experiments._rates import steady
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.qos import SubnetManager
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flows
 
     class Trunk(LosslessTopo):
         """h1 - s1 - s2, at which are the slow receiver and the fast one."""
@@ -59,40 +62,29 @@ def _rates(run: Run, case: str, sl2vl: dict[int, int]) -> list[float]:
             self.addLink(self.addHost("slow"), "s2", cable=Cable(SLOW))
             self.addLink(self.addHost("fast"), "s2")
 
-    topology = Trunk(port=Port().with_vls(2), buffer=Buffer(total=1500))
+    topology = Trunk(port=Port().with_vls(2), total=1500)
     chosen = policy(setup_of(sl2vl))
     with (
-        network(topology, run, autoStaticArp=True) as net,
+        network(topology) as net,
         SubnetManager(net.fabric, chosen),
         Flows(
             [flow("h1", target, sl, duration=FULL + STEADY) for sl, target in enumerate(("slow", "fast"))]
         ) as running,
-        run.measuring(),
     ):
         running.wait()
-    rates = [round(rate.bps / 10**6, 2) for rate in steady(running.reports, FULL, STEADY)]
+    rates = [round(rate.bps / 10**6, 2) for rate in steady_rates(running.reports, FULL, STEADY)]
     run.figure(f"{case}: goodput of SL 0 and SL 1 in Mb/s", rates)
-    run.claim(f"{case}: frames lost", sum(report.lost for report in running.reports), equals=0)
+    run.claim(f"{case}: frames lost", running.lost, equals=0)
     return rates
 
 
-def _drop(run: Run, case: str, policy: "Policy", vl: int, dropped: int) -> None:
+def _drop(run: Run, case: str, policy: Policy, vl: int, dropped: int) -> None:
     """SL 0 and SL 1 from h1 to h2."""
-    from experiments._qos import flow
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.qos import SubnetManager
-    from testbed.net.traffic import Flows
-    from testbed.policy.model import QosLevel
-    from testbed.policy.setup import FindingKind
-    from topologies.incast import Incast
-
-    with network(Incast(n=1, port=Port().with_vls()), run, autoStaticArp=True) as net:
+    with network(Incast(n=1, port=Port().with_vls())) as net:
         sender, target = net.hosts
         with SubnetManager(net.fabric, policy) as manager:
             flows = [flow(sender, target, sl, count=FRAMES, duration=None, rate="2Mb/s") for sl in (0, 1)]
-            with Flows(flows, settle="200ms") as running, run.measuring():
-                running.wait()
+            running = net.run(*flows, settle="200ms")
             counted = net.fabric.sent(f"{sender.name}-eth0").vl15_frames
             unsupported = [one.message for one in manager.findings if one.kind is FindingKind.UNSUPPORTED_VL]
             answers = [_ask(manager, sender, target, QosLevel("L", sl)) for sl in (0, 1)]
@@ -108,9 +100,6 @@ def _drop(run: Run, case: str, policy: "Policy", vl: int, dropped: int) -> None:
 
 def _ask(manager: Any, source: Any, target: Any, level: Any) -> str:
     """What a request gets if the policy gives it this level."""
-    from testbed.policy.model import Policy
-    from testbed.policy.records import Found, PathRecords, Request
-
     policy = Policy(levels=(level,), default_level=level.name)
     records = PathRecords(policy, manager.subnet, manager.plan.tables)
     gids = {port.key.node: port.gid for port in manager.subnet.end_ports}

@@ -1,8 +1,33 @@
 """Two partitions on one network: each has its own service level, and none sees the other."""
 
+import socket
+import struct
+import time
 from typing import Any
 
-from testbed.lab import Run, experiment
+from experiments._qos import setup_of
+from testbed.frames.service_level import dscp_of
+from testbed.linux import kernel
+from testbed.net.qos_partitions import Partitions
+from testbed.policy.clients.connection import NotConnected, asking
+from testbed.policy.clients.ipoib import BroadcastGroup, IpoibInterface
+from testbed.policy.fabric import Partition, PortKey
+from testbed.priority.classify import read
+from xoff import (
+    Flow,
+    Incast,
+    Network,
+    Port,
+    Rate,
+    RawPort,
+    Run,
+    Size,
+    SubnetManager,
+    Tap,
+    experiment,
+    load_policy,
+    network,
+)
 
 FRAMES = 150
 GBIT = 10**9
@@ -17,8 +42,6 @@ def qos_partitions(run: Run) -> None:
     in red, and frames that are sent to it in red's VLAN do not arrive. In the control case both partitions have all
     hosts: then they do.
     """
-    from testbed.policy.fabric import Partition, PortKey
-
     h1, h2, h3 = (PortKey(name, 1) for name in ("h1", "h2", "h3"))
     red = Partition("red", 0x0011, frozenset({h1, h2}), sl=3, mtu=1024, rate=5 * GBIT)
     blue = Partition("blue", 0x0022, frozenset({h1, h3}), sl=4, mtu=512, rate=10 * GBIT)
@@ -30,16 +53,6 @@ def qos_partitions(run: Run) -> None:
 
 
 def _tenants(run: Run, case: str, red: Any, blue: Any, *, apart: bool) -> None:
-    from experiments._qos import setup_of
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.qos import SubnetManager
-    from testbed.net.qos_partitions import Partitions
-    from testbed.policy.clients.connection import NotConnected, asking
-    from testbed.policy.clients.ipoib import BroadcastGroup, IpoibInterface
-    from testbed.policy.language import load
-    from topologies.incast import Incast
-
     text = (
         "<qos-policy><port-groups><port-group><name>all</name><node-type>ALL</node-type></port-group></port-groups>"
         f"{setup_of({sl: sl for sl in range(8)})}<qos-levels>"
@@ -51,8 +64,8 @@ def _tenants(run: Run, case: str, red: Any, blue: Any, *, apart: bool) -> None:
     )
     groups = {partition.pkey: BroadcastGroup.of(partition) for partition in (red, blue)}
     with (
-        network(Incast(n=3, port=Port().with_vls()), run, autoStaticArp=True) as net,
-        SubnetManager(net.fabric, load(text.encode(), "the policy"), (red, blue)) as manager,
+        network(Incast(n=3, port=Port().with_vls())) as net,
+        SubnetManager(net.fabric, load_policy(text.encode(), "the policy"), (red, blue)) as manager,
     ):
         tenants = Partitions(net.fabric, (red, blue))
         ask = asking(manager.records())
@@ -78,20 +91,13 @@ def _tenants(run: Run, case: str, red: Any, blue: Any, *, apart: bool) -> None:
         run.claim(f"{case}: frames of red that h3 received", received, equals=0 if apart else FRAMES)
 
 
-def _send(run: Run, net: Any, name: str, vector: Any, ends: tuple[Any, Any]) -> None:
+def _send(run: Run, net: Network, name: str, vector: Any, ends: tuple[Any, Any]) -> None:
     """Datagrams in a partition, and what they look like on the wire."""
-    from testbed.frames.service_level import dscp_of
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import Tap
-    from testbed.priority.classify import read
-    from testbed.units import Rate, Size
-
     one, other = ends
     frame = Size.from_bytes(vector.mtu + 14)
     rate = Rate.from_bps(vector.rate // 1000) if vector.rate < 10 * GBIT else None
     tap = Tap(net["s1"], "s1-eth1")
-    with Flows([Flow(one, other, 0, frame, rate, dscp=dscp_of(vector.sl), count=FRAMES)]) as running, run.measuring():
-        running.wait()
+    running = net.run(Flow(one, other, 0, frame, rate, dscp=dscp_of(vector.sl), count=FRAMES))
     frames = [found for found in tap.frames() if len(found) > 300]
     tap.close()
     marks = sorted(
@@ -103,14 +109,8 @@ def _send(run: Run, net: Any, name: str, vector: Any, ends: tuple[Any, Any]) -> 
     run.claim(f"{name}: datagrams received", running.reports[0].received, equals=FRAMES)
 
 
-def _intrude(net: Any, red: Any) -> int:
+def _intrude(net: Network, red: Any) -> int:
     """Frames in red's VLAN to h3, made by hand; how many reach a socket there."""
-    import socket
-    import time
-
-    from testbed.linux import kernel
-    from testbed.net.wire import RawPort
-
     target = net["h3"]
     with kernel.in_network_of(target.pid):
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -138,9 +138,6 @@ def _intrude(net: Any, red: Any) -> int:
 
 def _ipv4(source: str, target: str, length: int) -> bytes:
     """A header for UDP with the DSCP of SL 3, and its checksum."""
-    import socket
-    import struct
-
     ends = socket.inet_aton(source) + socket.inet_aton(target)
     header = struct.pack("!BBHHHBBH", 0x45, 24 << 2, length, 0, 0, 64, 17, 0) + ends
     total = sum(struct.unpack("!10H", header))

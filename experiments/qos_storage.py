@@ -2,8 +2,22 @@
 
 from typing import Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration
+from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
+from testbed.net.qos_clients import flow
+from testbed.policy.clients.cma import Cma, SocketAddress
+from testbed.policy.clients.connection import asking
+from testbed.policy.clients.srp import IoController, ServiceEntry, SrpInitiator
+from xoff import (
+    Duration,
+    Incast,
+    Port,
+    Run,
+    SubnetManager,
+    experiment,
+    load_policy,
+    network,
+    steady_rates,
+)
 
 POLICY = b"""<?xml version="1.0"?>
 <qos-policy>
@@ -64,22 +78,10 @@ def qos_storage(run: Run) -> None:
 
 
 def _run(run: Run, case: str, policy: bytes) -> dict[str, Any]:
-    from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.qos import SubnetManager
-    from testbed.net.qos_clients import flow
-    from testbed.net.traffic import Flows
-    from testbed.policy.clients.cma import Cma, SocketAddress
-    from testbed.policy.clients.connection import asking
-    from testbed.policy.clients.srp import IoController, ServiceEntry, SrpInitiator
-    from testbed.policy.language import load
-    from topologies.incast import Incast
-
-    topology = Incast(n=3, port=Port().with_vls(3), buffer=Buffer(total=3000))
+    topology = Incast(n=3, port=Port().with_vls(3), total=3000)
     with (
-        network(topology, run, autoStaticArp=True) as net,
-        SubnetManager(net.fabric, load(policy, "the policy")) as manager,
+        network(topology) as net,
+        SubnetManager(net.fabric, load_policy(policy, "the policy")) as manager,
     ):
         *senders, target = net.hosts
         ask = asking(manager.records())
@@ -94,12 +96,10 @@ def _run(run: Run, case: str, policy: bytes) -> dict[str, Any]:
             flow(bulk, senders[1], target, "udp", duration=LASTS),
             flow(messages, senders[2], target, "udp", duration=LASTS, rate="400kb/s"),
         ]
-        with Flows(flows) as running, run.measuring():
-            running.wait()
+        running = net.run(*flows)
         dropped = net.fabric.dropped()
-    from experiments._rates import steady
 
-    rates = [round(rate.bps / 10**6, 3) for rate in steady(running.reports, SETTLED, STEADY)]
+    rates = [round(rate.bps / 10**6, 3) for rate in steady_rates(running.reports, SETTLED, STEADY)]
     found = dict(zip(("SRP", "bulk", "messages"), rates, strict=True))
     delay = running.reports[2].worst_delay_ns / 10**6
     run.figure(f"{case}: goodput in Mb/s, and worst delay of a message in ms", found | {"delay": delay})

@@ -1,12 +1,26 @@
 """How late a far end may obey XOFF: as long as headroom holds what it goes on to send."""
 
-from testbed.buffer.settings import GroupSettings, Static
-from testbed.frames import Mac
-from testbed.frames.mac_control import PfcFrame
-from testbed.lab import Run, experiment
-from testbed.net.cable import Cable
-from testbed.net.port import Buffer, Port
-from testbed.units import Duration, Rate, Size
+import time
+
+from xoff import (
+    Buffer,
+    Cable,
+    Duration,
+    Flow,
+    Flows,
+    GroupSettings,
+    LosslessTopo,
+    Mac,
+    PfcFrame,
+    Port,
+    Rate,
+    RawPort,
+    Run,
+    Size,
+    Static,
+    experiment,
+    network,
+)
 
 LINE = Rate("10Gb/s")
 FRAME = Size("1514B")
@@ -43,25 +57,19 @@ def response(run: Run) -> None:
     the switch computes headroom from the cable, and nothing is lost; in the second there is no PFC, and everyone loses.
     """
     fixed = Buffer(xoff=Static(SHARED * CELLS), xon_offset=CELLS, headroom=HEADROOM * CELLS)
-    for name, frames, (lost, pauses) in zip(DELAYS, TOO_MANY, _lost_and_pauses(run, fixed, Port()), strict=True):
+    for name, frames, (lost, pauses) in zip(DELAYS, TOO_MANY, _lost_and_pauses(fixed, Port()), strict=True):
         run.figure(f"delay of {name}", DELAYS[name])
         run.claim(f"delay of {name}: pauses", pauses, at_least=BURSTS)
         run.claim(f"delay of {name}: lost", lost, equals=frames * BURSTS)
     computed = Buffer(xoff=Static(SHARED * CELLS), xon_offset=CELLS)
-    run.claim("computed headroom: lost", sum(lost for lost, _ in _lost_and_pauses(run, computed, Port())), equals=0)
+    run.claim("computed headroom: lost", sum(lost for lost, _ in _lost_and_pauses(computed, Port())), equals=0)
     lossy = Buffer(lossy=GroupSettings(threshold=Static(SHARED * CELLS)))
-    least = min(lost for lost, _ in _lost_and_pauses(run, lossy, Port().with_pfc()))
+    least = min(lost for lost, _ in _lost_and_pauses(lossy, Port().with_pfc()))
     run.claim("without PFC: lost by the sender that loses least", least, at_least=BURSTS)
 
 
-def _lost_and_pauses(run: Run, buffer: Buffer, port: Port) -> list[tuple[int, int]]:
+def _lost_and_pauses(buffer: Buffer, port: Port) -> list[tuple[int, int]]:
     """Of each sender: the frames that it lost, and how many XOFF frames it received."""
-    import time
-
-    from testbed.net.network import network
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
 
     class Responses(LosslessTopo):
         def build(self) -> None:
@@ -72,11 +80,11 @@ def _lost_and_pauses(run: Run, buffer: Buffer, port: Port) -> list[tuple[int, in
 
     numbers = range(1, len(DELAYS) + 1)
     lost = [0] * len(numbers)
-    with network(Responses(buffer=buffer, port=port), run) as net, RawPort(net["r"], "r-eth0") as wire:
+    with network(Responses(buffer=buffer, port=port), autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire:
         for _ in range(BURSTS):
             wire.send(PfcFrame.xoff(RECEIVER, [3]).encode())
-            senders = [Flow(net[f"h{number}"], net["r"], frame=FRAME, count=BURST) for number in numbers]
-            with Flows(senders, settle=Duration("2s")) as flows, run.measuring():
+            senders = [Flow(f"h{number}", "r", frame=FRAME, count=BURST) for number in numbers]
+            with Flows(senders, settle=Duration("2s")) as flows:
                 time.sleep(0.2)
                 wire.send(PfcFrame.xon(RECEIVER, [3]).encode())
                 flows.wait()

@@ -1,13 +1,22 @@
 """A PFC storm: a device that never stops sending XOFF. It takes one priority down, whoever it is for, and no other."""
 
+import time
 from collections.abc import Iterable
 
-from testbed.buffer.settings import Static
-from testbed.frames import Mac
-from testbed.frames.mac_control import PfcFrame
-from testbed.lab import Run, experiment
-from testbed.net.port import Buffer, Port
-from testbed.units import Duration, Rate
+from xoff import (
+    Duration,
+    Flow,
+    Flows,
+    Incast,
+    Mac,
+    PfcFrame,
+    Port,
+    Rate,
+    RawPort,
+    Run,
+    experiment,
+    network,
+)
 
 STORMED, LOSSLESS, LOSSY = 3, 4, 0
 RATE = Rate("3Mb/s")
@@ -45,20 +54,13 @@ def storm(run: Run) -> None:
 
 def _storm_of(run: Run, priorities: Iterable[int], port: Port) -> tuple[dict[str, Rate], dict[str, Rate], int]:
     """Goodput of the flows during the storm and after it, and what was lost."""
-    import time
-
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
-    from topologies.incast import Incast
-
-    topo = Incast(n=3, port=port, buffer=Buffer(xoff=Static(400)))
-    with network(topo, run) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
+    topo = Incast(n=3, port=port, xoff=400)
+    with network(topo, autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
         flows = {
-            "stormed": Flow(net["h1"], net["r"], STORMED, rate=RATE),
-            "innocent": Flow(net["h1"], net["h2"], STORMED, rate=RATE),
-            "lossless": Flow(net["h2"], net["r"], LOSSLESS, rate=RATE),
-            "lossy": Flow(net["h3"], net["r"], LOSSY, rate=RATE),
+            "stormed": Flow("h1", "r", STORMED, rate=RATE),
+            "innocent": Flow("h1", "h2", STORMED, rate=RATE),
+            "lossless": Flow("h2", "r", LOSSLESS, rate=RATE),
+            "lossy": Flow("h3", "r", LOSSY, rate=RATE),
         }
         with Flows([*flows.values()]) as running:
             time.sleep(0.2)

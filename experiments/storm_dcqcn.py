@@ -1,12 +1,28 @@
 """A receiver that pauses too much, and one that never stops: what end-to-end control can do about it, and what not."""
 
-from dataclasses import dataclass
-from typing import Any
+import time
+from dataclasses import dataclass, replace
 
-from testbed.frames import Mac
-from testbed.frames.mac_control import PfcFrame
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate
+from xoff import (
+    ROCE_PRIORITY,
+    Dcqcn,
+    Duration,
+    EcnCurve,
+    Fixed,
+    Flow,
+    Flows,
+    Incast,
+    Line,
+    Mac,
+    PfcFrame,
+    Rate,
+    RateControl,
+    RawPort,
+    Run,
+    experiment,
+    marking,
+    network,
+)
 
 LINE = Rate("10Mb/s")
 TO_RECEIVER, INNOCENT = Rate("6Mb/s"), Rate("3Mb/s")
@@ -56,39 +72,27 @@ class Seen:
 
 
 def _run(run: Run, case: str, paused: Duration | None, *, dcqcn: bool) -> Seen:
-    import time
-    from dataclasses import replace
 
-    from experiments._roce import PRIORITY, marking
-    from testbed.buffer.settings import Static
-    from testbed.ecn.curve import EcnCurve
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
-    from testbed.roce.rates import Dcqcn, Fixed, Line
-    from topologies.incast import Incast
-
-    def control(line: Line) -> Any:
+    def control(line: Line) -> RateControl:
         least = replace(line, rate=TO_RECEIVER)
         return Dcqcn(least) if dcqcn else Fixed(least)
 
-    topology = Incast(n=2, buffer=Buffer(total=6000, xoff=Static(400), xon_offset=16),
+    topology = Incast(n=2, total=6000, xoff=400, xon_offset=16,
                       **marking(EcnCurve("10kB", "40kB", "20%") if dcqcn else None))  # fmt: skip
     flows = [
-        Flow("h1", "r", PRIORITY, transport="roce", rate_control=control),
-        Flow("h1", "h2", PRIORITY, transport="roce", rate=INNOCENT),
+        Flow("h1", "r", ROCE_PRIORITY, transport="roce", rate_control=control),
+        Flow("h1", "h2", ROCE_PRIORITY, transport="roce", rate=INNOCENT),
     ]
-    with network(topology, run, case=case, autoStaticArp=True) as net, RawPort(net["r"], "r-eth0") as wire:
-        xoff = PfcFrame.xoff(RECEIVER, [PRIORITY], LINE.quanta(paused)).encode() if paused else b""
-        with Flows(flows, settle="2s") as running, run.measuring():
+    with network(topology, case=case) as net, RawPort(net["r"], "r-eth0") as wire:
+        xoff = PfcFrame.xoff(RECEIVER, [ROCE_PRIORITY], LINE.quanta(paused)).encode() if paused else b""
+        with Flows(flows, settle="2s") as running:
             begin_ns = time.monotonic_ns()
             if xoff:
                 wire.repeat(xoff, PERIOD.ns, LASTS // PERIOD)
             else:
                 time.sleep(LASTS.ns / 1e9)
             running.stop_sending()
-        pauses = net.fabric.pfc("h1-eth0", PRIORITY)["xoff_received"]
+        pauses = net.fabric.pfc("h1-eth0", ROCE_PRIORITY)["xoff_received"]
     to_receiver, innocent = (report.goodput_over(begin_ns + SETTLED.ns, STEADY) for report in running.reports)
     run.figure(f"{case}: goodput to the receiver, and of the innocent flow", [to_receiver, innocent])
     run.figure(f"{case}: marked packets", running.reports[0].marked)

@@ -3,10 +3,24 @@
 from dataclasses import replace
 from typing import Any
 
-from testbed.lab import Run, experiment
-from testbed.roce.rates import Dcqcn, Line
-from testbed.roce.rates.dcqcn import PAPER
-from testbed.units import Duration, Rate, Size
+from xoff import (
+    DCQCN_PAPER,
+    ROCE_PRIORITY,
+    Dcqcn,
+    Duration,
+    EcnCurve,
+    Flow,
+    Incast,
+    Line,
+    Port,
+    Rate,
+    RoceReport,
+    Run,
+    Size,
+    TcpReport,
+    experiment,
+    network,
+)
 
 LINE = Rate("10Mb/s")
 LASTS, SETTLED, STEADY = Duration("4s"), Duration("2s"), Duration("1900ms")
@@ -43,40 +57,33 @@ def tcp_beside_roce(run: Run) -> None:
 
 
 def _dcqcn(line: Line) -> Dcqcn:
-    return Dcqcn(line, replace(PAPER, additive_increase=STEP))
+    return Dcqcn(line, replace(DCQCN_PAPER, additive_increase=STEP))
 
 
 def _run(run: Run, case: str, control: str | None, priority: int) -> Any:
-    from experiments._roce import PRIORITY
-    from testbed.buffer.settings import Static
-    from testbed.ecn.curve import EcnCurve
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.traffic.roce import RoceReport
-    from testbed.net.traffic.tcp import TcpReport
-    from topologies.incast import Incast
-
     curve = EcnCurve("10kB", "40kB", "20%")
     topology = Incast(
         n=2,
-        port=Port(ecn={PRIORITY: curve}),
+        port=Port(ecn={ROCE_PRIORITY: curve}),
         hopts={"port": Port()},
-        buffer=Buffer(total=6000, xoff=Static(1600), xon_offset=16),
+        total=6000,
+        xoff=1600,
+        xon_offset=16,
     )
-    flows = [Flow("h1", "r", PRIORITY, transport="roce", duration=LASTS, rate_control=_dcqcn)]
+    flows = [Flow("h1", "r", ROCE_PRIORITY, transport="roce", duration=LASTS, rate_control=_dcqcn)]
     if control:
         flows.append(Flow("h2", "r", priority, transport="tcp", duration=LASTS, rate_control=control, buffer=BUFFER))
-    with network(topology, run, case=case, autoStaticArp=True) as net:
-        with Flows(flows) as running, run.measuring():
-            running.wait()
+    with network(topology, case=case) as net:
+        running = net.run(*flows)
         queues = net.fabric.sent("s1-eth3").most_queued_bytes
         losses = net.fabric.losses()
     roce, *tcp = running.reports
     assert isinstance(roce, RoceReport)
     goodput = roce.goodput_over(roce.first_ns + SETTLED.ns, STEADY)
     run.figure(f"{case}: goodput of RoCE", goodput)
-    run.figure(f"{case}: longest queue of RoCE's priority, and of the lossy one", [queues[PRIORITY], queues[LOSSY]])
+    run.figure(
+        f"{case}: longest queue of RoCE's priority, and of the lossy one", [queues[ROCE_PRIORITY], queues[LOSSY]]
+    )
     run.figure(f"{case}: CNPs", roce.cnps_received)
     run.claim(f"{case}: RoCE packets lost or sent twice", roce.lost + roce.retransmitted, equals=0)
     run.claim(f"{case}: every octet as it was sent", roce.intact, equals=True)

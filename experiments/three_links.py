@@ -1,17 +1,31 @@
 """The headroom proposal's picture: 10G over 5 m, 25G over 500 m and 100G over 50 km, and three ways to set headroom."""
 
-from __future__ import annotations
-
+import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from experiments._bars import Bar, as_svg, size
+from experiments._headroom import wait_until_measured
 from testbed.headroom import annex_n, calculation, vendor
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Length, Rate, Scale, Size
-
-if TYPE_CHECKING:
-    from testbed.net.port import Buffer, Port
+from testbed.net.views import headroom, table
+from xoff import (
+    Buffer,
+    Cable,
+    Duration,
+    Flow,
+    Flows,
+    Length,
+    PfcFrame,
+    Port,
+    Rate,
+    RawPort,
+    Run,
+    Scale,
+    Size,
+    ThreeLinks,
+    experiment,
+    network,
+)
 
 SCALE = Scale(10_000)
 """100 Gb/s is 10 Mb/s in the lab, and 50 km there and back take 5 s; what agents take is then next to nothing."""
@@ -78,16 +92,6 @@ def three_links(run: Run) -> None:
 
 def _case(run: Run, way: str) -> dict[str, Seen]:
     """The three ports with headroom that was come to in this way."""
-    import time
-
-    from experiments._headroom import wait_until_measured
-    from testbed.frames.mac_control import PfcFrame
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.views import headroom
-    from testbed.net.wire import RawPort
-    from topologies.three_links import ThreeLinks
 
     class WithReceiver(ThreeLinks):
         def build(self) -> None:
@@ -100,7 +104,7 @@ def _case(run: Run, way: str) -> dict[str, Seen]:
     measuring = nullcontext if judged is None else run.measuring
     port, buffer = _settings(way)
     topo = WithReceiver(scale=SCALE, port=port, buffer=buffer)
-    with network(topo, judged, autoStaticArp=True) as net, RawPort(net["r"], "r-eth0") as wire:
+    with network(topo, judged) as net, RawPort(net["r"], "r-eth0") as wire:
         fabric, target = net.fabric, net["r"]
         mac = fabric.port("r-eth0").mac
         ports = [f"s1-eth{number}" for number in range(1, len(LINKS) + 1)]
@@ -157,9 +161,6 @@ def _case(run: Run, way: str) -> dict[str, Seen]:
 
 def _settings(way: str) -> tuple[Port, Buffer]:
     """Ports and buffer: one pool, of which bridge buffer is what headroom leaves, in even parts."""
-    from testbed.net.port import Port
-    from topologies.three_links import ThreeLinks
-
     fits_the_short = vendor.SHIPPED.headroom(calculation.HeadroomPort(Rate("10Gb/s")), Length("5m")).cells
     buffer = replace(ThreeLinks.buffer, xoff=None, shortest=FRAME.bytes + 4, headroom=fits_the_short)
     if way == SMALL:
@@ -173,9 +174,6 @@ def _settings(way: str) -> tuple[Port, Buffer]:
 
 def _show(run: Run, found: dict[str, dict[str, Seen]]) -> None:
     """The figures, the table and the picture."""
-    from experiments._bars import Bar, as_svg, size
-    from testbed.net.views import table
-
     rows = []
     for way, ports in found.items():
         for link, seen in ports.items():

@@ -3,13 +3,21 @@
 from collections.abc import Iterable
 from fractions import Fraction
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from testbed.buffer.settings import Dynamic, GroupSettings, Static, split_evenly
-from testbed.lab import Run, experiment
-
-if TYPE_CHECKING:
-    from testbed.net.port import Buffer
+from xoff import (
+    Buffer,
+    Dynamic,
+    GroupSettings,
+    Incast,
+    Port,
+    Run,
+    Static,
+    StoppedQueue,
+    experiment,
+    network,
+    split_evenly,
+)
 
 CELL = 208
 PRIORITIES = (3, 4)
@@ -48,7 +56,7 @@ def _static(run: Run) -> None:
     for number in range(1, 11):
         mix = [run.rng.choice([run.rng.randint(60, 1514), 60, 1514]) for _ in range(STATIC + 1)]
         fills[f"of random sizes, {number}"] = mix[: _first_above(STATIC, mix) + 2]
-    held = _hold(run, _buffer(Static(STATIC)), [[("h1", octets) for octets in fill] for fill in fills.values()])
+    held = _hold(_buffer(Static(STATIC)), [[("h1", octets) for octets in fill] for fill in fills.values()])
     for (name, fill), (pauses, arrived) in zip(fills.items(), held, strict=True):
         label = f"static threshold of {STATIC} cells, frames {name}"
         run.claim(f"{label}: PAUSE comes with frame", pauses, equals={"h1": _first_above(STATIC, fill)})
@@ -63,7 +71,7 @@ def _own(run: Run) -> None:
         for priority, cells in own.items()
     }
     frames = [(sender, 128) for sender in ("h1", "h1:4") for _ in range(STATIC + 1)]
-    [(pauses, arrived)] = _hold(run, _buffer(Static(STATIC), groups=groups), [frames])
+    [(pauses, arrived)] = _hold(_buffer(Static(STATIC), groups=groups), [frames])
     label = f"thresholds of {own[3]} and {own[4]} cells for two priorities of a port"
     run.claim(f"{label}: PAUSE comes with frame", pauses, equals={"h1": own[3] + 1, "h1:4": own[4] + 1})
     run.claim(f"{label}: arrived in the end", arrived, equals=len(frames))
@@ -76,7 +84,7 @@ def _dynamic(run: Run) -> None:
         settled = {groups: POOL * alpha / (1 + groups * alpha) for groups in (1, 2, 3)}
         senders = {groups: [f"h{number}" for number in range(1, groups + 1)] for groups in settled}
         fills = [[(host, 128) for _ in range(int(settled[n]) + 1) for host in senders[n]] for n in settled]
-        held = _hold(run, _buffer(Dynamic.percent(percent)), fills)
+        held = _hold(_buffer(Dynamic.percent(percent)), fills)
         for groups, fill, (pauses, arrived) in zip(settled, fills, held, strict=True):
             label = f"dynamic threshold of {percent} %, {groups} at once"
             expected = dict.fromkeys(senders[groups], int(settled[groups]) + 1)
@@ -89,7 +97,7 @@ def _guaranteed(run: Run) -> None:
     sizes = (128, 300, 700, 1514)
     fits = {octets: (GUARANTEED + STATIC) // SIZES[octets] for octets in sizes}
     fills = [[("h1", octets)] * (fits[octets] + 2) for octets in sizes]
-    held = _hold(run, _buffer(Static(STATIC), reserve=RESERVE), fills)
+    held = _hold(_buffer(Static(STATIC), reserve=RESERVE), fills)
     for octets, fill, (pauses, arrived) in zip(sizes, fills, held, strict=True):
         label = f"{GUARANTEED} guaranteed cells and {STATIC} shared ones, frames of {octets} octets"
         run.claim(f"{label}: PAUSE comes with frame", pauses, equals={"h1": fits[octets] + 1})
@@ -101,7 +109,7 @@ def _exhausted(run: Run) -> None:
     own = GUARANTEED + 1
     first = 50 + own
     frames = [("h1", 128)] * (first + 1) + [("h2", 128)] * (own + 1) + [("h1:4", 128)] * (own + 1)
-    [(pauses, arrived)] = _hold(run, _buffer(Static(2 * POOL), reserve=RESERVE, pool=50), [frames])
+    [(pauses, arrived)] = _hold(_buffer(Static(2 * POOL), reserve=RESERVE, pool=50), [frames])
     label = f"a pool of 50 cells that h1 has filled, {GUARANTEED} guaranteed ones for each"
     run.claim(f"{label}: PAUSE comes with frame", pauses, equals={"h1": first, "h2": own, "h1:4": own})
     run.claim(f"{label}: arrived in the end", arrived, equals=len(frames))
@@ -110,12 +118,12 @@ def _exhausted(run: Run) -> None:
 def _headroom(run: Run) -> None:
     """Senders without PFC go on sending: headroom takes its cells' worth, and the rest is dropped."""
     fills = [[("h1", octets)] * ((STATIC + HEADROOM) // cells + 5) for octets, cells in SIZES.items()]
-    held = _hold(run, _buffer(Static(STATIC)), fills, deaf=True)
+    held = _hold(_buffer(Static(STATIC)), fills, deaf=True)
     for (octets, cells), (_, arrived) in zip(SIZES.items(), held, strict=True):
         label = f"PAUSE ignored, threshold of {STATIC} cells and headroom of {HEADROOM}, frames of {octets} octets"
         run.claim(f"{label}: arrived in the end", arrived, equals=STATIC // cells + HEADROOM // cells)
     buffer = _buffer(Static(STATIC), headroom_pool=HEADROOM + 30, overbook_headroom=True)
-    [(_, arrived)] = _hold(run, buffer, [[(host, 128) for host in ("h1", "h2") for _ in range(150)]], deaf=True)
+    [(_, arrived)] = _hold(buffer, [[(host, 128) for host in ("h1", "h2") for _ in range(150)]], deaf=True)
     label = f"PAUSE ignored by two, and headroom of {HEADROOM} each from a pool of {HEADROOM + 30}"
     run.claim(f"{label}: arrived in the end", arrived, equals=2 * STATIC + HEADROOM + 30)
 
@@ -123,26 +131,22 @@ def _headroom(run: Run) -> None:
 def _control(run: Run) -> None:
     lossy = {(port, 3): GroupSettings(threshold=Static(STATIC)) for port in (1, 2)}
     fills = [[("h1", octets)] * (STATIC // cells + 5) for octets, cells in SIZES.items()]
-    held = _hold(run, _buffer(Static(STATIC), groups=lossy), fills)
+    held = _hold(_buffer(Static(STATIC), groups=lossy), fills)
     for (octets, cells), (pauses, arrived) in zip(SIZES.items(), held, strict=True):
         label = f"the same threshold without PFC, frames of {octets} octets"
         run.claim(f"{label}: pauses", pauses, equals={})
         run.claim(f"{label}: arrived in the end", arrived, equals=STATIC // cells)
     frames = [(host, 128) for host in ("h1", "h2") for _ in range(STATIC)]
-    [(pauses, arrived)] = _hold(run, _buffer(Static(STATIC), groups=lossy, pool=50), [frames])
+    [(pauses, arrived)] = _hold(_buffer(Static(STATIC), groups=lossy, pool=50), [frames])
     label = "a pool of 50 cells, filled without PFC"
     run.claim(f"{label}: pauses", pauses, equals={})
     run.claim(f"{label}: arrived in the end", arrived, equals=50)
 
 
 def _hold(
-    run: Run, buffer: "Buffer", fills: Iterable[list[tuple[str, int]]], deaf: bool = False
+    buffer: Buffer, fills: Iterable[list[tuple[str, int]]], deaf: bool = False
 ) -> list[tuple[dict[str, int], int]]:
     """For each filling: the frame that PAUSE came with, by sender, and how many frames arrived in the end."""
-    from experiments._steps import Steps
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from topologies.incast import Incast
 
     class Deaf(Incast):
         """Hosts without PFC on a switch that has it."""
@@ -154,17 +158,15 @@ def _hold(
     found = []
     kind = Deaf if deaf else Incast
     topo = kind(n=PORTS - 1, buffer=buffer, port=Port().with_pfc(*PRIORITIES), mismatch="ignore")
-    with network(topo, run, autoStaticArp=True) as net, Steps(run, net) as steps:
+    with network(topo) as net, StoppedQueue(net) as steps:
         for frames in fills:
             pauses = steps.fill(frames)
             found.append((pauses, steps.drain()[0]))
     return found
 
 
-def _buffer(threshold: Any, reserve: int = 0, pool: int = POOL, **options: Any) -> "Buffer":
+def _buffer(threshold: Any, reserve: int = 0, pool: int = POOL, **options: Any) -> Buffer:
     """`pool` is what is left to share after `reserve` cells of each priority, and headroom."""
-    from testbed.net.port import Buffer
-
     groups = PORTS * len(PRIORITIES)
     guaranteed = split_evenly(reserve, tuple(range(PORTS)))
     total = pool + len(PRIORITIES) * reserve + options.setdefault("headroom_pool", groups * HEADROOM)

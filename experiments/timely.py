@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate
+from xoff import Duration, Flow, Incast, Rate, Run, experiment, jain_index, roce_outcome
 
 LINE = Rate("10Mb/s")
 SENDERS = 2
@@ -31,22 +30,15 @@ def timely(run: Run) -> None:
 
 
 def _run(run: Run, case: str, rate_control: str) -> Any:
-    from experiments._rates import jain
-    from experiments._roce import outcome
-    from testbed.buffer.settings import Static
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow
-    from topologies.incast import Incast
-
     flows = [
         Flow(f"h{number}", "r", transport="roce", duration=LASTS, rate_control=rate_control)
         for number in range(1, SENDERS + 1)
     ]
-    topology = Incast(n=SENDERS, buffer=Buffer(total=6000, xoff=Static(800), xon_offset=16))
-    found = outcome(run, topology, flows, case)
+    topology = Incast(n=SENDERS, total=6000, xoff=800, xon_offset=16)
+    found = roce_outcome(topology, flows, case)
     rates = found.rates(SETTLED, STEADY)
     run.figure(f"{case}: goodput", rates)
-    run.figure(f"{case}: Jain's index", jain(rates))
+    run.figure(f"{case}: Jain's index", jain_index(rates))
     run.figure(f"{case}: longest queue", found.longest_queue)
     run.figure(f"{case}: part of the time paused, by port", found.pause_shares)
     run.claim(f"{case}: lost or sent twice", found.lost, equals=0)

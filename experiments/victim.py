@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Rate
+from xoff import Dumbbell, Duration, Flow, Port, Rate, Run, experiment, network, steady_rates
 
 OFFERED = Rate("4Mb/s")
 LASTS = Duration("2s")
@@ -47,23 +46,16 @@ def victim(run: Run) -> None:
 
 
 def _run(run: Run, priority: int, others: tuple[str, ...]) -> Outcome:
-    from experiments._rates import steady
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.traffic import Flow, Flows
-    from topologies.dumbbell import Dumbbell
-
     port = Port().with_pfc(CONGESTED, APART)
-    with network(Dumbbell(n=6, port=port, buffer=Buffer(total=2000)), run, autoStaticArp=True) as net:
+    with network(Dumbbell(n=6, port=port, total=2000)) as net:
         flows = [
-            Flow(net["h2"], net["r6"], priority, rate=OFFERED, duration=LASTS),
-            Flow(net["h1"], net["r1"], CONGESTED, rate=Rate("5Mb/s"), duration=LASTS),
+            Flow("h2", "r6", priority, rate=OFFERED, duration=LASTS),
+            Flow("h1", "r1", CONGESTED, rate=Rate("5Mb/s"), duration=LASTS),
         ]
-        flows += [Flow(net[host], net["r1"], CONGESTED, duration=LASTS) for host in others]
-        with Flows(flows) as running, run.measuring():
-            running.wait()
-        pauses = net.fabric.pfc(net.fabric.between("s1", "s2").name, priority)["xoff_received"]
+        flows += [Flow(host, "r1", CONGESTED, duration=LASTS) for host in others]
+        running = net.run(*flows)
+        pauses = net.fabric.pfc(net.port("s1", "s2"), priority)["xoff_received"]
     reports = running.reports
-    rates = steady(reports, SETTLED, STEADY)
+    rates = steady_rates(reports, SETTLED, STEADY)
     run.figure(f"goodput of h2, h1, r2 ..., {len(others)} others, victim of priority {priority}", rates)
     return Outcome(rates[0], sum(report.lost for report in reports), pauses)

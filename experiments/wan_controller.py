@@ -1,11 +1,10 @@
 """A WAN that its controller sets up: how long that takes, a crash of the controller, and a cable cut in a pause."""
 
-from __future__ import annotations
+import time
+from typing import Annotated
 
-from typing import Annotated, Any
-
-from testbed.lab import OneOf, Run, experiment
-from testbed.units import Duration, Size
+from experiments._overload import overload
+from xoff import Duration, Fabric, Network, OneOf, Run, Size, SrController, Srv6Wan, experiment, network
 
 LOSSLESS = 3
 CABLE = "10km"
@@ -25,16 +24,9 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
     goes by r3 and r4 within half a second, its tunnels too, and from then on nothing is lost, though the way is longer.
     When the cable is back so is the path. In the end no queue is stopped.
     """
-    import time
-
-    from experiments._overload import overload
-    from testbed.net.controller import SrController
-    from testbed.net.network import network
-    from topologies.srv6_wan import Srv6Wan
-
     with SrController(library) as controller:
         topo = Srv6Wan(figure=2, wan=CABLE, back="controlled", control=controller.session)
-        with network(topo, run) as net:
+        with network(topo, autoStaticArp=False) as net:
             begun_ns = run.now_ns
             controller.request(*topo.intents())
             controller.wait(controller.settled, "every policy and tunnel is installed")
@@ -66,11 +58,11 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
                 controller.wait(controller.settled, "it is installed")
                 run.claim("a cut: ns until the last new list", run.now_ns - cut_ns, at_most=500_000_000)
                 run.figure("a cut: segments", controller.ask("GET", "/policies/r1:100:r5")["active"]["segments"])
-                xoffs, sent = _count(fabric, "tunnel_xoff"), flows.sent()
+                xoffs, sent = _count(fabric, "tunnel_xoff"), flows.sent_by()
                 with run.measuring():
                     time.sleep(2)
                 run.claim("a cut: XOFF over the way round", _count(fabric, "tunnel_xoff") - xoffs, at_least=1)
-                run.claim("a cut: frames that a1 has sent over it", flows.sent() - sent, at_least=200)
+                run.claim("a cut: frames that a1 has sent over it", flows.sent_by() - sent, at_least=200)
                 run.claim("a cut: dropped by the edges", _dropped(fabric, "r1", "r5"), equals=0)
 
                 fabric.cabling.plug(CUT)
@@ -79,7 +71,7 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
                 with run.measuring():
                     time.sleep(1)
                 flows.stop_sending()
-            _leaves(run, controller, net, sum(report.received for report in flows.reports))
+            _leaves(run, controller, net, flows.received)
             lost = [report.lost for report in flows.reports]
             run.figure("frames sent", [report.sent for report in flows.reports])
             run.figure("dropped by each router", {name: _dropped(fabric, name) for name in topo.graph.routers})
@@ -92,43 +84,42 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
             run.claim("J is paused in the end", bool(fabric.pfc("r1-eth1", LOSSLESS)["paused_until_ns"]), equals=False)
 
 
-def _leaves(run: Run, controller: Any, net: Any, received: int) -> None:
+def _leaves(run: Run, controller: SrController, net: Network, received: int) -> None:
     """The switches of the data centres are Open vSwitch's, and the controller's rules say which frames are lossless."""
     run.claim("leaves that the controller has, and ports that are up", _ports_up(controller), equals=LEAVES)
-    steered = net.fabric.sent(net.fabric.between("s2", "b1").name).steered_frames[LOSSLESS]
+    steered = net.fabric.sent(net.port("s2", "b1")).steered_frames[LOSSLESS]
     run.claim("frames to b1 with the priority that its rules give", steered, equals=received)
 
 
-def _ports_up(controller: Any) -> dict[str, int]:
+def _ports_up(controller: SrController) -> dict[str, int]:
     """Of each leaf that the controller has, how many ports are up."""
     leaves = controller.ask("GET", "/topology")["leaves"]
     return {leaf["name"]: sum(port["up"] for port in leaf["ports"]) for leaf in leaves}
 
 
-def _path(controller: Any) -> list[str]:
+def _path(controller: SrController) -> list[str]:
     """The routers that the policy goes by; none while it has no path."""
     policy = controller.ask("GET", "/policies/r1:100:r5")
     found: list[str] = policy["active"]["routers"] if policy["active"] else []
     return found
 
 
-def _count(fabric: Any, kind: str) -> int:
+def _count(fabric: Fabric, kind: str) -> int:
     return sum(event.kind == kind for event in fabric.events())
 
 
-def _changes(fabric: Any) -> int:
+def _changes(fabric: Fabric) -> int:
     return _count(fabric, "sr_installed") + _count(fabric, "sr_removed")
 
 
-def _dropped(fabric: Any, *routers: str) -> int:
+def _dropped(fabric: Fabric, *routers: str) -> int:
     ports = [port.name for port in fabric.ports.values() if port.node.name in routers]
     return sum(sum(fabric.group(port, priority).dropped_frames) for port in ports for priority in range(8))
 
 
-def _wait_for_pause(fabric: Any, *ports: str) -> None:
+def _wait_for_pause(fabric: Fabric, *ports: str) -> None:
     """Until the far edge's buffer is over its threshold for what comes in by one of these ports."""
-    import time
-
+    assert fabric.program is not None
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         if any(fabric.program.buffers.is_congested(fabric.port(port).slot, LOSSLESS) for port in ports):

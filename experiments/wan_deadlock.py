@@ -6,16 +6,26 @@ switches do (experiment `deadlock`). End.X.PFC does not prevent that by itself: 
 and the operator what is in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-from experiments._standstill import Passed, passed
-from testbed.lab import Between, Run, experiment
-from testbed.pfc.settings import WatchdogSettings
-from testbed.units import Duration, Length, Rate, Size
+from xoff import (
+    Between,
+    Duration,
+    Flow,
+    Length,
+    Progress,
+    Rate,
+    Run,
+    Size,
+    Srv6Ring,
+    WatchdogSettings,
+    experiment,
+    network,
+    ping,
+    progress,
+)
 
 ROCE = 3
 FRAME = Size("1300B")
@@ -32,7 +42,7 @@ DETECTION, RESTORATION, POLL = Duration("1500ms"), Duration("500ms"), Duration("
 
 
 @dataclass(frozen=True)
-class Seen(Passed):
+class Seen(Progress):
     """What came of one case."""
 
     dropped: int  # by the buffers
@@ -95,21 +105,17 @@ def _case(
     *,
     priorities: Sequence[int] = (ROCE,) * 3,
     wait: Duration = DRAINED,
-    **options: Any,
+    **options: object,
 ) -> Seen:
     """All flows at once for a while; then a wait for what may still come."""
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow, ping
-    from topologies.srv6_ring import Srv6Ring
-
-    with network(Srv6Ring(n=1, wan=wan, rate=rate, **options), run) as net:
+    with network(Srv6Ring(n=1, wan=wan, rate=rate, **options), autoStaticArp=False) as net:
         for source, target in FLOWS:
             ping(net[source], net[target])
         wanted = [
-            Flow(net[source], net[target], priority, FRAME, buffer=Size("64kB"))
+            Flow(source, target, priority, FRAME, buffer=Size("64kB"))
             for (source, target), priority in zip(FLOWS, priorities, strict=True)
         ]
-        went = passed(run, wanted, LOAD, wait, settle=Duration("8s"))
+        went = progress(wanted, LOAD, wait, settle=Duration("8s"))
         fabric = net.fabric
         found = Seen(
             **vars(went),

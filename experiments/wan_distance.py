@@ -4,13 +4,11 @@ From the moment at which r3 sends XOFF into the reverse tunnel, frames go on to 
 edges: those that are in the fibre, and those that r1 sends before the pause arrives.
 """
 
-from __future__ import annotations
-
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 
-from testbed.lab import Run, experiment
-from testbed.units import Duration, Size
+from xoff import Buffer, Duration, Flow, Flows, PfcFrame, RawPort, Run, Size, Srv6Wan, Static, experiment, network, ping
 
 DISTANCES = ("10km", "100km", "1000km")
 """Of fibre, between the edges."""
@@ -73,25 +71,15 @@ def wan_distance(run: Run) -> None:
 
 
 def _case(run: Run, distance: str, cable: str, headroom: int = 0) -> Seen:
-    import time
-
-    from testbed.buffer.settings import Static
-    from testbed.frames.mac_control import PfcFrame
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow, Flows, ping
-    from testbed.net.wire import RawPort
-    from topologies.srv6_wan import Srv6Wan
-
     buffer = Buffer(xoff=Static(BELOW), xon_offset=32)
     topo = Srv6Wan(n=1, wan=cable, rate=RATE, buffer=buffer, headroom=headroom)
     trip = topo.delay * 4
-    with network(topo, run) as net, RawPort(net["b1"], "b1-eth0") as wire:
+    with network(topo, autoStaticArp=False) as net, RawPort(net["b1"], "b1-eth0") as wire:
         fabric = net.fabric
         mac = fabric.port("b1-eth0").mac
         ping(net["a1"], net["b1"])
-        flow = Flow(net["a1"], net["b1"], LOSSLESS, FRAME, buffer=Size("32kB"))
-        with run.measuring(), Flows([flow], settle=trip * 4 + Duration("30s")) as flows:
+        flow = Flow("a1", "b1", LOSSLESS, FRAME, buffer=Size("32kB"))
+        with Flows([flow], settle=trip * 4 + Duration("30s")) as flows:
             # Until the first frame is there, r3 is full, r1 has received XOFF, and its last frame is there too.
             until = time.monotonic() + (trip + topo.delay * 2 + Duration("1s")).ns / 1e9
             while (left := until - time.monotonic()) > 0:

@@ -1,11 +1,11 @@
 """Headroom at the far edge of a WAN, measured through the reverse tunnel that PFC frames take."""
 
-from __future__ import annotations
-
+import time
+from fractions import Fraction
 from typing import Annotated, Any
 
-from testbed.lab import Between, Run, experiment
-from testbed.units import Duration, Length
+from experiments._overload import overload
+from xoff import Between, Duration, Length, Run, Srv6Wan, experiment, network
 
 LOSSLESS = 3
 PORT = "r3-eth1"
@@ -47,18 +47,11 @@ def wan_headroom(run: Run, wan: Annotated[Length, Between("8km", "50km")] = Leng
 
 
 def _congest(run: Run, wan: Length, measure: bool) -> dict[str, Any]:
-    import time
-    from fractions import Fraction
-
-    from experiments._overload import overload
-    from testbed.net.network import network
-    from topologies.srv6_wan import Srv6Wan
-
     topo = Srv6Wan(wan=wan, headroom=TOO_FEW, measure=measure)
     longer = Duration.from_ns(int(topo.delay.ns * Fraction(FACTOR)))
     found: dict[str, Any] = {"trips": [], "cells": [], "lost": []}
     found["delays"] = [topo.delay.ns * 2, topo.delay.ns + longer.ns]
-    with network(topo, run) as net:
+    with network(topo, autoStaticArp=False) as net:
         fabric = net.fabric
         for cable, delay_ns in zip((topo.delay, longer), found["delays"], strict=True):
             if cable != topo.delay:
@@ -67,7 +60,7 @@ def _congest(run: Run, wan: Length, measure: bool) -> dict[str, Any]:
                 time.sleep(12 + 8 * delay_ns / 1e9)  # it is measured every ten seconds, which takes some round trips
                 found["trips"].append(fabric.wan("r3")["headroom"][0]["round_trip_ns"])
             found["cells"].append(fabric.limits(PORT, LOSSLESS).headroom)
-            with overload(net, LOSSLESS) as flows, run.measuring():
+            with overload(net, LOSSLESS) as flows:
                 time.sleep(2)
                 flows.stop_sending()
             found["lost"].append([report.lost for report in flows.reports])

@@ -4,15 +4,11 @@ a1 sends to b1 over r1, r2 and r3; b2 sends to b1 too, so that the port to b1 is
 buffer fills. r2 between has no PFC. Then r3 has to stop r1, by a frame in a reverse tunnel.
 """
 
-from __future__ import annotations
+import time
+from typing import Annotated, Any
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-from testbed.lab import Between, Run, experiment
-from testbed.units import Duration, Length, Rate
-
-if TYPE_CHECKING:
-    from testbed.net.traffic import Report
+from experiments._overload import long, overload
+from xoff import Between, Duration, Length, Rate, Report, Run, Srv6Wan, experiment, network
 
 LOSSLESS = 3
 
@@ -46,15 +42,9 @@ def wan_read(
 
 
 def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
-    import time
-
-    from experiments._overload import long, overload
-    from testbed.net.network import network
-    from topologies.srv6_wan import Srv6Wan
-
-    with network(Srv6Wan(back=back, wan=wan), run) as net:
+    with network(Srv6Wan(back=back, wan=wan), autoStaticArp=False) as net:
         fabric = net.fabric
-        with overload(net, LOSSLESS) as flows, run.measuring():
+        with overload(net, LOSSLESS) as flows:
             time.sleep(seconds + 2 * long(net, "r3-eth1", LOSSLESS))
             stop_ns = time.monotonic_ns()
             flows.stop_sending()

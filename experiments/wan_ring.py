@@ -6,17 +6,29 @@ deadlock (experiment `deadlock`). Here a tunnel stops what enters the WAN at its
 it there, so no buffer waits for the next one in a circle.
 """
 
-from __future__ import annotations
-
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from testbed.lab import Between, Run, experiment
-from testbed.units import Duration, Length, Rate, Size
-
-if TYPE_CHECKING:  # only the lab can import it
-    from testbed.net.traffic import Report
+from testbed.net.traffic import WINDOW_NS
+from xoff import (
+    Between,
+    Duration,
+    Fabric,
+    Flow,
+    Flows,
+    Length,
+    Network,
+    Rate,
+    Report,
+    Run,
+    Size,
+    Srv6Ring,
+    experiment,
+    network,
+    ping,
+)
 
 LOSSLESS = 3
 FRAME = Size("1400B")
@@ -56,10 +68,7 @@ def wan_ring(
     First the flows round the ring are alone, which is what the next case is compared with: one destination overloaded.
     Then all are. In the end every buffer is empty and nothing is stopped. Without End.X.PFC each edge drops.
     """
-    from testbed.net.network import network
-    from topologies.srv6_ring import Srv6Ring
-
-    with network(Srv6Ring(wan=wan, rate=rate), run) as net:
+    with network(Srv6Ring(wan=wan, rate=rate), autoStaticArp=False) as net:
         alone = _case(run, net, "alone", ROUND, seconds)
         one = _case(run, net, "one overloaded", ROUND + OVERLOAD[:1], seconds)
         every = _case(run, net, "all overloaded", ROUND + OVERLOAD, seconds)
@@ -82,7 +91,7 @@ def wan_ring(
     run.claim("dropped by any buffer", dropped, equals=0)
     run.claim("in the end: cells in use", cells, equals=0)
     run.claim("in the end: what is stopped", stopped, equals=[])
-    with network(Srv6Ring(wan=wan, rate=rate, back="none"), run) as net:
+    with network(Srv6Ring(wan=wan, rate=rate, back="none"), autoStaticArp=False) as net:
         none = _case(run, net, "no back-pressure", ROUND + OVERLOAD, seconds)
         drops = [sum(net.fabric.group(port, LOSSLESS).dropped_frames) for port in ("r1-eth2", "r3-eth1", "r5-eth1")]
     for edge, dropped in zip(EDGES, drops, strict=True):
@@ -94,25 +103,21 @@ def _name(pair: tuple[str, str]) -> str:
     return "from {} to {}".format(*pair)
 
 
-def _case(run: Run, net: Any, name: str, pairs: Sequence[tuple[str, str]], seconds: int) -> Seen:
+def _case(run: Run, net: Network, name: str, pairs: Sequence[tuple[str, str]], seconds: int) -> Seen:
     """All of these as fast as they can."""
-    import time
-
-    from testbed.net.traffic import Flow, Flows, ping
-
     for source, target in pairs:
         ping(net[source], net[target])  # finds the neighbours' addresses
-    wanted = [Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in pairs]
+    wanted = [Flow(source, target, LOSSLESS, FRAME) for source, target in pairs]
     trip = max(port.cable.delay for port in net.fabric.ports.values()) * 4
     settled, window = SETTLED + trip * 2, WINDOW + trip * 2
-    with Flows(wanted) as flows, run.measuring():
+    with Flows(wanted) as flows:
         begin_ns = time.monotonic_ns()
         time.sleep(seconds + 2 * settled.ns / 1e9)
         end_ns = time.monotonic_ns()
         flows.stop_sending()
     events = [event for event in net.fabric.events() if event.t_ns >= begin_ns]
     found = Seen(
-        lost=sum(report.lost for report in flows.reports),
+        lost=flows.lost,
         goodput=[report.goodput_over(begin_ns + settled.ns, Duration(f"{seconds}s")) for report in flows.reports],
         least=[_least(report, end_ns, window) for report in flows.reports],
         pressing=_nodes(events, "tunnel_xoff"),
@@ -131,17 +136,13 @@ def _nodes(events: Sequence[Any], kind: str) -> list[str]:
 
 def _least(report: Report, end_ns: int, window: Duration) -> int:
     """Frames in the window that had the fewest, from the first frame to the end of sending."""
-    from testbed.net.traffic import WINDOW_NS
-
     each = window.ns // WINDOW_NS
     whole = (end_ns - report.first_ns) // (each * WINDOW_NS)
     return min(sum(report.windows[number * each : (number + 1) * each]) for number in range(whole))
 
 
-def _left(fabric: Any) -> tuple[int, list[str]]:
+def _left(fabric: Fabric) -> tuple[int, list[str]]:
     """What the buffers hold, and which ports and tunnels are stopped, when the last XON had the time to come."""
-    import time
-
     time.sleep(1)
     cells = fabric.held(LOSSLESS)
     ports = [name for name in fabric.names() if fabric.pfc(name, LOSSLESS)["paused_until_ns"] is not None]

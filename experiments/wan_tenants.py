@@ -4,19 +4,29 @@ Red reads from a1 to b1, whose port red's own b2 and b3 want too: red is congest
 sends from c1 to d1 at a steady rate over the same routers and cables, and has done nothing wrong.
 """
 
-from __future__ import annotations
-
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from testbed.lab import Between, Run, experiment
-from testbed.units import Duration, Length, Rate, Size
-
-if TYPE_CHECKING:  # only the lab can import it
-    from testbed.net.controller import SrController
-    from testbed.net.traffic import Flow, Report
+from xoff import (
+    Between,
+    Duration,
+    Flow,
+    Flows,
+    Length,
+    Network,
+    Rate,
+    Report,
+    Run,
+    Size,
+    SrController,
+    Srv6Wan,
+    experiment,
+    network,
+    ping,
+)
 
 LOSSLESS = 3
 """To both tenants; in the WAN the queue of red's slice is 3 and that of blue's is 4."""
@@ -53,10 +63,6 @@ def wan_tenants(
     What blue gets is compared with what it had before red sent anything. Then both tenants want more of r1's port to
     the WAN than it has, and nothing else is congested: each slice gets its share of the line.
     """
-    from testbed.net.controller import SrController
-    from testbed.net.network import network
-    from topologies.srv6_wan import Srv6Wan
-
     many = 1 + len(CROWD)
     with SrController() as controller, _under(controller, run, many, wan) as net:
         before = _blue_and(run, net, "before red sends", (), seconds)
@@ -74,14 +80,14 @@ def wan_tenants(
         quarter = _division(run, net, "slices")
         run.claim("slices, both want the WAN: red's part of it", quarter, at_least=0.24, at_most=0.26)
 
-    with network(Srv6Wan(n=many, tenants=2, wan=wan, blind=True), run) as net:
+    with network(Srv6Wan(n=many, tenants=2, wan=wan, blind=True), autoStaticArp=False) as net:
         blind = _blue_and(run, net, "one queue", RED, seconds)
         run.claim("one queue: lost", blind.lost, equals={"red": 0, "blue": 0})
         run.claim("one queue: blue's goodput, part of what it had before", _part(blind, before), at_most=0.8)
         half = _division(run, net, "one queue")
         run.claim("one queue, both want the WAN: red's part of it", half, at_least=0.4, at_most=0.6)
 
-    with network(Srv6Wan(n=many, tenants=2, wan=wan, back="none"), run) as net:
+    with network(Srv6Wan(n=many, tenants=2, wan=wan, back="none"), autoStaticArp=False) as net:
         none = _blue_and(run, net, "no back-pressure", RED, seconds)
         run.claim("no back-pressure: lost of red", none.lost["red"], at_least=100)
         run.claim("no back-pressure: lost of blue", none.lost["blue"], equals=0)
@@ -91,11 +97,8 @@ def wan_tenants(
 @contextmanager
 def _under(controller: SrController, run: Run, n: int, wan: Length) -> Iterator[Any]:
     """The network with a slice each; its switches, VPNs, policies and tunnels are the controller's."""
-    from testbed.net.network import network
-    from topologies.srv6_wan import Srv6Wan
-
     topo = Srv6Wan(n=n, tenants=2, wan=wan, shares=SHARES, back="controlled", control=controller.session)
-    with network(topo, run) as net:
+    with network(topo, autoStaticArp=False) as net:
         controller.request(*topo.intents())
         controller.wait(controller.settled, "every policy and tunnel is installed")
         yield net
@@ -109,13 +112,11 @@ def _queues(events: list[Any]) -> list[int]:
     return sorted({priority for event in events for priority in event.priorities})
 
 
-def _blue_and(run: Run, net: Any, name: str, others: Sequence[tuple[str, str]], seconds: int) -> Seen:
+def _blue_and(run: Run, net: Network, name: str, others: Sequence[tuple[str, str]], seconds: int) -> Seen:
     """Blue at its rate, and these as fast as they can."""
-    from testbed.net.traffic import Flow
-
-    flows = [Flow(net["c1"], net["d1"], LOSSLESS, FRAME, BLUE_RATE)]
-    flows += [Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in others]
-    reports, begin_ns = _sent(run, net, flows, seconds)
+    flows = [Flow("c1", "d1", LOSSLESS, FRAME, BLUE_RATE)]
+    flows += [Flow(source, target, LOSSLESS, FRAME) for source, target in others]
+    reports, begin_ns = _sent(net, flows, seconds)
     blue, *red = reports
     lost = {"red": sum(report.lost for report in red), "blue": blue.lost}
     found = Seen(lost, blue.goodput_over(begin_ns, Duration(f"{seconds}s")))
@@ -126,30 +127,24 @@ def _blue_and(run: Run, net: Any, name: str, others: Sequence[tuple[str, str]], 
     return found
 
 
-def _division(run: Run, net: Any, name: str) -> float:
+def _division(run: Run, net: Network, name: str) -> float:
     """Red's part of what crosses the WAN if both tenants send there as fast as they can."""
-    from testbed.net.traffic import Flow
-
-    flows = [Flow(net[source], net[target], LOSSLESS, FRAME) for source, target in (("a1", "b1"), ("c1", "d1"))]
-    reports, begin_ns = _sent(run, net, flows, 1)
+    flows = [Flow(source, target, LOSSLESS, FRAME) for source, target in (("a1", "b1"), ("c1", "d1"))]
+    reports, begin_ns = _sent(net, flows, 1)
     red, blue = (report.goodput_over(begin_ns, Duration("1s")) for report in reports)
     run.figure(f"{name}, both want the WAN: goodput of red and blue", [red, blue])
     run.figure(f"{name}, both want the WAN: lost", [report.lost for report in reports])
     return round(float(red / (red + blue)), 4)
 
 
-def _sent(run: Run, net: Any, wanted: Sequence[Flow], seconds: int) -> tuple[list[Report], int]:
+def _sent(net: Network, wanted: Sequence[Flow], seconds: int) -> tuple[list[Report], int]:
     """What became of flows, and when they had settled; from then on they lasted so many seconds, and as long again as
     they had before.
     """
-    import time
-
-    from testbed.net.traffic import Flows, ping
-
     for flow in wanted:
         ping(flow.source, flow.target)
     settled = SETTLED + max(port.cable.delay for port in net.fabric.ports.values()) * 8
-    with Flows(wanted) as flows, run.measuring():
+    with Flows(wanted) as flows:
         begin_ns = time.monotonic_ns() + settled.ns
         time.sleep(seconds + 2 * settled.ns / 1e9)
         flows.stop_sending()

@@ -1,14 +1,27 @@
 """The PFC watchdog: ends a pause that lasts too long, by throwing the queue's frames away or by sending regardless."""
 
+import time
 from dataclasses import dataclass
 
-from testbed.buffer.settings import Static
-from testbed.frames import Mac
-from testbed.frames.mac_control import PfcFrame
-from testbed.lab import Run, experiment
-from testbed.net.port import Buffer, Port
-from testbed.pfc.settings import Action, PfcSettings, WatchdogSettings
-from testbed.units import Duration, Rate
+from xoff import (
+    Buffer,
+    Duration,
+    Flow,
+    Flows,
+    LosslessTopo,
+    Mac,
+    PfcFrame,
+    PfcSettings,
+    Port,
+    Rate,
+    RawPort,
+    Run,
+    Static,
+    WatchdogAction,
+    WatchdogSettings,
+    experiment,
+    network,
+)
 
 PRIORITY = 3
 RATE, INNOCENT_RATE = Rate("5Mb/s"), Rate("2Mb/s")
@@ -55,14 +68,14 @@ def watchdog(run: Run) -> None:
     still as long as the storm lasts.
     """
     nothing, all_of, all_of_other = Rate.from_bps(0), RATE * 99 // 100, INNOCENT_RATE * 99 // 100
-    for action in (Action.DROP, Action.FORWARD):
-        seen = _storm(run, action)
+    for action in (WatchdogAction.DROP, WatchdogAction.FORWARD):
+        seen = _storm(action)
         run.claim(f"{action}: storms found in the short pause and the broken one", seen.before, equals=0)
         run.claim(f"{action}: goodput in the broken one", seen.broken, at_most=RATE // 20)
         run.claim(f"{action}: storms found in the storm", seen.times, equals=1)
         run.claim(f"{action}: found after", seen.found, at_least=DETECTION, at_most=DETECTION + POLL + LATE)
         run.claim(f"{action}: over after", seen.over, at_least=RESTORATION, at_most=RESTORATION + POLL + LATE)
-        if action is Action.DROP:
+        if action is WatchdogAction.DROP:
             run.claim("drop: goodput in the storm", seen.stormed, equals=nothing)
             run.claim("drop: sent", seen.sent, equals=seen.admitted + seen.kept_out)
             # Beside what was kept out, what the buffer held when the storm was found.
@@ -73,20 +86,14 @@ def watchdog(run: Run) -> None:
         run.claim(f"{action}: goodput of the innocent flow in the storm", seen.innocent, at_least=all_of_other)
         run.claim(f"{action}: lost by the innocent flow", seen.innocent_lost, equals=0)
         run.claim(f"{action}: goodput after the storm", seen.afterwards, at_least=all_of)
-    seen = _storm(run, None)
+    seen = _storm(None)
     run.claim("no watchdog: goodput in the storm", seen.stormed, equals=nothing)
     run.claim("no watchdog: goodput of the innocent flow in the storm", seen.innocent, equals=nothing)
     run.claim("no watchdog: lost", seen.lost + seen.innocent_lost, equals=0)
 
 
-def _storm(run: Run, action: Action | None) -> Seen:
+def _storm(action: WatchdogAction | None) -> Seen:
     """A short pause, one with breaks, and a storm, with a watchdog at the switch's port to the receiver."""
-    import time
-
-    from testbed.net.network import network
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
 
     class Watched(LosslessTopo):
         """h1 has frames for r, whose switch port is watched, and for h2."""
@@ -101,13 +108,13 @@ def _storm(run: Run, action: Action | None) -> Seen:
             port = Port(pfc=PfcSettings(frozenset({PRIORITY}), watchdog=watch))
             self.addLink("s1", self.addHost("r"), settings1=port)
 
-    with network(Watched(), run) as net, RawPort(net["r"], "r-eth0") as wire:
+    with network(Watched(), autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire:
         line = net.fabric.port("s1-eth3").cable.rate
         both = [
-            Flow(net["h1"], net["r"], PRIORITY, rate=RATE),
-            Flow(net["h1"], net["h2"], PRIORITY, rate=INNOCENT_RATE),
+            Flow("h1", "r", PRIORITY, rate=RATE),
+            Flow("h1", "h2", PRIORITY, rate=INNOCENT_RATE),
         ]
-        with Flows(both) as flows, run.measuring():
+        with Flows(both) as flows:
             begin_ns = time.monotonic_ns() + 100 * MS
             almost = line.quanta(DETECTION) - 1
             wire.send_at(PfcFrame.xoff(RECEIVER, [PRIORITY], almost).encode(), begin_ns)

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from mininet.topo import Topo
-
 from testbed.errors import UsageError
+from testbed.net.graph import Topo
 from testbed.units import Duration, Rate
 
 

@@ -4,13 +4,9 @@ Not an experiment. The kernel keeps some thousand frames for a tap, which a flow
 they are taken while a case waits.
 """
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from testbed.net.wire import Tap
+from xoff import Tap
 
 _IPV4 = b"\x08\x00"
 _SLICE_NS = 200_000_000

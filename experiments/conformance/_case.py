@@ -4,28 +4,59 @@ Not an experiment. A case is an experiment whose parameters are speed and buffer
 the case on it, and again on the same switch with a mechanism off.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from experiments.conformance._tables import MODELS, SPEEDS, default_tables
+from experiments.conformance._tables import (
+    MODELS,
+    SPEEDS,
+    default_tables,
+    without_ecn,
+    without_headroom,
+    without_pfc,
+    without_watchdog,
+)
 from testbed.buffer.settings import BufferSettings
-from testbed.ecn.field import Ecn
-from testbed.errors import UsageError
-from testbed.lab import Experiment, File, OneOf, Run, experiment
 from testbed.lab.experiment_run import holds
 from testbed.net.sonic import CELL, Switch, scale_for
 from testbed.sonic.tables import Tables
 from testbed.sonic.under_test import classes, ports_under_test, split, with_only
-from testbed.units import Duration, Rate, Size
+from xoff import (
+    Duration,
+    Ecn,
+    Experiment,
+    File,
+    Flow,
+    Network,
+    OneOf,
+    Rate,
+    Run,
+    Size,
+    SonicTopo,
+    UsageError,
+    experiment,
+    network,
+)
 
-if TYPE_CHECKING:
-    from testbed.net.traffic import Flow
+__all__ = [
+    "FRAME",
+    "Bench",
+    "CaseError",
+    "Change",
+    "Control",
+    "case",
+    "fill_time",
+    "frames_to_fill",
+    "settle_time",
+    "without_ecn",
+    "without_headroom",
+    "without_pfc",
+    "without_watchdog",
+]
 
 Change = Callable[[Tables], Tables]
 FRAME = Size("1514B")
@@ -81,31 +112,28 @@ class Bench:
     @contextmanager
     def network(self, hosts: int = 2, topo: Any = None, mtu: int = 1500, **options: Any) -> Iterator[Any]:
         """The switch with a host at each of its first ports, and links with an MTU; or any other topology."""
-        from testbed.net.network import network
-        from testbed.net.sonic_topo import SonicTopo
-
         if topo is None:
             topo = SonicTopo(self.switch, hosts=hosts, mtu=mtu)
         case = f"control: {self._control.name}" if self._control else "the switch as it is"
-        with network(topo, self.run, case=case, autoStaticArp=True, **options) as net:
+        with network(topo, case=case, **options) as net:
             yield net
 
     def port_of(self, host: str) -> str:
         """The port at which a host is, by its SONiC name."""
         return self.ports[int(host.removeprefix("h")) - 1]
 
-    def port(self, net: Any, host: str) -> str:
+    def port(self, net: Network, host: str) -> str:
         """The switch's port at which a host is, by its name in the lab: s1-eth2."""
         name: str = net.fabric.far_end(net.fabric.port(f"{host}-eth0")).name
         return name
 
     @staticmethod
-    def round_trip(net: Any) -> Duration:
+    def round_trip(net: Network) -> Duration:
         """Of the longest cable, in the lab: 200 m at 800G, with its scale of 8000, are 16 ms."""
         longest: Duration = max(port.cable.delay for port in net.fabric.ports.values())
         return longest * 2
 
-    def fill_time(self, net: Any, *frames: Size) -> Duration:
+    def fill_time(self, net: Network, *frames: Size) -> Duration:
         """The longest that more than a line's rate can come for one port until the switch is full, in the lab."""
         node = net.fabric.port(self.port(net, "h1")).node.name
         return fill_time(net.fabric.buffers[node], self.line, frames or (FRAME,)) + self.round_trip(net)
@@ -114,8 +142,6 @@ class Bench:
         self, source: str, target: str, priority: int, frame: Size | str = FRAME, rate: Rate | None = None, **more: Any
     ) -> Flow:
         """A flow of ECN-capable frames of a priority, with a DSCP that the switch takes for it."""
-        from testbed.net.traffic import Flow
-
         given = {"dscp": self.given.dscp(priority), "ecn": Ecn.ECT_0} | more
         return Flow(source, target, priority, frame, rate, **given)
 

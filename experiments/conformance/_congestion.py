@@ -3,15 +3,13 @@
 Not an experiment.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from experiments.conformance._case import Bench, CaseError, settle_time
-from testbed.units import Duration
+from xoff import Duration, Fabric, Flows, Network
 
 _AFTER = Duration("100ms")
 """How long the flows go on in the lab once there was a first pause or drop."""
@@ -32,18 +30,16 @@ class Seen:
     """Bytes, of the group that used most."""
 
 
-def congest(bench: Bench, net: Any, flows: Sequence[Any]) -> Seen:
+def congest(bench: Bench, net: Network, flows: Sequence[Any]) -> Seen:
     """Run flows, twice the line's rate in all, until the switch sends XOFF or drops, and a little longer.
 
     CaseError if it does neither although it has no cell left by then.
     """
-    from testbed.net.traffic import Flows
-
     fabric = net.fabric
     ports = [bench.port(net, host.name) for host in net.hosts]
     before = fabric.dropped(), _xoffs(fabric, ports)
     within = bench.fill_time(net, *{flow.frame for flow in flows})
-    with Flows(flows, settle=settle_time(within)) as running, bench.run.measuring():
+    with Flows(flows, settle=settle_time(within)) as running:
         begin_ns = time.monotonic_ns()
         while (fabric.dropped(), sum(fabric.group(at, p).xoffs for at in ports for p in range(8))) == (before[0], 0):
             if time.monotonic_ns() - begin_ns > within.ns:
@@ -58,8 +54,8 @@ def congest(bench: Bench, net: Any, flows: Sequence[Any]) -> Seen:
     first_ns = min((t_ns for t_ns in pauses if t_ns >= begin_ns), default=2**62)
     groups = [fabric.group(port, p) for port in ports for p in range(8)]
     return Seen(
-        sum(report.sent for report in running.reports),
-        sum(report.lost for report in running.reports),
+        running.sent,
+        running.lost,
         fabric.dropped() - before[0],
         _xoffs(fabric, ports) - before[1],
         sum(t_ns < first_ns for t_ns in drops),
@@ -67,5 +63,5 @@ def congest(bench: Bench, net: Any, flows: Sequence[Any]) -> Seen:
     )
 
 
-def _xoffs(fabric: Any, ports: Sequence[str]) -> int:
+def _xoffs(fabric: Fabric, ports: Sequence[str]) -> int:
     return sum(fabric.pfc(port, priority)["xoff_sent"] for port in ports for priority in range(8))

@@ -5,8 +5,6 @@ test set that ignores PAUSE, as the plans want it for headroom. What a group hol
 each frame; what it should hold is `testbed.buffer.model`, with the switch's own settings.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator
@@ -16,8 +14,9 @@ from typing import Any
 
 from experiments.conformance._case import FRAME, Bench
 from testbed.buffer.model import BufferModel
-from testbed.frames.mac_control import PfcFrame
+from testbed.linux import kernel
 from testbed.linux.port_program import GroupCounters
+from xoff import Network, PfcFrame, RawPort, SonicTopo
 
 _PORT = 9999
 _HEADERS = 42
@@ -58,10 +57,7 @@ class Reference:
 class Fill:
     """`with fill(bench, ["h1"]) as held`: senders, priorities of each, and a receiver that holds."""
 
-    def __init__(self, bench: Bench, net: Any, senders: list[str], holds: bool, stack: ExitStack) -> None:
-        from testbed.linux import kernel
-        from testbed.net.wire import RawPort
-
+    def __init__(self, bench: Bench, net: Network, senders: list[str], holds: bool, stack: ExitStack) -> None:
         self._bench, self._net = bench, net
         self.fabric = fabric = net.fabric
         self._wire = stack.enter_context(RawPort(net["h2"], "h2-eth0"))
@@ -170,7 +166,6 @@ class Fill:
 @contextmanager
 def fill(bench: Bench, senders: list[str], hosts: int = 2, holds: bool = True) -> Iterator[Fill]:
     """A network of the switch whose `senders` have no PFC; without `holds` frames go through."""
-    from testbed.net.sonic_topo import SonicTopo
 
     class Deaf(SonicTopo):
         """Senders that ignore PAUSE."""

@@ -3,15 +3,11 @@
 Not an experiment.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 
 from experiments.conformance._case import Bench
-from testbed.frames import Mac
-from testbed.frames.mac_control import PfcFrame
-from testbed.units import Duration
+from xoff import Duration, Flows, Mac, PfcFrame, RawPort, Tap
 
 _REPEAT, _TIMES = Duration("10ms"), 40
 """In the lab; more often where cables are long."""
@@ -25,9 +21,6 @@ def ignores(bench: Bench, make: Callable[[Mac], Mapping[str, bytes]]) -> None:
     `make` gets the address of the receiver, and gives frames by the counter of ignored frames that has them; "" where a
     frame has none. In the control the frames are valid PFC frames for the lossless priorities.
     """
-    from testbed.net.traffic import Flows
-    from testbed.net.wire import RawPort, Tap
-
     share, all_of = bench.line // 8, sorted(bench.lossless + bench.lossy)
     with bench.network(hosts=3) as net, RawPort(net["h2"], "h2-eth0") as wire, Tap(net["h1"], "h1-eth0") as one, Tap(
         net["h3"], "h3-eth0"
@@ -37,7 +30,7 @@ def ignores(bench: Bench, make: Callable[[Mac], Mapping[str, bytes]]) -> None:
         times = max(_TIMES, edge * 4 // _REPEAT)
         if bench.is_control:
             frames = {"": PfcFrame.xoff(mac, bench.lossless).encode()}
-        with Flows([bench.flow("h1", "h2", p, rate=share) for p in all_of]) as running, bench.run.measuring():
+        with Flows([bench.flow("h1", "h2", p, rate=share) for p in all_of]) as running:
             time.sleep(0.05)
             begin_ns = time.monotonic_ns()
             for beat in range(times):
@@ -49,7 +42,7 @@ def ignores(bench: Bench, make: Callable[[Mac], Mapping[str, bytes]]) -> None:
         received = sum(net.fabric.pfc(port, priority)["xoff_received"] for priority in range(8))
     slowest = min(one.goodput_over(begin_ns + edge.ns, _REPEAT * times - edge * 2) for one in running.reports)
     bench.claim(SLOWEST, bench.real(slowest), at_least=bench.real(share * 98 // 100))
-    bench.claim("frames lost", sum(report.lost for report in running.reports), equals=0)
+    bench.claim("frames lost", running.lost, equals=0)
     bench.claim("frames taken for PFC", received, equals=0)
     bench.claim("frames forwarded", forwarded, equals=0)
     for reason in filter(None, frames):

@@ -3,21 +3,13 @@
 Not an experiment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from experiments.conformance._arrivals import Arrivals
 from experiments.conformance._case import Bench
-from testbed.frames import Mac
-from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
-from testbed.units import Duration
-
-if TYPE_CHECKING:
-    from testbed.net.wire import RawPort
+from xoff import LONGEST_PAUSE, Duration, Flows, Mac, PfcFrame, RawPort, Tap
 
 
 @dataclass(frozen=True)
@@ -50,9 +42,6 @@ def paused_flow(bench: Bench) -> Iterator[PausedFlow]:
 
     The sender is paused too, if the switch holds less than comes in a pause, and far away it would resume too late.
     """
-    from testbed.net.traffic import Flows
-    from testbed.net.wire import RawPort, Tap
-
     priority = bench.lossless[0]
     with bench.network(hosts=2) as net:
         ports = sorted((net.fabric.port(f"{host}-eth0") for host in ("h1", "h2")), key=lambda one: one.cable.delay.ps)

@@ -3,15 +3,12 @@
 Not an experiment.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
 from experiments.conformance._case import Bench
-from testbed.frames.mac_control import PfcFrame
-from testbed.units import Duration
+from xoff import Duration, Flows, PfcFrame, RawPort
 
 STORM = Duration("200ms")
 """In the lab, as all times here; without the time to spread at both ends."""
@@ -26,9 +23,6 @@ def storm_of(bench: Bench, priorities: int, pairs: Sequence[tuple[str, str]] = (
     """The first `priorities` of the lossless ones are stormed at each receiver of these pairs; so many of the lossy
     ones have a flow.
     """
-    from testbed.net.traffic import Flows
-    from testbed.net.wire import RawPort
-
     stormed, all_of = bench.lossless[:priorities], sorted(bench.lossless + bench.lossy[:lossy])
     share = bench.line // 8
     flows = {(*pair, p): bench.flow(*pair, p, rate=share) for pair in pairs for p in all_of}
@@ -38,7 +32,7 @@ def storm_of(bench: Bench, priorities: int, pairs: Sequence[tuple[str, str]] = (
         beats = (STORM + spread * 2) // REPEAT
         targets = {target: fabric.port(f"{target}-eth0").mac for _, target in pairs}
         wires = {target: stack.enter_context(RawPort(net[target], f"{target}-eth0")) for target in targets}
-        with Flows(list(flows.values())) as running, bench.run.measuring():
+        with Flows(list(flows.values())) as running:
             time.sleep(spread.ns / 1e9)
             begin_ns = time.monotonic_ns()
             for beat in range(beats):

@@ -4,8 +4,6 @@ Not an experiment. Four ports with cables of 40 m; priorities 3 and 4 are lossle
 to 7; each class has a queue, DWRR with nearly equal weights; ECN between 500 kB and 2 MB on the lossless queues.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any
@@ -14,7 +12,7 @@ from testbed.sonic.division import ingress_pools
 from testbed.sonic.headroom import needed
 from testbed.sonic.read import read
 from testbed.sonic.tables import Ecn, ProfileRow, Tables
-from testbed.units import Length, Rate
+from xoff import Length, Rate
 
 SPEEDS = ("100G", "400G", "800G")
 MODELS = ("dynamic", "static")

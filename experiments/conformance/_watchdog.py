@@ -4,8 +4,6 @@ Not an experiment. The host h2 pauses the switch's port to it; what the watchdog
 storm lasts and how often it repeats XOFF follow from the watchdog's times, whatever a file has.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from experiments.conformance._case import Bench
-from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
-from testbed.pfc.settings import WatchdogSettings
 from testbed.sonic.tables import Tables, WatchdogAction, WatchdogRow
-from testbed.units import Duration, Rate
+from xoff import LONGEST_PAUSE, Duration, Network, PfcFrame, Rate, RawPort, WatchdogSettings
 
 LATE = Duration("1ms")
 """For the agent's own work, in the lab."""
@@ -89,7 +85,7 @@ class Pause:
 class Stormer:
     """Pauses the switch's port to h2, for one priority."""
 
-    def __init__(self, wire: Any, net: Any, bench: Bench, priority: int) -> None:
+    def __init__(self, wire: Any, net: Network, bench: Bench, priority: int) -> None:
         port = net.fabric.port("h2-eth0")
         self._wire, self._mac, self._priority = wire, port.mac, priority
         self._delay_ns = port.cable.delay.ns
@@ -111,14 +107,12 @@ class Stormer:
 
 
 @contextmanager
-def stormer(bench: Bench, net: Any, priority: int) -> Iterator[Stormer]:
-    from testbed.net.wire import RawPort
-
+def stormer(bench: Bench, net: Network, priority: int) -> Iterator[Stormer]:
     with RawPort(net["h2"], "h2-eth0") as wire:
         yield Stormer(wire, net, bench, priority)
 
 
-def events(net: Any, port: str, kind: str) -> list[Any]:
+def events(net: Network, port: str, kind: str) -> list[Any]:
     """The events of a kind at a port."""
     return [event for event in net.fabric.events() if event.port == port and event.kind == kind]
 

@@ -4,8 +4,8 @@ import time
 from dataclasses import replace
 
 from experiments.conformance._case import Bench, CaseError, Control, case
-from testbed.sonic.tables import QueueRow, SchedulerRow, SchedulerType, Tables
-from testbed.units import Duration
+from testbed.sonic.tables import MapKind, QueueRow, SchedulerRow, SchedulerType, Tables
+from xoff import Duration, Flows
 
 LARGEST = "largest difference of a queue's share from its weight's, in percent"
 _SETTLED, _WINDOW = Duration("500ms"), Duration("1500ms")
@@ -25,8 +25,6 @@ def _weighed(tables: Tables, weights: tuple[int, ...]) -> Tables:
 
 def _queues(tables: Tables, port: str) -> list[int]:
     """The queues of the test, by the port's own map."""
-    from testbed.sonic.tables import MapKind
-
     lossless = sorted(tables.pfc_of(port))
     chosen = [*lossless[:2], *[number for number in range(8) if number not in lossless][:1]]
     queues = tables.map_of(port, MapKind.TC_TO_QUEUE)
@@ -44,8 +42,6 @@ def evenly(tables: Tables) -> Tables:
 @case(ports=3, control=Control("equal weights", evenly, fails=[LARGEST]), tables=weighed, timeout="60s")
 def dwrr(bench: Bench) -> None:
     """Three queues with weights of 20, 30 and 50 are full all the time: each has its weight's share of the line."""
-    from testbed.net.traffic import Flows
-
     priorities = [*bench.lossless[:2], *bench.lossy[:1]]
     if len(priorities) < len(_WEIGHTS):
         raise CaseError(f"this case takes two lossless priorities and a lossy one; {bench.given.name} has {priorities}")
@@ -54,7 +50,7 @@ def dwrr(bench: Bench) -> None:
     with bench.network(hosts=len(senders) + 1) as net:
         settled = _SETTLED + bench.round_trip(net)
         flows = [bench.flow(name, target, priority) for priority in priorities for name in senders]
-        with Flows(flows, settle=Duration("8s")) as running, bench.run.measuring():
+        with Flows(flows, settle=Duration("8s")) as running:
             begin_ns = time.monotonic_ns()
             time.sleep((settled + _WINDOW).ns / 1e9)
             running.stop_sending()

@@ -1,9 +1,16 @@
 """Headroom of priority groups, and of the pool that they share."""
 
-from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill
+from experiments.conformance._case import (
+    FRAME,
+    Bench,
+    Control,
+    case,
+    frames_to_fill,
+    without_headroom,
+    without_watchdog,
+)
 from experiments.conformance._fill import fill
-from experiments.conformance._tables import without_headroom, without_watchdog
-from testbed.units import Size
+from xoff import Size
 
 HEADROOM = "bytes taken after XOFF until a frame is dropped, least of all groups"
 

@@ -1,8 +1,7 @@
 """L01: a PFC storm on one lossless priority."""
 
-from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._case import Bench, Control, case, without_pfc
 from experiments.conformance._storm import GOODPUT, storm_of
-from experiments.conformance._tables import without_pfc
 
 
 @case(control=Control("no PFC", without_pfc, fails=[GOODPUT]))

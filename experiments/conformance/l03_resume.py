@@ -4,8 +4,7 @@ import time
 
 from experiments.conformance._case import Bench, Control, case
 from experiments.conformance._paused_flow import paused_flow
-from testbed.frames.mac_control import LONGEST_PAUSE
-from testbed.units import Duration
+from xoff import LONGEST_PAUSE, Duration
 
 _PAUSED = Duration("20ms")
 """In the lab, beside two round trips, of the 335 ms that 65535 quanta are at 100 Mb/s."""

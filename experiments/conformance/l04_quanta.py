@@ -2,11 +2,9 @@
 
 from itertools import pairwise
 
-from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._case import Bench, Control, case, without_pfc
 from experiments.conformance._paused_flow import paused_flow
-from experiments.conformance._tables import without_pfc
-from testbed.frames.mac_control import LONGEST_PAUSE
-from testbed.units import Duration
+from xoff import LONGEST_PAUSE, Duration
 
 _QUANTA = (2_000, 20_000, LONGEST_PAUSE)
 

@@ -1,9 +1,8 @@
 """L06: frames of 64, 512, 1518 and 9216 octets."""
 
-from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._case import Bench, Control, case, without_headroom
 from experiments.conformance._congestion import congest
-from experiments.conformance._tables import without_headroom
-from testbed.units import Size
+from xoff import Size
 
 _FCS = 4
 _SIZES = (64, 512, 1518, 9216)

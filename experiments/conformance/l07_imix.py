@@ -1,9 +1,8 @@
 """L07: a mix of frame sizes as on the Internet."""
 
-from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._case import Bench, Control, case, without_headroom
 from experiments.conformance._congestion import congest
-from experiments.conformance._tables import without_headroom
-from testbed.units import Size
+from xoff import Size
 
 _MIX = {64: 7, 594: 4, 1518: 1}
 """Frames of each size in twelve."""

@@ -1,8 +1,7 @@
 """L08: the switch pauses before it loses anything."""
 
-from experiments.conformance._case import Bench, Control, case
+from experiments.conformance._case import Bench, Control, case, without_pfc
 from experiments.conformance._congestion import congest
-from experiments.conformance._tables import without_pfc
 
 
 @case(ports=3, control=Control("no PFC", without_pfc, fails=["frames dropped before the first XOFF", "XOFF sent"]))

@@ -1,11 +1,9 @@
 """L09: ECN marks appear at a lower load than PFC frames."""
 
 import time
-from typing import Any
 
-from experiments.conformance._case import Bench, Control, case, settle_time
-from experiments.conformance._tables import without_ecn
-from testbed.units import Duration
+from experiments.conformance._case import Bench, Control, case, settle_time, without_ecn
+from xoff import Duration, Flow, Flows
 
 _MOST, *_LESS = 200, 140, 110, 80
 """Percent of the line that two senders share."""
@@ -15,8 +13,6 @@ _MARKED, _PAUSED = "lowest load with ECN marks, %", "lowest load with PFC frames
 @case(ports=3, control=Control("no ECN", without_ecn, fails=[_MARKED]))
 def l09_ecn_before_pfc(bench: Bench) -> None:
     """Two senders with several loads for one port: ECN marks come at a lower one than the first PFC frame."""
-    from testbed.net.traffic import Flow, Flows
-
     priority = bench.lossless[0]
     marked, paused, lost = {}, {}, 0
     with bench.network(hosts=3) as net:
@@ -25,12 +21,15 @@ def l09_ecn_before_pfc(bench: Bench) -> None:
         def xoffs() -> int:
             return sum(net.fabric.group(port, priority).xoffs for port in ports)
 
-        def flows(load: int, **more: Any) -> list[Flow]:
-            return [bench.flow(host, "h3", priority, rate=bench.line * load // 200, **more) for host in ("h1", "h2")]
+        def flows(load: int, duration: Duration | None = None) -> list[Flow]:
+            return [
+                bench.flow(host, "h3", priority, rate=bench.line * load // 200, duration=duration)
+                for host in ("h1", "h2")
+            ]
 
         within = bench.fill_time(net)
         settle = settle_time(within)
-        with Flows(flows(_MOST), settle) as running, bench.run.measuring():
+        with Flows(flows(_MOST), settle) as running:
             begin_ns = time.monotonic_ns()
             while not xoffs() and time.monotonic_ns() - begin_ns < within.ns:
                 time.sleep(0.01)
@@ -40,8 +39,7 @@ def l09_ecn_before_pfc(bench: Bench) -> None:
         paused[_MOST] = xoffs()
         for load in _LESS:
             before = xoffs()
-            with Flows(flows(load, duration=lasts), settle) as running, bench.run.measuring():
-                running.wait()
+            running = net.run(*flows(load, duration=lasts), settle=settle)
             reports[load] = running.reports
             paused[load] = xoffs() - before
     for load, found in reports.items():

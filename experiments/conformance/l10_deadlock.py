@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from experiments.conformance._case import Bench, Control, case
-from experiments.conformance._tables import without_watchdog
+from experiments.conformance._case import Bench, Control, case, without_watchdog
 from experiments.conformance._watchdog import LATE, in_us, settings, soon_over
 from testbed.sonic.tables import NeighbourRow, Tables
-from testbed.units import Duration, Size
+from xoff import Duration, Flows, Size, SonicTopo
 
 SWITCHES = 3
 _LOOK, _LOAD = Duration("100ms"), Duration("1500ms")
@@ -28,23 +27,21 @@ BROKEN = "deadlock until it was broken, longest"
 )
 def l10_deadlock(bench: Bench) -> None:
     """Three such switches in a circle wait for each other: the deadlock is found, and broken by the watchdog."""
-    from testbed.net.traffic import Flows
-
     watchdog, priority = settings(bench), bench.lossless[0]
     with bench.network(topo=_circle(bench)) as net:
         # Each to the host at the switch before it, so that every cable of the circle has two flows.
         names = [f"h{number}" for number in range(1, SWITCHES + 1)]
         flows = [bench.flow(name, names[place - 1], priority, buffer=Size("64kB")) for place, name in enumerate(names)]
         longest_fill, broken_in = bench.fill_time(net) * SWITCHES, watchdog.detection + watchdog.poll
-        with Flows(flows, settle=Duration("8s")) as running, bench.run.measuring():
+        with Flows(flows, settle=Duration("8s")) as running:
             for _ in range(longest_fill // _LOOK + 1):
                 time.sleep(_LOOK.ns / 1e9)
                 if net.fabric.deadlocks():
                     break
             time.sleep(broken_in.ns / 1e9)
-            halfway = sum(running.received(place) for place in range(SWITCHES))
+            halfway = sum(running.received_by(place) for place in range(SWITCHES))
             time.sleep(max(_LOAD, broken_in * 3).ns / 1e9)
-            at_the_end = sum(running.received(place) for place in range(SWITCHES))
+            at_the_end = sum(running.received_by(place) for place in range(SWITCHES))
             running.stop_sending()
             time.sleep(broken_in.ns / 1e9 + 1)
         found = net.fabric.deadlocks()
@@ -62,8 +59,6 @@ def l10_deadlock(bench: Bench) -> None:
 
 def _circle(bench: Bench) -> Any:
     """The switch three times, each with a host and cables to the next one and the one before."""
-    from testbed.net.sonic_topo import SonicTopo
-
     names = [f"dut{number}" for number in range(1, SWITCHES + 1)]
     tables = [_cabled(bench.tables, names, place, bench.ports) for place in range(SWITCHES)]
     switches = [bench.switch_of(one) for one in tables]

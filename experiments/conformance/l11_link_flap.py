@@ -4,8 +4,7 @@ import time
 
 from experiments.conformance._arrivals import Arrivals
 from experiments.conformance._case import Bench, Control, case
-from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
-from testbed.units import Duration
+from xoff import LONGEST_PAUSE, Duration, Flows, PfcFrame, RawPort, Tap
 
 _STEP, _EDGE, _MARGIN = Duration("50ms"), Duration("30ms"), Duration("10ms")
 """In the lab, beside a round trip."""
@@ -17,9 +16,6 @@ _RESUMED = "first frame after the link came up"
 @case(ports=3, control=Control("no flap", fails=[_RESUMED]))
 def l11_link_flap(bench: Bench) -> None:
     """A link flaps in a storm: the pause ends with it, the next XOFF works again, and another port notices nothing."""
-    from testbed.net.traffic import Flows
-    from testbed.net.wire import RawPort, Tap
-
     priority, rate = bench.lossless[0], bench.line // 4
     with (
         bench.network(hosts=3) as net,

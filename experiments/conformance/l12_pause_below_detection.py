@@ -6,6 +6,7 @@ from dataclasses import replace
 from experiments.conformance._case import Bench, Control, case
 from experiments.conformance._watchdog import dropping, events, settings, stormer
 from testbed.sonic.tables import Tables
+from xoff import Flows
 
 PAUSES = 3
 
@@ -26,13 +27,11 @@ def twice_as_eager(tables: Tables) -> Tables:
 )
 def l12_pause_below_detection(bench: Bench) -> None:
     """Pauses of nine tenths of the detection time, one after the other: no action of the watchdog, and no loss."""
-    from testbed.net.traffic import Flows
-
     priority, length = bench.lossless[0], settings(bench).detection * 9 // 10
     rate = bench.line // 8
     with bench.network(hosts=2) as net, stormer(bench, net, priority) as storm:
         port, settled = bench.port(net, "h2"), storm.settled
-        with Flows([bench.flow("h1", "h2", priority, rate=rate)]) as flows, bench.run.measuring():
+        with Flows([bench.flow("h1", "h2", priority, rate=rate)]) as flows:
             time.sleep(settled.ns / 1e9)
             for _ in range(PAUSES):
                 end_ns = storm.pause(length).end_ns

@@ -2,10 +2,9 @@
 
 import time
 
-from experiments.conformance._case import Bench, Control, case
-from experiments.conformance._tables import without_watchdog
+from experiments.conformance._case import Bench, Control, case, without_watchdog
 from experiments.conformance._watchdog import LATE, dropping, events, in_us, outlasting, settings, stormer
-from testbed.units import Duration
+from xoff import Duration, Flows
 
 
 @case(
@@ -17,13 +16,11 @@ from testbed.units import Duration
 )
 def l13_storm_beyond_detection(bench: Bench) -> None:
     """A storm of three detection times: the watchdog finds it, drops, and restores the queue when the storm is over."""
-    from testbed.net.traffic import Flows
-
     priority, watchdog = bench.lossless[0], settings(bench)
     rate = bench.line // 8
     with bench.network(hosts=2) as net, stormer(bench, net, priority) as storm:
         port = bench.port(net, "h2")
-        with Flows([bench.flow("h1", "h2", priority, rate=rate)]) as flows, bench.run.measuring():
+        with Flows([bench.flow("h1", "h2", priority, rate=rate)]) as flows:
             settled = storm.settled
             time.sleep(settled.ns / 1e9)
             shortest = outlasting(bench.line, watchdog, watchdog.poll)

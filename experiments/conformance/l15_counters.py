@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
-from experiments.conformance._case import Bench, Control, case, settle_time
-from experiments.conformance._tables import without_pfc
-from testbed.frames.mac_control import ETHERTYPE, PfcFrame, parse
+from experiments.conformance._case import Bench, Control, case, settle_time, without_pfc
+from testbed.frames.mac_control import ETHERTYPE, parse
+from xoff import Flows, PfcFrame, RawPort, Tap
 
 Counts = Mapping[tuple[str, int], int]
 """By host and priority."""
@@ -17,9 +17,6 @@ _SENT = "PFC frames sent, by port and lossless priority"
 @case(ports=3, control=Control("no PFC", without_pfc, fails=[_OBEYED, "priorities that paused a sender"]))
 def l15_counters(bench: Bench) -> None:
     """Counters of PFC frames by port and priority, and of data frames, are what testers sent and received."""
-    from testbed.net.traffic import Flows
-    from testbed.net.wire import RawPort, Tap
-
     hosts = ["h1", "h2", "h3"]
     with bench.network(hosts=len(hosts)) as net, ExitStack() as stack:
         fabric, ports = net.fabric, {host: bench.port(net, host) for host in hosts}

@@ -4,11 +4,9 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from experiments.conformance._case import FRAME, Bench, Control, case
-from experiments.conformance._tables import without_headroom, without_watchdog
-from testbed.frames.mac_control import PfcFrame
+from experiments.conformance._case import FRAME, Bench, Control, case, without_headroom, without_watchdog
 from testbed.net.port import AGENT_REACTION, PortNeeds
-from testbed.units import Duration
+from xoff import Duration, Flows, PfcFrame, RawPort, SonicTopo
 
 LONGEST = "longest response without a loss"
 _HOLD = Duration("100ms")
@@ -53,9 +51,6 @@ def _limit(bench: Bench) -> Duration:
 
 def _lost(bench: Bench, response: Duration) -> int:
     """Frames of a sender with this response that were lost; the way out is held, so that all of them have to wait."""
-    from testbed.net.sonic_topo import SonicTopo
-    from testbed.net.traffic import Flows
-    from testbed.net.wire import RawPort
 
     class Late(SonicTopo):
         def addHost(self, name: str, **options: Any) -> str:
@@ -70,7 +65,7 @@ def _lost(bench: Bench, response: Duration) -> int:
         group = bench.switch.ports[bench.ports[0]].settings.priorities.dot1p_to_group[priority]
         within = bench.fill_time(net)
         settle = max(Duration("2s"), within * 2)
-        with Flows([bench.flow("h1", "h2", priority)], settle) as running, bench.run.measuring():
+        with Flows([bench.flow("h1", "h2", priority)], settle) as running:
             xoff = PfcFrame.xoff(mac, [priority]).encode()
             for _ in range(within // _HOLD + 1):
                 wire.send(xoff)

@@ -2,11 +2,10 @@
 
 import time
 
-from experiments.conformance._case import Bench, Control, case
-from experiments.conformance._tables import without_watchdog
+from experiments.conformance._case import Bench, Control, case, without_watchdog
 from experiments.conformance._watchdog import events, settings, soon_over, stormer, with_action
 from testbed.sonic.tables import WatchdogAction
-from testbed.units import Rate
+from xoff import Flows, Rate, SonicTopo
 
 FORWARDED, FOUND = "forward: goodput of the stormed queue", "drop: storms found"
 _SAME = "its priority to another port"
@@ -25,9 +24,6 @@ def watchdog_functional(bench: Bench) -> None:
 
 
 def _storm(bench: Bench, action: WatchdogAction) -> None:
-    from testbed.net.sonic_topo import SonicTopo
-    from testbed.net.traffic import Flows
-
     priority, watchdog = bench.lossless[0], settings(bench)
     rate, nothing = bench.line // 10, Rate.from_bps(0)
     switch = bench.switch_of(with_action(bench.tables, action))
@@ -40,7 +36,7 @@ def _storm(bench: Bench, action: WatchdogAction) -> None:
             "the stormed queue": bench.flow("h1", "h2", priority, rate=rate),
             _SAME: bench.flow("h1", "h3", priority, rate=rate),
         } | others
-        with Flows([*given.values()]) as flows, bench.run.measuring():
+        with Flows([*given.values()]) as flows:
             time.sleep(settled.ns / 1e9)
             pause = storm.pause(watchdog.detection + watchdog.poll + settled + steady)
             time.sleep((watchdog.restoration + watchdog.poll + settled * 2).ns / 1e9)

@@ -1,8 +1,8 @@
 """Watermarks of priority groups, queues and pools, as the switch's own commands show them."""
 
-from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill
+from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill, without_watchdog
 from experiments.conformance._fill import Fill, fill
-from experiments.conformance._tables import without_watchdog
+from testbed.net.sonic_commands import clear, show
 
 SHARED, HEADROOM = "bytes: group, shared", "bytes: group, headroom"
 _IN_HEADROOM, _AGAIN = 20, 30
@@ -41,8 +41,6 @@ def watermarks(bench: Bench) -> None:
 
 def _shown(bench: Bench, held: Fill) -> list[int | None]:
     """What the commands show, in bytes: group (shared, headroom), queue, first ingress pool; None: N/A."""
-    from testbed.net.sonic_commands import show
-
     group = held.groups[0]
     ingress, out = (held.fabric.labels.get(port, port) for port in (group.port, held.out))
     return [
@@ -72,8 +70,6 @@ def _expected(held: Fill) -> list[int | None]:
 
 
 def _clear(held: Fill) -> None:
-    from testbed.net.sonic_commands import clear
-
     for what in ("priority-group watermark shared", "queue watermark unicast", "buffer_pool watermark"):
         clear(what.split())
     # The reference was cleared when it was full.

@@ -4,11 +4,9 @@ from fractions import Fraction
 from math import sqrt
 from typing import Any
 
-from experiments.conformance._case import FRAME, Bench, CaseError, Control, case
-from experiments.conformance._tables import without_ecn
-from testbed.ecn.curve import EcnCurve
+from experiments.conformance._case import FRAME, Bench, CaseError, Control, case, without_ecn
 from testbed.ecn.red import red_parameters
-from testbed.units import Duration
+from xoff import Duration, EcnCurve, Flows
 
 PARTS = (Fraction(1, 2), Fraction(1, 4), Fraction(4, 5))
 """Of the way from Kmin to Kmax; the first is the one that the matrix shows."""
@@ -58,8 +56,6 @@ def _held(bench: Bench, priority: int, lengths: list[int]) -> tuple[dict[int, An
     Frames of the host with the shorter cable start so much later that they arrive as planned.
     Two hosts at line rate lengthen the queue to a third by a frame in each frame time; one alone keeps its length.
     """
-    from testbed.net.traffic import Flows
-
     time, waiting = bench.frame_time(), 0
     delays = {host: bench.lab(bench.given.ports[bench.port_of(host)].length.propagation()) for host in ("h1", "h2")}
     ahead = {host: max(delays.values()) - delay for host, delay in delays.items()}
@@ -76,7 +72,7 @@ def _held(bench: Bench, priority: int, lengths: list[int]) -> tuple[dict[int, An
         many = _BELOW if length == lengths[0] else _FRAMES
         flows.append(bench.flow("h2", "h3", priority, rate=bench.line, count=many, start=start + ahead["h2"]))
         start += time * many
-    with bench.network(hosts=3) as net, Flows(flows, settle=Duration("2s")) as running, bench.run.measuring():
+    with bench.network(hosts=3) as net, Flows(flows, settle=Duration("2s")) as running:
         running.wait()
         longest = max(net.fabric.sent(bench.port(net, "h3")).most_queued_bytes)
     return {length: running.reports[place] for length, place in places.items()}, longest

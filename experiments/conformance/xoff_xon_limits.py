@@ -1,9 +1,8 @@
 """XOFF and XON limits of a lossless priority group."""
 
-from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill
+from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill, without_pfc, without_watchdog
 from experiments.conformance._fill import fill
-from experiments.conformance._tables import without_pfc, without_watchdog
-from testbed.units import Size
+from xoff import Size
 
 XOFF, XON = "bytes held when XOFF was sent", "bytes of the shared pool held when XON was sent"
 _MOST_IN_CONTROL = 3_000

@@ -2,10 +2,8 @@
 
 import time
 
-from experiments.conformance._case import Bench, Control, case
-from experiments.conformance._tables import without_pfc
-from testbed.frames.mac_control import PfcFrame
-from testbed.units import Duration
+from experiments.conformance._case import Bench, Control, case, without_pfc
+from xoff import Duration, Flows, PfcFrame, RawPort
 
 _STORM, _SPREAD, _REPEAT = Duration("400ms"), Duration("50ms"), Duration("100ms")
 _LOSSY, _LOSSLESS = "goodput of all lossy priorities", "goodput of the lossless priorities"
@@ -14,9 +12,6 @@ _LOSSY, _LOSSLESS = "goodput of all lossy priorities", "goodput of the lossless 
 @case(ports=3, control=Control("no PFC", without_pfc, fails=[_LOSSY, _LOSSLESS]))
 def y01_storm_beside_lossy(bench: Bench) -> None:
     """All lossless priorities are stormed: lossy traffic has the whole line, and loses nothing."""
-    from testbed.net.traffic import Flows
-    from testbed.net.wire import RawPort
-
     share = bench.line // len(bench.lossy)
     flows = [bench.flow("h1", "h2", p, rate=share) for p in bench.lossy]
     flows += [bench.flow("h3", "h2", p, rate=bench.line // 4) for p in bench.lossless]
@@ -24,7 +19,7 @@ def y01_storm_beside_lossy(bench: Bench) -> None:
         mac, spread = net.fabric.port("h2-eth0").mac, _SPREAD + bench.round_trip(net)
         storm = _REPEAT * ((_STORM + spread) // _REPEAT)
         wire.send(PfcFrame.xoff(mac, bench.lossless).encode())
-        with Flows(flows) as running, bench.run.measuring():
+        with Flows(flows) as running:
             begin_ns = time.monotonic_ns()
             wire.repeat(PfcFrame.xoff(mac, bench.lossless).encode(), _REPEAT.ns, storm // _REPEAT)
             running.stop_sending()

@@ -2,8 +2,7 @@
 
 from experiments.conformance._case import Bench, Control, case
 from experiments.conformance._ignored import SLOWEST, ignores
-from testbed.frames import Mac
-from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
+from xoff import LONGEST_PAUSE, Mac, PfcFrame
 
 _OPCODE, _RESERVED, _CUT = slice(14, 16), slice(16, 17), 30
 

@@ -2,7 +2,7 @@
 
 from experiments.conformance._case import Bench, Control, case
 from experiments.conformance._ignored import SLOWEST, ignores
-from testbed.frames.mac_control import LONGEST_PAUSE, PauseFrame
+from xoff import LONGEST_PAUSE, PauseFrame
 
 
 @case(ports=3, control=Control("PFC instead of PAUSE", fails=[SLOWEST]))

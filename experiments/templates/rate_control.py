@@ -1,13 +1,12 @@
 """A rate control that halves at each CNP: a beginning for one of your own, and an experiment that tries it."""
 
-from testbed.lab import Run, experiment
-from testbed.roce.rates import Line, RateControl
+from xoff import EcnCurve, Flow, Incast, Line, Port, RateControl, Run, experiment, roce_outcome
 
 _STEP_NS = 100_000
 
 
 class NewThing(RateControl):
-    """Half of the rate at each CNP, and a twentieth of the line more every 100 us of hardware's time."""
+    """Take half of the rate at each CNP, and a twentieth of the line more every 100 us of hardware's time."""
 
     needs_marks = True  # the run warns where no port on a flow's way marks
 
@@ -32,18 +31,8 @@ class NewThing(RateControl):
 @experiment(timeout="60s")
 def try_new_thing(run: Run) -> None:
     """Two flows share a port that marks: CNPs come, and nothing is lost."""
-    from testbed.ecn.curve import EcnCurve
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.traffic.roce import RoceReport
-    from topologies.incast import Incast
-
     port = Port(ecn={3: EcnCurve("20kB", "80kB", "20%")})
-    with network(Incast(2, port=port), autoStaticArp=True):
-        flows = [Flow(f"h{n}", "r", transport="roce", size="1MB", rate_control=NewThing) for n in (1, 2)]
-        with run.measuring(), Flows(flows) as running:
-            running.wait()
-        reports = [report for report in running.reports if isinstance(report, RoceReport)]
-    run.claim("lost", [report.lost for report in reports], equals=[0, 0])
-    run.claim("CNPs", sum(report.cnps_received for report in reports), at_least=1)
+    flows = [Flow(host, "r", transport="roce", size="1MB", rate_control=NewThing) for host in ("h1", "h2")]
+    outcome = roce_outcome(Incast(2, port=port), flows)
+    run.claim("lost", outcome.lost, equals=0)
+    run.claim("CNPs", outcome.cnps, at_least=1)

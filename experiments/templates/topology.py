@@ -1,7 +1,6 @@
 """Hosts at one switch, and one host behind a cable: new-thing,N"""
 
-from testbed.net.cable import Cable
-from testbed.net.topo import LosslessTopo
+from xoff import Cable, LosslessTopo
 
 
 class NewThing(LosslessTopo):

@@ -2,7 +2,7 @@
 
 from testbed.lesson import Choice, Lesson, Number, Seen, Step
 from testbed.lesson.check import require
-from testbed.units import Rate
+from xoff import Rate
 
 CASE, ALONE = "yours", "PFC alone"
 LINE = Rate("10Mb/s")

@@ -1,6 +1,19 @@
 """Lesson 3: ECN and DCQCN. The solution."""
 
-from testbed.lab import Run, experiment
+from xoff import (
+    Buffer,
+    Duration,
+    EcnCurve,
+    Flow,
+    Incast,
+    Port,
+    Roce,
+    RoceReport,
+    Run,
+    Static,
+    experiment,
+    network,
+)
 
 # ---- Your part -------------------------------------------------------------------------------------------------------
 
@@ -20,27 +33,15 @@ XOFF = 800
 @experiment(timeout="120s")
 def congestion(run: Run) -> None:
     """Four RoCE flows into one port: with PFC alone, and as you set it."""
-    from testbed.ecn.curve import EcnCurve
-
     _run(run, "PFC alone", None, "fixed", 800)
     _run(run, "yours", EcnCurve(KMIN, KMAX, PMAX), RATE_CONTROL, XOFF)
 
 
 def _run(run: Run, case: str, curve: object, rate_control: str, xoff: int) -> None:
-    from testbed.buffer.settings import Static
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.traffic import Flow, Flows
-    from testbed.net.traffic.roce import Roce, RoceReport
-    from testbed.units import Duration
-    from topologies.incast import Incast
-
     hosts = [f"h{number}" for number in range(1, 5)]
     marks = Port(ecn={3: curve}) if curve else Port()  # type: ignore[dict-item]
     buffer = Buffer(total=6000, xoff=Static(xoff), xon_offset=16)
-    with network(
-        Incast(4, port=marks, buffer=buffer, hopts={"port": Port()}), run, case=case, autoStaticArp=True
-    ) as net:
+    with network(Incast(4, port=marks, buffer=buffer, hopts={"port": Port()}), case=case) as net:
         wanted = [
             Flow(
                 host,
@@ -51,8 +52,7 @@ def _run(run: Run, case: str, curve: object, rate_control: str, xoff: int) -> No
             )
             for host in hosts
         ]
-        with Flows(wanted) as flows, run.measuring():
-            flows.wait()
+        flows = net.run(*wanted)
         pauses = sum(net.fabric.group(f"s1-eth{number}", 3).xoffs for number in range(1, 5))
     reports = [report for report in flows.reports if isinstance(report, RoceReport)]
     first = min(report.first_ns for report in reports)

@@ -2,7 +2,7 @@
 
 from testbed.lesson import Choice, Lesson, Number, Seen, Step
 from testbed.lesson.check import require
-from testbed.units import Duration
+from xoff import Duration
 
 CASE = "yours"
 

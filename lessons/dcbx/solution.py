@@ -1,6 +1,8 @@
 """Lesson 4: DCBX. The solution."""
 
-from testbed.lab import Run, experiment
+import time
+
+from xoff import Flow, LosslessTopo, Port, Run, experiment, network
 
 # ---- Your part -------------------------------------------------------------------------------------------------------
 
@@ -23,12 +25,6 @@ DEFENSE = True
 @experiment(timeout="120s")
 def dcbx(run: Run) -> None:
     """A switch with PFC on priority 3 and three hosts without; h3 is never willing."""
-    import time
-
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flow, Flows
 
     class Star(LosslessTopo):
         def build(self) -> None:
@@ -38,14 +34,12 @@ def dcbx(run: Run) -> None:
                 port = Port().with_pfc().with_dcbx(willing=willing, ets=True)
                 self.addLink(self.addHost(host, port=port), "s1", settings2=switch)
 
-    with network(Star(scale=1, rate="10Mb/s", buffer=Buffer(total=1500)), run, case="yours", autoStaticArp=True) as net:
+    with network(Star(scale=1, rate="10Mb/s", total=1500), case="yours") as net:
         time.sleep(4)  # LLDP sends its first frames once a second
         hosts = ("h1", "h2", "h3")
         found = {host: net.fabric.dcbx(f"{host}-eth0")["features"] for host in hosts}
-        with Flows([Flow(host, "r", count=300) for host in ("h1", "h2")]) as flows, run.measuring():
-            flows.wait()
-        with Flows([Flow("h3", "r", count=200, rate="2Mb/s")], settle="500ms") as third, run.measuring():
-            third.wait()
+        flows = net.run(*(Flow(host, "r", count=300) for host in ("h1", "h2")))
+        third = net.run(Flow("h3", "r", count=200, rate="2Mb/s"), settle="500ms")
         defended = net.fabric.sent("s1-eth3").defended_frames[3]
         frames = [entry for entry in net.fabric.dcbx_log() if entry.get("port") == "h1-eth0"]
     run.figure("PFC in operation", {host: features["pfc"]["oper"] for host, features in found.items()})

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from testbed.lesson import Choice, Lesson, Number, Seen, Step
 from testbed.lesson.check import NotYet, require
-from testbed.units import Duration
+from xoff import Duration
 
 CASE, DEFAULT = "yours", "default"
 FAR, NEAR = "s1-eth1", "s1-eth2"

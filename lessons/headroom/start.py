@@ -1,6 +1,6 @@
 """Lesson 2: buffers and headroom. Edit the first part; run it with `xoff run FILE --report`."""
 
-from testbed.lab import Run, experiment
+from xoff import Buffer, Cable, Duration, Dynamic, Flow, LosslessTopo, Run, experiment, network
 
 # ---- Your part -------------------------------------------------------------------------------------------------------
 
@@ -25,14 +25,6 @@ def headroom(run: Run) -> None:
 
 
 def _overload(run: Run, case: str, cells: int, alpha: str, xon_offset: int) -> None:
-    from testbed.buffer.settings import Dynamic
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.traffic import Flow, Flows
-    from testbed.units import Duration
-
     class TwoDistances(LosslessTopo):
         def build(self) -> None:
             self.addSwitch("s1")
@@ -41,10 +33,9 @@ def _overload(run: Run, case: str, cells: int, alpha: str, xon_offset: int) -> N
 
     lasts = Duration("3s")
     buffer = Buffer(total=5000, xoff=Dynamic(alpha), xon_offset=xon_offset, headroom=cells)
-    with network(TwoDistances(buffer=buffer), run, case=case, autoStaticArp=True) as net:
+    with network(TwoDistances(buffer=buffer), case=case) as net:
         senders = ("h1", "h2")
-        with Flows([Flow(name, "r", duration=lasts) for name in senders]) as flows, run.measuring():
-            flows.wait()
+        flows = net.run(*(Flow(name, "r", duration=lasts) for name in senders))
         ports = {name: net.fabric.group(f"s1-eth{number}", 3) for number, name in enumerate(senders, 1)}
     run.figure(f"{case}: lost", {name: report.lost for name, report in zip(senders, flows.reports, strict=True)})
     run.figure(f"{case}: most cells in headroom", {name: group.high_water[2] for name, group in ports.items()})

@@ -2,7 +2,7 @@
 
 from testbed.lesson import Choice, Lesson, Number, Seen, Step
 from testbed.lesson.check import require
-from testbed.units import Rate
+from xoff import Rate
 
 OFFERED = Rate("4Mb/s")
 INNOCENT = Rate("2Mb/s")

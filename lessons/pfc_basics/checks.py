@@ -2,7 +2,7 @@
 
 from testbed.lesson import Choice, Lesson, Name, Number, Seen, Step
 from testbed.lesson.check import NotYet, every, require
-from testbed.units import Duration, Rate
+from xoff import Duration, Rate
 
 CASE = "yours"
 SENDERS = ("h1", "h2")

@@ -1,6 +1,6 @@
 """Lesson 1: PFC basics. Edit the first part; run it with `xoff run FILE --report`."""
 
-from testbed.lab import Run, experiment
+from xoff import Flow, Incast, PfcSettings, Port, Run, experiment, network
 
 # ---- Your part -------------------------------------------------------------------------------------------------------
 
@@ -25,24 +25,15 @@ def traffic() -> list[dict[str, object]]:
 @experiment(timeout="60s")
 def pfc_basics(run: Run) -> None:
     """Three hosts and a receiver at one switch: without PFC, and as you set it."""
-    from testbed.net.port import Port
-    from testbed.pfc.settings import PfcSettings
-
     _overload(run, "without PFC", Port().with_pfc())
     _overload(run, "yours", Port(pfc=PfcSettings(enabled=frozenset(LOSSLESS), pause_quanta=QUANTA)))
 
 
 def _overload(run: Run, case: str, port: object) -> None:
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.traffic import Flow, Flows
-    from topologies.incast import Incast
-
-    topology = Incast(3, port=port, buffer=Buffer(total=1500))
+    topology = Incast(3, port=port, total=1500)
     wanted = [Flow(target="r", **settings) for settings in traffic()]  # type: ignore[arg-type]
-    with network(topology, run, case=case, autoStaticArp=True) as net:
-        with Flows(wanted) as flows, run.measuring():
-            flows.wait()
+    with network(topology, case=case) as net:
+        flows = net.run(*wanted)
         dropped = net.fabric.dropped()
     rows = [
         {

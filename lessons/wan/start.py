@@ -1,6 +1,8 @@
 """Lesson 6: PFC across an SRv6 WAN. Edit the first part; run it with `xoff run FILE --report`."""
 
-from testbed.lab import Run, experiment
+import time
+
+from xoff import Flow, Flows, Run, Srv6Wan, experiment, network, ping
 
 # ---- Your part -------------------------------------------------------------------------------------------------------
 
@@ -25,19 +27,13 @@ def wan(run: Run) -> None:
 
 
 def _read(run: Run, case: str, back: str, length: str, cells: int) -> None:
-    import time
-
-    from testbed.net.network import network
-    from testbed.net.traffic import Flow, Flows, ping
-    from topologies.srv6_wan import Srv6Wan
-
     topology = Srv6Wan(back=back, wan=length, headroom=cells)
-    with network(topology, run, case=case) as net:
+    with network(topology, case=case) as net:
         for source in ("a1", "b2"):
             ping(net[source], net["b1"])
         trip = ping(net["a1"], net["b1"])
         flows = [Flow("a1", "b1", frame="1400B"), Flow("b2", "b1", frame="1400B")]
-        with Flows(flows) as running, run.measuring():
+        with Flows(flows) as running:
             time.sleep(6)
             running.stop_sending()
         at_r3 = net.fabric.group("r3-eth1", 3)

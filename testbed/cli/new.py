@@ -24,7 +24,7 @@ _TEMPLATES = {
     },
 }
 """Of each kind the templates, and the files that they become."""
-_TAKEN = ("testbed", "experiments", "topologies", "controllers", "mininet", "snappi", "snappi_xoff")
+_TAKEN = ("xoff", "testbed", "experiments", "topologies", "controllers", "mininet", "snappi", "snappi_xoff")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PROJECT = """\
 [build-system]

@@ -109,8 +109,13 @@ class Collector:
         return {name: digest.hexdigest() for name, digest in sorted(self._digests.items())}
 
     def fidelity(self, thresholds: Thresholds) -> Fidelity:
-        marked = [spans for phase in Phase if (spans := self._phases[phase].until(self.virtual_ns))]
-        return judge(self.samples, marked[-1] if marked else [], self._agent_late_ns, thresholds)
+        """Judge the time that the run marked, by its last kind of mark, except for flows that were too short to see."""
+        for phase in reversed(Phase):
+            if spans := self._phases[phase].until(self.virtual_ns):
+                found = judge(self.samples, spans, self._agent_late_ns, thresholds)
+                if found.windows or phase is not Phase.TRAFFIC:
+                    return found
+        return judge(self.samples, [], self._agent_late_ns, thresholds)
 
     def status(self) -> tuple[Status, str]:
         """How the job ended, by its own account."""

@@ -5,7 +5,7 @@
         "Four hosts on one switch."
 
 Its file is read on the user's machine (to list it and to check parameters) and again in the lab, where
-it runs. So what only the lab has, Mininet for one, is imported inside the function.
+it runs. So a package that only the lab has is imported inside the function; `xoff` has all else.
 """
 
 from __future__ import annotations
@@ -195,13 +195,11 @@ def find(reference: str) -> Experiment:
     path, _, name = reference.partition(":")
     if path.endswith(".py"):
         return load_file(Path(path), name or None, READ_WITHIN_S)
-    known = shipped()
-    for candidate in known:
-        if candidate.name == reference:
-            return candidate
+    if (ours := _shipped_as(reference)) is not None:
+        return ours
     if (plugin := plugins.named(plugins.EXPERIMENTS, reference)) is not None:
         return _of_plugin(plugin, plugin.load())
-    near = get_close_matches(reference, [*(e.name for e in known), *_names_of_plugins()], 1)
+    near = get_close_matches(reference, [*(e.name for e in shipped()), *_names_of_plugins()], 1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise ExperimentError(
         f"there is no experiment {reference}; {hint}`xoff list` shows what there is, and FILE.py runs your own"
@@ -240,6 +238,16 @@ def _of_plugin(plugin: Plugin, loaded: Any) -> Experiment:
 def shipped() -> list[Experiment]:
     """The experiments that come with Xoff, by name; conformance cases are among them."""
     return sorted(_in_package(shipped_packages.EXPERIMENTS) + conformance(), key=lambda one: one.name)
+
+
+def _shipped_as(name: str) -> Experiment | None:
+    """Return the shipped experiment of this name, or None. A module of this name has it, or else all are imported."""
+    for package in (shipped_packages.EXPERIMENTS, shipped_packages.CONFORMANCE):
+        if path := shipped_packages.files(package).get(name):
+            for one in experiments_in(_import(path, f"{package}.{name}")):
+                if one.name == name:
+                    return one
+    return next((one for one in shipped() if one.name == name), None)
 
 
 def conformance() -> list[Experiment]:

@@ -49,6 +49,8 @@ class Run:
         """The interval at which networks record time series; 0: the experiment records what it needs."""
         self.follower = follower
         """Where networks report what they do while they run (`net/following.py`); -1: nowhere."""
+        self._open_marks = 0
+        """The marks of `measuring` that have begun and not ended."""
         self._start_ns = start_ns
         self._notes = notes
         # O_APPEND and one write a line: agents of the same run may write the same log.
@@ -104,8 +106,24 @@ class Run:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Mark the part of the run whose fidelity counts. Without a mark it is as long as networks are up."""
-        with self._phase(Phase.MEASURING):
+        """Mark the part of the run whose fidelity counts.
+
+        Without a mark it is the time while traffic is running, and without traffic the time while networks are up.
+        """
+        self._open_marks += 1
+        try:
+            with self._phase(Phase.MEASURING):
+                yield
+        finally:
+            self._open_marks -= 1
+
+    @contextmanager
+    def traffic_is_running(self) -> Iterator[None]:
+        """Mark the time while traffic is running, unless the experiment itself marks the part that counts."""
+        if self._open_marks:
+            yield
+            return
+        with self._phase(Phase.TRAFFIC):
             yield
 
     @contextmanager

@@ -34,6 +34,7 @@ class Phase(enum.StrEnum):
     """Parts of a run. Of those that a run marks, the last kind in this list counts."""
 
     NETWORK = "network"  # a network is up
+    TRAFFIC = "traffic"  # traffic is running: flows, or frames that a measure sends
     MEASURING = "measuring"
 
 

@@ -26,8 +26,8 @@ TOLERANCES = "experiments/engine_tolerances.toml"
 these files, or new results would change the next ones."""
 PACKAGES = "packages"
 """Where in the code's folder further Python packages are."""
-HELD = ("testbed", "topologies", "controllers", "snappi_xoff")
-"""Packages that users do not change from run to run."""
+HELD = ("testbed", "topologies", "controllers", "snappi_xoff", "xoff.py")
+"""Packages and a module that users do not change from run to run."""
 OURS = (*HELD, "experiments")
 _OURS = Path(testbed.__path__[0]).parent
 LARGEST = (16 << 20) - 8
@@ -273,10 +273,11 @@ def code_digest() -> str:
 
 
 def read(packages: Iterable[str]) -> dict[str, bytes]:
-    """Every file of these packages of ours, by its path under the common parent."""
+    """Return every file of these packages and modules of ours, by its path under the common parent."""
     found = {}
     for package in packages:
-        for path in sorted((_OURS / package).rglob("*")):
+        place = _OURS / package
+        for path in [place] if place.is_file() else sorted(place.rglob("*")):
             name = str(path.relative_to(_OURS))
             if path.is_file() and path.suffix != ".pyc" and name not in {DIGESTS, FIGURES, ENGINES, TOLERANCES}:
                 found[name] = path.read_bytes()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = "600s"
 MININET = "mininet"
-_MARK, _OURS = "experiment", "testbed"
+_MARK, _OURS = "experiment", ("xoff", "testbed")
 _MARKED = re.compile(rb"^@(\w+\.)?experiment\b", re.MULTILINE)
 _TOPOLOGIES = "topos"
 _CONFTEST = "conftest"
@@ -118,11 +118,11 @@ def _has_mark(tree: ast.Module) -> bool:
     of_ours = False
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            of_ours = of_ours or (node.module or "").partition(".")[0] == _OURS
+            of_ours = of_ours or (node.module or "").partition(".")[0] in _OURS
             if any(alias.name == _MARK or (of_ours and alias.name == "*") for alias in node.names):
                 return True
         elif isinstance(node, ast.Import):
-            of_ours = of_ours or any(alias.name.partition(".")[0] == _OURS for alias in node.names)
+            of_ours = of_ours or any(alias.name.partition(".")[0] in _OURS for alias in node.names)
     return of_ours and any(isinstance(node, ast.Attribute) and node.attr == _MARK for node in ast.walk(tree))
 
 

@@ -193,7 +193,7 @@ class _Running:
         if self._running is None:
             return "no traffic; `help traffic`\n"
         rows = [
-            (flow.source, flow.target, flow.priority, self._running.sent(number), self._running.received(number))
+            (flow.source, flow.target, flow.priority, self._running.sent_by(number), self._running.received_by(number))
             for number, flow in enumerate(self.flows)
         ]
         return table(("from", "to", "prio", "sent", "received"), rows)

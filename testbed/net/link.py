@@ -1,4 +1,4 @@
-"""Mininet's link, as a lossless cable between two ports. Only the lab can import this.
+"""Mininet's link, as a lossless cable between two ports.
 
 Interfaces are made where they belong by one request each, and configured by requests too: no shell in between.
 """
@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mininet.link import Intf, Link
-
 from testbed.frames import Mac
 from testbed.net.cable import Cable
 from testbed.net.fabric import Fabric, Mismatch
+from testbed.net.mininet_classes import Intf, Link
 from testbed.net.options import CABLE_WORDS, LINK, LINK_OF_MININET, OptionError, cable_of, refuse_unknown
 from testbed.net.port import Port
 from testbed.units import Scale

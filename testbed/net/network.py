@@ -1,4 +1,4 @@
-"""A Mininet network that is stopped when the `with` block ends. Only the lab can import this."""
+"""A Mininet network that is stopped when the `with` block ends."""
 
 from __future__ import annotations
 
@@ -9,38 +9,36 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import mininet.net
-from mininet.link import TCLink
-from mininet.log import setLogLevel
-from mininet.net import Mininet
-from mininet.node import OVSBridge
-from mininet.topo import Topo
-from mininet.util import waitListening
-
 from testbed.linux import ovs
 from testbed.linux.kernel import in_network_of, set_arp
 from testbed.linux.port_program import SLOTS
 from testbed.net import captures, description, following, notebook
 from testbed.net.beside import Beside
 from testbed.net.fabric import Fabric, FabricError
+from testbed.net.graph import Topo
 from testbed.net.losses import account
+from testbed.net.mininet_classes import Mininet, require_mininet
 from testbed.net.node_shells import few_processes
 from testbed.net.notebook import DCBX_LOG, Notebook
 from testbed.net.topo import LosslessTopo
+from testbed.net.traffic import Flow, FlowOptionError, Flows
 from testbed.net.whole_series import recorded
+from testbed.units import Duration
 
 _DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 24
 """Files that are open anyway, and the socket of each port; and those for each node in the process that starts the
 agents: its shell's ends, its logs, the sockets of its agent, and some room."""
 _MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
 """As root the system allows more than the limit that a process starts with. Each node is a process as well."""
+_OF_TOPOLOGIES = ("hosts", "switches", "links", "nodes", "nodeInfo")
+"""The methods that Mininet and we call: a topology is of our class or of Mininet's."""
 _ROUND_NS = 10_000_000
 _REPORTED = 4096
 """Octets of a connection that iperf takes for a client's."""
 
 
 class Network(Mininet):
-    """Mininet's network with the fabric of its lossless ports."""
+    """Mininet's network with the fabric of its lossless ports: `net["h1"]` is a node."""
 
     fabric: Fabric
 
@@ -54,6 +52,28 @@ class Network(Mininet):
 
     get = getNodeByName
 
+    def port(self, node: str, neighbour: str) -> str:
+        """Return the name of the port of a node that leads to a neighbour, the first one if there are several.
+
+        `net.port("s1", "h1")` is "s1-eth1" in `Incast`.
+        """
+        return self.fabric.between(node, neighbour).name
+
+    def run(self, *flows: Flow, settle: Duration | str | None = None) -> Flows:
+        """Run flows to their ends, and return them with their reports.
+
+        Afterwards it is waited for what is still under way, for as long as `settle` at most.
+        """
+        for flow in flows:
+            if flow.count is None and flow.size is None and flow.duration is None:
+                raise FlowOptionError(
+                    f"flow from {flow.source} to {flow.target}: net.run() waits for its end, and it has none; "
+                    "give it a count, a size or a duration"
+                )
+        with Flows(flows, settle) as running:
+            running.wait()
+        return running
+
     def staticArp(self) -> None:
         """Mininet starts a program for each pair of hosts, which would take most of the time of a large network."""
         known = [(host, host.IP(), host.MAC()) for host in self.hosts]
@@ -64,6 +84,8 @@ class Network(Mininet):
 
 def prepare_mininet() -> None:
     """Have Mininet do without what a sandbox has not, and measure with the iperf that is here."""
+    import mininet.net
+
     Mininet.inited = True  # its set-up tunes settings of the whole machine
     mininet.net.waitListening = _wait_listening
 
@@ -74,6 +96,8 @@ def _wait_listening(client: Any, server: str, port: int) -> bool:
     Mininet waits for two of them. The first was about the connection of telnet that found it listening, but since
     2.0.14 iperf reports none that brings nothing. The pause keeps the two reports from being summed up as one test.
     """
+    from mininet.util import waitListening
+
     listens: bool = waitListening(client, server, port)
     if listens:
         client.cmd(f"head -c {_REPORTED} /dev/zero >/dev/tcp/{server}/{port}; sleep 0.5")
@@ -109,18 +133,25 @@ def wait_for_round_moment() -> None:
 def network(
     topo: Topo, run: Notebook | None = None, log: str = "warning", case: str = "", **options: Any
 ) -> Iterator[Network]:
-    """Start `topo`; `log` and `options` are Mininet's. Without lossless parts it gets OVS bridges and shaped links.
+    """Start `topo`, and stop the network when the block ends; `log` and `options` are Mininet's.
 
-    What the agents logged goes into the event log of `run` at the end, and the DCBX log into a file of its
-    own. `case` is the network's name in the run's report. In an experiment `run` is that experiment's.
+    A topology without lossless parts gets OVS bridges and shaped links. In a lossless one hosts know each other's
+    addresses from the start (`autoStaticArp=False`: they ask by ARP). `case` is the network's name in the run's report.
+    What agents logged goes into the run's event log at the end, and the DCBX log into a file of its own; the run is the
+    one at work, unless `run` is another.
     """
     run = run or notebook.current()
-    if not isinstance(topo, Topo):
+    if isinstance(topo, type) or not all(hasattr(topo, name) for name in _OF_TOPOLOGIES):
         raise FabricError(f"network({topo!r}): a topology is expected, as in network(Incast(2)), not its class or name")
+    require_mininet()
+    from mininet.link import TCLink
+    from mininet.log import setLogLevel
+    from mininet.node import OVSBridge
+
     setLogLevel(log)
     prepare_mininet()
     wait_for_round_moment()
-    chosen = {"controller": None, "autoSetMacs": True} | options
+    chosen = {"controller": None, "autoSetMacs": True, "autoStaticArp": isinstance(topo, LosslessTopo)} | options
     shaped: AbstractContextManager[None] = nullcontext()
     if not isinstance(topo, LosslessTopo):
         from testbed.net import line_rate

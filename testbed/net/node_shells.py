@@ -1,4 +1,4 @@
-"""The shells of Mininet's nodes, started with fewer processes. Only the lab can import this.
+"""The shells of Mininet's nodes, started with fewer processes.
 
 For each node Mininet starts `mnexec`, `env` and `bash`, one program after the other, and from that shell `stty` and
 `ifconfig`. `mnexec` closes each descriptor up to the limit, open or not. That is most of what a host takes to start.
@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mininet.node import Node
-
 from testbed.linux import kernel
+from testbed.net.mininet_classes import Node
 
 _QUIET, _QUIET_WITHOUT_STTY = "unset HISTFILE; stty -echo; set +m", "unset HISTFILE; set +m"
 _LOOPBACK_UP = "ifconfig lo up"

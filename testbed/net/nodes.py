@@ -1,4 +1,4 @@
-"""Mininet's nodes for lossless networks. Only the lab can import this.
+"""Mininet's nodes for lossless networks.
 
 A host needs no class of its own: what is lossless about it is its link. Switches and routers have a buffer.
 """
@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from mininet.node import Node, Switch
-
 from testbed.linux.vswitch import Vswitch
 from testbed.net import node_commands
 from testbed.net.fabric import Fabric, FabricError
+from testbed.net.mininet_classes import Node, Switch
 from testbed.net.options import LEAF, ROUTER, SWITCH, refuse_unknown
 from testbed.net.srv6 import apply
 

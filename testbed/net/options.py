@@ -8,12 +8,15 @@ Mininet passes options on without a look, so a mistyped one would have no effect
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
+from testbed.buffer.settings import Dynamic, Static, Threshold
 from testbed.errors import UsageError, nearest
 from testbed.net.cable import Cable, CableError
+from testbed.net.port import Buffer
 from testbed.units import Rate
 
 
@@ -23,6 +26,8 @@ class OptionError(UsageError):
 
 CABLE_WORDS = ("bw", "rate", "delay", "length", "loss", "mtu")
 """What describes a cable beside `cable` itself. `bw`, in Mb/s, and a `loss` in percent are Mininet's words."""
+BUFFER_WORDS = ("total", "xoff", "xon_offset", "headroom", "guaranteed")
+"""What describes the buffers of a topology's switches beside `buffer` itself."""
 LINK = ("cable", *CABLE_WORDS, "scale", "mismatch", "settings1", "settings2", "params1", "params2")
 LINK_OF_MININET = ("addr1", "addr2", "intfName1", "intfName2", "port1", "port2", "cls", "key")
 NODE_OF_MININET = ("ip", "mac", "defaultRoute", "inNamespace", "privateDirs", "cls")
@@ -88,6 +93,42 @@ def cable_of(where: str, options: Mapping[str, Any], default: Cable) -> Cable:
         return Cable(rate, length, delay=delay, loss=loss, mtu=mtu)
     except UsageError as error:
         raise CableError(f"{where}: {error}") from None
+
+
+def buffer_of(where: str, options: Mapping[str, Any], default: Buffer) -> Buffer:
+    """Return the buffer that options describe: `buffer`, or single settings of one that is as `default` otherwise.
+
+    `xoff` is a number of cells, a part of the free cells in percent as in "50%", a threshold, or None for an even part.
+    Of a threshold in cells `xon_offset` is half at most, if it is not given.
+    """
+    words = {word: options[word] for word in BUFFER_WORDS if word in options}
+    buffer = options.get("buffer")
+    if buffer is not None:
+        if not isinstance(buffer, Buffer):
+            raise OptionError(f"{where}: buffer is {buffer!r}; write buffer=Buffer(...)")
+        if words:
+            raise OptionError(f"{where}: {next(iter(words))} and buffer are both given; put it into the buffer")
+        return buffer
+    try:
+        if "xoff" in words:
+            words["xoff"] = xoff = _threshold(words["xoff"])
+            if isinstance(xoff, Static):
+                words.setdefault("xon_offset", min(default.xon_offset, xoff.cells // 2))
+        return replace(default, **words)
+    except UsageError as error:
+        raise OptionError(f"{where}: {error}") from None
+
+
+def _threshold(xoff: Any) -> Threshold | None:
+    if xoff is None or isinstance(xoff, Static | Dynamic):
+        return xoff
+    if isinstance(xoff, str) and xoff.endswith("%"):
+        return Dynamic.percent(xoff.removesuffix("%"))
+    if type(xoff) is int:
+        return Static(xoff)
+    raise OptionError(
+        f"xoff is {xoff!r}; write a number of cells, a part of the free cells as in '50%', or a threshold"
+    )
 
 
 def _bandwidth(bw: Any) -> Rate:

@@ -1,4 +1,4 @@
-"""The base of lossless topologies. Only the lab can import this.
+"""The base of lossless topologies.
 
 class Pair(LosslessTopo):
     "Two hosts and a switch."
@@ -15,18 +15,19 @@ import inspect
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from mininet.topo import Topo
-
 from testbed.errors import UsageError, nearest
 from testbed.net import options as words
 from testbed.net.cable import Cable
 from testbed.net.fabric import Mismatch
+from testbed.net.graph import Key, Topo
 from testbed.net.link import LosslessLink
 from testbed.net.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
 from testbed.net.port import Buffer, Port
 from testbed.units import Duration, Scale
 
-_OF_ALL = ("scale", "cable", *words.CABLE_WORDS, "port", "buffer", "mismatch", "dcbx", "deadlock_poll")
+_OF_ALL = (
+    "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "mismatch", "dcbx", "deadlock_poll"
+)  # fmt: skip
 _ANYTHING = "**"
 _OF_MININET = ("hopts", "sopts", "lopts")
 
@@ -42,10 +43,11 @@ class TopoError(UsageError):
 
 
 class LosslessTopo(Topo):
-    """Mininet's Topo with lossless switches, routers and cables.
+    """A topology with lossless switches, routers and cables.
 
     Options of every topology, beside its own: `scale`, `cable` (or `rate` or `bw`, `length` or `delay`, `loss`) for
-    links that name no cable, `port` and `buffer` for nodes that name none, and `mismatch`: what to do if ports of a
+    links that name no cable, `port` and `buffer` for nodes that name none (or single settings of the buffer: `total`,
+    `xoff` in cells or as in "50%", `xon_offset`, `headroom`, `guaranteed`), and `mismatch`: what to do if ports of a
     path map priorities differently ("refuse", "warn" or "ignore"). With `dcbx` switches that name no port announce
     theirs by DCBX, and hosts that name none are willing; LLDP's timers are on the lab's scale, so scale=1 is best for
     looking on. `deadlock_poll` is how often to look for deadlocks, in the lab's time, as in "10ms". Mininet's `hopts`,
@@ -67,7 +69,6 @@ class LosslessTopo(Topo):
     def __init__(self, *args: Any, **options: Any) -> None:
         self.scale = Scale(options.pop("scale", self.scale))
         self.port = options.pop("port", self.port)
-        self.buffer = options.pop("buffer", self.buffer)
         mismatch = options.pop("mismatch", self.mismatch)
         self.choose(list(Mismatch), mismatch=mismatch)
         self.mismatch = Mismatch(mismatch)
@@ -80,9 +81,12 @@ class LosslessTopo(Topo):
         kind, own = type(self).__name__, self._arguments()
         described = {word: options.pop(word) for word in ("cable", *words.CABLE_WORDS) if word in options.keys() - own}
         self.cable = words.cable_of(kind, described, self.cable)
-        for name, given, type_ in (("port", self.port, Port), ("buffer", self.buffer, Buffer)):
-            if not isinstance(given, type_):
-                raise TopoError(f"{kind}: {name} is {given!r}; write {name}={type_.__name__}(...)")
+        described = {
+            word: options.pop(word) for word in ("buffer", *words.BUFFER_WORDS) if word in options.keys() - own
+        }
+        self.buffer = words.buffer_of(kind, described, self.buffer)
+        if not isinstance(self.port, Port):
+            raise TopoError(f"{kind}: port is {self.port!r}; write port=Port(...)")
         if _ANYTHING not in own:
             words.refuse_unknown(kind, options, (*own, *_OF_ALL, *_OF_MININET))
         super().__init__(*args, **options)
@@ -112,7 +116,13 @@ class LosslessTopo(Topo):
         return added
 
     def addLink(
-        self, node1: str, node2: str, port1: int | None = None, port2: int | None = None, **options: Any
+        self,
+        node1: str,
+        node2: str,
+        port1: int | None = None,
+        port2: int | None = None,
+        key: Key | None = None,
+        **options: Any,
     ) -> Any:
         where = f"addLink({node1}, {node2})"
         for node in (node1, node2):
@@ -125,7 +135,7 @@ class LosslessTopo(Topo):
             for word in words.CABLE_WORDS:
                 options.pop(word, None)
         defaults = {"cls": LosslessLink, "cable": self.cable, "scale": self.scale, "mismatch": self.mismatch}
-        return super().addLink(node1, node2, port1, port2, **defaults | options)
+        return super().addLink(node1, node2, port1, port2, key, **defaults | options)
 
     def _checked(self, method: str, name: str, options: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
         """The options of a node, if there are such."""

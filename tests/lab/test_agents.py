@@ -214,9 +214,9 @@ def test_an_agent_killed_in_a_storm_leaves_no_queue_shut(run: Run) -> None:
                 killed = kill(fabric, "s1")
                 wait_for(lambda: is_another(fabric, "s1", killed))  # noqa: B023
                 time.sleep(0.02)
-                blocked, received = fabric.sent("s1-eth2").blocked_frames[LOSSLESS], flows.received(0)
+                blocked, received = fabric.sent("s1-eth2").blocked_frames[LOSSLESS], flows.received_by(0)
                 time.sleep(0.1)
-                run.claim("they pass again", flows.received(0) - received, at_least=30)
+                run.claim("they pass again", flows.received_by(0) - received, at_least=30)
                 run.claim("no more are kept out", fabric.sent("s1-eth2").blocked_frames[LOSSLESS] - blocked, equals=0)
                 time.sleep(0.3)
             flows.stop_sending()
@@ -244,9 +244,9 @@ def die_too_often(run: Run) -> None:
                 killed = kill(fabric, "s1")
             gone = wait_for(lambda: not Path(f"/proc/{killed}").exists() and agent_pid(fabric, "s1") == 0)
             run.claim("no process of the network is left", gone, equals=True)
-            received = flows.received(0)
+            received = flows.received_by(0)
             time.sleep(0.2)
-            run.claim("the queue is open", flows.received(0) - received, at_least=20)
+            run.claim("the queue is open", flows.received_by(0) - received, at_least=20)
             flows.wait()
         run.claim("received", flows.reports[0].received, equals=100)
 

@@ -118,7 +118,7 @@ def test_classes_share_a_switch_port_as_configured_and_never_exceed_the_line(run
             )
             file = Path(f"{number}.pcap")
             with capture(receiver, f"r{number}-eth0", file, HEADS), flows:
-                wait_for(lambda: min(flows.received(0), flows.received(1)) > 20)  # noqa: B023
+                wait_for(lambda: min(flows.received_by(0), flows.received_by(1)) > 20)  # noqa: B023
                 with run.measuring():
                     begin_ns = time.monotonic_ns()
                     time.sleep(0.4)
@@ -169,7 +169,7 @@ def test_a_paused_class_of_a_host_leaves_the_others_at_line_rate(run: Run) -> No
         rate = port.cable.rate
         flows = Flows([Flow(net["h1"], net[f"r{priority}"], priority) for priority in (3, 5)])
         with capture(net["s1"], "s1-eth1", file, HEADS), flows:
-            wait_for(lambda: min(flows.received(0), flows.received(1)) > 20)
+            wait_for(lambda: min(flows.received_by(0), flows.received_by(1)) > 20)
             with run.measuring():
                 begin_ns = time.monotonic_ns()
                 time.sleep(0.3)

@@ -75,14 +75,14 @@ def _hold(run: Run, hold: bool) -> None:
         with Flows(flows, settle=Duration("3s")) as running, run.measuring():
             time.sleep(0.3)
             run.claim(f"{case}: held without a peer", held() or [], equals=[DISPUTED] if hold else [])
-            run.claim(f"{case}: frames that arrive without a peer", running.received(0), equals=0)
-            run.claim(f"{case}: frames of another priority", running.received(1), at_least=1)
+            run.claim(f"{case}: frames that arrive without a peer", running.received_by(0), equals=0)
+            run.claim(f"{case}: frames of another priority", running.received_by(1), at_least=1)
             if hold:
                 agent = agents.pid("h1")
                 os.kill(agent, signal.SIGKILL)
                 wait_for(lambda: agents.pid("h1") not in (0, agent))
                 time.sleep(0.1)
-                run.claim(f"{case}: frames after the agent was killed", running.received(0), equals=0)
+                run.claim(f"{case}: frames after the agent was killed", running.received_by(0), equals=0)
             fabric.configure_dcbx("s1-eth1", defending)
             wait_for(lambda: fabric.dcbx("s1-eth1")["features"]["pfc"]["remote"] == [DISPUTED])
             wait_for(lambda: not held())

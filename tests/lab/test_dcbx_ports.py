@@ -101,9 +101,9 @@ def test_a_speaker_killed_while_queues_drain_leaves_no_priority_in_a_class_that_
             def sent_in_a_pause_of_3() -> int:
                 wire.send(PfcFrame.of(mac, {3: LONGEST_PAUSE}).encode())
                 time.sleep(0.1)
-                before = running.received(0)
+                before = running.received_by(0)
                 time.sleep(0.3)
-                sent = running.received(0) - before
+                sent = running.received_by(0) - before
                 wire.send(PfcFrame.xon(mac, [3]).encode())
                 time.sleep(0.1)
                 return sent

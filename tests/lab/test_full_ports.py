@@ -65,7 +65,7 @@ def test_a_sender_is_no_faster_than_its_line_whatever_becomes_of_its_frames(
             given = sum(fabric.sent(own.name).sent_frames) - before
             restore()
             time.sleep(0.5)
-            received = [flows.received(index) for index in range(2)]
+            received = [flows.received_by(index) for index in range(2)]
             if transport == "tcp":
                 flows.wait()
             else:

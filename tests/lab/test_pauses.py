@@ -254,7 +254,7 @@ def test_a_pause_travels_back_over_five_switches_and_loses_nothing(run: Run, swi
         flow = Flow(net["h1"], net["r"], LOSSLESS, rate=Rate("7Mb/s"), count=400, start=begin)
         other = Flow(net["h1"], net["r"], LOSSY, rate=Rate("2Mb/s"), count=150, start=begin)
         with Flows([flow, other]) as flows:
-            wait_for(lambda: flows.received(0) > 20)
+            wait_for(lambda: flows.received_by(0) > 20)
             pauser.xoff(65535)
             stopped_ns = time.monotonic_ns()
             into = [fabric.between(f"s{n}", f"s{n - 1}" if n > 1 else "h1") for n in range(switches, 0, -1)]
@@ -264,9 +264,9 @@ def test_a_pause_travels_back_over_five_switches_and_loses_nothing(run: Run, swi
             run.claim(
                 "the sender is paused", fabric.pfc("h1-eth0", LOSSLESS)["paused_until_ns"] is not None, equals=True
             )
-            received = flows.received(1)
+            received = flows.received_by(1)
             time.sleep(0.1)
-            run.claim("the other class goes on", flows.received(1) - received, at_least=10)
+            run.claim("the other class goes on", flows.received_by(1) - received, at_least=10)
             resumed_ns = time.monotonic_ns()
             pauser.xon()
             flows.wait()
@@ -337,7 +337,7 @@ def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Run, action: str = "
                 time.sleep(0.002)
             time.sleep(0.1)
             run.claim("storms before detection time", len(pauser.events("storm_detected")), equals=0)
-            run.claim("all arrive so far", wait_for(lambda: flows.sent(0) - flows.received(0) < 3), equals=True)
+            run.claim("all arrive so far", wait_for(lambda: flows.sent_by(0) - flows.received_by(0) < 3), equals=True)
             began_ns = time.monotonic_ns()
             for _ in range(12):
                 last_xoff_ns = time.monotonic_ns()

@@ -86,7 +86,7 @@ def test_a_newcomers_way_from_an_experiment_to_a_compared_report(ready: Prepared
     file = saved(BLOCKS["README.md:0"], tmp_path)
     first = lab.run(file, on=ready, out=tmp_path).check()
     second = lab.run(file, parameters={"xoff": "80"}, on=ready, out=tmp_path).check()
-    longest = "longest way of a frame"
+    longest = "longest delay"
     assert 0 < second.figure(longest) < first.figure(longest)
     assert first.folder and second.folder
     page = report([first.folder, second.folder])

@@ -180,7 +180,7 @@ def test_a_job_has_all_of_xoffs_code_and_no_compiled_files() -> None:
         "experiments/hello.py",
     ):
         assert found[f"code/{name}"] == (ROOT / name).read_bytes()
-    packages = {"testbed", "snappi_xoff", "topologies", "controllers", "experiments"}
+    packages = {"testbed", "snappi_xoff", "topologies", "controllers", "experiments", "xoff.py"}
     assert {tuple(name.split("/")[:2]) for name in found} == {("code", package) for package in packages}
     assert [name for name in found if name.endswith(".pyc") or "__pycache__" in name] == []
 

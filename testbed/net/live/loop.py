@@ -22,8 +22,6 @@ import threading
 import time
 from typing import Any
 
-from mininet.topo import Topo
-
 from testbed.errors import UsageError, XoffError
 from testbed.net import changes, description
 from testbed.net.live.controls import Controls
@@ -49,7 +47,7 @@ def live(wanted: str) -> None:
         _Loop(net, type(topo).__name__).run()
 
 
-def _prepare(topo: Topo) -> None:
+def _prepare(topo: LosslessTopo) -> None:
     """Give ports of switches and routers dormant ECN, so that it can be switched on."""
     buffered = {node for node in topo.nodes() if "buffer" in topo.nodeInfo(node)}
     for node in buffered:

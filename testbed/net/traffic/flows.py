@@ -9,8 +9,9 @@ import random
 import selectors
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from multiprocessing import connection
@@ -21,7 +22,7 @@ from testbed.linux import kernel
 from testbed.linux.child import Child
 from testbed.linux.qdiscs import WIRE_OVERHEAD
 from testbed.net.fabric import Fabric
-from testbed.net.notebook import warn
+from testbed.net.notebook import current, warn
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
@@ -149,8 +150,31 @@ class _Process:
         self.reader.close()
 
 
+class Count(int):
+    """A number of datagrams, which could be called with the index of a flow before there were `sent_by` and
+    `received_by`."""
+
+    _name: str
+    _of: Callable[[int], int]
+
+    @classmethod
+    def of(cls, name: str, method: Callable[[int], int], value: int) -> Count:
+        count = cls(value)
+        count._name, count._of = name, method
+        return count
+
+    def __call__(self, index: int = 0) -> int:
+        text = f"flows.{self._name}({index}) is flows.{self._name}_by({index}) now; flows.{self._name} is the sum"
+        warnings.warn(text, FutureWarning, stacklevel=2)
+        return self._of(index)
+
+
 class Flows:
-    """Running flows; `with Flows(...) as flows` starts them, and the end of the block stops and counts them."""
+    """Running flows; `with Flows(...) as flows` starts them, and the end of the block stops and counts them.
+
+    The time from their begin to the end of the block counts for the run's fidelity, unless the experiment marks the
+    part that counts with `run.measuring()`.
+    """
 
     def __init__(self, flows: Sequence[Flow], settle: Duration | str | None = None, first: int = 0) -> None:
         """`settle`: how long to wait at the end for what is still on its way, at most.
@@ -186,7 +210,9 @@ class Flows:
         for endpoint in self._endpoints:
             endpoint.lines = {index: lines[_queue(flow)] for index, flow in enumerate(self._flows, first)}
         self._processes: list[_Process] = []
+        self._mark = ExitStack()
         self.reports: list[Report] = []
+        """The report of each flow, in the order of the flows; empty until the block has ended."""
 
     def __enter__(self) -> Flows:
         words = self._shared.words
@@ -208,9 +234,12 @@ class Flows:
         words[_BEGIN_NS] = time.monotonic_ns() + _LEAD_NS
         if fabric := Fabric.running():
             fabric.flows.append(self)
+        if run := current():
+            self._mark.enter_context(run.traffic_is_running())
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self._mark.close()
         if (fabric := Fabric.running()) and self in fabric.flows:
             fabric.flows.remove(self)
         try:
@@ -226,19 +255,52 @@ class Flows:
         """Until every flow has sent all that it has to."""
         self._take_until_sent(None)
 
-    def sent(self, index: int = 0) -> int:
-        """Datagrams sent so far, or what else the transport counts."""
+    @property
+    def sent(self) -> Count:
+        """The datagrams that all flows have sent so far, or what else their transports count."""
+        return Count.of("sent", self.sent_by, self._sum("sent", self.sent_by))
+
+    @property
+    def received(self) -> Count:
+        """The datagrams that all flows have received so far, or what else their transports count."""
+        return Count.of("received", self.received_by, self._sum("received", self.received_by))
+
+    @property
+    def lost(self) -> int:
+        """The datagrams of all flows that were sent and did not arrive; 0 until the flows have ended."""
+        return sum(report.lost for report in self.reports)
+
+    @property
+    def worst_delay(self) -> Duration:
+        """The longest time from a datagram's departure to its arrival, over all flows."""
+        return Duration.from_ns(max((report.worst_delay_ns for report in self.reports), default=0))
+
+    @property
+    def completion(self) -> Duration:
+        """The longest time from the moment when a flow was to begin to the arrival of its last datagram."""
+        return max((report.completion for report in self.reports), default=Duration.from_ns(0))
+
+    def _sum(self, name: str, so_far: Callable[[int], int]) -> int:
+        if self.reports:
+            return sum(getattr(report, name) for report in self.reports)
+        return sum(map(so_far, range(len(self._flows))))
+
+    def sent_by(self, index: int = 0) -> int:
+        """Return the datagrams that a flow has sent so far, or what else its transport counts."""
         return self._shared.sent[index]
 
-    def received(self, index: int = 0) -> int:
-        """Datagrams received so far, or what else the transport counts; UDP's receivers look every 20 ms."""
+    def received_by(self, index: int = 0) -> int:
+        """Return the datagrams of a flow that have arrived so far, or what else its transport counts.
+
+        Receivers of UDP look every 20 ms.
+        """
         return self._shared.received[index]
 
     def progress(self) -> list[tuple[str, int, int]]:
         """Of each flow a name, octets that a full frame has on the wire, and the frames received so far."""
         return [
             (f"{flow.source.name} to {flow.target.name} p{flow.priority}", flow.frame.bytes + WIRE_OVERHEAD,
-             self.received(index))
+             self.received_by(index))
             for index, flow in enumerate(self._flows)
             if flow.transport.name != "tcp"  # it counts octets, at its end
         ]  # fmt: skip
@@ -269,10 +331,10 @@ class Flows:
         deadline = time.monotonic() + self._settle.ns / 1e9
         self._take_until_sent(deadline)
         indices = range(len(self._flows))
-        sent = sum(map(self.sent, indices))
+        sent = sum(map(self.sent_by, indices))
         quiet_since, before = time.monotonic(), -1
         while time.monotonic() < deadline:
-            arrived = sum(map(self.received, indices))
+            arrived = sum(map(self.received_by, indices))
             if arrived >= sent:
                 break
             if arrived != before:
@@ -280,7 +342,7 @@ class Flows:
             elif time.monotonic() - quiet_since > self._settle.ns / 2e9:
                 break
             time.sleep(_POLL_S)
-        sent_by = [self.sent(index) for index in indices]
+        sent_by = [self.sent_by(index) for index in indices]
         self._shared.words[_MUST_REPORT] = 1
         for process in self._processes:
             while not process.has_received():

@@ -137,9 +137,9 @@ def flapping(run: Run, duration: Duration = Duration("6s")) -> None:
         with Flows(flows) as running, run.measuring():
             changes.go_on(duration.ns / 1e9)
             time.sleep(1)  # successors of agents, and pauses that are due, have had their time
-            before = [running.received(index) for index in range(3)]
+            before = [running.received_by(index) for index in range(3)]
             time.sleep(1)
-            after = [running.received(index) for index in range(3)]
+            after = [running.received_by(index) for index in range(3)]
             running.stop_sending()
         counted = fabric.losses() or {}
         reports = running.reports

@@ -1,8 +1,7 @@
 """Frames sent one at a time through a switch whose queue is stopped, until PAUSE comes; then the queue resumes.
 
-Not an experiment; only the lab can import it. The receiver itself holds the switch's queue, with PFC frames, so that
-what a frame finds in the buffer is known exactly. What is seen is what is on the wire: PFC frames that come to senders,
-and datagrams that come to the receiver.
+The receiver itself holds the switch's queue, with PFC frames, so that what a frame finds in the buffer is known
+exactly. Only the wire is looked at: PFC frames that come to senders, and datagrams that come to the receiver.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from testbed.errors import XoffError
 from testbed.frames.mac_control import PfcFrame
-from testbed.lab import Run
 from testbed.linux import kernel, mmsg
+from testbed.net import notebook
 from testbed.net.wire import RawPort
 from testbed.units import Rate, Size
 
@@ -29,14 +28,16 @@ _SO_PRIORITY, _SO_RCVBUFFORCE = 12, 33
 _PATH_NS = 1_500_000  # through the switch, and PAUSE back, whatever the agents do meanwhile
 
 
-class Steps:
-    """`with Steps(run, net) as steps`: the receiver is r. Senders are "h1", "h2", ...: a host, with priority 3.
+class StoppedQueue:
+    """`with StoppedQueue(net) as queue`: the switch's queue to the host r, which the receiver stops and resumes.
 
-    "h1:4" is the same host with priority 4. Fidelity counts while frames are under way, and not while logs are read.
+    Senders are named "h1", "h2", ...: a host, with priority 3; "h1:4" is the same host with priority 4. Fidelity counts
+    while frames are under way, and not while logs are read.
     """
 
-    def __init__(self, run: Run, net: Any) -> None:
-        self._run = run
+    def __init__(self, net: Any) -> None:
+        run = notebook.current()
+        self._traffic: Callable[[], AbstractContextManager[None]] = run.traffic_is_running if run else nullcontext
         self._fabric = net.fabric
         self._senders: dict[str, socket.socket] = {}
         self._sent: list[tuple[str, int]] = []
@@ -61,20 +62,20 @@ class Steps:
                 udp.connect((target.IP(), _PORT))
                 self._senders[host.name if priority == PRIORITIES[0] else f"{host.name}:{priority}"] = udp
 
-    def __enter__(self) -> Steps:
+    def __enter__(self) -> StoppedQueue:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def fill(self, frames: Iterable[tuple[str, int]]) -> dict[str, int]:
-        """Hold the queue, and send frames (sender, octets without FCS) one at a time.
+        """Stop the queue, and send frames one at a time; each is a sender and its octets without FCS.
 
-        Returns for each sender that got PAUSE with which of its own frames it came, the first being 1.
+        Return, for each sender that got PAUSE, the number of its own frame with which it came; the first is 1.
         """
         begin_ns = time.monotonic_ns()
         self._sent = []
-        with self._run.measuring():
+        with self._traffic():
             self._wire.send(PfcFrame.xoff(self._mac, PRIORITIES).encode())
             time.sleep(_PATH_NS / 1e9)
             for sender, octets in frames:
@@ -87,13 +88,13 @@ class Steps:
         }
 
     def drain(self) -> tuple[int, dict[str, int]]:
-        """Let the queue go, and wait until it is empty.
+        """Resume the queue, and wait until it is empty.
 
-        Returns how many frames arrived, and for each sender that got XON how many had left the switch by then.
+        Return the number of frames that arrived, and for each sender that got XON how many had left the switch by then.
         """
         begin_ns = time.monotonic_ns()
         arrived: list[int] = []
-        with self._run.measuring():
+        with self._traffic():
             self._wire.send(PfcFrame.xon(self._mac, PRIORITIES).encode())
             while more := self._arrivals():
                 arrived += more
@@ -105,7 +106,7 @@ class Steps:
         }
 
     def _first(self, kind: str, begin_ns: int) -> dict[str, int]:
-        """When the port of each sender first got such a PFC frame for its priority, if it did."""
+        """Return the moment at which the port of each sender first got such a PFC frame for its priority."""
         found: dict[str, int] = {}
         for sender in self._senders:
             host, _, priority = sender.partition(":")
@@ -117,7 +118,7 @@ class Steps:
         return found
 
     def _arrivals(self) -> list[int]:
-        """When datagrams arrived that wait now; none if none came for a while."""
+        """Return the moments at which waiting datagrams arrived; none if none came for a while."""
         time.sleep(0.1)
         offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps with the time of day
         found: list[int] = []

@@ -1,0 +1,57 @@
+"""Mininet's classes that ours extend, and stand-ins for them on a machine without Mininet.
+
+So a topology can name classes of nodes and links anywhere, and be looked at; only a network needs Mininet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import XoffError
+
+__all__ = ["Intf", "Link", "Mininet", "Node", "Switch", "require_mininet"]
+
+_missing: ImportError | None = None
+"""The reason why Mininet could not be imported, or None if it could."""
+
+
+class MininetMissingError(XoffError):
+    """A network was to start on a machine without Mininet."""
+
+
+def require_mininet() -> None:
+    """Raise MininetMissingError if Mininet is not here."""
+    if _missing is not None:
+        raise MininetMissingError(
+            f"a network needs Mininet, which is not on this machine ({_missing}); "
+            "`xoff run FILE` runs an experiment in the lab"
+        ) from _missing
+
+
+if TYPE_CHECKING:
+    from mininet.link import Intf, Link
+    from mininet.net import Mininet
+    from mininet.node import Node, Switch
+else:
+    try:
+        from mininet.link import Intf, Link
+        from mininet.net import Mininet
+        from mininet.node import Node, Switch
+    except ImportError as error:
+        _missing = error
+
+        class _StandIn:
+            """A class of Mininet that is not here: it can be extended, and not be used."""
+
+            def __init__(self, *_: Any, **__: Any) -> None:
+                require_mininet()
+
+        class Intf(_StandIn): ...
+
+        class Link(_StandIn): ...
+
+        class Mininet(_StandIn): ...
+
+        class Node(_StandIn): ...
+
+        class Switch(Node): ...

@@ -1,0 +1,266 @@
+"""Xoff's public face: what an experiment, a topology, a rate control, a test or a notebook imports.
+
+    from xoff import Flow, Incast, experiment, network
+
+Names are loaded on demand, and on any machine with Python alone: Mininet is needed to start a network and not to
+describe one. docs/reference/api.md describes every name in `__all__`, and says which of them are stable.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testbed.agent.event_log import LoggedEvent
+    from testbed.buffer.settings import Dynamic, GroupSettings, Static, split_evenly
+    from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
+    from testbed.ecn.curve import EcnCurve
+    from testbed.ecn.field import Ecn
+    from testbed.errors import UsageError, XoffError
+    from testbed.frames import Mac
+    from testbed.frames.dcbx.values import DcbxVersion
+    from testbed.frames.mac_control import LONGEST_PAUSE, PauseFrame, PfcFrame
+    from testbed.lab.api import run
+    from testbed.lab.definition import Experiment, experiment
+    from testbed.lab.engines.table import prepare
+    from testbed.lab.experiment_run import Run
+    from testbed.lab.parameters import Between, File, OneOf
+    from testbed.lab.result import Claim, Result, Status
+    from testbed.lab.sweep import run as sweep
+    from testbed.measures.frames import FrameCounts
+    from testbed.measures.outcome import RoceOutcome, marking, roce_outcome
+    from testbed.measures.progress import Progress, progress
+    from testbed.measures.rates import jain_index, percentages, steady_rates, total_rate
+    from testbed.measures.stopped_queue import StoppedQueue
+    from testbed.net.cable import Cable
+    from testbed.net.controller import SrController
+    from testbed.net.fabric import Fabric, Mismatch
+    from testbed.net.graph import Topo
+    from testbed.net.network import Network, network
+    from testbed.net.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
+    from testbed.net.port import ROCE as ROCE_PRIORITY
+    from testbed.net.port import Buffer, Port
+    from testbed.net.qos import SubnetManager
+    from testbed.net.sonic_topo import SonicTopo
+    from testbed.net.topo import LosslessTopo, TopoError
+    from testbed.net.traffic import Flow, Flows, Report, Transport, flowing, ping, probe
+    from testbed.net.traffic import register as register_transport
+    from testbed.net.traffic.roce import Roce, RoceReport
+    from testbed.net.traffic.tcp import TcpReport
+    from testbed.net.wire import RawPort, Tap, capture
+    from testbed.pfc.settings import Action as WatchdogAction
+    from testbed.pfc.settings import PfcSettings, WatchdogSettings
+    from testbed.policy.language import load as load_policy
+    from testbed.policy.model import Policy
+    from testbed.priority.settings import PriorityMap, Trust
+    from testbed.roce.rates import Dcqcn, Fixed, Line, RateControl, Timely
+    from testbed.roce.rates.dcqcn import PAPER as DCQCN_PAPER
+    from testbed.roce.rates.dcqcn import DcqcnParameters
+    from testbed.units import Duration, Length, Rate, Scale, Size
+    from topologies.chain import Chain
+    from topologies.dc1_wan_dc2 import Dc1WanDc2
+    from topologies.dumbbell import Dumbbell
+    from topologies.incast import Incast
+    from topologies.leaf_spine import LeafSpine
+    from topologies.parking_lot import ParkingLot
+    from topologies.ring import Ring
+    from topologies.srv6_ring import Srv6Ring
+    from topologies.srv6_wan import Srv6Wan
+    from topologies.star import Star
+    from topologies.three_links import ThreeLinks
+
+__all__ = [
+    "DCQCN_PAPER",
+    "LONGEST_PAUSE",
+    "ROCE_PRIORITY",
+    "ApplicationAdmin",
+    "Between",
+    "Buffer",
+    "Cable",
+    "Chain",
+    "Claim",
+    "Dc1WanDc2",
+    "DcbxSettings",
+    "DcbxVersion",
+    "Dcqcn",
+    "DcqcnParameters",
+    "Dumbbell",
+    "Duration",
+    "Dynamic",
+    "Ecn",
+    "EcnCurve",
+    "EtsAdmin",
+    "Experiment",
+    "Fabric",
+    "File",
+    "Fixed",
+    "Flow",
+    "Flows",
+    "FrameCounts",
+    "GroupSettings",
+    "Incast",
+    "LeafSpine",
+    "Length",
+    "Line",
+    "LoggedEvent",
+    "LosslessLeaf",
+    "LosslessRouter",
+    "LosslessSwitch",
+    "LosslessTopo",
+    "Mac",
+    "Mismatch",
+    "Network",
+    "OneOf",
+    "ParkingLot",
+    "PauseFrame",
+    "PfcAdmin",
+    "PfcFrame",
+    "PfcSettings",
+    "Policy",
+    "Port",
+    "PriorityMap",
+    "Progress",
+    "Rate",
+    "RateControl",
+    "RawPort",
+    "Recommend",
+    "Report",
+    "Result",
+    "Ring",
+    "Roce",
+    "RoceOutcome",
+    "RoceReport",
+    "Run",
+    "Scale",
+    "Size",
+    "SonicTopo",
+    "SrController",
+    "Srv6Ring",
+    "Srv6Wan",
+    "Star",
+    "Static",
+    "Status",
+    "StoppedQueue",
+    "SubnetManager",
+    "Tap",
+    "TcpReport",
+    "ThreeLinks",
+    "Timely",
+    "Topo",
+    "TopoError",
+    "Transport",
+    "Trust",
+    "UsageError",
+    "WatchdogAction",
+    "WatchdogSettings",
+    "XoffError",
+    "capture",
+    "experiment",
+    "flowing",
+    "jain_index",
+    "load_policy",
+    "marking",
+    "network",
+    "percentages",
+    "ping",
+    "prepare",
+    "probe",
+    "progress",
+    "register_transport",
+    "roce_outcome",
+    "run",
+    "split_evenly",
+    "steady_rates",
+    "sweep",
+    "total_rate",
+]
+
+_PLACES: dict[str, dict[str, str]] = {
+    "Experiments and runs": {
+        "testbed.lab.definition": "experiment Experiment",
+        "testbed.lab.parameters": "Between OneOf File",
+        "testbed.lab.experiment_run": "Run",
+        "testbed.lab.api": "run",
+        "testbed.lab.engines.table": "prepare",
+        "testbed.lab.result": "Result Claim Status",
+        "testbed.lab.sweep": "sweep=run",
+    },
+    "Quantities and errors": {
+        "testbed.units": "Duration Length Rate Scale Size",
+        "testbed.errors": "XoffError UsageError",
+    },
+    "Networks": {
+        "testbed.net.network": "network Network",
+        "testbed.net.fabric": "Fabric Mismatch",
+        "testbed.agent.event_log": "LoggedEvent",
+        "testbed.net.topo": "LosslessTopo TopoError",
+        "testbed.net.graph": "Topo",
+        "testbed.net.nodes": "LosslessSwitch LosslessLeaf LosslessRouter",
+        "testbed.net.cable": "Cable",
+        "testbed.net.port": "Port Buffer ROCE_PRIORITY=ROCE",
+        "testbed.buffer.settings": "Static Dynamic GroupSettings split_evenly",
+        "testbed.ecn.curve": "EcnCurve",
+        "testbed.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action",
+        "testbed.priority.settings": "PriorityMap Trust",
+        "testbed.frames.dcbx.values": "DcbxVersion",
+        "testbed.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend",
+    },
+    "Topologies": {
+        "topologies.chain": "Chain",
+        "topologies.dc1_wan_dc2": "Dc1WanDc2",
+        "topologies.dumbbell": "Dumbbell",
+        "topologies.incast": "Incast",
+        "topologies.leaf_spine": "LeafSpine",
+        "topologies.parking_lot": "ParkingLot",
+        "topologies.ring": "Ring",
+        "topologies.srv6_ring": "Srv6Ring",
+        "topologies.srv6_wan": "Srv6Wan",
+        "topologies.star": "Star",
+        "topologies.three_links": "ThreeLinks",
+        "testbed.net.sonic_topo": "SonicTopo",
+    },
+    "Traffic": {
+        "testbed.net.traffic": "Flow Flows flowing Report ping probe Transport register_transport=register",
+        "testbed.net.traffic.tcp": "TcpReport",
+        "testbed.net.traffic.roce": "Roce RoceReport",
+        "testbed.roce.rates": "RateControl Line Dcqcn Fixed Timely",
+        "testbed.roce.rates.dcqcn": "DcqcnParameters DCQCN_PAPER=PAPER",
+        "testbed.ecn.field": "Ecn",
+    },
+    "Frames on the wire": {
+        "testbed.net.wire": "RawPort Tap capture",
+        "testbed.frames": "Mac",
+        "testbed.frames.mac_control": "PfcFrame PauseFrame LONGEST_PAUSE",
+    },
+    "Measures": {
+        "testbed.measures.rates": "steady_rates total_rate jain_index percentages",
+        "testbed.measures.outcome": "roce_outcome RoceOutcome marking",
+        "testbed.measures.frames": "FrameCounts",
+        "testbed.measures.progress": "progress Progress",
+        "testbed.measures.stopped_queue": "StoppedQueue",
+    },
+    "Controllers and policies": {
+        "testbed.net.controller": "SrController",
+        "testbed.net.qos": "SubnetManager",
+        "testbed.policy.model": "Policy",
+        "testbed.policy.language": "load_policy=load",
+    },
+}
+"""The modules that have the names, by the sections of the page about them; `sweep=run` is a name's other name there."""
+
+
+def __getattr__(name: str) -> Any:
+    for modules in _PLACES.values():
+        for module, names in modules.items():
+            for word in names.split():
+                public, _, own = word.partition("=")
+                if public == name:
+                    found = getattr(importlib.import_module(module), own or name)
+                    globals()[name] = found
+                    return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

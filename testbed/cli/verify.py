@@ -1,11 +1,12 @@
-"""`xoff verify`: does this machine give the digests that the repository has?"""
+"""`xoff verify`: compare the digests of this machine with those of the repository."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import testbed
 from testbed.cli import streams
 from testbed.cli.arguments import whole
 from testbed.cli.engine_setup import engine_option, engines, ready
-from testbed.lab import batch, definition, published_figures, references
+from testbed.errors import UsageError
+from testbed.lab import batch, definition, references
 from testbed.lab.batch import Task, TaskOutcome
 from testbed.lab.definition import Experiment
 from testbed.lab.engines import table
@@ -35,7 +37,7 @@ def verify_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update",
         action="store_true",
-        help=f"write the digests of this machine to {references.FILE}, and the figures that docs quote",
+        help=f"in a checkout: write the digests of this machine to {references.FILE}, and the figures that docs quote",
     )
 
 
@@ -43,8 +45,9 @@ def verify(options: argparse.Namespace) -> int:
     """Run the experiments and compare their digests with those in the repository."""
     streams.outlast()
     chosen = [definition.find(name) for name in options.experiment] or _all_on(options.engine)
-    engine = ready(options.engine)
     root = Path(testbed.__file__).parents[1]
+    update = _writer(root) if options.update else None
+    engine = ready(options.engine)
     known = references.read(root)
 
     def show(outcome: TaskOutcome) -> None:
@@ -70,13 +73,26 @@ def verify(options: argparse.Namespace) -> int:
         print(f"{name}: {same} of {len(comparisons)} experiments gave the digest of the repository")
         for difference in differences:
             print(f"  {difference}")
-    if options.update:
-        references.write(root, known | {name: references.updated(known.get(name), results)})
-        if results[0].provenance.engine == table.DEFAULT:
-            published_figures.update(root, results)
+    if update is not None:
+        update(known, results)
         failed = any(comparison.outcome is Outcome.FAILED for comparison in comparisons)
         return Exit.FAILED if failed else Exit.OK
     return Exit.OK if same == len(comparisons) else Exit.FAILED
+
+
+def _writer(root: Path) -> Callable[[Mapping[str, Reference], Sequence[Result]], None]:
+    """Return the function that writes digests and quoted figures into a checkout; an installed Xoff has none."""
+    if not (root / "tools" / "digests.py").is_file():
+        raise UsageError("--update writes files of the source: clone the repository and use it there")
+    digests, figures = (importlib.import_module(f"tools.{name}") for name in ("digests", "published_figures"))
+
+    def write(known: Mapping[str, Reference], results: Sequence[Result]) -> None:
+        name = references.edition(results[0].provenance)
+        digests.write(root, {**known, name: digests.updated(known.get(name), results)})
+        if results[0].provenance.engine == table.DEFAULT:
+            figures.update(root, results)
+
+    return write
 
 
 def _all_on(engine: Engine) -> list[Experiment]:

@@ -22,7 +22,7 @@ from testbed.lab.parameters import LARGEST_FILE, ExperimentError, File, Paramete
 
 DIGESTS, FIGURES, ENGINES = (f"experiments/{name}.json" for name in ("digests", "figures", "engines"))
 TOLERANCES = "experiments/engine_tolerances.toml"
-"""What `references.py`, `published_figures.py`, `engines_page.py` and `tolerances.py` have about results. No job has
+"""What `references.py` and `tools/` have about results. No job has
 these files, or new results would change the next ones."""
 PACKAGES = "packages"
 """Where in the code's folder further Python packages are."""

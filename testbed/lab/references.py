@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def edition(provenance: Provenance) -> str:
 def compare(result: Result, reference: Reference | None) -> Comparison:
     """How a result compares with what the repository has of its experiment."""
     expected = reference.digests.get(result.experiment, "") if reference else ""
-    if not _counts(result):
+    if not counts(result):
         failed = ", ".join(claim.name for claim in result.claims if not claim.passed)
         reason = result.reason or f"not as claimed: {failed}"
         return Comparison(result.experiment, Outcome.FAILED, result.digest, expected, reason)
@@ -96,22 +96,8 @@ def read(root: Path) -> dict[str, Reference]:
         raise UsageError(f"{root / FILE} is damaged ({error}); restore it with git") from None
 
 
-def updated(known: Reference | None, results: list[Result]) -> Reference:
-    """The reference with these results in it. Digests made with another image or kernel are not kept."""
-    here = results[0].provenance
-    kept = known.digests if known and not known.differences(here) else {}
-    digests = dict(kept) | {result.experiment: result.digest for result in results if _counts(result)}
-    code = code_digest() if table.find(here.engine).cpu_takes_time else ""
-    return Reference(here.image, here.kernel_digest, dict(sorted(digests.items())), code)
-
-
-def write(root: Path, references: Mapping[str, Reference]) -> None:
-    content = {name: asdict(reference) for name, reference in sorted(references.items())}
-    (root / FILE).write_text(json.dumps(content, indent=1) + "\n")
-
-
-def _counts(result: Result) -> bool:
-    """Is the result one to compare? Claims of a degraded run may fail, but what it gave is the same everywhere."""
+def counts(result: Result) -> bool:
+    """Return True if a result is one to compare. Claims of a degraded run may fail, and it is the same everywhere."""
     degraded = result.fidelity.verdict is Verdict.DEGRADED
     return result.status is Status.OK and (result.passed or degraded)
 

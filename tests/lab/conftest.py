@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from testbed import lab
-from testbed.lab import definition, published_figures, references
+from testbed.lab import definition, references
 from testbed.lab.definition import Experiment
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
@@ -20,6 +20,7 @@ from testbed.lab.fidelity import Verdict
 from testbed.lab.job import Limits
 from testbed.lab.references import Outcome
 from testbed.lab.result import Status
+from tools import published_figures
 
 from .processes import Process, Start
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import definition, engine_figures, tolerances
+from testbed.lab import definition
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.tolerances import Stated
+from tools import engine_figures, tolerances
+from tools.tolerances import Stated
 
 QUICK = ("incast", "duty_cycle")
 """Of these each whole run of the tests has both engines; the others are compared by `xoff test --all`."""

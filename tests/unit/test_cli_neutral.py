@@ -123,7 +123,6 @@ COMMANDS: dict[str, Callable[[Path], Words]] = {
     "plot": lambda at: ["export", result(at), "--figure", EVIL, "-o", at / "x.svg"],
     "compare": lambda at: ["compare", result(at), small(at / "small")],
     "compare sweeps": lambda at: ["compare", sweep_of(at, "1"), sweep_of(at, "2")],
-    "compare --engines": lambda at: ["compare", "--engines", result(at), other(at)],
     "decode": lambda at: ["decode", result(at)],
     "decode, no capture": lambda at: ["decode", written(at, EVIL, "x" * 40)],
     "ladder": lambda at: ["export", result(at), "--ladder", "host", "bridge"],

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from testbed.cli import main
 from testbed.errors import UsageError
-from testbed.lab import definition, engine_figures, engines_page, tolerances
-from testbed.lab.engine_figures import Agreement, compare
+from testbed.lab import definition
 from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.result import Claim, Figure, Provenance, Result, Status, Times
-from testbed.lab.tolerances import Stated, ToleranceError, parsed
+from tools import compare_engines, engine_figures, engines_page, tolerances
+from tools.engine_figures import Agreement, compare
+from tools.tolerances import Stated, ToleranceError, parsed
 
 ROOT = Path(__file__).parents[2]
 KEPT = Fidelity(Verdict.KEPT, (), 1, None, None, None, Thresholds())
@@ -172,7 +172,7 @@ def test_the_page_has_every_experiment_and_the_tables_that_follow_from_the_files
     kept, stated = engines_page.read(ROOT), tolerances.read(ROOT)
     page = (ROOT / engines_page.PAGE).read_text()
     assert kept.keys() == NAMES
-    assert engines_page.filled(page, kept, stated) == page, "`xoff compare --engines UM VM --update` fills them in"
+    assert engines_page.filled(page, kept, stated) == page, "`tools/compare_engines.py UM VM --update` fills them in"
     assert engines_page.written(kept) == (ROOT / engines_page.FILE).read_text()
     assert {name for name, found in kept.items() if found["degraded"]} == {
         name for name, one in stated.items() if one.degraded
@@ -190,9 +190,7 @@ def test_results_of_folders_are_compared_and_what_is_stated_decides(
         one.write(tmp_path / name / "incast-001")
     found = engine_figures.stored(tmp_path / "um")["incast"], engine_figures.stored(tmp_path / "vm")["incast"]
     assert str(compare(*found, Stated())) == "1 of 2 figures equal, 1 within 2% (at most 1.00%)"
-    assert main(["compare", str(tmp_path / "um"), str(tmp_path / "vm"), "--update"]) == 2
-    assert "--update is for --engines" in capsys.readouterr().err
-    assert main(["compare", "--engines", str(tmp_path / "um"), str(tmp_path)]) == 2
+    assert compare_engines.main([str(tmp_path / "um"), str(tmp_path)]) == 2
     assert "has no result" in capsys.readouterr().err
 
 

@@ -41,7 +41,6 @@ READ = {
         "export --csv",
         "export --pcapng",
         "compare",
-        "compare --engines",
         "export --figure pauses",
         "serve",
     ],
@@ -306,8 +305,9 @@ READERS = [
     *sorted((ROOT / "testbed" / "report").glob("*.py")),
     *(ROOT / "testbed" / "lesson" / name for name in ("check.py",)),
     *(ROOT / "testbed" / "lab" / f"{name}.py" for name in (
-        "result", "comparison", "engine_figures", "series", "conformance", "parquet"
+        "result", "comparison", "series", "conformance", "parquet"
     )),
+    ROOT / "tools" / "engine_figures.py",
     *(ROOT / "testbed" / "cli" / f"{name}.py" for name in ("report", "export", "compare")),
 ]  # fmt: skip
 _BESIDE = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "glob", "rglob", "iterdir", "is_file",

@@ -12,6 +12,7 @@ from testbed.lab import job, references
 from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.references import Outcome, Reference
 from testbed.lab.result import Claim, Provenance, Result, Status, Times
+from tools import digests
 
 HERE = Provenance("um", "none", "i1", "7.3", "k1", "", "1", "c", "d")
 FIDELITY = Fidelity(Verdict.KEPT, (), 1, None, None, None, Thresholds())
@@ -43,23 +44,23 @@ def test_a_degraded_run_counts_by_its_digest_whatever_became_of_its_claims() -> 
     short_of_cpu = replace(FIDELITY, verdict=Verdict.DEGRADED)
     bad = replace(GOOD, claims=(Claim("lost", {"equals": 0}, 3, False),), fidelity=short_of_cpu)
     assert references.compare(bad, Reference("i1", "k1", {"incast": bad.digest})).outcome is Outcome.SAME
-    assert references.updated(None, [bad]).digests == {"incast": bad.digest}
+    assert digests.updated(None, [bad]).digests == {"incast": bad.digest}
     raised = replace(bad, status=Status.ERROR)
     assert references.compare(raised, Reference("i1", "k1", {"incast": raised.digest})).outcome is Outcome.FAILED
-    assert references.updated(None, [raised]).digests == {}
+    assert digests.updated(None, [raised]).digests == {}
 
 
 def test_digests_of_vm_are_bound_to_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     on_vm = replace(GOOD, provenance=replace(HERE, engine="vm", qemu="7.2.22"))
     other = replace(on_vm, experiment="wan", provenance=replace(on_vm.provenance, code="of another job"))
-    known = references.updated(None, [on_vm])
-    assert known.code == job.code_digest() and references.updated(None, [GOOD]).code == ""
+    known = digests.updated(None, [on_vm])
+    assert known.code == job.code_digest() and digests.updated(None, [GOOD]).code == ""
     assert known.differences(other.provenance) == []
-    assert set(references.updated(known, [other]).digests) == {"incast", "wan"}
+    assert set(digests.updated(known, [other]).digests) == {"incast", "wan"}
     monkeypatch.setattr(references, "code_digest", lambda: "e" * 64)
     (difference,) = known.differences(on_vm.provenance)
     assert "Xoff's code here is eeeeeeeeeeeeeeee" in difference
-    assert set(references.updated(known, [other]).digests) == {"wan"}
+    assert set(digests.updated(known, [other]).digests) == {"wan"}
 
 
 def test_another_kernel_and_image_are_named() -> None:
@@ -69,8 +70,8 @@ def test_another_kernel_and_image_are_named() -> None:
 
 def test_digests_HERE_another_kernel_are_not_kept() -> None:
     of_same, of_other = (Reference("i1", kernel, {"wan": "1"}) for kernel in ("k1", "k2"))
-    assert references.updated(of_same, [GOOD]).digests == {"incast": GOOD.digest, "wan": "1"}
-    assert references.updated(of_other, [GOOD]).digests == {"incast": GOOD.digest}
+    assert digests.updated(of_same, [GOOD]).digests == {"incast": GOOD.digest, "wan": "1"}
+    assert digests.updated(of_other, [GOOD]).digests == {"incast": GOOD.digest}
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         "um": Reference("i1", "k1", {"incast": "1"}),
         "vm QEMU 7.2.22": Reference("i1", "", {"incast": "2"}, "c1"),
     }
-    references.write(tmp_path, content)
+    digests.write(tmp_path, content)
     assert references.read(tmp_path) == content
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.lab import definition
-from testbed.lab.published_figures import FILE, TEXTS, experiment_of, filled, read, texts
+from tools.published_figures import FILE, TEXTS, experiment_of, filled, read, texts
 
 ROOT = Path(__file__).parents[2]
 PAGE = "Before.\n\n<!-- figures: wan -->\n\nold\n\n<!-- end of figures -->\n\nAfter.\n"

@@ -18,7 +18,7 @@ from testbed.lab.engines.vm import Vm
 from testbed.lab.fidelity import Verdict
 from testbed.lab.foreign import ForeignError, ForeignFolder
 from testbed.lab.result import RESULT, Result
-from testbed.lab.tolerances import DEFAULT, FILE, Apart, Pair, Stated, Value
+from tools.tolerances import DEFAULT, FILE, Apart, Pair, Stated, Value
 
 _QUANTITY = {"value", "unit"}
 

@@ -1,6 +1,6 @@
 """The tables of `docs/engines.md`: how far the engines in virtual time are apart on each experiment.
 
-`xoff compare --engines UM VM --update` puts what it found into `experiments/engines.json`, and the tables that follow
+`tools/compare_engines.py UM VM --update` puts what it found into `experiments/engines.json`, and the tables that follow
 from it and from the stated tolerances into the page, between `<!-- engines: NAME -->` and `<!-- end of engines -->`. A
 test compares the page with both files.
 """
@@ -15,8 +15,8 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.lab import job
-from testbed.lab.engine_figures import Agreement, as_json
-from testbed.lab.tolerances import DEFAULT, Stated
+from tools.engine_figures import Agreement, as_json
+from tools.tolerances import DEFAULT, Stated
 
 FILE = Path(job.ENGINES)
 PAGE = Path("docs/engines.md")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import Any
 
 from testbed.errors import UsageError
@@ -15,6 +14,8 @@ _SHOWN = 40
 
 def read(text: str | bytes, name: str, error: type[UsageError] = UsageError) -> dict[str, Any]:
     """The content of a file, `name` in messages; an `error` if it is not TOML or cannot be read as such."""
+    import tomllib  # not above: `xoff list` imports this module, and reads no file
+
     try:
         text = text if isinstance(text, str) else text.decode()
         _refuse_long_keys(text, name, error)

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from testbed.net.wire import RawPort, Tap, capture
     from testbed.pfc.settings import Action as WatchdogAction
     from testbed.pfc.settings import PfcSettings, WatchdogSettings
-    from testbed.policy.language import load as load_policy
     from testbed.policy.model import Policy
+    from testbed.policy.syntax.language import load as load_policy
     from testbed.priority.settings import PriorityMap, Trust
     from testbed.roce.rates import Dcqcn, Fixed, Line, RateControl, Timely
     from testbed.roce.rates.dcqcn import PAPER as DCQCN_PAPER
@@ -244,7 +244,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.net.controller": "SrController",
         "testbed.net.qos": "SubnetManager",
         "testbed.policy.model": "Policy",
-        "testbed.policy.language": "load_policy=load",
+        "testbed.policy.syntax.language": "load_policy=load",
     },
 }
 """The modules that have the names, by the sections of the page about them; `sweep=run` is a name's other name there."""

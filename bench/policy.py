@@ -26,14 +26,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from controllers.io_loop import IoLoop
 from controllers.settings import Address, Settings
 from testbed.policy.fabric import GBIT, Fabric, PortCapabilities, PortKey
-from testbed.policy.grammar import BLOCK, XML
-from testbed.policy.language import read
 from testbed.policy.model import MatchRule, NodeType, Policy, PortGroup, QosLevel
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 from testbed.policy.records import Found, PathRecords, Request
 from testbed.policy.rest.client import RestSa, query
-from testbed.policy.source import Problems
-from testbed.policy.write import write
+from testbed.policy.syntax.grammar import BLOCK, XML
+from testbed.policy.syntax.language import read
+from testbed.policy.syntax.source import Problems
+from testbed.policy.syntax.write import write
 from testbed.rest.client import Client
 from tests.lab import opensm_peer
 from tests.lab.opensm_peer import Query

@@ -27,8 +27,8 @@ from testbed.srv6.controller.policy import compute
 from testbed.srv6.controller.topology import Link, Topology
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.sid import Adjacency, Sid
+from testbed.srv6.session.intents import Dynamic, Key, Policy
 from testbed.srv6.session.messages import RouterPort
-from testbed.srv6.session.policy import Dynamic, Key, Policy
 
 ROOT = Path(__file__).parents[1]
 ROUTERS, POLICIES = 1000, 200

@@ -21,7 +21,7 @@ from typing import Annotated
 
 from testbed.errors import UsageError
 from testbed.rest.server import SHORTEST_TOKEN
-from testbed.srv6.protocol.fields import RouterName
+from testbed.srv6.protocol.domain import RouterName
 from testbed.srv6.session.hello import SHORTEST_KEY, router_key
 from testbed.strict import toml_text
 from testbed.typed_json.codec import CODEC

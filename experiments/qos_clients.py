@@ -9,14 +9,19 @@ from testbed.linux.port_program import OWN_FRAMES
 from testbed.net.qos_clients import flow
 from testbed.net.qos_controller import FollowingManager
 from testbed.net.qos_discovery import eui64
-from testbed.policy.clients.cma import Cma, SocketAddress
-from testbed.policy.clients.connection import AddressVector
-from testbed.policy.clients.ipoib import IpoibInterface
-from testbed.policy.clients.iser import IserInitiator
-from testbed.policy.clients.mpi import MpiJob
-from testbed.policy.clients.sdp import SdpSocket
-from testbed.policy.clients.srp import IoController, ServiceEntry, SrpInitiator
 from testbed.policy.fabric import LINK_LOCAL, Partition, PortKey
+from testbed.policy.rfc_clients import (
+    AddressVector,
+    Cma,
+    IoController,
+    IpoibInterface,
+    IserInitiator,
+    MpiJob,
+    SdpSocket,
+    ServiceEntry,
+    SocketAddress,
+    SrpInitiator,
+)
 from testbed.priority.classify import read
 from xoff import Incast, Mac, Network, Port, Run, SrController, Tap, experiment, network
 

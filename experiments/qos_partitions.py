@@ -9,9 +9,8 @@ from experiments._qos import setup_of
 from testbed.frames.service_level import dscp_of
 from testbed.linux import kernel
 from testbed.net.qos_partitions import Partitions
-from testbed.policy.clients.connection import NotConnected, asking
-from testbed.policy.clients.ipoib import BroadcastGroup, IpoibInterface
 from testbed.policy.fabric import Partition, PortKey
+from testbed.policy.rfc_clients import BroadcastGroup, IpoibInterface, NotConnected, asking
 from testbed.priority.classify import read
 from xoff import (
     Flow,

@@ -4,9 +4,7 @@ from typing import Any
 
 from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
 from testbed.net.qos_clients import flow
-from testbed.policy.clients.cma import Cma, SocketAddress
-from testbed.policy.clients.connection import asking
-from testbed.policy.clients.srp import IoController, ServiceEntry, SrpInitiator
+from testbed.policy.rfc_clients import Cma, IoController, ServiceEntry, SocketAddress, SrpInitiator, asking
 from xoff import (
     Duration,
     Incast,

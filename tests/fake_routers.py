@@ -20,9 +20,9 @@ from typing import Any
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.sid import Adjacency, Sid
+from testbed.srv6.session.intents import Key
 from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.session.messages import Command, Install, LinkEnd, Report, RouterPort, SliceInfo
-from testbed.srv6.session.policy import Key
 from testbed.srv6.session.router_side import RECONNECT_NS, Router
 
 MS = 10**6

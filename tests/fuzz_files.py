@@ -19,10 +19,11 @@ from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab.collect import Collector
 from testbed.lab.wire import Record, RecordKind, Sample
 from testbed.net.sonic import Switch
-from testbed.policy import fabric_file, language
-from testbed.policy.grammar import BLOCK, XML
-from testbed.policy.source import PolicyError, Problems
-from testbed.policy.write import write
+from testbed.policy import fabric_file
+from testbed.policy.syntax import language
+from testbed.policy.syntax.grammar import BLOCK, XML
+from testbed.policy.syntax.source import PolicyError, Problems
+from testbed.policy.syntax.write import write
 from testbed.sonic import read as config_db
 from testbed.sonic.check import check
 from testbed.sonic.write import write as config_write

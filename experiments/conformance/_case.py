@@ -23,8 +23,8 @@ from experiments.conformance._tables import (
 from testbed.buffer.settings import BufferSettings
 from testbed.lab.experiment_run import holds
 from testbed.net.sonic import CELL, Switch, scale_for
+from testbed.sonic.ports_to_test import classes, ports_under_test, split, with_only
 from testbed.sonic.tables import Tables
-from testbed.sonic.under_test import classes, ports_under_test, split, with_only
 from xoff import (
     Duration,
     Ecn,

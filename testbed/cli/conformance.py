@@ -25,7 +25,7 @@ from testbed.lab.engines import table
 from testbed.lab.parameters import OneOf
 from testbed.lab.result import Exit, expectation
 from testbed.net.sonic import CELL, Switch, speed
-from testbed.sonic.under_test import classes, patience, split
+from testbed.sonic.ports_to_test import classes, patience, split
 from testbed.units import written
 
 _EXAMPLES = """\

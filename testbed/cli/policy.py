@@ -14,16 +14,16 @@ from testbed.errors import UsageError
 from testbed.lab.result import Exit
 from testbed.policy import fabric_file
 from testbed.policy.fabric import Fabric
-from testbed.policy.grammar import BLOCK, XML, Syntax
 from testbed.policy.groups import members
-from testbed.policy.language import Reading, read
 from testbed.policy.model import MatchRule, Policy
+from testbed.policy.numbers import Ranges
 from testbed.policy.plan import plan
-from testbed.policy.ranges import Ranges
 from testbed.policy.records import Found, PathRecords, Request, Wanted
 from testbed.policy.setup import Tables
-from testbed.policy.source import LARGEST, PolicyError, Problems
-from testbed.policy.write import write
+from testbed.policy.syntax.grammar import BLOCK, XML, Syntax
+from testbed.policy.syntax.language import Reading, read
+from testbed.policy.syntax.source import LARGEST, PolicyError, Problems
+from testbed.policy.syntax.write import write
 from testbed.strict.problems import Severity
 from testbed.units import Rate, Size
 

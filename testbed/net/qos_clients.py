@@ -19,8 +19,8 @@ from testbed.net.traffic import Flow, Transport
 from testbed.net.traffic.roce import Roce
 from testbed.net.traffic.tcp import Tcp
 from testbed.net.traffic.transport import transport_named
-from testbed.policy.clients.connection import AddressVector
-from testbed.policy.units import MTU_CODES
+from testbed.policy.numbers import MTU_CODES
+from testbed.policy.rfc_clients import AddressVector
 from testbed.roce.settings import Settings
 from testbed.units import Rate, Size
 

@@ -20,9 +20,9 @@ from testbed.linux.child import Child
 from testbed.net.fabric import Fabric, FabricError
 from testbed.net.qos import SubnetManager
 from testbed.policy.fabric import Partition
-from testbed.policy.language import load
 from testbed.policy.rest.client import RestSa
 from testbed.policy.rest.messages import SweepReport
+from testbed.policy.syntax.language import load
 from testbed.rest.client import Client
 from testbed.units import Duration
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from testbed.net.fabric import Fabric, FabricError
 from testbed.net.qos_discovery import port_key
-from testbed.policy.clients.connection import NotConnected
 from testbed.policy.fabric import DEFAULT_PKEY, Partition
+from testbed.policy.rfc_clients import NotConnected
 
 _SUBNETS = IPv4Network("10.128.0.0/9")
 _MOST_MEMBERS = 250

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from testbed.errors import listed, nearest
 from testbed.net.sonic import Switch, SwitchError, SwitchPort
 from testbed.sonic.headroom import tightest
-from testbed.sonic.under_test import PortsError, in_order, require_port
+from testbed.sonic.ports_to_test import PortsError, in_order, require_port
 
 Place = tuple[str, str]
 """A hostname, and a port."""

@@ -15,7 +15,7 @@ from testbed.linux.port_program import DROP_REASONS
 from testbed.net.sonic import Switch
 from testbed.net.sonic_places import Place, by_name, free_places, hosts_at
 from testbed.sonic.headroom import described, lossless_groups, tightest
-from testbed.sonic.under_test import PortsError, classes, split
+from testbed.sonic.ports_to_test import PortsError, classes, split
 from testbed.units import Size
 from testbed.workload import transfers
 from testbed.workload.transfers import Transfer

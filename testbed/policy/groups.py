@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from testbed.policy.fabric import EndPort, Fabric, Node, Partition, PortKey
 from testbed.policy.model import NodeType, PortGroup
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 from testbed.strict.problems import shown
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from testbed.policy.model import MatchRule, same
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 
 _BLOCK = 1024
 

@@ -10,8 +10,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from testbed.policy.ranges import Ranges
-from testbed.policy.source import START
+from testbed.policy.numbers import Ranges
+from testbed.policy.syntax.source import START
 from testbed.strict.problems import Position
 
 SLS, VLS = range(16), range(16)

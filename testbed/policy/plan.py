@@ -16,7 +16,7 @@ from typing import Any
 
 from testbed.policy.fabric import Fabric, PortCapabilities, PortKey
 from testbed.policy.model import DROP_VL, SLS, Policy
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 from testbed.policy.setup import Arbitration, Crossing, Finding, FindingKind, Tables, inputs, setup
 from testbed.policy.shares import Shares, equal_shares, shares
 from testbed.strict.problems import Severity

@@ -15,11 +15,11 @@ from testbed.policy.fabric import DEFAULT_PKEY, EndPort, Fabric, Partition
 from testbed.policy.groups import members, partition_ports
 from testbed.policy.matching import Fields, Rules
 from testbed.policy.model import DEFAULT_NAME, Policy, QosLevel, same
+from testbed.policy.numbers import mtu_below, rate_below
 from testbed.policy.paths import NoPath, Path, Paths
 from testbed.policy.plan import plan
 from testbed.policy.setup import Tables
 from testbed.policy.ulps import expanded
-from testbed.policy.units import mtu_below, rate_below
 
 _PKEY_VALUE, _FULL_MEMBER = 0x7FFF, 0x8000
 DEFAULT_PACKET_LIFE = 18

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from testbed.policy.fabric import Fabric, Node, PortKey
 from testbed.policy.groups import members, naming_nothing, unnamed
 from testbed.policy.model import DROP_VL, SLS, Policy, Sl2VlScope, VlArbScope, VlWeight, same
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 from testbed.strict.problems import Position, Severity, shown
 
 _MOST_LISTED = 8

@@ -22,8 +22,8 @@ from testbed.frames.path_record import (
     SaMad,
     Status,
 )
+from testbed.policy.numbers import MTU_CODES, RATE_CODES, mtu_code, rate_code
 from testbed.policy.records import Found, PathRecords, Request, Selector, Wanted
-from testbed.policy.units import MTU_CODES, RATE_CODES, mtu_code, rate_code
 
 _MOST_PAIRS = 1024
 """The most pairs of source and destination in one MultiPathRecord request."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from testbed.policy.fabric import DEFAULT_PKEY
 from testbed.policy.model import MatchRule, Policy, PortGroup, QosLevel, Ulp, UlpKey, UlpRule
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 
 SDP = 0x0000000000010000
 """The Service-ID of SDP without its port: 0x000000000001PPPP, PPPP the TCP port to connect to (section 6)."""

@@ -26,9 +26,8 @@ from testbed.net.controller import ControllerAccess
 from testbed.srv6.controller.manager import Manager
 from testbed.srv6.controller.southbound import Southbound
 from testbed.srv6.session.hello import NONCE_OCTETS
-from testbed.srv6.session.intents import PolicyIntent, VpnIntent
+from testbed.srv6.session.intents import Key, PolicyIntent, VpnIntent
 from testbed.srv6.session.items import PolicyItem
-from testbed.srv6.session.policy import Key
 from testbed.typed_json.codec import CODEC
 
 if TYPE_CHECKING:

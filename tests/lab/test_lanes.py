@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.frames.service_level import SLS, dscp_of
 from testbed.lab import Run, experiment
 from testbed.policy.model import DROP_VL, NodeType, Policy, PortGroup, QosLevel, Sl2VlScope, VlArbScope, VlWeight
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 from testbed.policy.records import Found, NotFound, PathReason, PathRecords, Request
 from testbed.priority.classify import read
 

@@ -14,8 +14,6 @@ import sys
 
 import pytest
 
-from testbed.policy.grammar import BLOCK
-from testbed.policy.language import load, read
 from testbed.policy.model import (
     MatchRule,
     NodeType,
@@ -27,12 +25,13 @@ from testbed.policy.model import (
     UlpKey,
     UlpRule,
 )
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import MTU_CODES, RATE_CODES, Ranges, mtu_code, rate_code
 from testbed.policy.records import Found, PathRecords
 from testbed.policy.setup import setup
-from testbed.policy.source import Problems
-from testbed.policy.units import MTU_CODES, RATE_CODES, mtu_code, rate_code
-from testbed.policy.write import write
+from testbed.policy.syntax.grammar import BLOCK
+from testbed.policy.syntax.language import load, read
+from testbed.policy.syntax.source import Problems
+from testbed.policy.syntax.write import write
 
 from . import opensm_peer
 from .opensm_peer import HOSTS, Query

@@ -20,7 +20,7 @@ from testbed.policy.model import (
     VlArbScope,
     VlWeight,
 )
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 
 ROOT = Path(__file__).parents[2]
 RFC_SAMPLE = ROOT / "tests" / "unit" / "data" / "qos_rfc_sample.xml"

@@ -7,8 +7,7 @@ from ipaddress import ip_network
 
 from testbed.srv6.controller.manager import Manager, ManagerSettings
 from testbed.srv6.controller.southbound import Southbound
-from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
-from testbed.srv6.session.policy import Candidate, Dynamic, Key
+from testbed.srv6.session.intents import Candidate, Dynamic, Key, PolicyIntent, Site, VpnIntent
 from tests.fake_routers import FIGURE_2, FIGURE_3, MS, FakeRouter, Links, S, report, sid
 
 __all__ = ["FIGURE_2", "FIGURE_3", "MS", "SHARED_KEY", "FakeRouter", "S", "World", "report", "sid"]

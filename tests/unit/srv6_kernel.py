@@ -15,8 +15,8 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 from typing import Any
 
 from testbed.linux.netlink import Message, NetlinkError
+from testbed.srv6.session.intents import Key
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
-from testbed.srv6.session.policy import Key
 
 NEW_LINK, DELETE_LINK, NEW_ROUTE, DELETE_ROUTE = 16, 17, 24, 25
 MAIN, UNICAST, UNREACHABLE = 254, 1, 7

@@ -16,9 +16,8 @@ from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.errors import UsageError
 from testbed.linux.netlink import Message, NetlinkError
 from testbed.srv6.protocol import behaviours
-from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
+from testbed.srv6.session.intents import Key, PolicyIntent, Site, VpnIntent
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
-from testbed.srv6.session.policy import Key
 from tests.unit.srv6_kernel import DELETE_LINK, DELETE_ROUTE, NEW_LINK, Bound, Encap, Kernel, wanted
 
 INTERFACES = {"eth0": 11, "eth1": 12, "eth2": 13, "eth3": 14, "wan": 15, "wan2": 16}

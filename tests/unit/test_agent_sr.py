@@ -30,10 +30,9 @@ from testbed.errors import UsageError
 from testbed.linux.netlink import Message
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.session.intents import PolicyIntent
+from testbed.srv6.session.intents import Candidate, Dynamic, Explicit, Key, PolicyIntent
 from testbed.srv6.session.items import PolicyItem, TunnelItem
 from testbed.srv6.session.messages import Install, OwnTunnel, Pause
-from testbed.srv6.session.policy import Candidate, Dynamic, Explicit, Key
 from testbed.srv6.session.router_side import RECONNECT_NS
 from testbed.srv6.session.session import SessionSettings
 from testbed.typed_json.codec import CODEC

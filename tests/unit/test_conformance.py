@@ -19,9 +19,9 @@ from testbed.lab.result import Claim, Figure
 from testbed.net.sonic import Switch
 from testbed.report.page import report
 from testbed.sonic.check import check
+from testbed.sonic.ports_to_test import PortsError, classes
 from testbed.sonic.read import read
 from testbed.sonic.tables import Tables
-from testbed.sonic.under_test import PortsError, classes
 
 COLUMNS = [(speed, model) for speed in _tables.SPEEDS for model in _tables.MODELS]
 ROOT = Path(__file__).parents[2]

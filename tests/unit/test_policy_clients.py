@@ -9,16 +9,24 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
-from testbed.policy.clients.cma import Cma, SocketAddress
-from testbed.policy.clients.connection import AddressVector, NotConnected, asking
-from testbed.policy.clients.ipoib import BroadcastGroup, IpoibInterface
-from testbed.policy.clients.iser import IserInitiator
-from testbed.policy.clients.mpi import MpiJob
-from testbed.policy.clients.sdp import SdpSocket
-from testbed.policy.clients.srp import IoController, ServiceEntry, SrpInitiator
 from testbed.policy.fabric import GBIT, Partition
-from testbed.policy.language import load
 from testbed.policy.records import NotFound, PathReason, PathRecords, Request, Selector, Wanted
+from testbed.policy.rfc_clients import (
+    AddressVector,
+    BroadcastGroup,
+    Cma,
+    IoController,
+    IpoibInterface,
+    IserInitiator,
+    MpiJob,
+    NotConnected,
+    SdpSocket,
+    ServiceEntry,
+    SocketAddress,
+    SrpInitiator,
+    asking,
+)
+from testbed.policy.syntax.language import load
 from tests.unit.policy_samples import small_fabric
 
 POLICY = b"""

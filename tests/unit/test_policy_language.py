@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.policy import block_text, rfc_xml
-from testbed.policy.grammar import BLOCK, XML, Syntax
-from testbed.policy.language import Reading, load, read
 from testbed.policy.model import NodeType, Policy, Ulp, UlpKey
-from testbed.policy.ranges import Ranges
-from testbed.policy.source import LARGEST, PolicyError, Problems
-from testbed.policy.write import write
+from testbed.policy.numbers import Ranges
+from testbed.policy.syntax import block_text, rfc_xml
+from testbed.policy.syntax.grammar import BLOCK, XML, Syntax
+from testbed.policy.syntax.language import Reading, load, read
+from testbed.policy.syntax.source import LARGEST, PolicyError, Problems
+from testbed.policy.syntax.write import write
 from testbed.strict.problems import Severity
 from tests.unit.policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated, random_policy
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from testbed.policy.matching import Fields, Rules, sequential
 from testbed.policy.model import MatchRule, same
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 from tests.unit.policy_samples import random_policy
 
 GROUPS = {"a": frozenset({0, 1}), "b": frozenset({2}), "none": frozenset[int]()}

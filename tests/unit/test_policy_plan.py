@@ -9,8 +9,8 @@ from typing import Any
 
 from testbed.policy.fabric import Fabric, PortKey
 from testbed.policy.model import DROP_VL, SLS, NodeType, Policy, PortGroup, Sl2VlScope, VlArbScope, VlWeight
+from testbed.policy.numbers import Ranges
 from testbed.policy.plan import Plan, PortSetup, What, differences, plan
-from testbed.policy.ranges import Ranges
 from testbed.policy.records import NotFound, PathReason, PathRecords, Request
 from testbed.policy.setup import FindingKind, default_sl2vl
 from testbed.policy.shares import Shares

@@ -22,7 +22,6 @@ from testbed.frames.path_record import (
 from testbed.policy import fabric_file
 from testbed.policy.fabric import GBIT, Fabric, FabricError, Partition, PortCapabilities, PortKey
 from testbed.policy.groups import members
-from testbed.policy.language import load
 from testbed.policy.model import (
     MatchRule,
     NodeType,
@@ -35,9 +34,10 @@ from testbed.policy.model import (
     UlpKey,
     UlpRule,
 )
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 from testbed.policy.records import Found, NotFound, PathReason, PathRecords, Request, Selector, Wanted
 from testbed.policy.subnet_administration import ServiceIdField, SubnetAdministration
+from testbed.policy.syntax.language import load
 from testbed.policy.ulps import ISER_PORT, cma_service_id, iser_service_id, sdp_service_id
 from tests.unit.policy_samples import EXAMPLE, EXAMPLE_FABRIC, small_fabric
 

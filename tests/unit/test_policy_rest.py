@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from testbed.policy.clients.connection import asking
-from testbed.policy.clients.ipoib import BroadcastGroup
 from testbed.policy.fabric import Fabric, FabricError
-from testbed.policy.grammar import XML
 from testbed.policy.model import Policy
 from testbed.policy.plan import plan
 from testbed.policy.records import NotFound, PathRecords, Request, Selector, Wanted
 from testbed.policy.rest.client import RestSa
 from testbed.policy.rest.messages import FabricMessage, SweepReport
 from testbed.policy.rest.service import QosService
-from testbed.policy.source import Problems
-from testbed.policy.write import write
+from testbed.policy.rfc_clients import BroadcastGroup, asking
+from testbed.policy.syntax.grammar import XML
+from testbed.policy.syntax.source import Problems
+from testbed.policy.syntax.write import write
 from testbed.rest import client as rest
 from testbed.rest.events import History
 from testbed.rest.http import Request as HttpRequest

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from testbed.policy.fabric import Fabric, PortCapabilities, PortKey
 from testbed.policy.model import NodeType, Policy, PortGroup, Sl2VlScope, VlArbScope, VlWeight
-from testbed.policy.ranges import Ranges
+from testbed.policy.numbers import Ranges
 from testbed.policy.setup import Crossing, FindingKind, Tables, default_sl2vl, setup
 from testbed.strict.problems import Position, Severity
 from tests.unit.policy_samples import small_fabric

@@ -13,9 +13,9 @@ from testbed.net.sonic import CELL, Switch, SwitchError
 from testbed.net.sonic_places import cables_between, hosts_at
 from testbed.net.sonic_run import Workload, hosts_at_ports, settles_at, size_to_test, untested
 from testbed.sonic.headroom import needed_at, tightest
+from testbed.sonic.ports_to_test import PortsError, classes, in_order, patience, ports_under_test, split, with_only
 from testbed.sonic.read import read
 from testbed.sonic.tables import Tables
-from testbed.sonic.under_test import PortsError, classes, in_order, patience, ports_under_test, split, with_only
 from testbed.units import Size
 from tests.unit.test_sonic import FILES, checked, config
 

@@ -18,10 +18,9 @@ from testbed.srv6.protocol.domain import SrDomain, Srv6Error
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import Sid
 from testbed.srv6.protocol.tunnel_learning import Learner, LearnerSettings
-from testbed.srv6.session.intents import PolicyIntent
+from testbed.srv6.session.intents import Dynamic, Explicit, Key, PolicyIntent
 from testbed.srv6.session.items import PolicyItem, TunnelItem
 from testbed.srv6.session.messages import LinkEnd, OwnTunnel, Pause, Report, RouterPort
-from testbed.srv6.session.policy import Dynamic, Explicit, Key
 from testbed.srv6.session.router_side import Router
 from testbed.typed_json.text import InvalidError
 from tests.unit.srv6_control import FIGURE_2, MS, S, World, sid

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import CodePoints
-from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
+from testbed.srv6.session.intents import Dynamic, Explicit, Key, PolicyIntent, Site, VpnIntent
 from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.session.messages import (
     Ack,
@@ -33,7 +33,6 @@ from testbed.srv6.session.messages import (
     from_agent,
     from_controller,
 )
-from testbed.srv6.session.policy import Dynamic, Explicit, Key
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.text import InvalidError, read
 from tests.unit.srv6_control import FIGURE_3, report, sid

@@ -22,8 +22,8 @@ from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import Adjacency, Flavours, Sid
+from testbed.srv6.session.intents import Dynamic, Explicit, Key, Policy
 from testbed.srv6.session.messages import RouterPort
-from testbed.srv6.session.policy import Dynamic, Explicit, Key, Policy
 from tests.unit.srv6_world import address
 
 MS = 10**6

@@ -19,9 +19,8 @@ from testbed.linux import links, seg6
 from testbed.linux.netlink import Message, NetlinkError
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.behaviours import KernelAction, Parameters
-from testbed.srv6.session.intents import Site
+from testbed.srv6.session.intents import Key, Site
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
-from testbed.srv6.session.policy import Key
 
 _TABLES = range(1000, 1 << 16)
 """Routing tables of VRFs. The kernel's own are below."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
-from testbed.policy.clients.connection import AddressVector
-from testbed.policy.clients.ipoib import BroadcastGroup
 from testbed.policy.fabric import Fabric
 from testbed.policy.records import NotFound, PathReason, Request, Selector, Wanted
 from testbed.policy.rest.messages import FabricMessage, SweepReport
+from testbed.policy.rfc_clients import AddressVector, BroadcastGroup
 from testbed.rest.client import Client
 from testbed.typed_json.codec import CODEC
 
@@ -23,7 +22,7 @@ class RestSa:
         self._client = client
 
     def ask(self, request: Request) -> AddressVector | NotFound:
-        """Ask for a path record. The method is a `clients.connection.Ask`."""
+        """Ask for a path record. The method is a `rfc_clients.Ask`."""
         answer = self._client.ask("POST", "/qos/path-record", query(request))
         if not answer["found"]:
             return NotFound(PathReason(answer["reason"]), answer["message"])
@@ -33,7 +32,7 @@ class RestSa:
         )  # fmt: skip
 
     def join(self, pkey: int) -> BroadcastGroup:
-        """Ask for the broadcast group of a P_Key. The method is a `clients.ipoib.Join`."""
+        """Ask for the broadcast group of a P_Key. The method is a `rfc_clients.Join`."""
         group = self._client.ask("GET", f"/qos/broadcast-groups/0x{pkey:04x}")
         return BroadcastGroup(group["pkey"], group["sl"], group["mtu"], group["rate"], group["tclass"])
 

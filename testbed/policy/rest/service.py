@@ -13,10 +13,7 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from testbed.policy.clients.ipoib import BroadcastGroup
 from testbed.policy.fabric import Fabric
-from testbed.policy.grammar import XML, Syntax
-from testbed.policy.language import Reading, read
 from testbed.policy.model import Policy
 from testbed.policy.plan import Plan, plan
 from testbed.policy.records import PathRecords
@@ -29,8 +26,11 @@ from testbed.policy.rest.messages import (
     ProblemView,
     SweepReport,
 )
+from testbed.policy.rfc_clients import BroadcastGroup
 from testbed.policy.setup import Finding
-from testbed.policy.source import LARGEST, Problems, decode
+from testbed.policy.syntax.grammar import XML, Syntax
+from testbed.policy.syntax.language import Reading, read
+from testbed.policy.syntax.source import LARGEST, Problems, decode
 from testbed.rest.http import Response
 from testbed.rest.problems import MissingError, Problem, problem
 from testbed.rest.service import Answer, Call, Operation, RawBody

@@ -15,8 +15,7 @@ from testbed.srv6.controller.topology import Topology
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.sid import Sid
-from testbed.srv6.session.intents import PolicyIntent, Site, VpnIntent
-from testbed.srv6.session.policy import Policy
+from testbed.srv6.session.intents import Policy, PolicyIntent, Site, VpnIntent
 from testbed.typed_json.text import InvalidError
 
 FIRST_VPN_FUNCTION = 0xD000

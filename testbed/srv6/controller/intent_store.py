@@ -12,9 +12,8 @@ from testbed.rest.events import History
 from testbed.rest.problems import ConflictError, MissingError
 from testbed.srv6.controller.admission import check_policy, with_sids
 from testbed.srv6.controller.topology import Topology
-from testbed.srv6.session.intents import PolicyIntent, VpnIntent, id_of
+from testbed.srv6.session.intents import Key, PolicyIntent, VpnIntent, id_of
 from testbed.srv6.session.items import Item, PolicyItem, VpnItem
-from testbed.srv6.session.policy import Key
 
 _MOST_WITHDRAWN = 4096
 

@@ -26,10 +26,9 @@ from testbed.srv6.controller.router_states import RouterStates
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.session.intents import PolicyIntent, VpnIntent
+from testbed.srv6.session.intents import Key, PolicyIntent, VpnIntent
 from testbed.srv6.session.items import PolicyItem
 from testbed.srv6.session.messages import Ack, Command, Counters, FromAgent, Install, Nack, OwnTunnel, Pause, Report
-from testbed.srv6.session.policy import Key
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,16 @@ from ipaddress import IPv6Address
 
 from testbed.rest.events import History
 from testbed.srv6.controller.admission import resolve
-from testbed.srv6.controller.deployment import Deployment
-from testbed.srv6.controller.desired_state import Desired, Place, User
+from testbed.srv6.controller.deployment import Deployment, Desired, Place, User
 from testbed.srv6.controller.intent_store import IntentStore, order
 from testbed.srv6.controller.network import Network
 from testbed.srv6.controller.paths import Paths
 from testbed.srv6.controller.policy import Outcome, compute
 from testbed.srv6.controller.router_states import TunnelKey
 from testbed.srv6.protocol.behaviours import Behaviour
-from testbed.srv6.session.intents import id_of
+from testbed.srv6.session.intents import Key, Policy, id_of
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
 from testbed.srv6.session.messages import Command, Report
-from testbed.srv6.session.policy import Key, Policy
 
 _VERSIONS_KEPT = 4
 

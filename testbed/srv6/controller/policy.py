@@ -29,8 +29,8 @@ from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.behaviours import Behaviour
 from testbed.srv6.protocol.domain import Srv6Error
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.srv6.session.intents import Candidate, Dynamic, Explicit, Key, Policy, rank
 from testbed.srv6.session.messages import RouterPort
-from testbed.srv6.session.policy import Candidate, Dynamic, Explicit, Key, Policy, rank
 
 
 class UnusableError(XoffError):

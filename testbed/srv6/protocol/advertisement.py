@@ -28,8 +28,7 @@ from typing import Annotated, Any, NoReturn
 
 from testbed.errors import XoffError
 from testbed.srv6.protocol.behaviours import Behaviour
-from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.fields import RouterName, SidAddress, SliceId
+from testbed.srv6.protocol.domain import RouterName, SidAddress, SliceId, Srv6Error
 from testbed.srv6.protocol.sid import Adjacency, CodePoints, Flavours, Sid, Structure
 from testbed.typed_json.codec import Adapter, Codec
 from testbed.typed_json.meta import Meta, message

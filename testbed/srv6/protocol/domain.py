@@ -1,18 +1,20 @@
-"""The SR domain and its boundary (RFC 8754, section 5.1).
+"""The SR domain: its family of errors, the types of fields that several messages have, and its boundary.
 
-A sender that reaches a SID influences how the network treats a packet, and with End.X.PFC it can stop queues. So a
-domain has two lists of prefixes, S/s for its SIDs and A/a for the addresses of its routers, and two filters: an
-interface that leads outside drops all packets to a SID; and inside, packets to a SID are accepted only from a source in
-A/a.
+The boundary (RFC 8754, section 5.1): a sender that reaches a SID influences how the network treats a packet, and with
+End.X.PFC it can stop queues. So a domain has two lists of prefixes, S/s for its SIDs and A/a for the addresses of its
+routers, and two filters: an interface that leads outside drops all packets to a SID; and inside, packets to a SID are
+accepted only from a source in A/a.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
+from typing import Annotated
 
 from testbed.errors import UsageError
+from testbed.typed_json.meta import Meta
 
 
 class Srv6Error(UsageError):
@@ -50,3 +52,25 @@ def _network(name: str, prefix: IPv6Network | str) -> IPv6Network:
         return IPv6Network(prefix)
     except ValueError as error:
         raise Srv6Error(f"{prefix!r} is not a prefix for the domain's {name}: {error}; write 'fd00:a::/32'") from None
+
+
+LARGEST_SLICE = (1 << 32) - 1
+LONGEST_DELAY_NS = 10**12
+
+RouterName = Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_.-]{0,62}$", examples=("R1",))]
+InterfaceName = Annotated[str, Meta(pattern="^[A-Za-z0-9_.@-]{1,15}$", examples=("r1-eth1",))]
+SidAddress = Annotated[IPv6Address, Meta(examples=("fd00:a:1:f::",))]
+Segments = Annotated[tuple[SidAddress, ...], Meta(max_length=127, description="In order of travel")]
+SliceId = Annotated[int, Meta(ge=0, le=LARGEST_SLICE)]
+SliceOrNone = Annotated[SliceId | None, Meta(name="slice", description="The slice's id; null: none")]
+DelayNs = Annotated[int, Meta(ge=0, le=LONGEST_DELAY_NS)]
+Colour = Annotated[int, Meta(ge=1, le=(1 << 32) - 1, examples=(100,))]
+Priority = Annotated[int, Meta(ge=0, le=7)]
+Count = Annotated[int, Meta(ge=0, le=(1 << 64) - 1)]
+Label = Annotated[str, Meta(min_length=1, max_length=63, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", examples=("via R3",))]
+"""A name, without control characters since terminals show it."""
+Reason = Annotated[str, Meta(max_length=300, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+"""A sentence for people, without control characters."""
+Affinities = Annotated[frozenset[Label], Meta(max_length=32)]
+Prefix = IPv4Network | IPv6Network
+PrefixField = Annotated[Prefix, Meta(examples=("10.1.0.0/16",))]

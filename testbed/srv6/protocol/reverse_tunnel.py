@@ -19,8 +19,7 @@ from testbed.frames import ipv6, ipv6_options
 from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import PfcFrame
 from testbed.frames.srh import MOST_SEGMENTS, Srh
-from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.fields import DelayNs, InterfaceName, RouterName, Segments, SliceOrNone
+from testbed.srv6.protocol.domain import DelayNs, InterfaceName, RouterName, Segments, SliceOrNone, Srv6Error
 from testbed.typed_json.meta import Meta, message
 
 NETWORK_CONTROL = 48 << 2

@@ -16,8 +16,7 @@ from ipaddress import IPv6Address, IPv6Network
 from typing import Annotated
 
 from testbed.srv6.protocol.behaviours import BEHAVIOURS, END_X_PFC, Behaviour, Parameters
-from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.fields import LARGEST_SLICE, InterfaceName, SidAddress
+from testbed.srv6.protocol.domain import LARGEST_SLICE, InterfaceName, SidAddress, Srv6Error
 from testbed.typed_json.meta import Meta, message
 
 PRIVATE_CODE_POINTS = range(32768, 34816)

@@ -10,14 +10,13 @@ from typing import Annotated
 
 from testbed.rest.problems import ConflictError, MissingError, Problem
 from testbed.rest.service import Answer, Call, Operation
-from testbed.srv6.controller.event_kinds import EVENT_KINDS
 from testbed.srv6.controller.manager import Manager
 from testbed.srv6.protocol.advertisement import codec
-from testbed.srv6.protocol.fields import RouterName
+from testbed.srv6.protocol.domain import RouterName
 from testbed.srv6.protocol.sid import CodePoints
 from testbed.srv6.rest import answers, views
-from testbed.srv6.session.intents import PolicyIntent, VpnIntent, id_of
-from testbed.srv6.session.policy import Key
+from testbed.srv6.rest.answers import EVENT_KINDS
+from testbed.srv6.session.intents import Key, PolicyIntent, VpnIntent, id_of
 from testbed.typed_json.meta import Meta
 from testbed.typed_json.text import InvalidError
 

@@ -38,10 +38,9 @@ from testbed.srv6.rest.answers import (
     TunnelView,
     VpnView,
 )
-from testbed.srv6.session.intents import VpnIntent, id_of
+from testbed.srv6.session.intents import Key, VpnIntent, id_of
 from testbed.srv6.session.items import TunnelItem, VpnItem
 from testbed.srv6.session.messages import Pause, Report
-from testbed.srv6.session.policy import Key
 
 
 def topology(manager: Manager) -> TopologyView:

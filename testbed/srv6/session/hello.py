@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from testbed.srv6.protocol.fields import RouterName
+from testbed.srv6.protocol.domain import RouterName
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.meta import Meta, message
 

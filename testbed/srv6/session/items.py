@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Annotated, Any
 
-from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.fields import RouterName, Segments, SliceOrNone
+from testbed.srv6.protocol.domain import RouterName, Segments, SliceOrNone, Srv6Error
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.session.intents import PolicyIntent, VpnIntent
-from testbed.srv6.session.policy import Key
+from testbed.srv6.session.intents import Key, PolicyIntent, VpnIntent
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.meta import Meta, message
 

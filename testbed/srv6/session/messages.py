@@ -21,8 +21,7 @@ from ipaddress import IPv4Address
 from typing import Annotated, Any
 
 from testbed.srv6.protocol.advertisement import codec
-from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.fields import (
+from testbed.srv6.protocol.domain import (
     Affinities,
     Count,
     DelayNs,
@@ -34,6 +33,7 @@ from testbed.srv6.protocol.fields import (
     SidAddress,
     SliceId,
     SliceOrNone,
+    Srv6Error,
 )
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import CodePoints, Sid

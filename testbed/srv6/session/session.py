@@ -35,8 +35,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from testbed.errors import XoffError
-from testbed.srv6.protocol.domain import Srv6Error
-from testbed.srv6.protocol.fields import RouterName
+from testbed.srv6.protocol.domain import RouterName, Srv6Error
 from testbed.srv6.session.hello import (
     HASH,
     LENGTH,

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from xml.sax.saxutils import escape
 
-from testbed.policy.grammar import BLOCK, XML, Syntax
 from testbed.policy.model import (
     DEFAULT_NAME,
     MatchRule,
@@ -24,9 +23,9 @@ from testbed.policy.model import (
     VlWeight,
     same,
 )
-from testbed.policy.ranges import Ranges
-from testbed.policy.source import START, Problems
-from testbed.policy.units import MTU_CODES, RATE_CODES, exact_mtu_code, exact_rate_code, mtu_code, rate_code
+from testbed.policy.numbers import MTU_CODES, RATE_CODES, Ranges, exact_mtu_code, exact_rate_code, mtu_code, rate_code
+from testbed.policy.syntax.grammar import BLOCK, XML, Syntax
+from testbed.policy.syntax.source import START, Problems
 from testbed.strict.problems import shown
 from testbed.units import Rate
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from testbed.policy.grammar import Syntax
 from testbed.policy.model import NodeType, VlWeight
-from testbed.policy.ranges import Ranges
-from testbed.policy.source import Problems, Source
-from testbed.policy.tree import Node
-from testbed.policy.units import LANE_SPEED, MTU_CODES, RATE_CODES
+from testbed.policy.numbers import LANE_SPEED, MTU_CODES, RATE_CODES, Ranges
+from testbed.policy.syntax.grammar import Node, Syntax
+from testbed.policy.syntax.source import Problems, Source
 from testbed.strict.problems import shown
 from testbed.units import Rate, Size, UnitError
 

@@ -1,4 +1,4 @@
-"""The parser of OpenSM's block text: sections and entries (`tree.Node`), with as many errors as one pass can find.
+"""The parser of OpenSM's block text: sections and entries (`grammar.Node`), with as many errors as one pass can find.
 
 One section's name, `end-` and its name, or one entry `key: value` a line; `#` begins a comment, quotes keep a value
 together. A line of `qos-ulps` such as `sdp, port-num 10000-20000 : 2` becomes a section of its own in the tree, so that
@@ -12,11 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from testbed.policy.grammar import BLOCK, POLICY, ROOT, XML, Element, Occurs
 from testbed.policy.model import Ulp, UlpKey
-from testbed.policy.rfc_xml import MOST_ELEMENTS
-from testbed.policy.source import Problems, Source
-from testbed.policy.tree import Node
+from testbed.policy.syntax.grammar import BLOCK, POLICY, ROOT, XML, Element, Node, Occurs
+from testbed.policy.syntax.rfc_xml import MOST_ELEMENTS
+from testbed.policy.syntax.source import Problems, Source
 from testbed.strict.problems import shown
 
 _LINE = re.compile(r"[^\n]*")

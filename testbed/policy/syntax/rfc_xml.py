@@ -1,4 +1,4 @@
-"""The parser of the RFC's XML syntax: sections and entries (`tree.Node`), with as many errors as one pass can find.
+"""The parser of the RFC's XML syntax: sections and entries (`grammar.Node`), with as many errors as one pass can find.
 
 It is a strict subset of XML: elements without attributes, text, comments, the five predefined entities and character
 references; no document type, so no entities of the file's own, no CDATA, no processing instruction. The parser is our
@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from testbed.policy.grammar import POLICY, ROOT, XML, Element, Occurs
-from testbed.policy.source import Problems, Source
-from testbed.policy.tree import Node
+from testbed.policy.syntax.grammar import POLICY, ROOT, XML, Element, Node, Occurs
+from testbed.policy.syntax.source import Problems, Source
 from testbed.strict.problems import shown
 
 MOST_ELEMENTS = 500_000

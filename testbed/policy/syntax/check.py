@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import pairwise
 
-from testbed.policy.grammar import BLOCK, Syntax
 from testbed.policy.model import DEFAULT_NAME, MatchRule, Policy, Ulp, same
-from testbed.policy.ranges import Ranges
-from testbed.policy.source import START, Problems
+from testbed.policy.numbers import Ranges
+from testbed.policy.syntax.grammar import BLOCK, Syntax
+from testbed.policy.syntax.source import START, Problems
 from testbed.strict.problems import Position, shown
 
 _COMPARED = 500

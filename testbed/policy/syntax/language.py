@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from testbed.policy import block_text, rfc_xml
-from testbed.policy.build import build
-from testbed.policy.check import check
-from testbed.policy.grammar import BLOCK, XML, Syntax
 from testbed.policy.model import Policy
-from testbed.policy.source import PolicyError, Problems, decode
+from testbed.policy.syntax import block_text, rfc_xml
+from testbed.policy.syntax.build import build
+from testbed.policy.syntax.check import check
+from testbed.policy.syntax.grammar import BLOCK, XML, Syntax
+from testbed.policy.syntax.source import PolicyError, Problems, decode
 
 _SKIPPED = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\r\n]+|#[^\n]*(?:\n|$))*+")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from testbed.policy.grammar import BLOCK, Syntax
 from testbed.policy.model import (
     DEFAULT_NAME,
     MatchRule,
@@ -20,10 +19,10 @@ from testbed.policy.model import (
     VlArbScope,
     same,
 )
-from testbed.policy.ranges import Ranges
-from testbed.policy.source import START, Problems, Source
-from testbed.policy.tree import Node
-from testbed.policy.values import (
+from testbed.policy.numbers import Ranges
+from testbed.policy.syntax.grammar import BLOCK, Node, Syntax
+from testbed.policy.syntax.source import START, Problems, Source
+from testbed.policy.syntax.values import (
     GUID_MOST,
     PACKET_LIFE_MOST,
     PATH_BITS_MOST,

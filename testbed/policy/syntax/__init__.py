@@ -1,0 +1,1 @@
+"""The two syntaxes of a policy: reading, checking and writing of files."""

@@ -38,18 +38,19 @@ _UNKNOWN = -1
 """The status of a process that this one has not forked."""
 _NO_SLOT = 0xFFFF
 _URGENCY, _FORKING, _BEGINNING = loop.URGENCY + 1, loop.URGENCY - 1, loop.URGENCY - 2
-"""The supervisor is more urgent than an agent, whose end may take milliseconds of CPU; but not while it forks."""
+"""Priorities of the supervisor: more urgent than an agent, whose end may take milliseconds of CPU; but not while it
+forks."""
 
 
 @dataclass(frozen=True)
 class SharedResources:
-    """Made before the supervisor was forked, and shared by all agents."""
+    """What all agents share: made before the supervisor was forked."""
 
     program: PortProgram
     timers: memoryview[int]
     shared: memoryview[int]
     pids: memoryview[int]
-    """The process of each agent, then of each speaker, then of the supervisor and of its deputy; 0: none."""
+    """The process of each agent, then of each speaker, then of the supervisor and of its deputy; 0 if there is none."""
     given_up: memoryview[int]
     """1 for each agent, then each speaker, that has died too often and gets no successor; 0 otherwise."""
     lives: Lives
@@ -57,12 +58,12 @@ class SharedResources:
     lateness: memoryview[int]
     """The worst lateness of each node's agents, in ns."""
     ending: socket.socket
-    """Becomes readable when the network ends."""
+    """A descriptor that becomes readable when the network ends."""
 
 
 @dataclass(frozen=True)
 class NodeResources:
-    """What the agent and the speaker of one node have in addition."""
+    """What the agent and the speaker of one node have beside the shared resources."""
 
     ring: bpf.Ring
     handover: Handover
@@ -70,11 +71,11 @@ class NodeResources:
     dcbx_log: int
     control: socket.socket
     speaker: socket.socket | None
-    """None: no port of this node runs DCBX."""
+    """The speaker's control socket, or None if no port of this node runs DCBX."""
     orders: tuple[socket.socket, socket.socket]
-    """From the speaker to the agent."""
+    """The socket from the speaker to the agent."""
     news: tuple[socket.socket, socket.socket]
-    """From the agent to the speaker: what came in, what became congested."""
+    """The socket from the agent to the speaker, for frames that came in and groups that became congested."""
 
 
 class AgentSupervisor:
@@ -92,7 +93,7 @@ class AgentSupervisor:
         self._supervisor, self._deputy = 2 * len(plans), 2 * len(plans) + 1
 
     def run(self) -> None:
-        """Until the network ends."""
+        """Supervise until the network ends."""
         self._common.pids[self._supervisor] = os.getpid()
         # Ctrl-C is for the user's command; agents end through the control socket.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -163,7 +164,7 @@ class AgentSupervisor:
         self._supervise()
 
     def _keep(self, who: int) -> bool:
-        """Supervise an agent or speaker that another process forked; False if there is none."""
+        """Supervise an agent or speaker that another process forked; return False if there is none."""
         found = self._common.lives.open_holder(who)
         if found is None:
             return False
@@ -173,7 +174,7 @@ class AgentSupervisor:
         return True
 
     def _control(self, who: int) -> socket.socket | None:
-        """The control socket of an agent or a speaker; None if the node has no speaker."""
+        """Return the control socket of an agent or a speaker, or None if the node has no speaker."""
         index = who % len(self._plans)
         return self._each[index].control if who < len(self._plans) else self._each[index].speaker
 
@@ -202,7 +203,7 @@ class AgentSupervisor:
         self._no_more(self._common.ending.fileno())
 
     def _agent(self, index: int) -> loop.Loop:
-        """An agent with its sockets; only its process is missing."""
+        """Return an agent with its sockets; only its process is missing."""
         common, own, plan = self._common, self._each[index], self._plans[index]
         resources = loop.AgentResources(
             common.program,
@@ -257,7 +258,7 @@ class AgentSupervisor:
             body()
 
     def _fork(self, bodies: Mapping[int, Callable[[], None]]) -> dict[int, int]:
-        """Processes that do this; their pids."""
+        """Fork processes that do this, and return their pids."""
         kernel.real_time(_FORKING, for_children=True)
         pids = {index: Child(partial(_begin, body), survives=True).pid for index, body in bodies.items()}
         kernel.real_time(_URGENCY)
@@ -278,7 +279,7 @@ class AgentSupervisor:
         self._wait_for(process, end)
 
     def _ended(self, who: int, status: int) -> None:
-        """An agent or a speaker has ended."""
+        """Clear up after an agent or a speaker that has ended."""
         common, index = self._common, who % len(self._plans)
         common.pids[who] = 0
         control = self._control(who)
@@ -335,13 +336,13 @@ class AgentSupervisor:
 
 
 def _begin(body: Callable[[], None]) -> None:
-    """Be a process that was forked."""
+    """Prepare a process that was forked."""
     kernel.real_time(_BEGINNING)
     body()
 
 
 def _is_closed(end: socket.socket) -> bool:
-    """Has the network's own process closed the other end, so that who has this one ends too?"""
+    """Return True if the network's own process has closed the other end, so that the process with this one ends too."""
     try:
         return not end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:

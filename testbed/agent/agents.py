@@ -35,7 +35,8 @@ from testbed.units import NEVER
 
 _TRIES = 5
 _WAN = 80
-"""A router's policies, tunnels and VPNs take as much of the handover as this many ports (`sr_notes.MOST_OCTETS`)."""
+"""The number of ports that take as much of the handover as a router's policies, tunnels and VPNs do
+(`sr_notes.MOST_OCTETS`)."""
 _LONGEST_END_S = 2.0
 
 
@@ -74,7 +75,7 @@ class Agents:
         self._lateness = memoryview(mmap.mmap(-1, 8 * max(1, len(plans)))).cast("q")
 
     def start(self) -> None:
-        """Fork the supervisor, which forks the agents; returns when all of them answer."""
+        """Fork the supervisor, which forks the agents, and return when all of them answer."""
         self._rings = [self._program.add_ring(plan.number) for plan in self._plans]
         self._supervisor = Child(self._supervise).pid
         for other_end in (
@@ -113,7 +114,7 @@ class Agents:
         AgentSupervisor(self._plans, common, each).run()
 
     def pid(self, node: str, speaker: bool = False) -> int:
-        """The process of a node's agent, or of its speaker; 0 if it has none at this moment."""
+        """Return the process of a node's agent, or of its speaker; 0 if it has none at this moment."""
         return self._pids[self._index(node) + speaker * len(self._plans)]
 
     @property
@@ -128,38 +129,38 @@ class Agents:
 
     @property
     def lateness_ns(self) -> int:
-        """How late an agent was at worst."""
+        """Return the worst lateness of a node's agents."""
         return max(self._lateness)
 
     def paused(self, slot: int) -> int:
-        """The priorities that a port has paused at this moment, as a mask; its agent is not interrupted for it."""
+        """Return the priorities that a port has paused at this moment, as a mask, without interrupting its agent."""
         ends = self._timers[slot * TIMERS : slot * TIMERS + 8]
         return mask_of(priority for priority, end in enumerate(ends) if end not in (0, NEVER))
 
     def stopped_by(self, slot: int, priority: int) -> int:
-        """The queues that a pause of this priority stops, as a mask."""
+        """Return the queues that a pause of this priority stops, as a mask."""
         return self._shared[slot * SHARED + priority]
 
     def new_log(self) -> int:
-        """A further event log, for a process that logs beside the agents."""
+        """Return a further event log, for a process that logs beside the agents."""
         self._logs.append(event_log.new())
         return self._logs[-1]
 
     def snapshot(self, node: str) -> dict[str, Any]:
-        """State and counters of a node's ports; under "dcbx", of those that run it."""
+        """Return state and counters of a node's ports; under "dcbx", those of ports that run it."""
         index = self._index(node)
         found = self._ask(self._controls[index], node, "snapshot")
         speaker = self._speakers[index]
         return found | (self._ask(speaker, node, "snapshot") if speaker else {"dcbx": {}, "wan": None})
 
     def dcbx(self, node: str) -> dict[str, Any]:
-        """State of a node's ports that run DCBX; its agent is not interrupted for it."""
+        """Return the state of a node's ports that run DCBX; its agent is not interrupted for it."""
         speaker = self._speakers[self._index(node)]
         found: dict[str, Any] = self._ask(speaker, node, "snapshot")["dcbx"] if speaker else {}
         return found
 
     def configure_dcbx(self, node: str, port: str, settings: DcbxSettings | None) -> None:
-        """Other settings for a port that runs; None: DCBX off."""
+        """Give a port that runs other settings of DCBX; None turns it off."""
         self._command(node, port, "configure", (port, settings))
 
     def measure(self, node: str, port: str) -> None:
@@ -171,7 +172,7 @@ class Agents:
         self._ask(self._controls[self._index(node)], node, "order", order.encode())
 
     def dcbx_log(self) -> list[dict[str, Any]]:
-        """The lines of the log of DCBX so far, in the order of time."""
+        """Return the lines of the log of DCBX so far, in the order of time."""
         lines = [json.loads(line) for one in self._dcbx_logs for line in event_log.content(one).splitlines()]
         return sorted(lines, key=lambda line: int(line["t_ns"]))
 
@@ -196,11 +197,13 @@ class Agents:
         raise AgentError(f"the agent of {node} does not answer")
 
     def records(self) -> list[event_log.Record]:
-        """What all agents logged so far, in the order of time."""
+        """Return the records of all agents so far, in the order of time."""
         return sorted(record for one in self._logs for record in event_log.read(one))
 
     def records_after(self, marks: list[int]) -> list[event_log.Record]:
-        """What all agents logged after these places, one for each log (at first an empty list), which are moved on."""
+        """Return the records of all agents after these places, one for each log (at first an empty list), and move the
+        places on.
+        """
         marks += [0] * (len(self._logs) - len(marks))
         found = []
         for number, one in enumerate(self._logs):
@@ -234,7 +237,7 @@ class Agents:
             ours.close()
 
     def _all_end(self) -> bool:
-        """Wait until no process has the other end of a control socket; False after a timeout."""
+        """Wait until no process has the other end of a control socket; return False after a timeout."""
         deadline = time.monotonic() + _LONGEST_END_S
         for ours, _ in self._all_controls():
             try:
@@ -270,7 +273,7 @@ class Agents:
 
 
 def _runs(pid: int) -> bool:
-    """Does a process run that may have ended, and may not be a child of this one?"""
+    """Return True if a process runs, which may be no child of this one."""
     try:
         process = os.pidfd_open(pid)
     except OSError:

@@ -17,9 +17,9 @@ from testbed.agent.events import BY_NAME, EVENTS
 from testbed.pfc import PRIORITIES_IN
 
 RECORD = struct.Struct("=QHHIq")
-"""time_ns, kind, slot, priorities, value."""
+"""A record: time_ns, kind, slot, priorities, value."""
 Record = tuple[int, int, int, int, int]
-"""time_ns, kind, slot, priorities, value."""
+"""A record: time_ns, kind, slot, priorities, value."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LoggedEvent:
     detail: dict[str, Any]
 
     def __str__(self) -> str:
-        """A line of a text log."""
+        """Return a line of a text log."""
         where = [self.port] if self.port else []
         if self.priorities:
             where.append(f"priority {','.join(map(str, self.priorities))}")
@@ -41,17 +41,17 @@ class LoggedEvent:
 
 
 def new() -> int:
-    """Memory for one agent's log, as a file descriptor."""
+    """Return memory for one agent's log, as a file descriptor."""
     return os.memfd_create("xoff-events", os.MFD_CLOEXEC)
 
 
 def content(log: int) -> bytes:
-    """All of a log, as it is."""
+    """Return all of a log, as it is."""
     return os.pread(log, os.fstat(log).st_size, 0)
 
 
 def read(log: int, start: int = 0) -> Iterator[Record]:
-    """All records of a log from an offset on."""
+    """Yield all records of a log from an offset on."""
     size = os.fstat(log).st_size - start
     data = os.pread(log, size - size % RECORD.size, start)
     yield from RECORD.iter_unpack(data)
@@ -64,7 +64,7 @@ def decoded(record: Record, ports: dict[int, str]) -> LoggedEvent:
 
 
 def lines(records: Iterable[Record], ports: dict[int, str], since_ns: int) -> Iterator[str]:
-    """The same as lines of a run's event log, with times counted from `since_ns`.
+    """Yield the records of a log as lines of a run's event log, with times counted from `since_ns`.
 
     Thousands of events differ in their time and value only, so the rest of a line is made once: a log takes a twentieth
     of the lab's time that it takes to encode each event by itself.
@@ -80,7 +80,9 @@ def lines(records: Iterable[Record], ports: dict[int, str], since_ns: int) -> It
 
 
 def _pattern(event: LoggedEvent, value: int | None) -> str:
-    """A line with places for time and value, in this order; None: the line is for this event's value alone."""
+    """Return a line with places for time and value, in this order, or None if the line is for this event's value
+    alone.
+    """
     parts = [f"{_quoted('event')}: {_quoted(event.kind)}", f"{_quoted('port')}: {_quoted(event.port)}"]
     parts.append(f"{_quoted('priorities')}: {_quoted(event.priorities)}")
     place = "%.0s"  # consumes the value and prints nothing
@@ -94,5 +96,5 @@ def _pattern(event: LoggedEvent, value: int | None) -> str:
 
 
 def _quoted(value: object) -> str:
-    """As JSON, in a pattern."""
+    """Return a text as JSON in a pattern has it."""
     return json.dumps(value).replace("%", "%%")

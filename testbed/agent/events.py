@@ -27,7 +27,7 @@ class Field:
 
 @dataclass(frozen=True)
 class EventType:
-    """What is known of all events of one kind. `text` has the names of fields in braces."""
+    """A kind of events. `text` has the names of fields in braces."""
 
     name: str
     text: str
@@ -35,7 +35,7 @@ class EventType:
 
     @property
     def is_plain(self) -> bool:
-        """Is the record's number itself the value of every field?"""
+        """True if the record's number itself is the value of every field."""
         return all(field.read is None for field in self.fields)
 
     def detail(self, value: int) -> dict[str, Any]:
@@ -188,5 +188,5 @@ def _event_type(code: PfcEvent | AgentEvent) -> EventType:
 
 
 EVENTS: Mapping[int, EventType] = {int(code): _event_type(code) for code in (*PfcEvent, *AgentEvent)}
-"""By code."""
+"""The events by their codes."""
 BY_NAME: Mapping[str, EventType] = {event.name: event for event in EVENTS.values()}

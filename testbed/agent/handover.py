@@ -14,7 +14,7 @@ import zlib
 from typing import Any
 
 OF_A_PORT = 1 << 15
-"""Eight neighbours with the longest of frames, and settings with a full application table."""
+"""The octets for a port: eight neighbours with the longest of frames, and settings with a full application table."""
 _HEADER = struct.Struct("=QII")  # number, octets, checksum
 
 
@@ -23,7 +23,7 @@ class HandoverError(Exception):
 
 
 class Handover:
-    """Of one agent, which has so many ports."""
+    """The memory that one speaker leaves to its successor."""
 
     def __init__(self, ports: int) -> None:
         self._page_octets = ports * OF_A_PORT
@@ -39,7 +39,7 @@ class Handover:
         self._memory[start : start + _HEADER.size] = _HEADER.pack(number, len(data), zlib.crc32(data))
 
     def read(self) -> Any:
-        """What was written last; None: nothing yet."""
+        """Return what was written last, or None if there is nothing yet."""
         newest = max((found for found in map(self._page, range(2)) if found), default=None)
         return None if newest is None else pickle.loads(newest[1])
 

@@ -12,7 +12,7 @@ import os
 import struct
 
 _LOCK = struct.Struct("=hh4xqqi4x")
-"""flock of fcntl.h on x86-64: type, whence, start, length, process."""
+"""The struct flock of fcntl.h on x86-64: type, whence, start, length, process."""
 
 
 class Lives:
@@ -22,7 +22,7 @@ class Lives:
         self._file = os.memfd_create("xoff-lives", os.MFD_CLOEXEC)
 
     def take(self, number: int) -> bool:
-        """Become the holder until this process ends; False if another process is."""
+        """Become the holder until this process ends; return False if another process is."""
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
         except OSError as error:
@@ -32,13 +32,14 @@ class Lives:
         return True
 
     def holder(self, number: int) -> int:
-        """The process that holds a lock; 0: none."""
+        """Return the process that holds a lock, or 0 if there is none."""
         request = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
         kind, _, _, _, pid = _LOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, request))
         return 0 if kind == fcntl.F_UNLCK else int(pid)
 
     def open_holder(self, number: int) -> tuple[int, int] | None:
-        """The process that holds a lock and a descriptor of it, which becomes readable when it ends; None: no process.
+        """Return the process that holds a lock and a descriptor of it, which becomes readable when it ends; None if
+        there is none.
 
         It may end, and its number be given to another process, between two system calls: so it is looked up twice.
         """
@@ -53,5 +54,5 @@ class Lives:
         return None
 
     def close(self) -> None:
-        """Close the file here; other processes have it."""
+        """Close the file in this process; others have it."""
         os.close(self._file)

@@ -21,7 +21,7 @@ DONE = b"."
 
 
 class OrderType(enum.IntEnum):
-    """What is to be done at a port."""
+    """The orders about a port."""
 
     PFC = 1  # PFC is on for the priorities `mask` and no other
     QUEUES = 2  # frames go into the queues `queue_of` from now on; `sockets` are the kernel's priorities for them
@@ -54,7 +54,7 @@ _WATCHDOG = struct.Struct("=3QB")
 
 
 def encode_watchdog(settings: WatchdogSettings | None) -> bytes:
-    """Settings in an order; none: no watchdog."""
+    """Encode the settings of the watchdog for an order; no octets if there is none."""
     if settings is None:
         return b""
     times = (settings.detection.ps, settings.restoration.ps, settings.poll.ps)
@@ -80,5 +80,6 @@ class NoticeType(enum.IntEnum):
 
 
 NOTICE = struct.Struct("=BBHQQ")
-"""Type, priority, slot, when it came; of a frame also when a PFC frame in its place would have taken effect."""
+"""A notice: type, priority, slot, time of arrival; for a frame also the time when a PFC frame in its place would have
+taken effect."""
 LARGEST_NOTICE = NOTICE.size + FRAME_OCTETS

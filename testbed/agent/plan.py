@@ -34,20 +34,21 @@ class AgentError(XoffError):
 
 @dataclass(frozen=True)
 class Arrangement:
-    """How a port's line is shared."""
+    """The way in which a port's line is shared."""
 
     queue_of: tuple[int, ...]
     """The queue (0 to 7) of each local priority."""
     sockets: tuple[int, ...]
-    """The kernel's priority (of a frame) that leads to it."""
+    """The kernel's priority of a frame that leads to the queue of each local priority."""
     requests: tuple[Message, ...]
     """Netlink requests that give the queues their shares."""
 
 
 @dataclass(frozen=True)
 class BufferLayout:
-    """How a node's buffer is divided: guaranteed, shared and headroom cells of ingress pool 0, the limits by (slot,
-    priority), and other ingress pools."""
+    """The division of a node's buffer: guaranteed, shared and headroom cells of ingress pool 0, the limits by (slot,
+    priority), and other ingress pools.
+    """
 
     sizes: Sizes
     limits: Mapping[tuple[int, int], GroupLimits]
@@ -60,7 +61,7 @@ class BufferLayout:
 
 @dataclass(frozen=True)
 class DcbxPlan:
-    """A port that runs DCBX."""
+    """The plan of a port that runs DCBX."""
 
     identity: PortIdentity
     settings: DcbxSettings
@@ -70,18 +71,18 @@ class DcbxPlan:
 
 @dataclass(frozen=True)
 class HeadroomPlan:
-    """A port that measures its headroom, if its peer does too."""
+    """The plan of a port that measures its headroom, if its peer does too."""
 
     settings: exchange.Settings
     key: bytes
     seed: bytes
     cells: Callable[[Duration], int]
-    """The headroom, in cells, for a round trip."""
+    """A function that returns the headroom, in cells, for a round trip."""
 
 
 @dataclass(frozen=True)
 class ControlPlan:
-    """A router that has a session with the SR policy controller."""
+    """The plan of a router that has a session with the SR policy controller."""
 
     path: str
     """The controller's Unix socket, which leads through network namespaces."""
@@ -94,7 +95,7 @@ class ControlPlan:
 
 @dataclass(frozen=True)
 class SliceQueues:
-    """A slice at this router: what is another priority to the tenant has queues of its own here."""
+    """A slice at a router: its priorities have queues of their own there."""
 
     id: int
     name: str
@@ -104,30 +105,31 @@ class SliceQueues:
 
 @dataclass(frozen=True)
 class WanPlan:
-    """A router that pauses, and is paused, through SRv6 tunnels (End.X.PFC)."""
+    """The plan of a router that pauses, and is paused, through SRv6 tunnels (End.X.PFC)."""
 
     source: IPv6Address
     """An address of the router inside the SR domain: the source of its PFC packets."""
     sids: tuple[LocalSid, ...]
-    """Its End.X.PFC SIDs."""
+    """The End.X.PFC SIDs of the router."""
     tunnels: tuple[tuple[ReverseTunnel, Refresh], ...] = ()
-    """Set up beforehand (the draft's scenario 1). Congestion of a tunnel's interface goes into it."""
+    """Tunnels that are set up beforehand (the draft's scenario 1). Congestion of a tunnel's interface goes into it."""
     learner: LearnerSettings | None = None
-    """Also learn tunnels from the data (scenario 2): with this, what is announced, and the times of such a tunnel."""
+    """The learner of tunnels from data (scenario 2), what is announced, and the times of such a tunnel; None if none is
+    learned."""
     directory: tuple[Sid, ...] = ()
     learned_refresh: Refresh | None = None
     measures: bool = False
-    """The headroom of ports whose congestion goes into tunnels is what is measured through these."""
+    """True if the headroom of ports whose congestion goes into tunnels is measured through these."""
     slices: tuple[SliceQueues, ...] = ()
     fastest: Rate | None = None
-    """Of the ports that tunnels of the controller pause, the fastest; it decides how often XOFF is repeated."""
+    """The rate of the fastest port that tunnels of the controller pause; it decides how often XOFF is repeated."""
     control: ControlPlan | None = None
 
 
 @dataclass(frozen=True)
 class PortPlan:
-    """One port. By queue, netlink requests ready to send: `stop` it, let it `go`, `empty` it: throw away what it holds,
-    and leave it stopped.
+    """The plan of a port. `stop`, `go` and `empty` are netlink requests by queue, ready to send; `empty` throws away
+    what the queue holds, and leaves it stopped.
     """
 
     slot: int
@@ -137,7 +139,7 @@ class PortPlan:
     rate: Rate
     pfc: PfcSettings
     has_buffer: bool
-    """Has this node a buffer, so that the port can become congested?"""
+    """True if this node has a buffer, so that the port can become congested."""
     stop: tuple[bytes, ...]
     go: tuple[bytes, ...]
     empty: tuple[bytes, ...]
@@ -147,11 +149,11 @@ class PortPlan:
     dcbx: DcbxPlan | None = None
     headroom: HeadroomPlan | None = None
     cells_for: Callable[[Duration], int] | None = None
-    """The headroom, in cells, for a round trip that is measured through a tunnel."""
+    """A function that returns the headroom, in cells, for a round trip that is measured through a tunnel."""
     notifies_speaker: bool = False
-    """Does the agent notify the speaker of congestion, because a tunnel for PFC starts here?"""
+    """True if the agent notifies the speaker of congestion, because a tunnel for PFC starts here."""
     response_delay_ns: int = 0
-    """By how much the port delays its reaction to PFC frames, as a slower device would."""
+    """The delay of the port's reaction to PFC frames, as a slower device has it."""
     xoff_delay_ns: int = 0
     """The least time from a crossed threshold to the PFC frame."""
     stop_delay_ns: int = 0
@@ -163,7 +165,7 @@ class PortPlan:
 
 @dataclass(frozen=True)
 class AgentPlan:
-    """One node; `pid` is a process in its network namespace."""
+    """The plan of a node's agent and speaker; `pid` is a process in the node's network namespace."""
 
     node: str
     number: int
@@ -171,8 +173,8 @@ class AgentPlan:
     ports: tuple[PortPlan, ...]
     wan: WanPlan | None = None
     lay_out_buffer: Callable[[Mapping[int, int], Mapping[int, int], Mapping[int, int]], BufferLayout] | None = None
-    """The buffer with these priorities lossless, as a mask for each slot, with these headrooms, in cells for each slot
-    that has measured it, and for so many traffic classes of the peer, for each slot that is sized by them; UsageError
-    if it has not enough cells."""
+    """A function that returns the buffer with these priorities lossless, as a mask for each slot, with these headrooms,
+    in cells for each slot that has measured it, and for so many traffic classes of the peer, for each slot that is
+    sized by them; UsageError if it has not enough cells."""
     warms_up: bool = False
-    """Does the agent handle a pause once before there is traffic, because the first one takes the CPU longest?"""
+    """True if the agent handles a pause once before there is traffic, because the first one takes the CPU longest."""

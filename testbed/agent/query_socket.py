@@ -25,12 +25,12 @@ _NUMBER = struct.Struct("=Q")
 class Question:
     number: int
     verb: str
-    """Empty: the other end is closed."""
+    """The verb of the query; empty if the other end is closed."""
     argument: Any = None
 
 
 def ask(end: socket.socket, question: Question) -> dict[str, Any]:
-    """The answer to this question; older ones are dropped. TimeoutError, or another OSError if no process answers."""
+    """Ask, and return the answer; older ones are dropped. TimeoutError, or another OSError, if no process answers."""
     deadline = time.monotonic() + _PATIENCE_S
     end.send(pickle.dumps(question))
     while True:

@@ -7,15 +7,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 _AHEAD_NS = (300_000, 600_000, 1_200_000, 2_400_000)
-"""How far ahead a measurement frame is stamped: what it takes to write it, and more each time that was not enough."""
+"""The time by which a measurement frame is stamped ahead: what it takes to write it, and more each time that was not
+enough."""
 _LATE_NS = 10_000
-"""As late as a frame may be sent after the moment that is in it."""
+"""The most by which a frame may be sent after the moment that is in it."""
 
 Written = TypeVar("Written")
 
 
 def timed_write(write: Callable[[int], Written], take_back: Callable[[Written], None]) -> Written:
-    """What `write` gives for a moment that is yet to come, at that moment.
+    """Return what `write` gives for a moment that is yet to come, at that moment.
 
     If the moment has passed by then, because something more urgent ran, it is taken back and written anew. The
     process spins meanwhile: after a sleep it might have to wait for the CPU.

@@ -48,7 +48,7 @@ from testbed.buffer.use import Cells, DropReason, GroupUse, Key, PoolUse, QueueU
 
 @dataclass(frozen=True)
 class Admission:
-    """What became of an arriving frame: `cells` it was given (none if dropped)."""
+    """The result of an arrival: the `cells` that the frame was given (none if it was dropped)."""
 
     cells: Cells
     dropped: DropReason | None = None
@@ -57,7 +57,7 @@ class Admission:
 
 @dataclass(frozen=True)
 class Release:
-    """What a departing frame gave back."""
+    """The cells that a departing frame gave back."""
 
     cells: Cells
     signal: Signal | None = None
@@ -88,11 +88,11 @@ class BufferModel:
 
     @property
     def free_shared(self) -> int:
-        """Of ingress pool 0."""
+        """The free shared cells of ingress pool 0."""
         return self._pools[0].free
 
     def threshold(self, port: int, priority: int) -> int:
-        """T of a group at this moment, in cells of the shared pool."""
+        """Return T of a group at this moment, in cells of the shared pool."""
         return self._limit(self._group(port, priority))
 
     def is_xoff(self, port: int, priority: int) -> bool:
@@ -102,7 +102,9 @@ class BufferModel:
         return self._group(port, priority).used
 
     def admit(self, port: int, priority: int, length: int, queue: Key | None = None) -> Admission:
-        """A frame of `length` bytes came in by `port`, and is to wait in `queue` of an egress port."""
+        """Admit or drop a frame of `length` bytes that came in by `port` and is to wait in `queue` of an egress
+        port.
+        """
         group = self._group(port, priority)
         waits = self._queues.get(queue) if queue is not None else None
         cells = self._settings.cells(length)
@@ -131,8 +133,9 @@ class BufferModel:
         return Admission(charge, None, signal)
 
     def release(self, port: int, priority: int, length: int, queue: Key | None = None) -> Release:
-        """A frame of `length` bytes that came in by `port` has left the switch, or was thrown away inside it; `queue`
-        is the one that it was admitted with."""
+        """Take back the cells of a frame of `length` bytes that came in by `port` and has left the switch, or was
+        thrown away inside it; `queue` is the one that it was admitted with.
+        """
         group = self._group(port, priority)
         cells = self._settings.cells(length)
         if cells > group.used.total or group.released_frames == group.admitted_frames:
@@ -158,11 +161,13 @@ class BufferModel:
         return Release(given_back, self._resume(group))
 
     def recheck(self, port: int, priority: int) -> Signal | None:
-        """XON if the group may resume by now, because others made room (D2); to be asked before PAUSE is repeated."""
+        """Return XON if the group may resume by now, because others made room (D2). Call this before PAUSE is
+        repeated.
+        """
         return self._resume(self._group(port, priority))
 
     def group_watermark(self, port: int, priority: int, clear: bool = False) -> Watermark:
-        """Of a priority group; with `clear` it begins anew, with what is in use now. So do the next ones."""
+        """Return the watermark of a priority group; with `clear` it begins anew, with what is in use now."""
         return self._group(port, priority).watermark(clear)
 
     def queue_watermark(self, port: int, queue: int, clear: bool = False) -> Watermark:
@@ -211,8 +216,9 @@ class BufferModel:
         return self._set(settings, new)
 
     def give_up(self, settings: BufferSettings) -> tuple[Resumed, ...]:
-        """Of other settings those of groups that lose headroom, while the pools stay as they are. For when `configure`
-        is refused: such a group takes no more, so that what it holds beyond its new limit drains.
+        """Apply, of other settings, those of groups that lose headroom, while the pools stay as they are. This is for
+        settings that `configure` refuses: such a group takes no more, so that what it holds beyond its new limit
+        drains.
         """
         old = self._settings.all_groups()
         losers = {
@@ -236,7 +242,7 @@ class BufferModel:
         return tuple(Resumed(*key) for key in changed if self._resume(self._groups[key]))
 
     def snapshot(self) -> dict[str, Any]:
-        """Every counter as plain data, the same for the same history: pools, then groups that were ever used.
+        """Return every counter as plain data, the same for the same history: pools, then groups that were ever used.
 
         The first three keys are ingress pool 0; other pools and queues are there if the switch has any.
         """
@@ -301,7 +307,7 @@ class BufferModel:
         return Admission(Cells(), reason, signal)
 
     def _room(self, queue: QueueUse, cells: int) -> Cells | DropReason:
-        """Q1 and Q2."""
+        """Return the reason for which a frame has no room in its queue (Q1 and Q2), or None."""
         reserved = min(cells, queue.settings.reserved - queue.used.guaranteed)
         rest = cells - reserved
         free = self._egress[queue.settings.pool].free
@@ -310,7 +316,7 @@ class BufferModel:
         return DropReason.EGRESS_POOL if rest > free else DropReason.QUEUE_THRESHOLD
 
     def _without_headroom(self, group: GroupUse, pool: PoolUse, cells: int) -> Cells | DropReason | None:
-        """A2 and A3. None: a lossless frame that has to go to headroom."""
+        """Admit or drop a frame outside of headroom (A2 and A3). None if it is lossless and has to go to headroom."""
         guaranteed = min(cells, group.settings.guaranteed - group.used.guaranteed)
         rest = cells - guaranteed
         free = pool.free
@@ -321,7 +327,7 @@ class BufferModel:
         return DropReason.SHARED_POOL if rest > free else DropReason.THRESHOLD
 
     def _headroom(self, group: GroupUse, pool: PoolUse, cells: int) -> Cells | DropReason:
-        """A4."""
+        """Admit a frame into headroom, or drop it (A4)."""
         if group.used.headroom + cells > group.settings.headroom:
             return DropReason.HEADROOM
         if pool.used.headroom + cells > pool.size.headroom:
@@ -329,7 +335,7 @@ class BufferModel:
         return Cells(headroom=cells)
 
     def _resume(self, group: GroupUse) -> Signal | None:
-        """D2, and a group that is no longer lossless sends no XOFF."""
+        """Resume a group if it may (D2), or if it is no longer lossless."""
         used, settings = group.used, group.settings
         below = used.shared + settings.xon_offset <= self._limit(group)
         low = used.guaranteed + used.shared <= settings.xon
@@ -348,7 +354,7 @@ def _charge(cells: Cells, *places: Use) -> None:
 
 
 def _of_the_switch(settings: BufferSettings) -> tuple[object, ...]:
-    """What cannot change in use."""
+    """Return the settings that cannot change in use."""
     pools = {key: group.pool for key, group in settings.all_groups().items()}
     return (
         settings.cell_bytes, settings.ports, pools, len(settings.pools), settings.egress_pools, dict(settings.queues)
@@ -368,6 +374,6 @@ def _pool_as_json(pool: PoolUse, total: int) -> dict[str, Any]:
 
 
 def _divided(used: Cells, guaranteed: int) -> Cells:
-    """The same number of cells, with `guaranteed` of them at most in the group's own part."""
+    """Return the same number of cells, with `guaranteed` of them at most in the group's own part."""
     held = used.guaranteed + used.shared
     return Cells(min(held, guaranteed), max(0, held - guaranteed), used.headroom)

@@ -23,17 +23,17 @@ from types import MappingProxyType
 from testbed.errors import UsageError
 
 CELL_BYTES = 208
-"""The PFC/ECN article's example, and the size on common chips."""
+"""The size of a cell: the PFC/ECN article's example, and that of common chips."""
 
 PRIORITIES = range(8)
 
 MOST_CELLS = 2**31 - 1
 MOST_POOLS = 4
-"""In each direction."""
+"""The most pools in each direction."""
 ALPHA_POWERS = range(-8, 9)
-"""What alpha can be on chips: 2^n."""
+"""The powers n for which chips have an alpha of 2^n."""
 LARGEST_TERM = 2**16 - 1
-"""Limits of a total and of alpha's numerator and denominator: their product then fits 64 bits, in any language."""
+"""The limit of a total and of alpha's numerator and denominator: their product then fits 64 bits, in any language."""
 
 
 class BufferModelError(UsageError):
@@ -41,12 +41,14 @@ class BufferModelError(UsageError):
 
 
 class BufferBusyError(BufferModelError):
-    """Settings that can be, but not yet: frames lie where a pool has to shrink. Nothing was changed."""
+    """Valid settings that cannot apply yet, because frames lie where a pool has to shrink. Nothing was changed."""
 
 
 @dataclass(frozen=True)
 class Static:
-    """PAUSE above a fixed number of cells of the shared pool. Zero pauses whatever guaranteed does not hold."""
+    """A static threshold: PAUSE above a fixed number of cells of the shared pool. Zero pauses whatever guaranteed does
+    not hold.
+    """
 
     cells: int
 
@@ -55,24 +57,28 @@ class Static:
 
     @classmethod
     def of_bytes(cls, size: int, cell_bytes: int) -> Static:
-        """A threshold in bytes, rounded down to cells: PAUSE is never later than that."""
+        """Return a threshold in bytes, rounded down to cells: PAUSE is never later than that."""
         return cls(size // cell_bytes)
 
     @classmethod
     def part(cls, part: Fraction | str, buffer_cells: int) -> Static:
-        """A fraction of a stated buffer, such as "3/4" of 1000 cells: converted here, once, and rounded down."""
+        """Return a fraction of a stated buffer, such as "3/4" of 1000 cells: converted here, once, and rounded down."""
         share = _fraction("part of a buffer", part)
         _check_cells("buffer", buffer_cells)
         return cls(share.numerator * buffer_cells // share.denominator)
 
     def limit(self, free: int) -> int:
-        """The cells, or 0 while the pool is exhausted: then every threshold counts as passed (decision 0133)."""
+        """Return the threshold, or 0 while the pool is exhausted: then every threshold counts as passed (decision
+        0133).
+        """
         return self.cells if free > 0 else 0
 
 
 @dataclass(frozen=True)
 class Dynamic:
-    """PAUSE above alpha times the free part of the shared pool; alpha may be above 1 (decision 0131)."""
+    """A dynamic threshold: PAUSE above alpha times the free part of the shared pool; alpha may be above 1 (decision
+    0131).
+    """
 
     alpha: Fraction
 
@@ -81,23 +87,23 @@ class Dynamic:
 
     @classmethod
     def power(cls, exponent: int) -> Dynamic:
-        """An alpha of 2^n, as chips have it: n from -8 to 8."""
+        """Return an alpha of 2^n, as chips have it: n from -8 to 8."""
         if type(exponent) is not int or exponent not in ALPHA_POWERS:
             raise BufferModelError(f"2^{exponent!r} is not an alpha of a chip; the power is -8 to 8")
         return cls(Fraction(2) ** exponent)
 
     @property
     def exponent(self) -> int | None:
-        """n where alpha is 2^n and chips have it."""
+        """The n for which alpha is 2^n and chips have it, or None."""
         return next((n for n in ALPHA_POWERS if Fraction(2) ** n == self.alpha), None)
 
     @classmethod
     def percent(cls, percent: Fraction | int | str) -> Dynamic:
-        """The article's notation: 50 is an alpha of 1/2, exactly."""
+        """Return the alpha of a number in the article's notation: 50 is an alpha of 1/2, exactly."""
         return cls(_fraction("percentage", percent) / 100)
 
     def limit(self, free: int) -> int:
-        """alpha x free, rounded down."""
+        """Return alpha x free, rounded down."""
         return self.alpha.numerator * free // self.alpha.denominator
 
 
@@ -106,7 +112,7 @@ Threshold = Static | Dynamic
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """One priority of one ingress port. The defaults are a lossy priority that shares evenly."""
+    """The settings of one priority of one ingress port. The defaults are a lossy priority that shares evenly."""
 
     lossless: bool = False  # PFC is on: over the threshold means PAUSE and headroom, not drop
     guaranteed: int = 0  # the reserve threshold; no other group gets these cells, used or not
@@ -136,7 +142,9 @@ class GroupSettings:
 
 @dataclass(frozen=True)
 class QueueSettings:
-    """One queue of one egress port: how many cells may wait in it. A frame beyond that is dropped, lossless or not."""
+    """The settings of one queue of one egress port: the cells that may wait in it. A frame beyond them is dropped,
+    lossless or not.
+    """
 
     reserved: int = 0  # no other queue gets these cells of the egress pool
     threshold: Threshold = field(default_factory=lambda: Dynamic(1))  # of cells in the shared part of the egress pool
@@ -164,7 +172,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class BufferSettings:
-    """A whole switch: the ports share one buffer, and each has eight priorities.
+    """The settings of a whole switch: the ports share one buffer, and each has eight priorities.
 
     `priorities` is for all ports; `groups`, by (port, priority), goes before it (a long cable needs more headroom);
     what neither names is lossy. `headroom_pool` is a number of cells, or None to follow the sum of the headrooms.
@@ -225,27 +233,27 @@ class BufferSettings:
 
     @property
     def pools(self) -> tuple[Pool, ...]:
-        """All ingress pools."""
+        """The ingress pools."""
         return Pool(self.total, self.headroom_pool), *self.more_pools
 
     def pool_cells(self, pool: int) -> tuple[int, int, int]:
-        """Guaranteed, shared and headroom cells of an ingress pool."""
+        """Return the guaranteed, shared and headroom cells of an ingress pool."""
         guaranteed, headroom = self._sum("guaranteed", pool), self._headroom_of(pool)
         return guaranteed, self.pools[pool].total - guaranteed - headroom, headroom
 
     def egress_cells(self, pool: int) -> tuple[int, int]:
-        """Reserved and shared cells of an egress pool."""
+        """Return the reserved and shared cells of an egress pool."""
         reserved = sum(queue.reserved for queue in self.queues.values() if queue.pool == pool)
         return reserved, self.egress_pools[pool] - reserved
 
     @property
     def guaranteed_cells(self) -> int:
-        """Of pool 0, as are the next ones."""
+        """The guaranteed cells of pool 0, of which the next ones are too."""
         return self.pool_cells(0)[0]
 
     @property
     def headroom_cells(self) -> int:
-        """The headroom pool in cells, given or followed."""
+        """The headroom pool in cells, as given, or as the sum of headrooms."""
         return self._headroom_of(0)
 
     @property
@@ -254,7 +262,7 @@ class BufferSettings:
 
     @property
     def missing_headroom(self) -> int:
-        """Cells by which headroom is overbooked, in all pools. Above 0 no priority may be called lossless (decision
+        """The cells by which headroom is overbooked, in all pools. Above 0 no priority may be called lossless (decision
         0114).
         """
         return sum(self._missing_in(pool) for pool in range(len(self.pools)))
@@ -270,7 +278,9 @@ class BufferSettings:
         return sum(getattr(group, name) for group in self.all_groups().values() if group.pool == pool)
 
     def cells(self, length: int) -> int:
-        """Cells for a frame of `length` bytes, rounded up. Which bytes count (FCS or not) is the caller's to settle."""
+        """Return the cells for a frame of `length` bytes, rounded up. The caller decides which bytes count (FCS or
+        not).
+        """
         if type(length) is not int or length < 1:
             raise BufferModelError(f"a frame of {length!r} bytes is invalid; it has at least 1")
         return -(-length // self.cell_bytes)
@@ -322,7 +332,7 @@ class BufferSettings:
 
 
 def split_evenly(reserve: int, ports: tuple[int, ...]) -> int:
-    """A priority's reserve for the whole switch as `guaranteed` of each port (article, guaranteed space).
+    """Return a priority's reserve for the whole switch as `guaranteed` of each port (article, guaranteed space).
 
     Rounded down: the few cells that do not divide stay in the shared pool.
     """
@@ -343,7 +353,7 @@ def _check_pool(pool: int) -> None:
 
 
 def _fraction(name: str, value: Fraction | int | str) -> Fraction:
-    """An exact fraction above 0. A float is refused: 0.1 is not one tenth."""
+    """Return an exact fraction above 0. A float is refused: 0.1 is not one tenth."""
     exact = None
     if isinstance(value, Fraction | str) or type(value) is int:
         try:

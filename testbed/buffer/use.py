@@ -1,4 +1,4 @@
-"""What is in use of a buffer: cells by kind, of groups, queues and pools, with watermarks and counters."""
+"""The use of a buffer: cells by kind, of groups, queues and pools, with watermarks and counters."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class DropReason(enum.StrEnum):
 
 
 Key = tuple[int, int]
-"""Port, and priority or queue."""
+"""A port, with a priority or a queue."""
 
 
 class Signal(enum.StrEnum):
-    """What has to be sent upstream, for the group's priority, out of the group's port."""
+    """The signal to send upstream for the group's priority, out of the group's port."""
 
     XOFF = "xoff"
     XON = "xon"
@@ -30,7 +30,7 @@ class Signal(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Cells:
-    """How many cells of each kind."""
+    """Numbers of cells of each kind."""
 
     guaranteed: int = 0
     shared: int = 0
@@ -47,7 +47,7 @@ class Cells:
         return self + Cells(-other.guaranteed, -other.shared, -other.headroom)
 
     def highest(self, other: Cells) -> Cells:
-        """The larger of the two in each kind."""
+        """Return the larger number of each kind."""
         return Cells(
             max(self.guaranteed, other.guaranteed), max(self.shared, other.shared), max(self.headroom, other.headroom)
         )
@@ -63,7 +63,7 @@ class Watermark:
 
 @dataclass
 class Use:
-    """What is in use of something, and the most that was."""
+    """The cells in use of a group, queue or pool, and the most that were."""
 
     used: Cells = field(default_factory=Cells)
     high_water: Cells = field(default_factory=Cells)
@@ -82,7 +82,7 @@ class Use:
 
 @dataclass
 class PoolUse(Use):
-    """In an egress pool reserved cells are `guaranteed`."""
+    """The use of a pool. In an egress pool reserved cells are `guaranteed`."""
 
     size: Cells = field(default_factory=Cells)
 

@@ -1,4 +1,4 @@
-"""Limits how often a port processes changed frames from its link: as often as LLDP lets one neighbour send.
+"""A limit on how often a port processes changed frames from its link: as often as LLDP lets one neighbour send.
 
 IEEE 802.1AB gives a transmitter 10 frames at most at once (txCreditMax), and one more each second. A neighbour that
 changes its TLVs with every frame would otherwise make this port negotiate, program a NIC and write a log thousands
@@ -16,15 +16,15 @@ MOST_AT_ONCE = 10
 _TICK = Duration("1s")
 
 
-class Bucket:
-    """So many at once, and one more each `tick_ns`."""
+class TokenBucket:
+    """A token bucket with room for `most` tokens, into which one more comes each `tick_ns`."""
 
     def __init__(self, most: int, tick_ns: int) -> None:
         self._most, self._tick_ns = most, tick_ns
         self._full_ns = 0  # when all of them are there again
 
-    def take(self, now_ns: int) -> bool:
-        """Whether one was there; then it is taken."""
+    def spend(self, now_ns: int) -> bool:
+        """Take a token out and return True, or return False if there is none."""
         if self.next_ns > now_ns:
             return False
         self._full_ns = max(self._full_ns, now_ns) + self._tick_ns
@@ -32,12 +32,12 @@ class Bucket:
 
     @property
     def next_ns(self) -> int:
-        """When the next one can be taken; a time in the past: it can be now."""
+        """The time when the next token can be taken; a time in the past if it can be taken now."""
         return self._full_ns - (self._most - 1) * self._tick_ns
 
 
 class Damping:
-    """One port's."""
+    """The changed frames of one port that have to wait."""
 
     def __init__(self, scale: Scale) -> None:
         self._tick_ns = scale.lab(_TICK).ns
@@ -45,11 +45,11 @@ class Damping:
         self.forget()
 
     def admits(self, now_ns: int) -> bool:
-        """Whether something new may be taken in now. It has to wait for what is held already."""
-        return not self._held and self._bucket.take(now_ns)
+        """Return True if a changed frame may be processed now. It has to wait while others are held."""
+        return not self._held and self._bucket.spend(now_ns)
 
     def hold(self, identifier: Identifier, frame: LldpFrame, octets: bytes) -> bool:
-        """Keep it in place of an earlier one; False if there is no room."""
+        """Hold a frame in place of an earlier one of the neighbour; return False if there is no room."""
         if identifier not in self._held and len(self._held) == MOST:
             return False
         self._held[identifier] = frame, octets
@@ -60,15 +60,15 @@ class Damping:
         self._held.pop(identifier, None)
 
     def release(self, now_ns: int) -> tuple[LldpFrame, bytes] | None:
-        """A held frame whose time has come."""
-        if self._held and self._bucket.take(now_ns):
+        """Return a held frame whose time has come, or None if there is none."""
+        if self._held and self._bucket.spend(now_ns):
             return self._held.pop(next(iter(self._held)))
         return None
 
     def forget(self) -> None:
-        """The link is another one now."""
+        """Drop all held frames: the link is another one now."""
         self._held.clear()
-        self._bucket = Bucket(MOST_AT_ONCE, self._tick_ns)
+        self._bucket = TokenBucket(MOST_AT_ONCE, self._tick_ns)
 
     def deadline_ns(self) -> int | None:
         return self._bucket.next_ns if self._held else None

@@ -98,7 +98,7 @@ class CrowdChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class VersionMismatch(Event):
-    """The peer speaks the other format, so its DCBX TLVs are ignored; None: that is over."""
+    """The peer speaks `peer_speaks`, the other format, so its DCBX TLVs are ignored; None if that is over."""
 
     peer_speaks: DcbxVersion | None
 

@@ -1,4 +1,4 @@
-"""Stops two willing ports from following each other for ever (decision 0102).
+"""A guard that stops two willing ports from following each other for ever (decision 0102).
 
 By its tie-break a port follows a willing peer. If the peer's tie-break is the opposite one, the peer follows this
 port, and two values can go round between them for ever. What a port sees of that is a swap: it takes over a value that
@@ -22,12 +22,13 @@ from testbed.frames import Mac
 from testbed.units import Duration, Scale
 
 _LOWER, _HIGHER = Duration("5s"), Duration("10s")
-"""How long a hold lasts, in protocol time, for the port with the lower and with the higher address. Both, and their
+"""The length of a hold, in protocol time, for the port with the lower and with the higher address. Both, and their
 difference, are longer than two ports need to exchange a change: a second for a credit, for each of them."""
 _MOST_LEFT = 8
-"""More values than can go round at once: two, if frames arrive before the next ones are sent."""
+"""The number of remembered values that the port has left: more than can go round at once, which is two if frames arrive
+before the next ones are sent."""
 _COME_BACK = 2
-"""Values that the port has left and follows again, one after the other, that are a swap."""
+"""The number of values, one after the other, that the port follows again after it left them, and that make a swap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class _Hold:
 
 
 class FlapGuard:
-    """One port's, by the name of the feature."""
+    """The holds of one port's features."""
 
     def __init__(self, mac: Mac, scale: Scale) -> None:
         self._mac = mac
@@ -47,12 +48,12 @@ class FlapGuard:
         self._come_back: Counter[str] = Counter()  # how many of these it took over again, one after the other
 
     def kept(self, now_ns: int) -> Mapping[str, object]:
-        """The features on hold now, and the value that the port keeps in each."""
+        """Return the features that are on hold now, each with the value that the port keeps."""
         self._holds = {name: hold for name, hold in self._holds.items() if hold.end_ns > now_ns}
         return {name: hold.kept for name, hold in self._holds.items()}
 
     def notice(self, before: PortState, after: PortState, peer: Mac, now_ns: int) -> list[str]:
-        """Follow a change of state. Returns the features whose values were swapped."""
+        """Note a change of state, and return the features whose values were swapped."""
         lasts_ns = self._higher_ns if self._mac > peer else self._lower_ns
         swapped = []
         for name in (feature.name for feature in features.every() if feature.is_symmetric):
@@ -73,11 +74,11 @@ class FlapGuard:
         return swapped
 
     def clear(self) -> None:
-        """The peer or the settings have changed."""
+        """Forget everything: the peer or the settings have changed."""
         self._holds.clear()
         self._left.clear()
         self._come_back.clear()
 
     def deadline_ns(self) -> int | None:
-        """When the next hold ends."""
+        """Return the time when the next hold ends, or None if there is no hold."""
         return min((hold.end_ns for hold in self._holds.values()), default=None)

@@ -26,7 +26,7 @@ _LATEST_NS = 2**63 - 1
 
 
 class LadderError(UsageError):
-    """A log that no ladder can be drawn of."""
+    """A log from which no ladder can be drawn."""
 
 
 class Side(enum.IntEnum):
@@ -50,7 +50,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What happened at one end at one moment."""
+    """The events at one end at one moment."""
 
     t_ns: int
     side: Side
@@ -59,7 +59,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Frames that are not drawn, since `t_ns`."""
+    """A line in place of frames that are not drawn, the first of which was at `t_ns`."""
 
     t_ns: int
     texts: str
@@ -70,7 +70,7 @@ Step = Arrow | Note | Folded
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Steps in the order of their times."""
+    """A ladder diagram: its steps in the order of their times."""
 
     left: str
     right: str
@@ -79,12 +79,14 @@ class Ladder:
     remarks: tuple[str, ...] = ()
 
     def clock(self, t_ns: int) -> str:
-        """Seconds since the start, to the microsecond, rounded down."""
+        """Return a time in seconds since the start, rounded down to the microsecond."""
         microseconds = (t_ns - self.start_ns) // 1000
         return f"{microseconds // 10**6}.{microseconds % 10**6:06d}"
 
     def label(self, arrow: Arrow) -> list[str]:
-        """The parts of an arrow's label; with when it arrived, if the next time below it is not enough."""
+        """Return the parts of an arrow's label; the time of arrival is one of them if the next time below does not show
+        it.
+        """
         if arrow.arrived_ns is None or arrow.arrived_ns - arrow.t_ns < _MILLISECOND:
             return list(arrow.texts)
         return [*arrow.texts, f"arrives at {self.clock(arrow.arrived_ns)}"]
@@ -98,7 +100,7 @@ _MILLISECOND = 10**6
 
 
 def read(lines: Iterable[str]) -> Iterator[Record]:
-    """The lines of a log file; the first that is none of a log raises LadderError."""
+    """Yield the records in the lines of a log file; LadderError at the first line that is not one of a log."""
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
@@ -112,7 +114,7 @@ def read(lines: Iterable[str]) -> Iterator[Record]:
 
 
 def ladder(records: Iterable[Record], left: str, right: str) -> Ladder:
-    """The diagram of the link between two ports. Lines of other ports may be there too."""
+    """Return the diagram of the link between two ports. Lines of other ports may be there too."""
     by_port: dict[str, list[Record]] = {}
     for record in records:
         _check(record)
@@ -139,7 +141,7 @@ def _check(record: Any) -> None:
 
 @dataclass(eq=False, slots=True)
 class _Line:
-    """A line of the log, and what is found out about it."""
+    """A line of the log, with what the drawing has found out about it."""
 
     record: Record
     side: Side
@@ -156,13 +158,13 @@ class _Line:
 
     @property
     def waits(self) -> bool:
-        """It was received, and no line about its sending was read yet."""
+        """True if the frame was received, and no line about its sending was read yet."""
         return self.is_frame("received") and self.partner is not None and not self.partner.is_out
 
 
 @dataclass(slots=True)
 class _Sender:
-    """What the frames of one sender were like so far."""
+    """What is known of one sender's frames so far."""
 
     heard: Record | None = None  # the last that arrived; None: or the receiver has forgotten it
     last: tuple[Any, bool] | None = None  # ID of the last frame, and whether it was lost
@@ -214,7 +216,9 @@ class _Drawing:
         return Ladder(left, right, start, tuple(self._steps), tuple(self._remarks()))
 
     def _in_order(self) -> Iterator[_Line]:
-        """Both logs by time; what is received comes after what is sent, and else one port after the other."""
+        """Yield the lines of both logs by time; what is received comes after what is sent, and else one port after the
+        other.
+        """
         places = [0, 0]
         while True:
             heads = [lines[place] for lines, place in zip(self._lines, places, strict=True) if place < len(lines)]
@@ -332,7 +336,7 @@ class _Folds:
 
 
 def _pair(senders: list[_Line], receivers: list[_Line]) -> None:
-    """Find where each frame of one port arrived at the other.
+    """Pair each frame of one port with its arrival at the other.
 
     Equal frames cannot be distinguished. Each that arrived was sent last before that, so it is earlier ones that were
     lost; and they arrive in the order in which they were sent.
@@ -360,7 +364,7 @@ def _pair(senders: list[_Line], receivers: list[_Line]) -> None:
 
 
 def _find_effects(lines: list[_Line]) -> None:
-    """A frame had an effect if events of the same moment follow it."""
+    """Mark the received frames that had an effect: those that events of the same moment follow."""
     frame: _Line | None = None
     for line in lines:
         if line.is_frame("received"):
@@ -374,5 +378,5 @@ def _cleaned(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _clean(text: str) -> str:
-    """Nothing that moves a terminal's cursor, or that XML cannot hold."""
+    """Replace what moves a terminal's cursor, or what XML cannot hold."""
     return "".join(character if character.isprintable() else "?" for character in str(text))

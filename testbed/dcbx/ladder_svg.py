@@ -13,16 +13,16 @@ from testbed.dcbx.ladder import Arrow, Folded, Ladder, Note, Side, Step
 from testbed.dcbx.ladder_text import clipped, joined, wrapped
 
 COLUMN = 7.5
-"""Width of a character, in pixels, at a font size of 12."""
+"""The width of a character, in pixels, at a font size of 12."""
 ROW = 17
 
 _INNER = 88
-"""Columns between the two ports."""
+"""The number of columns between the two ports."""
 _MARGIN = 12
 _GAP = 8
 _INDENT = 3
 _SLANT = 6
-"""How much lower an arrow ends than it starts, if the frame took time."""
+"""The distance by which an arrow ends lower than it starts, if the frame took time."""
 
 _STYLE = """
 text { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace; fill: #1f2328 }
@@ -50,7 +50,7 @@ text { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", "Liberation
 
 
 def as_svg(ladder: Ladder) -> str:
-    """A whole SVG file."""
+    """Return the diagram as a whole SVG file."""
     return "\n".join([*_Picture(ladder).drawn(), ""])
 
 
@@ -125,7 +125,7 @@ class _Picture:
                 self._y += _GAP
 
     def _arrow(self, arrow: Arrow, labelled: int) -> None:
-        """From where it was sent, at the height where the picture is now; its label takes so many columns."""
+        """Draw an arrow at the present height; its label takes `labelled` columns."""
         start, end = self._ends[arrow.source], self._ends[arrow.source.other]
         y = self._y
         if arrow.arrived_ns is None:
@@ -141,14 +141,14 @@ class _Picture:
         self._out.append(f'<polygon class="head" points="{head}"/>')
 
     def _row(self, clock: str) -> str:
-        """One row down, with its time if it is a new one. Returns the time of the next row of this step: none."""
+        """Go one row down, with the time if it is a new one. Return the time of the step's next row: none."""
         self._y += ROW
         if clock:
             self._out.append(_text(_MARGIN + self._time, self._y, clock, "dim", "end"))
         return ""
 
     def _at_end(self, side: Side, columns: int, text: str, kind: str = "") -> None:
-        """Text that begins, or ends, some columns from a port's line."""
+        """Write text that begins, or ends, some columns from a port's line."""
         inwards = COLUMN * columns
         if side is Side.LEFT:
             self._text(self._ends[side] + inwards, text, kind)

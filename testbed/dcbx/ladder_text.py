@@ -12,11 +12,11 @@ _TIME = 10
 _STUB = "─── "
 _INDENT = len(_STUB)
 _HEAD = 8
-"""Columns of an arrow that stay free of its label."""
+"""The number of an arrow's columns that stay free of its label."""
 
 
 def as_text(ladder: Ladder) -> str:
-    """The diagram, with an end of line after each line."""
+    """Return the diagram, with an end of line after each line."""
     return "".join(f"{line.rstrip()}\n" for line in _lines(ladder))
 
 
@@ -38,7 +38,7 @@ def _lines(ladder: Ladder) -> Iterator[str]:
 
 
 def _rows(ladder: Ladder, step: Step, inner: int) -> Iterator[str]:
-    """The parts of a step that are right of the time."""
+    """Yield the rows of a step, without the time at their left."""
     match step:
         case Folded():
             yield from (_between(row.center(inner), inner) for row in wrapped(step.texts, inner - 2))
@@ -75,7 +75,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def joined(parts: Iterable[str], width: int) -> list[str]:
-    """Rows with as many whole parts as they hold; a part that is too long for any is broken."""
+    """Return rows, each with as many whole parts as it holds; a part that is too long for a row is broken."""
     rows = [""]
     for part in parts:
         row = f"{rows[-1]}; {part}" if rows[-1] else part

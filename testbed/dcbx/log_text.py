@@ -1,4 +1,4 @@
-"""The lines of a log as text: what is new in a frame, and what an event means. For ladder diagrams.
+"""The lines of a log in words, for ladder diagrams: what is new in a frame, and what an event means.
 
 The lines are those of `show.record` and `show.frame_record`. An event of another kind, which an agent may have added,
 is written with its name and its values.
@@ -17,7 +17,7 @@ _COMMON = {"t_ns", "what", "port", "time"}
 
 
 def frame(line: Record, before: Record | None) -> list[str]:
-    """What differs in a frame from the sender's frame `before`; all of it if there is none."""
+    """Return what differs in a frame from the sender's frame `before`; all of it if there was none."""
     if "refused" in line:
         return [f"not LLDP as it should be: {line['why']}"]
     if line["ttl"] == 0:
@@ -38,7 +38,7 @@ def frame(line: Record, before: Record | None) -> list[str]:
 
 
 def event(line: Record, before: Record | None) -> list[str]:
-    """What is new in an event; `before` is the last one of its kind on the same port. Empty: nothing new."""
+    """Return what is new in an event, or nothing; `before` is the last event of its kind on the same port."""
     if feature := features.of_event(line["what"]):
         return feature.event_text(line, before or {})
     say = _EVENTS.get(line["what"])
@@ -46,7 +46,7 @@ def event(line: Record, before: Record | None) -> list[str]:
 
 
 def pending(lines: list[Record]) -> list[str]:
-    """Several changes of Pending at one moment."""
+    """Return several changes of Pending at one moment in words."""
     said = []
     for truth, head in ((True, "pending"), (False, "no longer pending")):
         names = [features.named(line["feature"]).head for line in lines if line["pending"] is truth]

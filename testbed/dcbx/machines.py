@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class TieBreak(enum.StrEnum):
-    """Whose configuration wins when both ports are willing (decision 0102), by MAC address."""
+    """The rule that says, by MAC address, whose configuration wins when both ports are willing (decision 0102)."""
 
     NONE = "none"
     LOWER = "lower"
@@ -33,7 +33,7 @@ class TieBreak(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """What a machine answers."""
+    """The answer of a machine."""
 
     oper: T
     pending: bool
@@ -41,7 +41,9 @@ class Outcome(Generic[T]):
 
 
 def winner(tie_break: TieBreak, local: Mac, remote: Mac) -> bool | None:
-    """Of two willing ports: True if this one's configuration wins, False if the peer's, None if neither's."""
+    """Return True if this port's configuration wins over that of a peer that is willing too, False if the peer's wins,
+    and None if neither does.
+    """
     if tie_break is TieBreak.NONE or local == remote:
         return None
     return (local > remote) is (tie_break is TieBreak.HIGHER)
@@ -57,9 +59,9 @@ def symmetric(
     absent: str,
     kept: T | None = None,
 ) -> Outcome[T]:
-    """PFC, and in the draft Application Priority and CN.
+    """Return the outcome of the symmetric machine, which PFC uses, and in the draft Application Priority and CN.
 
-    `wins` counts only if both ports are willing. `kept`: the flap guard keeps this value although the
+    `wins` counts only if both ports are willing. `kept` is the value that the flap guard keeps although the
     peer wins. `absent` is the reason why there is no remote value.
     """
     if remote is None:
@@ -86,7 +88,8 @@ def symmetric(
 def asymmetric(
     admin: T, recommended: T | None, *, rv: bool | None, local_willing: bool, known: bool, absent: str
 ) -> Outcome[T]:
-    """ETS. `recommended` is what is operated with if RV is TRUE; `known`: a Configuration TLV of the peer is here.
+    """Return the outcome of the asymmetric machine, which ETS uses. `recommended` is the value to operate with if RV is
+    TRUE; `known` is True if the peer has sent a Configuration TLV.
 
     The draft defines Pending for the symmetric machine only. Here it is TRUE while the peer's configuration is not
     known, and while RV 0 announces to a willing port that a recommendation is to follow.
@@ -102,12 +105,12 @@ def asymmetric(
 
 
 def defense(enabled: bool, oper: int, remote: int | None) -> int:
-    """The priorities that are defended; sets of priorities are masks, and NULL is TRUE for none."""
+    """Return the priorities that are defended; sets of priorities are masks, and NULL is TRUE for none."""
     return oper & ~(remote or 0) if enabled else 0
 
 
 def hold(elected: bool, oper: int, remote: int | None, defended: int | None) -> int | None:
-    """The priorities on which nothing is sent until the far port shows that its defenses are off; None if the
+    """Return the priorities on which nothing is sent until the far port shows that its defenses are off, or None if the
     port does not wait for that.
 
     Where Remote is FALSE the far port has no defenses on, and DefOn is reserved; `defended` is None if its TLV shows no

@@ -1,4 +1,4 @@
-"""From settings and the peer's TLVs to the state of every feature. A pure function: no state, no time.
+"""The negotiation: a pure function from settings and the peer's TLVs to the state of every feature.
 
 Which machine a feature uses depends on the format:
 
@@ -53,7 +53,7 @@ class PortState:
 
     @property
     def recommendation(self) -> FeatureState[EtsRecommendation]:
-        """What this port recommends; `remote` is what the peer recommends, or its RV 0."""
+        """The state of the recommendation that this port makes; `remote` is the peer's, or its RV 0."""
         return self.states["recommendation"]
 
     @property

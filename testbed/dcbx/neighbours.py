@@ -1,5 +1,5 @@
-"""The neighbours that a port receives LLDP from, and until when: the receive machine of IEEE 802.1AB 9.2.8, without a
-clock.
+"""The neighbours that a port receives LLDP from, and when they expire: the receive machine of IEEE 802.1AB 9.2.8,
+without a clock.
 
 A neighbour is a pair of chassis ID and port ID. What it announced holds until its TTL is over, in the lab's time, or
 until it sends TTL 0. DCBX is between two ports: while more than one neighbour is known, `only` is None and DCBX is off.
@@ -22,9 +22,9 @@ from testbed.frames.lldp import ChassisId, LldpFrame, PortId
 from testbed.units import Duration, Scale
 
 MOST = 8
-"""Two are too many already; the others are kept to be shown."""
+"""The most neighbours that are kept. Two are too many for DCBX; the others are kept to be shown."""
 CROWD_TTL = Duration("600s")
-"""How long one of several neighbours stays without a frame: five times LLDP's default TTL."""
+"""The time for which one of several neighbours stays without a frame: five times LLDP's default TTL."""
 
 _SECOND = 10**9
 
@@ -33,7 +33,7 @@ Identifier = tuple[ChassisId, PortId]
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """One, with its last frame."""
+    """A neighbour with its last frame."""
 
     frame: LldpFrame
     octets: bytes  # the frame as it came, to know a repetition without reading it
@@ -50,7 +50,7 @@ class Neighbour:
 
 
 class Reception(enum.Enum):
-    """What a frame changed."""
+    """What a frame changed in the list of neighbours."""
 
     NEW = enum.auto()  # a neighbour that was not known
     KNOWN = enum.auto()  # a known neighbour sends this now
@@ -60,7 +60,7 @@ class Reception(enum.Enum):
 
 
 class Neighbours:
-    """All of one port."""
+    """The neighbours of one port."""
 
     def __init__(self, scale: Scale) -> None:
         self._second_ns = _SECOND * scale.k
@@ -70,12 +70,12 @@ class Neighbours:
 
     @property
     def all(self) -> tuple[Neighbour, ...]:
-        """In the order in which they appeared."""
+        """All neighbours, in the order in which they appeared."""
         return tuple(self._known.values())
 
     @property
     def only(self) -> Neighbour | None:
-        """The neighbour, if there is exactly one."""
+        """The neighbour if there is exactly one, else None."""
         return self.all[0] if len(self._known) == 1 and not self.are_too_many else None
 
     @property
@@ -84,11 +84,13 @@ class Neighbours:
 
     @property
     def some_unknown(self) -> bool:
-        """Are there some that there was no room for?"""
+        """True if there are neighbours that there was no room for."""
         return self._crowded_until_ns is not None
 
     def repeats(self, octets: bytes, now_ns: int) -> Neighbour | None:
-        """The neighbour whose last frame was exactly this; its time is renewed."""
+        """Renew the time of the neighbour whose last frame was exactly this one, and return it; None if there is
+        none.
+        """
         for identifier, neighbour in self._known.items():
             if neighbour.octets == octets:
                 self._known[identifier] = self._renewed(neighbour, now_ns)
@@ -112,12 +114,12 @@ class Neighbours:
         return Reception.NEW if known is None else Reception.KNOWN
 
     def read_again(self, version: DcbxVersion) -> None:
-        """The port has changed its format."""
+        """Read the last frame of each neighbour in another format, to which the port has changed."""
         for identifier, neighbour in self._known.items():
             self._known[identifier] = replace(neighbour, dcbx=read(version, neighbour.frame.pdu.tlvs))
 
     def expire(self, now_ns: int) -> list[Neighbour]:
-        """Forget whose time is over, and return them."""
+        """Forget the neighbours whose time is over, and return them."""
         over = [neighbour for neighbour in self._known.values() if neighbour.expires_ns <= now_ns]
         for neighbour in over:
             del self._known[neighbour.identifier]
@@ -126,7 +128,7 @@ class Neighbours:
         return over
 
     def thin_out(self, now_ns: int) -> list[Neighbour]:
-        """Of several neighbours, remove those without a frame for long, and return them."""
+        """Remove neighbours that sent no frame for a long time, while there are others, and return them."""
         silent = [one for one in self._known.values() if one.heard_ns + self._crowd_ns <= now_ns]
         gone = silent[::-1][: len(self._known) - 1]
         for neighbour in gone:

@@ -47,7 +47,7 @@ from testbed.units import Scale
 
 
 class TimeError(XoffError):
-    """A caller whose clock goes back."""
+    """A call with an earlier time than the one before."""
 
 
 class DcbxPort:
@@ -96,12 +96,12 @@ class DcbxPort:
 
     @property
     def is_crowded(self) -> bool:
-        """More than one neighbour is on the link, those included that there was no room for."""
+        """True if more than one neighbour is on the link, those included that there was no room for."""
         return self._neighbours.are_too_many
 
     @property
     def counters(self) -> dict[str, int]:
-        """By name; what never happened is not there."""
+        """The counters by name; what never happened is not there."""
         return dict(sorted(self._counters.items()))
 
     @property
@@ -110,13 +110,15 @@ class DcbxPort:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `expire` has something to do, if no frame comes before."""
+        """The time when `expire` has something to do, if no frame comes before; None if there is nothing to wait
+        for.
+        """
         parts = self._transmitter, self._neighbours, self._flap_guard, self._damping
         times = [part.deadline_ns() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
     def take_frames(self) -> list[bytes]:
-        """Frames to send now, in order, without FCS."""
+        """Return the frames to send now, in order, without FCS."""
         frames, self._frames = self._frames, []
         return frames
 
@@ -125,7 +127,7 @@ class DcbxPort:
         return events
 
     def start(self, now_ns: int) -> None:
-        """Begin; with a port that was stopped just now, when reinit_delay is over. Nothing if it is running."""
+        """Start DCBX; on a port that was stopped just now, when reinit_delay is over. A port that runs goes on."""
         self._advance(now_ns)
         if self.is_running:
             return
@@ -146,7 +148,7 @@ class DcbxPort:
         self._settle()
 
     def link_down(self, now_ns: int) -> None:
-        """The carrier is gone. `start` again when it is back."""
+        """Stop, because the carrier is gone. Call `start` when it is back."""
         self._advance(now_ns)
         self._transmitter.stop()
         self._damping.forget()
@@ -171,7 +173,7 @@ class DcbxPort:
         self._settle()
 
     def receive(self, octets: bytes, now_ns: int) -> None:
-        """A frame came in. What is wrong with it is counted, and no error is raised."""
+        """Process a received frame. What is wrong with it is counted, and no error is raised."""
         self._advance(now_ns)
         self._counters["frames_in"] += 1
         if not self.is_running:
@@ -228,7 +230,7 @@ class DcbxPort:
             self._take_in(*held)
 
     def _take_in(self, frame: LldpFrame, octets: bytes) -> None:
-        """A frame that differs from the neighbour's last one."""
+        """Process a frame that differs from the neighbour's last one."""
         pdu = frame.pdu
         reading = read(self._settings.version, pdu.tlvs)
         self._count_flaws(frame, reading)
@@ -292,7 +294,7 @@ class DcbxPort:
         self._send()
 
     def _look(self) -> tuple[Peer | None, str, DcbxVersion | None]:
-        """The peer; else why there is none, and the format that it speaks if that is why."""
+        """Return the peer; else the reason why there is none, and the format that it speaks if that is the reason."""
         if not self.is_running:
             return None, _NOT_RUNNING, None
         if self._neighbours.are_too_many:

@@ -69,7 +69,7 @@ _SECOND = 10**9
 
 @dataclass(frozen=True)
 class LldpTimers:
-    """Timers of IEEE 802.1AB 9.2.5 and 10.5.4, with its defaults and ranges, in the standard's time."""
+    """The timers of IEEE 802.1AB 9.2.5 and 10.5.4, with its defaults and ranges, in the standard's time."""
 
     interval: Duration = Duration("30s")  # msgTxInterval; whole seconds, because the TTL is made of it
     hold: int = 4  # msgTxHold
@@ -98,12 +98,12 @@ class LldpTimers:
 
 
 _ROOM_FOR_DCBX = 600
-"""All six TLVs at their longest, with a full application table, are 593."""
+"""The octets that are reserved for DCBX's TLVs. All six at their longest, with a full application table, are 593."""
 
 
 @dataclass(frozen=True)
 class PortIdentity:
-    """How the port presents itself in LLDP."""
+    """The identity of a port in LLDP."""
 
     mac: Mac
     chassis_id: ChassisId
@@ -120,5 +120,5 @@ class PortIdentity:
 
     @classmethod
     def of(cls, mac: Mac, interface: str) -> PortIdentity:
-        """The least: the chassis is named by the port's address."""
+        """Return the least that LLDP needs, a chassis that is named by the port's address."""
         return cls(mac, ChassisId.of_mac(mac), PortId.interface(interface))

@@ -43,7 +43,7 @@ Direction = Literal["sent", "received"]
 
 
 def snapshot(port: DcbxPort) -> Plain:
-    """Everything about a port now. `crowded` counts the neighbours that are kept, which are eight at most."""
+    """Return everything about a port as it is now. `neighbours` are those that are kept, eight at most."""
     neighbours, version = port.neighbours, port.settings.version
     mismatch = len(neighbours) == 1 and neighbours[0].dcbx.mismatch
     identity = port.identity
@@ -95,8 +95,8 @@ def _neighbour(neighbour: Neighbour) -> Plain:
 
 
 def _identity(tlvs: Iterable[Tlv]) -> Plain:
-    """What a neighbour announces of itself. Its texts are its own, with whatever characters; `details` leaves these
-    out.
+    """Return what a neighbour announces of itself. Its texts may have any characters; `details` replaces those that do
+    not print.
     """
     texts = {tlv.kind: str(tlv) for tlv in tlvs if isinstance(tlv, Text)}
     enabled = next((tlv.enabled for tlv in tlvs if isinstance(tlv, Capabilities)), None)
@@ -108,7 +108,7 @@ def _identity(tlvs: Iterable[Tlv]) -> Plain:
 
 
 def details(port: Mapping[str, Any], now_ns: int) -> list[str]:
-    """Lines about the neighbours of a port, its capability, and what was counted."""
+    """Return lines about the neighbours of a port, its capability, and what was counted."""
     lines = [_introduced(neighbour, now_ns) for neighbour in port["neighbours"]]
     lines += [line for feature in features.every() for line in feature.details(port)]
     counters = ", ".join(f"{name} {count}" for name, count in port["counters"].items())
@@ -133,7 +133,7 @@ def _printable(text: str) -> str:
 
 
 def table(by_port: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row for each TLV that is run or received on a port, and below what concerns the whole port."""
+    """Return a table with a row for each TLV that is run or received on a port, and notes below about whole ports."""
     rows = [_row(name, *feature) for name, port in by_port.items() for feature in port["features"].items()]
     told = [row for row in rows if row is not None]
     if not told:
@@ -157,7 +157,7 @@ def legends(needed: Iterable[str | None]) -> list[str]:
 
 
 def _row(port: str, name: str, feature: Mapping[str, Any]) -> Sequence[str] | None:
-    """None: neither run nor received."""
+    """Return the row of a feature, or None if it is neither run nor received."""
     told = [feature[key] for key in ("admin", "oper", "remote")]
     if all(value is None or value is False for value in told) and not feature["pending"]:
         return None
@@ -212,12 +212,12 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def record(event: Event) -> Plain:
-    """An event as a line of a log."""
+    """Return an event as a line of a log."""
     return {"t_ns": event.at_ns, **_told(event)}
 
 
 def frame_record(octets: bytes, version: DcbxVersion, direction: Direction, now_ns: int) -> Plain:
-    """A frame as a line of a log, read in the format that the port speaks. Any octets are accepted.
+    """Return a frame as a line of a log, read in the format that the port speaks. Any octets are accepted.
 
     "id" is the same for equal frames, so that what one port sent is found again where another received it.
     """

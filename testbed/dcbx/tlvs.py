@@ -66,7 +66,7 @@ class DcbxTlvs:
 
     @classmethod
     def of(cls, contents: Mapping[str, Any]) -> DcbxTlvs:
-        """Make it of contents by the features' names."""
+        """Return TLVs with these contents, by the features' names."""
         there = {name: content for name, content in contents.items() if content is not None}
         own = {name: content for name, content in there.items() if name in _FIELDS}
         return cls(**own, more={name: content for name, content in there.items() if name not in _FIELDS})
@@ -137,7 +137,7 @@ def _codecs(version: DcbxVersion) -> Iterator[tuple[Feature[Any, Any, Any], Code
 
 
 def _owners(version: DcbxVersion) -> dict[int, tuple[Feature[Any, Any, Any], Codec[Any]]]:
-    """Return the feature that each subtype belongs to."""
+    """Return the feature that each subtype belongs to, and its codec."""
     return {codec.subtype: (feature, codec) for feature, codec in _codecs(version) if codec.encode is not None}
 
 

@@ -1,4 +1,4 @@
-"""When LLDP sends: the transmit and timer machines of IEEE 802.1AB 9.2.9 and 9.2.10, without a clock.
+"""The times at which LLDP sends: the transmit and timer machines of IEEE 802.1AB 9.2.9 and 9.2.10, without a clock.
 
 A frame is due when the interval is over, when the content has changed, and at once when a neighbour is new, which also
 starts a series of `fast_count` frames, `fast_interval` apart. So does the start, which 802.1AB does not ask for: then a
@@ -20,7 +20,9 @@ _TICK = Duration("1s")
 
 
 class Transmitter:
-    """One port's. All times in nanoseconds, in the lab's time. After any of its calls ask `frame_due`."""
+    """The transmit machine of one port. All times are in nanoseconds of the lab. After any of its calls ask
+    `frame_due`.
+    """
 
     def __init__(self, timers: LldpTimers, scale: Scale) -> None:
         self._interval_ns = scale.lab(timers.interval).ns
@@ -39,7 +41,7 @@ class Transmitter:
 
     @property
     def is_running(self) -> bool:
-        """Started, though perhaps still waiting for reinit_delay."""
+        """True if the machine was started, though it may still wait for reinit_delay."""
         return self._started_ns is not None
 
     def start(self, now_ns: int) -> None:
@@ -49,11 +51,11 @@ class Transmitter:
         self._credit, self._ticks = self._most_credit, 0
 
     def stop(self) -> None:
-        """The link is gone: nothing more is sent."""
+        """Send nothing more: the link is gone."""
         self._started_ns = None
 
     def shut_down(self, now_ns: int) -> bool:
-        """The port is disabled. Returns whether a shutdown frame is to be sent: not if the port had not begun."""
+        """Stop, because the port is disabled, and return True if a shutdown frame is to be sent: the port had begun."""
         begun = self._has_begun(now_ns)
         if begun:
             self._not_before_ns = now_ns + self._reinit_ns
@@ -61,18 +63,18 @@ class Transmitter:
         return begun
 
     def local_change(self, now_ns: int) -> None:
-        """The content to send has changed (localChange)."""
+        """Note that the content to send has changed (localChange)."""
         if self._has_begun(now_ns):
             self._signal(now_ns)
 
     def new_neighbour(self, now_ns: int) -> None:
-        """A new neighbour was found (newNeighbor)."""
+        """Note that a new neighbour was found (newNeighbor)."""
         if self._has_begun(now_ns):
             self._fast = self._fast or self._fast_count
             self._timer_expires(now_ns)
 
     def frame_due(self, now_ns: int) -> bool:
-        """Whether a frame is to be sent now. True takes the credit: the caller has to send one."""
+        """Return True if a frame is to be sent now. That takes the credit, so the caller has to send one."""
         if not self._has_begun(now_ns):
             return False
         if now_ns >= self._next_ns:
@@ -85,7 +87,7 @@ class Transmitter:
         return True
 
     def deadline_ns(self) -> int | None:
-        """When `frame_due` may next return True."""
+        """Return the time when `frame_due` may next return True, or None if the machine does not run."""
         if self._started_ns is None:
             return None
         if self._due:  # only credit is missing

@@ -1,4 +1,4 @@
-"""How likely a switch marks a packet, in the words of switch command lines: Kmin, Kmax, Pmax.
+"""The probability with which a switch marks a packet, in the words of switch command lines: Kmin, Kmax, Pmax.
 
 It implements "RED" of the PFC/ECN article by decision 0134. The curve is what has to come out on the wire:
 
@@ -25,7 +25,7 @@ from testbed.errors import UsageError
 from testbed.units import Size
 
 LONGEST_QUEUE = Size.from_bytes(2**31 - 1)
-"""The kernel's counters have 32 bits, and its check of the thresholds leaves one free."""
+"""The longest queue: the kernel's counters have 32 bits, and its check of the thresholds leaves one free."""
 
 # Plain digits: Fraction would also read "1e-999999999", and take all memory for it.
 _FRACTION = re.compile(r"\s*([0-9./]{1,30})\s*(%?)\s*")
@@ -37,7 +37,7 @@ class EcnError(UsageError):
 
 @dataclass(frozen=True, init=False)
 class EcnCurve:
-    """One queue's settings. kmin == kmax marks in one step (DCTCP), and pmax then plays no part.
+    """The marking curve of one queue. kmin == kmax marks in one step (DCTCP), and pmax then plays no part.
 
     Sizes may be given as text, pmax as a fraction or text: EcnCurve("100kB", "400kB", "20%").
     """
@@ -75,11 +75,11 @@ class EcnCurve:
 
     @classmethod
     def step(cls, k: Size | str, limit: Size | str | None = None, keep_not_ect: bool = False) -> EcnCurve:
-        """Mark every packet that finds k or more in the queue, and no other."""
+        """Return the curve that marks every packet that finds k or more in the queue, and no other."""
         return cls(k, k, 1, limit, keep_not_ect)
 
     def fraction(self, queue: int) -> Fraction:
-        """The share of packets to be picked while so many bytes wait."""
+        """Return the share of packets to be picked while so many bytes wait."""
         kmin, kmax = self.kmin.bytes, self.kmax.bytes
         if queue < kmin:
             return Fraction(0)
@@ -89,7 +89,7 @@ class EcnCurve:
 
 
 def _probability(value: Fraction | int | str) -> Fraction:
-    """Above 0, at most 1, and exact: a float is refused, since 0.1 is not one tenth."""
+    """Return a probability above 0 and at most 1, exactly: a float is refused, since 0.1 is not one tenth."""
     exact = None
     if isinstance(value, Fraction) or type(value) is int:
         exact = Fraction(value)

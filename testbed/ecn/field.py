@@ -1,4 +1,4 @@
-"""The ECN field, and what becomes of a packet that is picked, by decision 0134.
+"""The ECN field, and the fate of a packet that is picked, by decision 0134.
 
 The field is the last two bits of the DS field, which is the second octet of an IPv4 header and the traffic class of an
 IPv6 header. The PFC/ECN article numbers the bits of that octet from the left and calls bit 6 ECT and bit 7 CE;
@@ -15,7 +15,7 @@ from testbed.ecn.curve import EcnError
 
 
 class Ecn(enum.IntEnum):
-    """The four values; senders in the lab use ECT_0."""
+    """The four values of the field; senders in the lab use ECT_0."""
 
     NOT_ECT = 0b00
     ECT_1 = 0b01
@@ -24,11 +24,11 @@ class Ecn(enum.IntEnum):
 
     @classmethod
     def of(cls, ds_field: int) -> Ecn:
-        """The value in a DS octet."""
+        """Return the value in a DS octet."""
         return cls(_octet(ds_field) & 0b11)
 
     def into(self, ds_field: int) -> int:
-        """The DS octet with this value, its DSCP kept."""
+        """Return the DS octet with this value, its DSCP kept."""
         return (_octet(ds_field) & ~0b11) | self
 
 
@@ -42,7 +42,7 @@ class Pick(enum.StrEnum):
 
 
 class Fate(enum.StrEnum):
-    """What is done with the packet."""
+    """The fate of a packet."""
 
     UNCHANGED = "unchanged"
     MARKED = "marked"  # the field becomes CE, and the packet is forwarded
@@ -50,7 +50,7 @@ class Fate(enum.StrEnum):
 
 
 def fate(ecn: Ecn | None, pick: Pick, keep_not_ect: bool = False) -> Fate:
-    """What becomes of a packet with this field; None is a packet that is not IP and so has none, taken as NOT_ECT.
+    """Return the fate of a packet with this field; None is a packet that is not IP and so has none, taken as NOT_ECT.
 
     The last line is the one to know: a picked ARP request is dropped, as a picked IP packet without ECN is.
     """

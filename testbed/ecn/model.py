@@ -27,7 +27,7 @@ class RedModel:
         self._qth_max = parameters.qth_max << parameters.wlog
 
     def arrive(self, now_ns: int, waiting: int, length: int) -> Pick:
-        """A packet of `length` bytes finds `waiting` bytes in the queue."""
+        """Decide about a packet of `length` bytes that finds `waiting` bytes in the queue."""
         if self._idle_since_ns is None:
             self._average += waiting - (self._average >> self._parameters.wlog)
         else:
@@ -38,7 +38,7 @@ class RedModel:
         return Pick.FULL if limit and waiting + length > limit else pick
 
     def found_nothing(self, now_ns: int) -> None:
-        """A dequeue gave no packet: the queue is empty, or plugged. The kernel sees no difference."""
+        """Note that a dequeue gave no packet: the queue is empty, or plugged. The kernel sees no difference."""
         if self._idle_since_ns is None:
             self._idle_since_ns = now_ns
 
@@ -64,7 +64,7 @@ class RedModel:
         self._drawn = self._random() // self._parameters.slope
 
     def _aged(self, idle_us: int) -> int:
-        """The average after idle time: a shift from the table, or a straight line where the table has 0."""
+        """Return the average after idle time: a shift from the table, or a straight line where the table has 0."""
         scell = self._parameters.scell_log
         idle_us = min(idle_us, 255 << scell)
         shift = self._parameters.stab[(idle_us >> scell) & 255]

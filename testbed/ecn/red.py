@@ -42,7 +42,7 @@ FORGET = bytes([31]) * 256
 HOLD = bytes(1) + FORGET[1:]
 """The stab that wears an average down evenly, to half in half a cell of idle time, and clears it after a whole one."""
 HOLD_SCELL_LOG = 23
-"""A cell of 8.4 s, so that a pause of 335 ms, the longest at 100 Mb/s, wears off 4 %."""
+"""The logarithm of a cell of 8.4 s, so that a pause of 335 ms, the longest at 100 Mb/s, wears off 4 %."""
 
 _ONE = 2**32  # of max_P, and of the kernel's random numbers
 _POINTS = 64
@@ -64,7 +64,7 @@ class RedParameters:
     stab: bytes = FORGET
 
     def __post_init__(self) -> None:
-        """The kernel answers all of these with a bare EINVAL, or takes them for something else."""
+        """Refuse what the kernel answers with a bare EINVAL, or takes for something else."""
         for name in ("qth_min", "qth_max"):
             value = getattr(self, name)
             if value < 0 or value.bit_length() + self.wlog > 31:
@@ -91,7 +91,7 @@ class RedParameters:
         return 32 - self.slope.bit_length()
 
     def expected_fraction(self, queue: int) -> Fraction:
-        """The share of packets that RED picks in the long run while so many bytes wait: exact."""
+        """Return the share of packets that RED picks in the long run while so many bytes wait: exact."""
         if queue < self.qth_min:
             return Fraction(0)
         if queue >= self.qth_max:
@@ -99,11 +99,11 @@ class RedParameters:
         return _picked(self.slope, queue - self.qth_min)
 
     def qopt(self) -> bytes:
-        """struct tc_red_qopt, in this machine's byte order as netlink has it; flags are in their attribute."""
+        """Return struct tc_red_qopt, in this machine's byte order as netlink has it; flags are in their attribute."""
         return _QOPT.pack(self.limit, self.qth_min, self.qth_max, self.wlog, self.plog, self.scell_log, 0)
 
     def attributes(self) -> tuple[tuple[int, bytes], ...]:
-        """What goes into TCA_OPTIONS: each attribute's type and content. Flags not named in it are cleared."""
+        """Return the content of TCA_OPTIONS: each attribute's type and content. Flags not named in it are cleared."""
         return (
             (TCA_RED_PARMS, self.qopt()),
             (TCA_RED_STAB, self.stab),
@@ -113,7 +113,7 @@ class RedParameters:
 
 
 def red_parameters(curve: EcnCurve, *, plug_below: bool = False, arriving: Size = Size("0B")) -> RedParameters:
-    """What makes Linux follow the curve.
+    """Return the parameters that make Linux follow the curve.
 
     With `plug_below` the caller puts a plug below RED, gives it the curve's limit, and has a tbf above.
     Linux measures the queue before the arriving packet is added. A curve that is meant for the queue with it needs the
@@ -134,7 +134,7 @@ def red_parameters(curve: EcnCurve, *, plug_below: bool = False, arriving: Size 
 
 @lru_cache(maxsize=256)
 def _slope(curve: EcnCurve, width: int) -> int:
-    """The slope whose largest distance from the curve is least, judged at 64 lengths of the queue."""
+    """Return the slope whose largest distance from the curve is least, judged at 64 lengths of the queue."""
     if width <= 1:
         return 1  # no length is above the lower limit and below the upper one
     lengths = sorted({max(1, width * point // _POINTS) for point in range(1, _POINTS)} | {width - 1})
@@ -165,7 +165,7 @@ def _slope(curve: EcnCurve, width: int) -> int:
 
 
 def _picked(slope: int, above: int) -> Fraction:
-    """One over the mean distance between picks.
+    """Return one over the mean distance between picks.
 
     The distance exceeds n if the random number r of 32 bits has r // slope > n x above; summed over n, that is the
     mean. `last` is the largest n for which it can.

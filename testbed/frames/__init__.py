@@ -1,4 +1,4 @@
-"""What goes on the wire: one codec for each frame, building and parsing in one place.
+"""Frames on the wire: one codec for each, which builds and parses it.
 
 Here is only what every codec needs, the address; each kind of frame has a module of its own. Nothing
 in this package depends on sockets, ports or time.
@@ -46,6 +46,6 @@ class Mac:
 
 
 def _shown(value: object) -> str:
-    """A value for an error message, never long."""
+    """Return a value as an error message shows it, never long."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

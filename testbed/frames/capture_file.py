@@ -22,7 +22,7 @@ LONGEST_BLOCK = 16 << 20
 _PCAPNG = 0x0A0D0D0A
 _PCAP_NS = 0xA1B23C4D
 _PCAP = {0xA1B2C3D4: 1000, _PCAP_NS: 1}
-"""Magic numbers, and nanoseconds of a unit of the fraction."""
+"""Magic numbers, each with the nanoseconds in a unit of the fraction."""
 _ORDER = 0x1A2B3C4D
 _INTERFACE, _SIMPLE, _ENHANCED = 1, 3, 6
 _STATISTICS = 5
@@ -34,15 +34,15 @@ _LONGEST_SNAP = 1 << 18
 
 
 class CaptureError(UsageError):
-    """A file that is no capture, or a damaged one."""
+    """A file that is not a capture, or is damaged."""
 
 
 @dataclass(frozen=True)
 class Captured:
-    """One frame; `octets` are fewer than `length` if the capture cut it."""
+    """A captured frame; `octets` are fewer than `length` if the capture cut it."""
 
     t_ns: int | None
-    """None: the block has no time."""
+    """The time of the frame, or None if the block has no time."""
     interface: str
     link_type: int
     length: int
@@ -52,14 +52,14 @@ class Captured:
 
 @dataclass
 class Interface:
-    """What a pcapng file has of an interface."""
+    """The description of an interface in a pcapng file."""
 
     name: str
     link_type: int = ETHERNET
     snap: int = 0
-    """The longest part of a frame that was kept; 0: whole frames."""
+    """The longest part of a frame that was kept; 0 for whole frames."""
     units: int = 10**9
-    """In a second."""
+    """The number of units of time in a second."""
     offset_s: int = 0
     description: str = ""
     speed_bps: int = 0
@@ -72,12 +72,12 @@ class _Section:
 
 
 def frames(file: BinaryIO) -> Iterator[Captured]:
-    """The frames of a capture, in the order of the file."""
+    """Yield the frames of a capture, in the order of the file."""
     return (item for item in items(file) if isinstance(item, Captured))
 
 
 def items(file: BinaryIO) -> Iterator[Captured | Interface]:
-    """The same with each interface of a pcapng file, before its frames."""
+    """Yield the frames of a capture, and each interface of a pcapng file before its frames."""
     start = file.read(4)
     if len(start) < 4:
         raise CaptureError(f"a file of {len(start)} octets is no capture")
@@ -194,17 +194,19 @@ def _read(file: BinaryIO, count: int) -> bytes:
 
 
 class Writer:
-    """Writes a pcapng file with one section."""
+    """A writer of a pcapng file with one section."""
 
     def __init__(self, file: BinaryIO, comment: str = "") -> None:
-        """`comment` is about the file as a whole."""
+        """Begin the file; `comment` is about the file as a whole."""
         self._file = file
         self._interfaces = 0
         note = [(_COMMENT, comment.encode())] if comment else []
         self._block(_PCAPNG, struct.pack("<IHHq", _ORDER, 1, 0, -1), [*note, (_PROGRAM, b"xoff")])
 
     def interface(self, interface: Interface) -> int:
-        """Declare an interface; its number. Times are in nanoseconds, whatever it had where it was read."""
+        """Declare an interface and return its number. Times are written in nanoseconds, whatever unit the interface had
+        before.
+        """
         given = [(_NAME, interface.name.encode(errors="replace"))]
         if interface.description:
             given.append((_DESCRIPTION, interface.description.encode(errors="replace")))
@@ -218,7 +220,7 @@ class Writer:
     def frame(
         self, interface: int, t_ns: int, octets: bytes, length: int | None = None, comments: Sequence[str] = ()
     ) -> None:
-        """One frame; `length` is what it had on the wire, where `octets` are fewer."""
+        """Write a frame; `length` is its length on the wire if `octets` are fewer."""
         head = struct.pack(
             "<IIIII", interface, t_ns >> 32, t_ns & 0xFFFF_FFFF, len(octets), len(octets) if length is None else length
         )
@@ -226,7 +228,7 @@ class Writer:
         self._block(_ENHANCED, head + octets + bytes(-len(octets) % 4), given)
 
     def statistics(self, interface: int, t_ns: int, received: int, missed: int) -> None:
-        """How many frames an interface had, and how many of them are not in the file."""
+        """Write how many frames an interface had, and how many of them are not in the file."""
         head = struct.pack("<III", interface, t_ns >> 32, t_ns & 0xFFFF_FFFF)
         self._block(_STATISTICS, head, [(_RECEIVED, struct.pack("<Q", received)), (_MISSED, struct.pack("<Q", missed))])
 
@@ -243,14 +245,16 @@ class Writer:
 
 
 def write_pcap(file: BinaryIO, found: Iterable[tuple[int, int, bytes]]) -> None:
-    """Write a pcap file of Ethernet frames: of each its time in ns, its length on the wire, and the octets kept."""
+    """Write a pcap file of Ethernet frames, each given as its time in ns, its length on the wire, and the octets
+    kept.
+    """
     file.write(struct.pack("<IHHiIII", _PCAP_NS, 2, 4, 0, 0, _LONGEST_SNAP, ETHERNET))
     for t_ns, length, octets in found:
         file.write(struct.pack("<IIII", *divmod(t_ns, 10**9), len(octets), length) + octets)
 
 
 def merged(files: Sequence[BinaryIO]) -> Iterator[Captured]:
-    """The frames of several captures in the order of time."""
+    """Yield the frames of several captures in the order of time."""
     for _, item in _merged(files):
         if isinstance(item, Captured):
             yield item
@@ -275,7 +279,9 @@ def merge(files: Sequence[BinaryIO], out: BinaryIO, comment: str = "") -> None:
 
 
 def _merged(files: Sequence[BinaryIO]) -> Iterator[tuple[int, Captured | Interface]]:
-    """What is in several files, with the place of its file: frames by time, and an interface before its own."""
+    """Yield the content of several files, each item with the number of its file: frames by time, an interface before
+    its own.
+    """
 
     def timed(place: int, file: BinaryIO) -> Iterator[tuple[int, int, Captured | Interface]]:
         t_ns = -1  # interfaces go before all frames, or where they are in the file

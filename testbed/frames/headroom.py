@@ -58,7 +58,7 @@ _PURPOSE = b"xoffhdrm"  # the same key in another protocol makes other tags
 
 
 class MeasurementReason(enum.StrEnum):
-    """Why a frame is not a measurement frame; the values are names of counters."""
+    """The reason why a frame is not a measurement frame; the values are names of counters."""
 
     TOO_SHORT = "too_short"
     NOT_MAC_CONTROL = "not_mac_control"
@@ -80,7 +80,7 @@ class MeasurementFrameError(XoffError):
 
 @dataclass(frozen=True)
 class Request:
-    """Asks the far station to answer at once."""
+    """A request to the far station to answer at once."""
 
     source: Mac
     session: int
@@ -96,7 +96,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """Answers one request."""
+    """The response to one request."""
 
     source: Mac
     session: int
@@ -163,12 +163,12 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
 
 
 def is_measurement(frame: bytes) -> bool:
-    """Whether a frame may be one of these, by its first octets; `parse` decides."""
+    """Return True if a frame may be a measurement frame by its first octets; `parse` decides."""
     return len(frame) >= LENGTH and frame[:6] == DESTINATION.octets and frame[12:19] == _BEGINS
 
 
 def check_key(key: bytes) -> None:
-    """Refuse an invalid key."""
+    """Raise an error for an invalid key."""
     if not isinstance(key, bytes) or len(key) > LONGEST_KEY:
         raise FieldError(f"a measurement key is at most {LONGEST_KEY} octets; this one has {len(key)}")
 

@@ -32,11 +32,11 @@ from testbed.frames.ipv6 import (
 
 ERRONEOUS_FIELD = 0
 SR_UPPER_LAYER = 4
-"""Codes of Parameter Problem."""
+"""The last of the codes of Parameter Problem, by RFC 8986."""
 HOP_LIMIT_EXCEEDED = 0
-"""Code of Time Exceeded."""
+"""The code of Time Exceeded."""
 PORT_UNREACHABLE = 4
-"""Code of Destination Unreachable."""
+"""The code of Destination Unreachable."""
 
 _HEADER = struct.Struct("!BBHI")
 _CHECKSUM_AT = 2
@@ -113,13 +113,15 @@ def parse(source: IPv6Address, destination: IPv6Address, message: bytes) -> Erro
 
 
 def answer(source: IPv6Address, error: Error) -> bytes:
-    """The packet that reports the error to the sender of `error.invoking`."""
+    """Return the packet that reports the error to the sender of `error.invoking`."""
     destination, _ = addresses(error.invoking)
     return Packet(source, destination, ICMPV6, error.encode(source, destination)).encode()
 
 
 def may_answer(packet: bytes) -> bool:
-    """Whether a packet may be answered with an error: not an error itself, and from and to one node each."""
+    """Return True if a packet may be answered with an error: it is not an error itself, and goes from one node to one
+    node.
+    """
     source, destination = addresses(packet)
     if source.is_multicast or source.is_unspecified or destination.is_multicast:
         return False
@@ -139,13 +141,13 @@ def _upper(packet: bytes) -> Header:
 
 
 def with_checksum(source: IPv6Address, destination: IPv6Address, message: bytes) -> bytes:
-    """The message with its checksum filled in."""
+    """Return the message with its checksum filled in."""
     checksum = ~_sum(source, destination, message) & 0xFFFF
     return message[:_CHECKSUM_AT] + checksum.to_bytes(2) + message[_CHECKSUM_AT + 2 :]
 
 
 def _sum(source: IPv6Address, destination: IPv6Address, message: bytes) -> int:
-    """The ones' complement sum of 16 bits (RFC 8200, section 8.1); 0xffff if the checksum in it is right.
+    """Return the ones' complement sum of 16 bits (RFC 8200, section 8.1); 0xffff if the checksum in it is right.
 
     A large number is its 16-bit digits, and 2**16 is 1 modulo 0xffff, so one remainder adds them all up.
     """

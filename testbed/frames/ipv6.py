@@ -43,7 +43,7 @@ HEADER_OCTETS = 40
 LONGEST_PAYLOAD = 0xFFFF
 MINIMUM_MTU = 1280
 HOP_LIMIT = 64
-"""What packets of ours start with."""
+"""The hop limit with which packets of ours start."""
 
 NEXT_HEADER_AT = 6
 HOP_LIMIT_AT = 7
@@ -55,7 +55,7 @@ _LENGTH = struct.Struct("!H")
 
 
 class PacketReason(enum.StrEnum):
-    """Why octets are not the packet that they should be; the values are names of counters."""
+    """The reason why octets are not the packet that they should be; the values are names of counters."""
 
     TOO_SHORT = "too_short"
     NOT_IPV6 = "not_ipv6"
@@ -140,7 +140,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class Header:
-    """Where one header of the chain is in its packet."""
+    """The place of one header of the chain in its packet."""
 
     protocol: int
     start: int
@@ -153,7 +153,7 @@ class Header:
 
 
 def whole(data: bytes) -> bytes:
-    """The packet in `data`, from its first octet to the end of its payload; PacketError if it is not all there."""
+    """Return the packet at the start of `data`, up to the end of its payload; PacketError if it is not all there."""
     if len(data) < HEADER_OCTETS:
         raise PacketError(PacketReason.TOO_SHORT, f"{len(data)} octets are too few for an IPv6 header, which has 40")
     if data[0] >> 4 != 6:
@@ -169,12 +169,12 @@ def whole(data: bytes) -> bytes:
 
 
 def addresses(packet: bytes) -> tuple[IPv6Address, IPv6Address]:
-    """Source and destination of a packet that is `whole`."""
+    """Return source and destination of a packet that is `whole`."""
     return IPv6Address(packet[8:24]), IPv6Address(packet[24:40])
 
 
 def headers(packet: bytes) -> Iterator[Header]:
-    """The headers behind the fixed one, in order: extension headers, and last the upper layer's.
+    """Yield the headers behind the fixed one, in order: extension headers, and last the upper layer's.
 
     `packet` has to be `whole`. PacketError is raised when an invalid header is reached, not before.
     """
@@ -207,6 +207,6 @@ def remove(packet: bytearray, header: Header) -> None:
 
 
 def check_bits(name: str, value: int, bits: int) -> None:
-    """FieldError if a number does not fit into its field."""
+    """Raise FieldError if a number does not fit into its field."""
     if type(value) is not int or not 0 <= value < 1 << bits:
         raise FieldError(f"{name} is {value!r}; it is a whole number from 0 to {(1 << bits) - 1}")

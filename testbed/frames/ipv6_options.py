@@ -78,7 +78,7 @@ class SliceOption:
 
 
 def encode_header(next_header: int, options: Iterable[Option]) -> bytes:
-    """A hop-by-hop or destination options header. The first option is at offset 2, as the slice option requires."""
+    """Return a header of hop-by-hop or destination options. The first is at offset 2, as the slice option requires."""
     check_bits("next_header", next_header, 8)
     body = b"".join(option.encode() for option in options)
     missing = -(2 + len(body)) % 8
@@ -91,7 +91,7 @@ def encode_header(next_header: int, options: Iterable[Option]) -> bytes:
 
 
 def parse_header(packet: bytes, header: Header) -> Iterator[Option]:
-    """The options of a header that `ipv6.headers` found, without padding."""
+    """Yield the options of a header that `ipv6.headers` found, without padding."""
     at = header.start + 2
     while at < header.end:
         if packet[at] == PAD1:
@@ -109,7 +109,7 @@ def parse_header(packet: bytes, header: Header) -> Iterator[Option]:
 
 
 def check_known(options: Iterable[Option], known: Collection[int]) -> None:
-    """PacketError for an unknown option whose first two bits require that it is known."""
+    """Raise PacketError for an unknown option whose first two bits require that it is known."""
     for option in options:
         action = option.type >> 6
         if action and option.type not in known:
@@ -123,7 +123,7 @@ def check_known(options: Iterable[Option], known: Collection[int]) -> None:
 
 
 def find_slice(options: Iterable[Option], option_type: int = SLICE) -> SliceOption | None:
-    """The slice that options name, if any; two slices are an error, even if they are the same."""
+    """Return the slice that the options name, or None; two slices are an error, even if they are the same."""
     found = [option for option in options if option.type == option_type]
     if len(found) > 1:
         raise PacketError(PacketReason.BAD_SLICE_OPTION, f"{len(found)} slice options in one packet; there may be one")

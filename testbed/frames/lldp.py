@@ -37,7 +37,7 @@ from testbed.frames.lldp_tlvs import HEAD, Flaw, Tlv, TlvReason, address_text, e
 NEAREST_BRIDGE = Mac.parse("01-80-C2-00-00-0E")
 ETHERTYPE = 0x88CC
 LONGEST_PDU = 1500
-"""802.1AB: the LLDPDU fits into one basic frame of the medium."""
+"""The most octets of an LLDPDU: by 802.1AB it fits into one basic frame of the medium."""
 LONGEST_TTL = 0xFFFF
 
 _END, _CHASSIS_ID, _PORT_ID, _TTL = range(4)
@@ -49,7 +49,7 @@ _NETWORK_ADDRESS_SUBTYPES = {_CHASSIS_ID: 5, _PORT_ID: 4}
 
 
 class LldpReason(enum.StrEnum):
-    """Why a frame is refused as a whole; the values are names of counters."""
+    """The reason why a frame is refused as a whole; the values are names of counters."""
 
     NOT_LLDP = "not_lldp"
     WRONG_DESTINATION = "wrong_destination"
@@ -85,7 +85,7 @@ class ChassisId:
 
     @classmethod
     def local(cls, text: str) -> ChassisId:
-        """A name that an administrator gave it."""
+        """Return the ID of a name that an administrator gave."""
         return cls(7, text.encode())
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class ChassisId:
 
 @dataclass(frozen=True, slots=True)
 class PortId:
-    """Which port of the neighbour."""
+    """The port of the neighbour."""
 
     subtype: int
     value: bytes
@@ -116,7 +116,7 @@ class PortId:
 
 @dataclass(frozen=True, slots=True)
 class Lldpdu:
-    """What one station announces about one of its ports."""
+    """An LLDPDU: what one station announces about one of its ports."""
 
     chassis_id: ChassisId
     port_id: PortId
@@ -216,7 +216,7 @@ def parse_pdu(octets: bytes) -> Lldpdu:
 
 
 def _mandatory(octets: bytes, at: int, kind: int, reason: LldpReason) -> tuple[bytes, int]:
-    """The information string of the TLV that must be here, and where the next one starts."""
+    """Return the information string of the TLV that must be here, and where the next one starts."""
     name, longest = _MANDATORY[kind]
     if len(octets) - at < 2:
         raise LldpError(reason, f"the LLDPDU ends where its {name} should be")
@@ -232,7 +232,8 @@ def _mandatory(octets: bytes, at: int, kind: int, reason: LldpReason) -> tuple[b
 
 
 _MANDATORY = {_CHASSIS_ID: ("chassis ID", 256), _PORT_ID: ("port ID", 256), _TTL: ("TTL", 511)}
-"""Name, and the most octets. A longer TTL would be a later edition's; its first two octets are the TTL."""
+"""The mandatory TLVs by type: name, and most octets. A longer TTL would be a later edition's; its first two octets
+count."""
 
 
 def _check_identifier(name: str, subtype: int, value: bytes) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from testbed.frames import FieldError, Mac
 
 HEAD = struct.Struct("!H")
-"""Type in 7 bits, length in 9."""
+"""The head of a TLV: type in 7 bits, length in 9."""
 CAPABILITIES, MANAGEMENT_ADDRESS, ORGANISATIONAL = 7, 8, 127
 
 _PAIR = struct.Struct("!HH")
@@ -21,7 +21,7 @@ _INTERFACE = struct.Struct("!BI")
 
 
 class TlvReason(enum.StrEnum):
-    """Why an optional TLV is left out."""
+    """The reason why an optional TLV is left out."""
 
     CUT_SHORT = "cut_short"  # the frame ends before the TLV does
     TOO_SHORT = "too_short"  # for the fields it must have
@@ -76,7 +76,7 @@ class Text:
 
 
 class Capability(enum.IntFlag):
-    """What a system can be; 802.1AB table 8-4."""
+    """The capabilities of a system, as in table 8-4 of 802.1AB."""
 
     OTHER = 1
     REPEATER = 2
@@ -90,7 +90,7 @@ class Capability(enum.IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Bits of Capability; others may be set too."""
+    """The system's capabilities, as bits of Capability; others may be set too."""
 
     present: int
     enabled: int
@@ -102,7 +102,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class ManagementAddress:
-    """Where the neighbour is managed; there may be several."""
+    """An address at which the neighbour is managed; there may be several."""
 
     family: int  # an IANA address family: 1 IPv4, 2 IPv6, 6 MAC
     address: bytes
@@ -125,7 +125,7 @@ class ManagementAddress:
 
     @classmethod
     def ip(cls, text: str, interface: int = 0) -> ManagementAddress:
-        """An IPv4 or IPv6 address, and the interface's index if there is one."""
+        """Return the TLV of an IPv4 or IPv6 address, with the interface's index if there is one."""
         try:
             address = ipaddress.ip_address(text)
         except ValueError:
@@ -171,7 +171,7 @@ Tlv = Text | Capabilities | ManagementAddress | Organisational | Unknown
 
 
 def read(kind: int, info: bytes, repeated: bool) -> Tlv | Flaw:
-    """The TLV of type 4 or higher; `repeated`: there was one of this type before."""
+    """Read a TLV of type 4 or higher; `repeated` is True if there was one of this type before."""
     if kind == ORGANISATIONAL:
         if len(info) < 4:
             return _too_short("organisational", len(info), 4)
@@ -202,7 +202,7 @@ def pack(kind: int, info: bytes) -> bytes:
 
 
 def _once(kind: int, info: bytes, repeated: bool) -> Text | Capabilities | Flaw:
-    """One of the TLVs of which a frame has one at most."""
+    """Read one of the TLVs of which a frame has one at most."""
     if repeated:
         name = _COUNTERS[kind]
         return Flaw(name, TlvReason.REPEATED, f"{name.replace('_', ' ')} comes again; the first counts")

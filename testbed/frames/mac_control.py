@@ -54,7 +54,7 @@ _LENGTH = 60
 
 
 class MacControlReason(enum.StrEnum):
-    """Why a frame is not a valid MAC control frame; the values are names of counters."""
+    """The reason why a frame is not a valid MAC control frame; the values are names of counters."""
 
     TOO_SHORT = "too_short"
     NOT_MAC_CONTROL = "not_mac_control"
@@ -96,7 +96,7 @@ class PfcFrame:
 
     @classmethod
     def of(cls, source: Mac, changes: Mapping[int, int]) -> PfcFrame:
-        """A frame that sets the pauses of some priorities, {priority: quanta}, and leaves the others."""
+        """Return a frame that sets the pauses of some priorities, {priority: quanta}, and leaves the others."""
         if not changes:
             raise FieldError("a PFC frame for no priority changes nothing; name at least one from 0 to 7")
         enabled = 0
@@ -106,24 +106,24 @@ class PfcFrame:
 
     @classmethod
     def xoff(cls, source: Mac, priorities: Iterable[int], quanta: int = LONGEST_PAUSE) -> PfcFrame:
-        """Stop these priorities for a time."""
+        """Return a frame that stops these priorities for a time."""
         if quanta == 0:
             raise FieldError("XOFF for 0 quanta would be XON; use PfcFrame.xon, or 1 to 65535 quanta")
         return cls.of(source, dict.fromkeys(priorities, quanta))
 
     @classmethod
     def xon(cls, source: Mac, priorities: Iterable[int]) -> PfcFrame:
-        """Let these priorities send again now."""
+        """Return a frame that lets these priorities send again now."""
         return cls.of(source, dict.fromkeys(priorities, 0))
 
     def meaning(self, priority: int) -> Meaning:
-        """The meaning of the frame for one priority."""
+        """Return the meaning of the frame for one priority."""
         if not self.enabled & _bit(priority):
             return Meaning.UNCHANGED
         return Meaning.XOFF if self.times[priority] else Meaning.XON
 
     def changes(self) -> Iterator[tuple[int, int]]:
-        """(priority, quanta) of each enabled priority, lowest first; 0 quanta is XON."""
+        """Yield (priority, quanta) for each enabled priority, lowest first; 0 quanta is XON."""
         return ((priority, self.times[priority]) for priority in PRIORITIES if self.enabled & _bit(priority))
 
     def encode(self) -> bytes:
@@ -179,7 +179,7 @@ def _frame(source: Mac, opcode: int, fields: bytes) -> bytes:
 
 
 def _bit(priority: int) -> int:
-    """The priority's bit in the class enable vector."""
+    """Return the priority's bit in the class enable vector."""
     if priority not in PRIORITIES:
         raise FieldError(f"{priority} is not a priority: there are 0 to 7")
     return 1 << priority

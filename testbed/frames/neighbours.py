@@ -26,7 +26,7 @@ _SOLICITED_AND_OVERRIDE = 0x6000_0000
 _SOLICITED_NODE = int(IPv6Address("ff02::1:ff00:0"))
 _NEIGHBOUR_HOPS = 255
 _PAYLOAD = 54
-"""Where the ICMPv6 message is."""
+"""The offset of the ICMPv6 message."""
 _BROADCAST = b"\xff" * 6
 
 Address = IPv4Address | IPv6Address
@@ -34,7 +34,7 @@ Address = IPv4Address | IPv6Address
 
 @dataclass(frozen=True)
 class Request:
-    """A station asks which one has `target`."""
+    """The question of a station which one has `target`."""
 
     mac: Mac
     address: Address
@@ -52,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """The station with `mac` has `address`; this goes to the one that asked."""
+    """The answer that the station with `mac` has `address`, to the station that asked."""
 
     mac: Mac
     address: Address
@@ -70,7 +70,7 @@ class Reply:
 
 
 def parse(frame: bytes) -> Request | Reply | None:
-    """The message in a frame; None if it has none that can be used."""
+    """Return the message in a frame, or None if it has none that can be used."""
     if len(frame) < _ETHERNET.size:
         return None
     destination, source, kind = _ETHERNET.unpack_from(frame)

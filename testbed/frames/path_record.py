@@ -20,11 +20,11 @@ from testbed.errors import XoffError
 
 
 class RecordError(XoffError):
-    """Octets that are no record, or values that fit into none."""
+    """Octets that are not a record, or values that do not fit into one."""
 
 
 class PathMask(enum.IntFlag):
-    """Component mask bits of PathRecord."""
+    """The component mask bits of PathRecord."""
 
     SERVICE_ID = 0x1
     SERVICE_ID_LOW = 0x2  # the second field's own bit
@@ -51,7 +51,7 @@ class PathMask(enum.IntFlag):
 
 
 class MultiPathMask(enum.IntFlag):
-    """Component mask bits of MultiPathRecord."""
+    """The component mask bits of MultiPathRecord."""
 
     RAW_TRAFFIC = 0x1
     FLOW_LABEL = 0x4
@@ -139,7 +139,7 @@ class _Attributes:
 
 @dataclass(frozen=True)
 class PathRecord(_Attributes):
-    """One path, or in a request what is wanted of it. MTU, rate and packet life are codes."""
+    """A path, or in a request what is wanted of it. MTU, rate and packet life are codes."""
 
     service_id: int = 0
     dgid: int = 0
@@ -216,7 +216,7 @@ class MultiPathRecord(_Attributes):
 
 
 class Method(enum.IntEnum):
-    """Methods of subnet administration that concern paths."""
+    """The methods of subnet administration that concern paths."""
 
     GET = 0x01
     GET_TABLE = 0x12
@@ -242,13 +242,13 @@ class Status(enum.IntEnum):
 
 
 CLASS = 0x03
-"""Management class of subnet administration."""
+"""The management class of subnet administration."""
 _CLASS_VERSION, _BASE_VERSION = 2, 1
 _MAD = struct.Struct("!BBBBHHQHHI12sQHHQ")
 _DATA_OFFSET = _MAD.size
 MAD_LENGTH = 256
 _LAST_SEGMENT = bytes((1, 1, 0x07, 0, 0, 0, 0, 1, 0, 0, 0, 0))
-"""RMPP: version 1, DATA, active, first and last segment, number 1."""
+"""The RMPP header of a single segment: version 1, DATA, active, first and last segment, number 1."""
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ class SaMad:
         return cls(*known, transaction, mask, data, sm_key, length * 8, status)
 
     def answer(self, status: int, records: list[bytes]) -> SaMad:
-        """The response to this request."""
+        """Return the response to this request."""
         length = len(records[0]) if records else 0
         return replace(
             self,
@@ -311,14 +311,15 @@ def _rmpp(mad: SaMad) -> bytes:
 _CLASS_PORT_INFO = struct.Struct("!BBHI64x")
 _RESPONSE_TIME_BITS = 5
 MULTI_PATH_SUPPORTED = 1 << 12
-"""CapabilityMask: the SA answers MultiPathRecord requests."""
+"""The bit of CapabilityMask by which the SA says that it answers MultiPathRecord requests."""
 QOS_SUPPORTED = 1 << 1
-"""CapabilityMask2: the SA takes Service-ID and QoS class into account (RFC section 2; the bit is OpenSM's)."""
+"""The bit of CapabilityMask2 by which the SA says that it heeds Service-ID and QoS class (RFC section 2; OpenSM's
+bit)."""
 
 
 @dataclass(frozen=True)
 class ClassPortInfo:
-    """Version and capabilities of the SA; the addresses for redirection and traps are zero."""
+    """The version and capabilities of the SA; the addresses for redirection and traps are zero."""
 
     capabilities: int = MULTI_PATH_SUPPORTED
     capabilities2: int = 0

@@ -39,7 +39,7 @@ DEFAULT_P_KEY = 0xFFFF
 ICRC_OCTETS = 4
 CNP_PAYLOAD = bytes(16)
 MAXIMUM_MESSAGE = 1 << 31
-"""Octets of one message (InfiniBand, 9.7.6.1)."""
+"""The most octets of one message (InfiniBand, 9.7.6.1)."""
 
 _BTH = struct.Struct("!BBHII")
 _BTH_HEAD = struct.Struct("!BBHI")
@@ -55,11 +55,11 @@ _FECN, _BECN = 1 << 31, 1 << 30
 ACK_REQUEST = 1 << 31
 _VARIANT_MASK = b"\xff"  # the octet with FECN and BECN
 _MOST_LENGTHS = 512
-"""Different packet lengths of which a path caches the CRC prefix."""
+"""The most packet lengths for which a path caches the CRC prefix."""
 
 
 class Opcode(enum.IntEnum):
-    """Transport (3 bits) and operation (5 bits)."""
+    """The opcode of a packet: transport (3 bits) and operation (5 bits)."""
 
     SEND_FIRST = 0x00
     SEND_MIDDLE = 0x01
@@ -101,7 +101,7 @@ _OPCODES = {int(opcode): opcode for opcode in Opcode}
 
 
 class RoceReason(enum.StrEnum):
-    """Why octets are not a RoCEv2 packet for us; the values are names of counters."""
+    """The reason why octets are not a RoCEv2 packet for us; the values are names of counters."""
 
     TOO_SHORT = "too_short"
     WRONG_VERSION = "wrong_version"
@@ -112,7 +112,7 @@ class RoceReason(enum.StrEnum):
 
 
 class RocePacketError(XoffError):
-    """Octets that are no RoCEv2 packet."""
+    """Octets that are not a RoCEv2 packet."""
 
     def __init__(self, reason: RoceReason, message: str) -> None:
         super().__init__(message)
@@ -120,7 +120,7 @@ class RocePacketError(XoffError):
 
 
 class Nak(enum.IntEnum):
-    """Codes of a negative acknowledgement (InfiniBand, table 58)."""
+    """The codes of a negative acknowledgement (InfiniBand, table 58)."""
 
     SEQUENCE_ERROR = 0
     INVALID_REQUEST = 1
@@ -129,7 +129,7 @@ class Nak(enum.IntEnum):
 
 
 class Reth(NamedTuple):
-    """Where in the responder's memory, and how much."""
+    """The RDMA extended header: a place in the responder's memory, and a length."""
 
     address: int
     r_key: int
@@ -137,14 +137,14 @@ class Reth(NamedTuple):
 
 
 class Deth(NamedTuple):
-    """Of a datagram: the key of its queue pair, and where it comes from."""
+    """The datagram extended header: the key of the queue pair, and the sender's queue pair."""
 
     q_key: int
     source_qp: int
 
 
 class Aeth(NamedTuple):
-    """Acknowledgement. `nak` None: positive. Credits are not used: the field has 31, "no limit"."""
+    """An acknowledgement, positive if `nak` is None. Credits are not used: the field has 31, "no limit"."""
 
     msn: int
     nak: Nak | None = None
@@ -155,7 +155,7 @@ class Aeth(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """One packet without its ICRC. A tuple because a flow makes ten thousand of them in a second of the lab."""
+    """A packet without its ICRC. It is a tuple because a flow makes ten thousand of them in a second of the lab."""
 
     opcode: Opcode
     destination_qp: int
@@ -173,12 +173,12 @@ class Packet(NamedTuple):
 
     @classmethod
     def cnp(cls, destination_qp: int) -> Packet:
-        """A congestion notification for the sender whose queue pair this is."""
+        """Return a congestion notification for the sender whose queue pair this is."""
         return cls(Opcode.CNP, destination_qp, 0, CNP_PAYLOAD, becn=True)
 
 
 def encode(packet: Packet) -> bytes:
-    """The packet without ICRC; FieldError if a value does not fit, or a header is missing."""
+    """Return the packet without ICRC; FieldError if a value does not fit, or a header is missing."""
     padding = -len(packet.payload) % 4
     try:
         octets = _BTH.pack(
@@ -194,7 +194,7 @@ def encode(packet: Packet) -> bytes:
 
 
 def head_of(opcode: Opcode, destination_qp: int) -> bytes:
-    """The first eight octets of the BTH of a packet without padding or flags; AckReq and PSN follow."""
+    """Return the first eight octets of the BTH of a packet without padding or flags; AckReq and PSN follow."""
     return _BTH_HEAD.pack(opcode, 1 << 6, DEFAULT_P_KEY, destination_qp)
 
 
@@ -288,7 +288,7 @@ def _24_bits(name: str, value: int) -> int:
 
 
 class Path:
-    """The IP addresses and the source port that packets go with, and so what their ICRC begins with."""
+    """The IP addresses and the source port of packets, with which the computation of their ICRC begins."""
 
     def __init__(self, source: str, destination: str, source_port: int) -> None:
         self._is_ipv4 = ":" not in source
@@ -302,15 +302,17 @@ class Path:
         self._zeros: dict[tuple[bytes, int], int] = {}
 
     def seal(self, transport: bytes) -> bytes:
-        """A packet with its ICRC, as UDP carries it."""
+        """Return a packet with its ICRC, as UDP carries it."""
         return transport + _ICRC.pack(self._icrc(transport))
 
     def intact(self, datagram: bytes) -> bool:
-        """Does the ICRC of a datagram match its octets and this path?"""
+        """Return True if the ICRC of a datagram matches its octets and this path."""
         return datagram[-ICRC_OCTETS:] == _ICRC.pack(self._icrc(datagram[:-ICRC_OCTETS]))
 
     def crc_of_zeros(self, head: bytes, length: int) -> int:
-        """What the first eight octets of a packet of some length, and what the ICRC covers before them, add to it."""
+        """Return what a packet's first eight octets, and what the ICRC covers before them, add to the CRC for this
+        length.
+        """
         found = self._zeros.get((head, length))
         if found is None:
             before = crc32(head[5:], crc32(_VARIANT_MASK, crc32(head[:4], self._prefix(length))))
@@ -333,7 +335,9 @@ class Path:
         return crc32(transport[5:], crc32(_VARIANT_MASK, crc32(transport[:4], self._prefix(len(transport)))))
 
     def _headers(self, length: int) -> bytes:
-        """What stands before the BTH, with ones for what a network changes, and eight octets of ones before all."""
+        """Return the headers before the BTH, with ones for what a network changes, and eight octets of ones before
+        all.
+        """
         udp = _UDP_OCTETS + length
         if self._is_ipv4:
             fixed = struct.pack("!BBHHHBBH", 0x45, 0xFF, 20 + udp, 0, 0x4000, 0xFF, 17, 0xFFFF)

@@ -27,9 +27,9 @@ CM_QP = 1
 Q_KEY = 0x80010000
 MAD_OCTETS = 256
 SERVICE_PREFIX = 0x0000_0000_0106_0000
-"""Service IDs of the RDMA IP CM service for its TCP port space; the last 16 bits are the port."""
+"""The service IDs of the RDMA IP CM service for its TCP port space; the last 16 bits are the port."""
 PRIVATE_OCTETS = 56
-"""Private data that a REQ has room for beside the addressing."""
+"""The octets of private data that a REQ has room for beside the addressing."""
 
 _MAD = struct.Struct("!BBBBHHQHHI")
 _CLASS, _CLASS_VERSION, _SEND = 7, 2, 3
@@ -44,7 +44,7 @@ _NO_LID = 0xFFFF
 
 
 class Attribute(enum.IntEnum):
-    """Which message a MAD has."""
+    """The messages that a MAD can have."""
 
     REQ = 0x10
     REJ = 0x12
@@ -53,14 +53,14 @@ class Attribute(enum.IntEnum):
 
 
 class RejectReason(enum.IntEnum):
-    """Why a connection is refused (InfiniBand, table 106)."""
+    """The reason why a connection is refused (InfiniBand, table 106)."""
 
     INVALID_SERVICE_ID = 8
     CONSUMER_REJECT = 28
 
 
 class CmReason(enum.StrEnum):
-    """Why octets are no CM message for us; the values are names of counters."""
+    """The reason why octets are no CM message for us; the values are names of counters."""
 
     NOT_A_MAD = "not_a_mad"
     NOT_CM = "not_cm"
@@ -69,7 +69,7 @@ class CmReason(enum.StrEnum):
 
 
 class CmError(XoffError):
-    """Octets that are no message of the connection manager."""
+    """Octets that are not a message of the connection manager."""
 
     def __init__(self, reason: CmReason, message: str) -> None:
         super().__init__(message)
@@ -164,7 +164,7 @@ class Request:
 
 
 _TIMEOUT = 20
-"""4.096 us x 2^20, some 4 s: what Linux gives for the answers of a connection manager."""
+"""The time that Linux gives for the answers of a connection manager: 4.096 us x 2^20, some 4 s."""
 
 
 @dataclass(frozen=True)
@@ -248,13 +248,13 @@ _MESSAGES: dict[int, type[Request] | type[Reply] | type[Ready] | type[Reject]] =
 
 
 def packet(message: Message, transaction: int, psn: int) -> Packet:
-    """The UD packet of a message."""
+    """Return the UD packet of a message."""
     header = _MAD.pack(1, _CLASS, _CLASS_VERSION, _SEND, 0, 0, transaction, message.attribute, 0, 0)
     return Packet(Opcode.DATAGRAM, CM_QP, psn, header + message.encode(), deth=Deth(Q_KEY, CM_QP))
 
 
 def parse(mad: bytes) -> tuple[Message, int]:
-    """The message in the payload of a UD packet, and its transaction ID."""
+    """Return the message in the payload of a UD packet, and its transaction ID."""
     if len(mad) != MAD_OCTETS:
         raise CmError(CmReason.NOT_A_MAD, f"{len(mad)} octets; a management datagram has {MAD_OCTETS}")
     base, kind, version, method, _, _, transaction, attribute, _, _ = _MAD.unpack_from(mad)
@@ -268,7 +268,7 @@ def parse(mad: bytes) -> tuple[Message, int]:
 
 
 def service_id(port: int) -> int:
-    """The service that listens on a port of the RDMA IP CM service."""
+    """Return the service that listens on a port of the RDMA IP CM service."""
     return SERVICE_PREFIX | port
 
 
@@ -284,12 +284,12 @@ def _pair(request: Request) -> tuple[bytes, bytes]:
 
 
 def _plain(packed: bytes) -> bytes:
-    """An address in 16 octets, IPv4 in the last four of them."""
+    """Return an address in 16 octets, IPv4 in the last four of them."""
     return packed.rjust(16, b"\0")
 
 
 def _gid(address: IPv4Address | IPv6Address) -> bytes:
-    """A RoCEv2 GID: the IPv6 address, or ::ffff:a.b.c.d."""
+    """Return a RoCEv2 GID: the IPv6 address, or ::ffff:a.b.c.d."""
     return address.packed if address.version == 6 else ip_address(f"::ffff:{address}").packed
 
 

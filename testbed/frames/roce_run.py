@@ -1,4 +1,4 @@
-"""Full packets in the middle of one RoCE message, many at a time: they differ in PSN, AckReq and payload alone.
+"""Full packets in the middle of one RoCE message, many at a time, which differ only in PSN, AckReq and payload.
 
 CRC-32 is linear, so the ICRC of such a packet is the XOR of three parts: the CRC of its payload, one that follows from
 PSN and AckReq, and one that all packets of the run have in common. The second one is in tables. With c(data, from) for
@@ -22,7 +22,7 @@ from zlib import crc32
 from testbed.frames.roce import ACK_REQUEST, BTH_OCTETS, ICRC_OCTETS, Path
 
 HEAD_OCTETS = 8
-"""Of a BTH, before AckReq and PSN."""
+"""The octets of a BTH before AckReq and PSN."""
 _PSN_MASK = 0xFFFFFF
 _LAST_OCTETS = struct.pack("!256I", *range(256))
 _ASKS = ACK_REQUEST >> 24
@@ -33,15 +33,15 @@ class Heads:
     """The BTHs of packets that differ in PSN and AckReq alone."""
 
     head: bytes
-    """What they begin with."""
+    """The octets with which they begin."""
     first: int
     """The first PSN."""
     many: int
     asking: Sequence[int]
-    """Places of those that ask for an acknowledgement."""
+    """The places of those that ask for an acknowledgement."""
 
     def at_asking(self, word: bytes) -> bytes:
-        """This word for each that asks for an acknowledgement, and zeros for the others."""
+        """Return this word for each packet that asks for an acknowledgement, and zeros for the others."""
         found = bytearray(4 * self.many)
         for place in self.asking:
             found[place * 4 : place * 4 + 4] = word
@@ -53,7 +53,7 @@ class PacketRun:
     """Packets as they are on the wire, in three strings: all BTHs, all payloads, all ICRCs."""
 
     size: int
-    """Octets of payload in each."""
+    """The octets of payload in each packet."""
     heads: bytes
     payload: bytes
     icrcs: bytes
@@ -62,7 +62,7 @@ class PacketRun:
         return len(self.icrcs) // ICRC_OCTETS
 
     def datagrams(self, first: int = 0) -> list[bytes]:
-        """What UDP carries, one by one, from this place on."""
+        """Return the content of the UDP datagrams, one by one, from this place on."""
         return [
             self.heads[place * BTH_OCTETS : (place + 1) * BTH_OCTETS]
             + self.payload[place * self.size : (place + 1) * self.size]
@@ -71,12 +71,13 @@ class PacketRun:
         ]
 
     def head(self) -> bytes:
-        """The first octets of the first BTH."""
+        """Return the first octets of the first BTH."""
         return self.heads[:HEAD_OCTETS]
 
     def in_order(self, first: int, most: int) -> tuple[int, list[int]]:
-        """How many packets, at most `most`, begin like the first one and have PSNs from `first` on, and the places of
-        those that ask for an acknowledgement."""
+        """Return how many packets, at most `most`, begin like the first one and have PSNs from `first` on, and the
+        places of those that ask for an acknowledgement.
+        """
         many = min(len(self), most)
         words, head = memoryview(self.heads).cast("I"), self.head()
         if any(words[place : many * 3 : 3].tobytes() != head[place * 4 : place * 4 + 4] * many for place in (0, 1)):
@@ -92,8 +93,8 @@ class PacketRun:
 
 
 def seal(path: Path, heads: Heads, payload: bytes, crcs: bytes) -> PacketRun:
-    """The packets that have these heads. `crcs` are the CRCs of their parts of the payload, four octets each, the last
-    octet first, as it is in an ICRC.
+    """Return the packets that have these heads. `crcs` are the CRCs of their parts of the payload, four octets each,
+    the last octet first, as it is in an ICRC.
     """
     many, size = heads.many, len(payload) // heads.many
     words = _xor(_words(heads.first, many), heads.at_asking(ACK_REQUEST.to_bytes(4, "big")))
@@ -103,7 +104,7 @@ def seal(path: Path, heads: Heads, payload: bytes, crcs: bytes) -> PacketRun:
 
 
 def icrcs(path: Path, heads: Heads, size: int, crcs: bytes) -> bytes:
-    """The ICRCs of such packets, of which each has `size` octets of payload."""
+    """Return the ICRCs of such packets, of which each has `size` octets of payload."""
     same, tables = path.crc_of_zeros(heads.head, BTH_OCTETS + size), _tables(size)
     added = b"".join(
         _xor(tables.last[low * 4 : (low + many) * 4],
@@ -119,7 +120,7 @@ def prepare(size: int) -> None:
 
 
 def _words(first: int, many: int) -> bytes:
-    """The last four octets of BTHs whose PSNs begin with `first`."""
+    """Return the last four octets of BTHs whose PSNs begin with `first`."""
     return b"".join(
         _xor(_LAST_OCTETS[low * 4 : (low + count) * 4], (above << 8).to_bytes(4, "big") * count)
         for above, low, count in _pieces(first, many)
@@ -127,7 +128,9 @@ def _words(first: int, many: int) -> bytes:
 
 
 def _pieces(first: int, many: int) -> Iterator[tuple[int, int, int]]:
-    """PSNs in pieces that differ in the last octet alone: the octets above it, the first last octet, how many."""
+    """Yield PSNs in pieces that differ in the last octet alone: the octets above it, the first last octet, and the
+    count.
+    """
     while many > 0:
         number = first & _PSN_MASK
         count = min(many, 256 - (number & 0xFF))
@@ -141,7 +144,7 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 class _Tables(NamedTuple):
-    """What the octets of a PSN, and AckReq, add to the CRC of a payload of one length."""
+    """Tables of what the octets of a PSN, and AckReq, add to the CRC of a payload of one length."""
 
     first: list[int]
     middle: list[int]

@@ -10,10 +10,10 @@ SLS = range(16)
 
 
 def dscp_of(sl: int) -> int:
-    """The DSCP that stands for an SL."""
+    """Return the DSCP that stands for an SL."""
     return (sl & 7) << 3 | (sl >> 3) << 2
 
 
 def sl_of(dscp: int) -> int:
-    """The SL that a DSCP stands for."""
+    """Return the SL that a DSCP stands for."""
     return dscp >> 3 | (dscp >> 2 & 1) << 3

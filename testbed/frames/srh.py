@@ -30,10 +30,10 @@ from testbed.frames.ipv6 import PacketError, PacketReason, check_bits
 ROUTING_TYPE = 4
 ROUTING_TYPE_AT = 2
 SEGMENTS_LEFT_AT = 3
-"""Offsets from the start of the header, for pointers and for routers."""
+"""The offsets of fields from the start of the header, for pointers and for routers."""
 
 MOST_SEGMENTS = 127
-"""The header's length has 8 bits."""
+"""The most segments, since the header's length has 8 bits."""
 
 PAD1 = 0
 PADN = 4
@@ -45,7 +45,7 @@ _SEGMENT = 16
 
 @dataclass(frozen=True)
 class Fields:
-    """The fixed part, unchecked."""
+    """The fixed part of a routing header, unchecked."""
 
     next_header: int
     extra_length: int  # Hdr Ext Len
@@ -57,7 +57,7 @@ class Fields:
 
     @classmethod
     def read(cls, data: bytes, start: int = 0) -> Fields:
-        """The first 8 octets of a routing header of any type."""
+        """Return the first 8 octets of a routing header of any type."""
         if len(data) < start + _FIXED.size:
             raise PacketError(PacketReason.TOO_SHORT, f"{len(data) - start} octets are too few for a routing header")
         return cls(*_FIXED.unpack_from(data, start))
@@ -115,7 +115,9 @@ class Srh:
     def along(
         cls, path: Sequence[IPv6Address], next_header: int, done: int = 0, tag: int = 0, tlvs: bytes = b""
     ) -> Srh:
-        """A header for a path in order of travel, of which the first `done` segments are behind the packet already."""
+        """Return a header for a path in order of travel, of which the first `done` segments are behind the packet
+        already.
+        """
         if not 0 <= done < max(len(path), 1):
             raise FieldError(f"{done} of {len(path)} segments are done; one at least has to be left")
         return cls(next_header, tuple(reversed(path)), len(path) - 1 - done, tag=tag, tlvs=tlvs)
@@ -127,7 +129,7 @@ class Srh:
 
     @property
     def active(self) -> IPv6Address | None:
-        """The segment that the destination address should hold; None while a reduced list is at its first."""
+        """The segment that the destination address should hold, or None while a reduced list is at its first."""
         return self.segments[self.segments_left] if self.segments_left < len(self.segments) else None
 
     @property
@@ -180,13 +182,13 @@ class Srh:
 
 
 def segment_at(data: bytes, start: int, index: int) -> bytes:
-    """Segment List[index] of the header at `start`; the caller has checked that it is there."""
+    """Return Segment List[index] of the header at `start`; the caller has checked that it is there."""
     at = start + _FIXED.size + _SEGMENT * index
     return data[at : at + _SEGMENT]
 
 
 def encode_tlvs(tlvs: Iterable[Tlv]) -> bytes:
-    """TLVs with padding up to 8 octets."""
+    """Return TLVs with padding up to 8 octets."""
     octets = b"".join(tlv.encode() for tlv in tlvs)
     missing = -len(octets) % 8
     if missing == 1:
@@ -195,7 +197,7 @@ def encode_tlvs(tlvs: Iterable[Tlv]) -> bytes:
 
 
 def parse_tlvs(octets: bytes) -> Iterator[Tlv]:
-    """The TLVs of a header, without padding."""
+    """Yield the TLVs of a header, without padding."""
     at = 0
     while at < len(octets):
         if octets[at] == PAD1:

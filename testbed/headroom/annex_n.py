@@ -25,27 +25,28 @@ from testbed.headroom.calculation import Headroom, HeadroomError, HeadroomPort, 
 from testbed.units import PFC_QUANTUM_BITS, Duration, Length, Rate
 
 HIGHER_LAYER_DELAY = Duration("614.4ns")
-"""802.1Q 36.1.3.3: a queue is paused this long after the frame was recognised, at any rate; 6144 bits at 10 Gb/s."""
+"""The time after which a queue is paused once the frame was recognised, at any rate (802.1Q 36.1.3.3); 6144 bits at 10
+Gb/s."""
 
 
 @dataclass(frozen=True)
 class Medium:
-    """What a cable is made of."""
+    """The medium of a cable."""
 
     name: str
     ns_per_metre: Fraction
 
     def one_way(self, rate: Rate, length: Length) -> Fraction:
-        """Bit times from one end to the other, exact."""
+        """Return the exact bit times from one end to the other."""
         return Fraction(rate.bps * length.mm, 10**12) * self.ns_per_metre
 
     def delay(self, length: Length) -> Duration:
-        """From one end to the other, rounded up to a picosecond."""
+        """Return the delay from one end to the other, rounded up to a picosecond."""
         return Duration.from_ps(ceil(length.mm * self.ns_per_metre))
 
 
 def _copper(part_of_c: str) -> Fraction:
-    """802.3 computes cables with c = 3 x 10^8 m/s."""
+    """Return the medium of a copper cable; 802.3 computes with c = 3 x 10^8 m/s."""
     return Fraction(10, 3) / Fraction(part_of_c)
 
 
@@ -74,7 +75,7 @@ class PortType:
 
 
 def _port_type(name: str, rate: str, **quanta: int) -> PortType:
-    """802.3's tables count in pause quanta too, and these are the shorter numbers."""
+    """Return a port type by pause quanta, in which 802.3's tables count too, and which are the shorter numbers."""
     sublayers = tuple((sublayer, count * PFC_QUANTUM_BITS) for sublayer, count in quanta.items())
     return PortType(name, Rate(rate), sublayers)
 
@@ -95,7 +96,7 @@ PORT_TYPES = {
 
 
 def port_type_for(rate: Rate, medium: Medium = FIBRE) -> PortType:
-    """The port type of a rate: BASE-T on twisted pair, BASE-R on anything else."""
+    """Return the port type of a rate: BASE-T on twisted pair, BASE-R on anything else."""
     suffix = "-T" if medium.name == "cat6" else "-R"
     found = [t for t in PORT_TYPES.values() if t.rate == rate and t.name.endswith(suffix)]
     if not found:
@@ -111,7 +112,7 @@ def worst_case(
     medium: Medium = FIBRE,
     higher_layers: Duration = HIGHER_LAYER_DELAY,
 ) -> Headroom:
-    """Annex N's headroom over a cable between two ports of one type."""
+    """Return Annex N's headroom over a cable between two ports of one type."""
     if port.rate != port_type.rate:
         raise HeadroomError(f"a {port_type.name} port has {port_type.rate}, not {port.rate}; choose another port type")
     cable = ceil(medium.one_way(port.rate, length))

@@ -1,4 +1,4 @@
-"""How much headroom a port needs: the headroom proposal's sum, exact and explained term by term.
+"""The headroom that a port needs: the headroom proposal's sum, exact and explained term by term.
 
     X        = rate x ((T4 - T1) - (T3 - T2))     what comes in while PAUSE travels, is obeyed, and the last bit travels
     DV       = X + 2 MaxFrame + PFC               the delay value: plus what can be on its way out at either end
@@ -30,7 +30,7 @@ MAX_FRAME_BYTES = 2000
 """The longest frame of IEEE 802.3 with its envelope, without preamble and gap: Annex N's MaxFrame."""
 SHORTEST_FRAME_BYTES = 64
 LINE_OVERHEAD_BYTES = 20
-"""Preamble 8 and gap 12: a frame takes so much more of the line than of the buffer."""
+"""The bytes that a frame takes of the line and not of the buffer: preamble 8 and gap 12."""
 PFC_FRAME_BITS = (64 + LINE_OVERHEAD_BYTES) * 8
 LARGEST_FRAME_BYTES = 65535
 
@@ -53,7 +53,9 @@ class Model(enum.StrEnum):
 
 @dataclass(frozen=True)
 class HeadroomPort:
-    """What of a port and its lossless priority goes into the sum. Lengths are with FCS, without preamble and gap."""
+    """The properties of a port and its lossless priority that go into the sum. Lengths are with FCS, without preamble
+    and gap.
+    """
 
     rate: Rate
     max_frame: int = MAX_FRAME_BYTES  # on any priority: whatever is on its way out, PAUSE waits for it
@@ -83,7 +85,7 @@ class HeadroomPort:
 
     @property
     def alpha(self) -> Fraction:
-        """How many bytes of buffer a byte of line can take at most (decision 0112)."""
+        """The most bytes of buffer that a byte of line can take (decision 0112)."""
         return self._worst_fill()[0] if self.given_alpha is None else self.given_alpha
 
     @property
@@ -92,7 +94,7 @@ class HeadroomPort:
 
     @property
     def alpha_warning(self) -> str:
-        """Why the alpha that was given may be too small; empty if it is not."""
+        """The reason why the alpha that was given may be too small; empty if it is not."""
         needed = self._worst_fill()[0]
         if self.alpha >= needed:
             return ""
@@ -100,15 +102,15 @@ class HeadroomPort:
 
     @property
     def max_frame_bits(self) -> int:
-        """On the line, with preamble and gap."""
+        """The bits of the longest frame on the line, with preamble and gap."""
         return (self.max_frame + LINE_OVERHEAD_BYTES) * 8
 
     def bits_in(self, duration: Duration) -> int:
-        """Bit times in `duration`, rounded up."""
+        """Return the bit times in `duration`, rounded up."""
         return ceil(self.rate.bits_in(duration))
 
     def _worst_fill(self) -> tuple[Fraction, int]:
-        """The largest ratio of buffer to line, and a frame length that has it.
+        """Return the largest ratio of buffer to line, and a frame length that has it.
 
         Within one number of cells the shortest frame is worst, and from one number to the next that ratio only falls
         (cells of 22 bytes and more) or only rises; so it is enough to try the ends.
@@ -135,11 +137,11 @@ class Term:
 
     @property
     def bytes(self) -> int:
-        """Rounded up; for people, as the sum is rounded once."""
+        """The term in this unit, rounded up; for people, as the sum is rounded once."""
         return -(-self.bits // 8)
 
     def cells(self, cell_bytes: int) -> int:
-        """Rounded up; for people, as the sum is rounded once."""
+        """The term in this unit, rounded up; for people, as the sum is rounded once."""
         return -(-self.bits // (8 * cell_bytes))
 
 
@@ -156,21 +158,21 @@ class Headroom:
 
     @property
     def delay_value(self) -> int:
-        """DV in bits."""
+        """The delay value DV in bits."""
         return sum(term.bits for term in self.terms)
 
     @property
     def bytes(self) -> int:
-        """DV x alpha, rounded up."""
+        """The headroom in bytes: DV x alpha, rounded up."""
         return ceil(self.delay_value * self.alpha / 8)
 
     @property
     def cells(self) -> int:
-        """The value to configure in a switch."""
+        """The headroom in cells: the value to configure in a switch."""
         return -(-self.bytes // self.cell_bytes)
 
     def as_json(self) -> dict[str, Any]:
-        """The sum as plain data; alpha is exact, as text."""
+        """Return the sum as plain data; alpha is exact, as text."""
         total = Term("delay value", self.delay_value, "")
         return {
             "model": str(self.model),
@@ -185,7 +187,7 @@ class Headroom:
 
 
 def round_trip(t1_ns: int, t2_ns: int, t3_ns: int, t4_ns: int) -> Duration:
-    """(T4 - T1) - (T3 - T2): T1 and T4 from one station's clock, T2 and T3 from the other's."""
+    """Return (T4 - T1) - (T3 - T2); T1 and T4 are from one station's clock, T2 and T3 from the other's."""
     ns = (t4_ns - t1_ns) - (t3_ns - t2_ns)
     if t3_ns < t2_ns or ns < 0:
         raise HeadroomError(
@@ -197,7 +199,7 @@ def round_trip(t1_ns: int, t2_ns: int, t3_ns: int, t4_ns: int) -> Duration:
 
 
 def adaptive(port: HeadroomPort, measured: Duration, missing: Duration | None = None) -> Headroom:
-    """The proposal's headroom for a measured round trip.
+    """Return the proposal's headroom for a measured round trip.
 
     `missing` is what the timestamp points leave out: with those of time synchronisation, the stations' interfaces and
     reaction, from configuration. With the points of PFC it is nothing (decision 0111).
@@ -209,7 +211,7 @@ def adaptive(port: HeadroomPort, measured: Duration, missing: Duration | None = 
 
 
 def frames(port: HeadroomPort) -> tuple[Term, ...]:
-    """What the proposal and Annex N have in common.
+    """Return the terms that the proposal and Annex N have in common.
 
     PAUSE can have to wait for a frame at one end, and take effect when the next has just begun at the other.
     """
@@ -224,7 +226,7 @@ def total(model: Model, port: HeadroomPort, terms: Iterable[Term]) -> Headroom:
 
 
 def read_alpha(text: str) -> Fraction:
-    """Alpha as people write it, "1.1" or "11/10", exactly."""
+    """Read alpha as people write it, "1.1" or "11/10", exactly."""
     match = _ALPHA.fullmatch(text)
     if match is None or not int(match["below"] or 1):
         shown = text if len(text) <= 40 else f"{text[:37]}..."
@@ -235,7 +237,9 @@ def read_alpha(text: str) -> Fraction:
 
 
 def readable(alpha: Fraction) -> str:
-    """For people: exact if some decimals are enough, else rounded up to hundredths, or to two digits that are not 0."""
+    """Return a number for people: exact if some decimals are enough, else rounded up to hundredths, or to two digits
+    that are not 0.
+    """
     places = next((n for n in range(_MOST_PLACES + 1) if 10**n % alpha.denominator == 0), None)
     if places is None:
         places = 2

@@ -23,14 +23,14 @@ from testbed.headroom.calculation import HeadroomError
 from testbed.headroom.samples import Measurement, Sample
 
 MOST_REQUESTS = 1024
-"""In one series; a responder has to keep one bit for each."""
+"""The most requests in one series; a responder has to keep one bit for each."""
 REMEMBERED_SESSIONS = 8
 
 _LONGEST_NS = 10**18
 
 
 class Ignored(enum.StrEnum):
-    """Why a whole measurement frame had no effect; the values are names of counters."""
+    """The reason why a whole measurement frame had no effect; the values are names of counters."""
 
     OWN = "own"  # a frame of this port came back
     NOT_AGREED = "not_agreed"  # the two ends have not both announced the capability
@@ -44,7 +44,7 @@ class Ignored(enum.StrEnum):
 
 
 class Points(enum.StrEnum):
-    """Where T2 is taken (decision 0111)."""
+    """The points at which timestamps are taken (decision 0111)."""
 
     PFC = "pfc"  # where a PFC frame would take effect: when the frame is handed in
     WIRE = "wire"  # where the frame arrived, as for time synchronisation; the round trip then lacks the reaction
@@ -52,7 +52,9 @@ class Points(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Settings:
-    """The defaults suit a real link. In a lab at scale k, `interval_ns` and `timeout_ns` are multiplied by k."""
+    """The settings of a measurement. The defaults suit a real link. In a lab at scale k, `interval_ns` and `timeout_ns`
+    are multiplied by k.
+    """
 
     samples: int = 16
     enough: int = 8  # fewer answers than this are no measurement
@@ -125,7 +127,7 @@ class Series:
         return not self._waiting and not self._wants_more
 
     def poll(self, now_ns: int) -> bytes | None:
-        """The next request, if it is time for it; T1 is now."""
+        """Return the next request if it is time for it, else None; T1 is now."""
         self._expire(now_ns)
         if not self._wants_more or now_ns < self._next_ns:
             return None
@@ -135,17 +137,17 @@ class Series:
         return request.encode(self._key, self._settings.opcode)
 
     def take_back(self) -> None:
-        """The last request was not sent: the next poll gives it anew."""
+        """Take back the last request, which was not sent: the next poll gives it anew."""
         self._next_ns = self._asked.pop().t1_ns
 
     def deadline(self) -> int | None:
-        """When to poll again; None if the series is over."""
+        """Return the time to poll again, or None if the series is over."""
         first = min((asked.t1_ns for asked in self._waiting), default=None)
         timeouts = [] if first is None else [first + self._settings.timeout_ns]
         return min([self._next_ns, *timeouts] if self._wants_more else timeouts, default=None)
 
     def accept(self, response: Response, now_ns: int, t4_ns: int) -> Ignored | None:
-        """Process a response; the reason if it is ignored."""
+        """Process a response, and return the reason if it is ignored."""
         self._expire(now_ns)
         if response.sequence >= len(self._asked):
             return Ignored.STRAY
@@ -164,7 +166,7 @@ class Series:
         return None
 
     def judge_leftover(self, response: Response) -> Ignored:
-        """What a response to this series is when the next series has begun, or none may."""
+        """Return what a response to this series is when the next series has begun, or none may."""
         if response.sequence >= len(self._asked):
             return Ignored.STRAY
         asked = self._asked[response.sequence]
@@ -173,7 +175,7 @@ class Series:
         return Ignored.REPLAYED if asked.fate is _Fate.ANSWERED else Ignored.LATE
 
     def result(self, now_ns: int) -> Measurement | None:
-        """The measurement, if there are enough samples."""
+        """Return the measurement, or None if there are not enough samples."""
         if len(self._samples) < self._settings.enough:
             return None
         return Measurement(tuple(self._samples), len(self._asked), now_ns)
@@ -184,7 +186,7 @@ class Series:
 
     @property
     def _wants_more(self) -> bool:
-        """Whether another request is needed to replace a lost one, or to begin with, and allowed."""
+        """True if another request is needed, at the start or to replace a lost one, and allowed."""
         promising = len(self._waiting) + len(self._samples)
         return promising < self._settings.samples and len(self._asked) < self._settings.most_requests
 
@@ -210,7 +212,7 @@ class Responder:
         self.answered = 0
 
     def accept(self, request: Request, now_ns: int, t2_ns: int) -> Ignored | None:
-        """Process a request; the reason if it is ignored."""
+        """Process a request, and return the reason if it is ignored."""
         if request.sequence >= MOST_REQUESTS:
             return Ignored.STRAY
         seen = self._sessions.get(request.session)
@@ -228,7 +230,7 @@ class Responder:
         return None
 
     def poll(self, now_ns: int) -> list[bytes]:
-        """The responses that are due, which are all."""
+        """Return the responses that are due, which are all."""
         answers = [
             Response.to(request, self._mac, t2_ns, now_ns).encode(self._key, self._settings.opcode)
             for request, t2_ns in self._pending
@@ -239,7 +241,7 @@ class Responder:
         return answers
 
     def take_back(self) -> None:
-        """What the last poll gave was not sent: the next one gives it anew."""
+        """Take back the responses of the last poll, which were not sent: the next one gives them anew."""
         self.answered -= len(self._given)
         self._pending.extendleft(reversed(self._given))
         self._given = ()
@@ -249,17 +251,19 @@ class Responder:
         return bool(self._pending)
 
     def forget_pending(self) -> None:
-        """The agreement or the link is gone: nothing is answered any more. What was seen stays seen."""
+        """Answer nothing any more, because the agreement or the link is gone. What was seen stays seen."""
         self._pending.clear()
         self._given = ()
 
     def restart_clock(self) -> None:
-        """The clock went back."""
+        """Begin anew with a clock that went back."""
         self.forget_pending()
         self._token_ns = None
 
     def _take_token(self, now_ns: int) -> bool:
-        """A bucket of `answer_burst` tokens, into which one comes every `answer_interval_ns`."""
+        """Take a token out of a bucket of `answer_burst` tokens, into which one comes every `answer_interval_ns`;
+        return False if there is none.
+        """
         interval = self._settings.answer_interval_ns
         if self._token_ns is None:
             self._token_ns = now_ns

@@ -1,4 +1,5 @@
-"""Measuring one port's headroom: the headroom proposal's phases 1 and 2, as a machine without sockets and clocks.
+"""The measurement of one port's headroom: the headroom proposal's phases 1 and 2, as a machine without sockets and
+clocks.
 
     measurer.announced(ours, theirs, now)   from DCBX: whether the two ends announce that they can
     measurer.link(up, now)                  at the start, and on every change: other cable, other rate, other peer
@@ -44,7 +45,7 @@ _DEFAULT_STAYS = "the configured default stays"
 
 
 class Phase(enum.StrEnum):
-    """How far a port is."""
+    """The phases of a port's measurement."""
 
     OFF_HERE = "off_here"  # we do not announce the capability
     OFF_THERE = "off_there"  # the peer does not
@@ -56,7 +57,7 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Status:
-    """The port's state. Without a measurement the configured default holds."""
+    """The state of a port's measurement. Without a result the configured default holds."""
 
     phase: Phase
     measurement: Measurement | None
@@ -71,12 +72,12 @@ class Output:
 
     @property
     def frames(self) -> tuple[bytes, ...]:
-        """All that is to be sent, in this order."""
+        """All frames to be sent, in this order."""
         return self.answers if self.request is None else (*self.answers, self.request)
 
 
 class Measurer:
-    """One port. What the calls are for is in the module's docstring."""
+    """The measurer of one port. The module's docstring explains the calls."""
 
     def __init__(self, port: str, mac: Mac, seed: bytes, settings: Settings | None = None, key: bytes = b"") -> None:
         if not 1 <= len(seed) <= 32:
@@ -100,14 +101,14 @@ class Measurer:
         self._counters: Counter[str] = Counter()
 
     def announced(self, ours: bool, theirs: bool, now_ns: int) -> None:
-        """What the two ends announce by now; a peer that is not known announces nothing."""
+        """Note what the two ends announce by now; a peer that is not known announces nothing."""
         self._tick(now_ns)
         if (ours, theirs) != (self._ours, self._theirs):
             self._ours, self._theirs = ours, theirs
             self._start_over(now_ns)
 
     def link(self, up: bool, now_ns: int) -> None:
-        """The link changed: what was measured before no longer holds."""
+        """Note that the link changed: what was measured before no longer holds."""
         self._tick(now_ns)
         self._up = up
         self._start_over(now_ns)
@@ -121,7 +122,9 @@ class Measurer:
     def receive(
         self, data: bytes, now_ns: int, arrived_ns: int | None = None, effective_ns: int | None = None
     ) -> Ignored | MeasurementReason | None:
-        """Take a frame in; why not, if it had no effect. Answers come with the next poll, which is due at once."""
+        """Process a frame, and return the reason if it had no effect. Answers come with the next poll, which is due at
+        once.
+        """
         self._tick(now_ns)
         arrived = now_ns if arrived_ns is None else arrived_ns
         why = self._take(data, now_ns, arrived, now_ns if effective_ns is None else effective_ns)
@@ -129,7 +132,7 @@ class Measurer:
         return why
 
     def poll(self, now_ns: int) -> Output:
-        """What is to be sent now, answers first, and a new status."""
+        """Return the frames to be sent now, answers first, and a new status."""
         self._tick(now_ns)
         answers: list[bytes] = []
         request = None
@@ -149,7 +152,7 @@ class Measurer:
         return Output(tuple(answers), request, news)
 
     def take_back(self, output: Output) -> None:
-        """The frames of the last poll were not sent, because the moment that is in them had passed."""
+        """Take back the frames of the last poll, which were not sent because the moment that is in them had passed."""
         if output.answers:
             self._responder.take_back()
         if output.request is not None and self._series is not None:
@@ -157,7 +160,9 @@ class Measurer:
             self._series.take_back()
 
     def deadline(self) -> int | None:
-        """When to poll at the latest, in ns; None if only a frame, the link or the peer can bring something new."""
+        """Return the time to poll at the latest, in ns, or None if only a frame, the link or the peer can bring
+        something new.
+        """
         if self._responder.has_answers or self.status != self._reported:
             return self._now_ns
         if self._series is None:
@@ -170,7 +175,7 @@ class Measurer:
         return Status(phase, self._measurement, f"{self._port}: {self._text(phase)}")
 
     def snapshot(self) -> dict[str, Any]:
-        """Every counter as plain data; `ignored` has all reasons, those of damaged and foreign frames too."""
+        """Return every counter as plain data; `ignored` has all reasons, those of damaged and foreign frames too."""
         sent = {"requests": self._counters["requests"], "responses": self._responder.answered}
         reasons = [*MeasurementReason, *Ignored]
         return {
@@ -239,7 +244,7 @@ class Measurer:
         self._next_ns = None if repeat_ns is None else now_ns + repeat_ns
 
     def _draw_session(self) -> int:
-        """An unpredictable number that was not used lately."""
+        """Return an unpredictable number that was not used lately."""
         recent = {past.session for past in self._past}
         while True:
             counter = self._drawn.to_bytes(8, "big") + self._mac.octets

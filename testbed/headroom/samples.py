@@ -1,4 +1,4 @@
-"""Results of measurement: one sample for each answered request, and the statistics of a series.
+"""The results of a measurement: one sample for each answered request, and the statistics of a series.
 
 A sample is the proposal's four timestamps. (T4 - T1) - (T3 - T2) is the round trip, in which the time the far station
 took to answer does not count; that time, T3 - T2, is kept beside it. T1 and T4 are one clock's, T2 and T3 another's,
@@ -13,7 +13,7 @@ from testbed.headroom.calculation import HeadroomError
 from testbed.units import Duration
 
 _DRIFT_PPM = 200
-"""Ethernet allows each of two clocks to be 100 ppm off."""
+"""The drift between two clocks, of which Ethernet allows each to be 100 ppm off."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Sample:
 
     @property
     def response_ns(self) -> int:
-        """What the far station took between the two stamps that are its own."""
+        """The time between the two stamps of the far station."""
         return self.t3_ns - self.t2_ns
 
     @property
@@ -53,7 +53,7 @@ class Measurement:
         return self.asked - len(self.samples)
 
     def percentile(self, percent: int) -> Duration:
-        """The round trip that so many percent of the samples do not exceed (nearest rank); 100 is the longest."""
+        """Return the round trip that so many percent of samples do not exceed (nearest rank); 100 is the longest."""
         return _percentile([sample.round_trip_ns for sample in self.samples], percent)
 
     @property
@@ -66,7 +66,8 @@ class Measurement:
 
     @property
     def needed(self) -> Duration:
-        """What headroom is computed from: the slowest way there, as a PFC frame might go, and the quickest way back.
+        """The time from which headroom is computed: the slowest way there, as a PFC frame might go, and the quickest
+        way back.
 
         On its way back a response waits for frames of data to end, and headroom has that frame among its terms already.
         Ways of different samples can be added, since how far the two clocks are apart adds to one way what it takes
@@ -87,7 +88,7 @@ class Measurement:
         return max(self.percentile(25), min(self.longest, Duration.from_ns(max(0, there + min(backs) + drift))))
 
     def response(self, percent: int = 100) -> Duration:
-        """T3 - T2 of the far station, likewise."""
+        """Return T3 - T2 of the far station that so many percent of samples do not exceed."""
         return _percentile([sample.response_ns for sample in self.samples], percent)
 
     @property

@@ -1,4 +1,4 @@
-"""Headroom as switches come with it: a fixed amount for each speed and class of cable length.
+"""The headroom that switches come with: a fixed amount for each speed and class of cable length.
 
 The table here is what one switch family ships (the profiles of NVIDIA's SN4280 in SONiC, column "xoff"): a number of
 bytes for ports of a speed with cables up to 5, 40 or 300 m. It ignores the port's frames, cells, peers or real
@@ -20,7 +20,7 @@ from testbed.units import Length, Rate
 
 @dataclass(frozen=True)
 class VendorTable:
-    """Bytes of headroom by speed, one for each class of length."""
+    """A table of headroom in bytes by speed, one number for each class of length."""
 
     name: str
     classes: tuple[Length, ...]  # each holds for cables up to this long, shortest first
@@ -34,7 +34,7 @@ class VendorTable:
                 raise HeadroomError(f"table {self.name}: {rate} needs {len(self.classes)} whole numbers of bytes")
 
     def headroom(self, port: HeadroomPort, length: Length) -> Headroom:
-        """The default for a port and a cable; alpha is 1, because vendors' numbers are of buffer already."""
+        """Return the default for a port and a cable; alpha is 1, because vendors' numbers are of buffer already."""
         row = self.bytes_by_rate.get(port.rate)
         if row is None:
             there_are = ", ".join(map(str, sorted(self.bytes_by_rate)))

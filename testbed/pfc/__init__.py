@@ -13,7 +13,7 @@ PRIORITIES_IN = tuple(tuple(priority for priority in range(8) if mask >> priorit
 
 
 def mask_of(priorities: Iterable[int]) -> int:
-    """The set of these priorities."""
+    """Return the set of these priorities."""
     mask = 0
     for priority in priorities:
         mask |= 1 << priority

@@ -1,6 +1,6 @@
 """Deadlocks of PFC: paused queues that wait for each other in a circle (decision 0295).
 
-Two relations say who waits for whom at one moment. A paused queue waits for the priority groups, at the other end of
+Two relations say what waits for what at one moment. A paused queue waits for the priority groups, at the other end of
 its cable, whose congestion has paused it. A group waits for the queues in which its frames lie. A queue is stuck if a
 group that pauses it stays congested even when all frames have left that can leave: those in queues that are not stuck.
 The stuck queues are the largest set for which this holds, so no order of events resumes one of them: only a watchdog,
@@ -21,18 +21,20 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Waits:
-    """Who waits for whom."""
+    """The relations of waiting between queues and groups."""
 
     paused: Mapping[Place, Collection[Place]]
-    """By paused queue, the congested groups that have paused it; none for a queue that something else has paused."""
+    """The congested groups that have paused each paused queue; none for a queue that something else has paused."""
     held: Mapping[Place, Mapping[Place, int]]
-    """By group, the cells that it has in each queue."""
+    """The cells that each group has in each queue."""
     stays_congested: Callable[[Place, Mapping[Place, int]], bool]
-    """Would a group stay congested if each group had only these cells left? With fewer left, it never does sooner."""
+    """A function that returns True if a group would stay congested if each group had only these cells left. With fewer
+    left, it never does sooner."""
 
 
 def deadlocks(waits: Waits) -> list[tuple[Place, ...]]:
-    """A circle of each deadlock: every queue waits for the next one, the last for the first, which is the lowest.
+    """Return a circle of each deadlock: every queue waits for the next one, the last for the first, which is the
+    lowest.
 
     Circles that share a queue, or wait for each other, are one deadlock; of these the shortest through its lowest queue
     is given.
@@ -48,12 +50,12 @@ def deadlocks(waits: Waits) -> list[tuple[Place, ...]]:
 
 
 def stuck(waits: Waits) -> frozenset[Place]:
-    """All queues that wait for a circle, those of the circle included."""
+    """Return all queues that wait for a circle, those of the circle included."""
     return frozenset(_after(waits))
 
 
 def _after(waits: Waits) -> dict[Place, set[Place]]:
-    """By stuck queue, the stuck queues that it waits for."""
+    """Return the stuck queues that each stuck queue waits for."""
     queues = set(waits.paused)
     while True:
         left = {
@@ -77,7 +79,7 @@ def _after(waits: Waits) -> dict[Place, set[Place]]:
 
 
 def _reached(after: Mapping[Place, Iterable[Place]], start: Place) -> Iterator[Place]:
-    """All queues that `start` waits for, next ones first."""
+    """Yield all queues that `start` waits for, next ones first."""
     seen, ways = set[Place](), [start]
     for queue in ways:
         for other in sorted(after[queue]):
@@ -88,7 +90,7 @@ def _reached(after: Mapping[Place, Iterable[Place]], start: Place) -> Iterator[P
 
 
 def _circle(after: Mapping[Place, Iterable[Place]], start: Place) -> tuple[Place, ...]:
-    """A shortest way from `start` back to it."""
+    """Return a shortest way from `start` back to it."""
     ways: list[tuple[Place, ...]] = [(start,)]
     seen = set[Place]()
     for way in ways:
@@ -106,20 +108,20 @@ class Deadlock:
     """One deadlock, from the look that found it on."""
 
     number: int
-    """From 1 on, in the order in which they were found."""
+    """The number of the deadlock, from 1 on, in the order in which they were found."""
     circle: tuple[Place, ...]
     since_ns: int
 
 
 class DeadlockWatch:
-    """Compares each look at a network with the one before."""
+    """A watch that compares each look at a network with the one before."""
 
     def __init__(self) -> None:
         self._lasting: list[Deadlock] = []
         self._found = 0
 
     def look(self, waits: Waits, now_ns: int) -> tuple[list[Deadlock], list[Deadlock]]:
-        """The deadlocks that are new, and those that are broken: at least one queue of the circle can resume.
+        """Return the deadlocks that are new, and those that are broken: at least one queue of the circle can resume.
 
         One that has grown, because other queues have come to wait in its circle, stays the same.
         """

@@ -53,7 +53,7 @@ _RELIEVED = PfcEvent.RELIEVED
 
 
 class Change(NamedTuple):
-    """What the caller has to do after new settings or a restart: a frame to send, and queues."""
+    """What the caller has to do after new settings or a restart: a frame to send, and changes of queues."""
 
     frame: bytes | None
     stop: int
@@ -61,7 +61,7 @@ class Change(NamedTuple):
 
 
 class PfcPort:
-    """One port. The rules are in the module's docstring."""
+    """PFC at one port. The rules are in the module's docstring."""
 
     __slots__ = (
         "_active",
@@ -112,7 +112,7 @@ class PfcPort:
     # Hot paths
 
     def congested(self, mask: int, now_ns: int) -> bytes | None:
-        """The ingress buffer of these priorities passed its threshold. Returns the frame to send now, if any."""
+        """Note that the buffer of these priorities passed its threshold; return the frame to send now, or None."""
         mask &= ~self.congested_mask
         if not mask:
             return None
@@ -128,7 +128,7 @@ class PfcPort:
         return self._xoff[mask]
 
     def relieved(self, mask: int, now_ns: int) -> bytes | None:
-        """The ingress buffer of these priorities has room again. Returns the frame to send now, if any."""
+        """Note that the buffer of these priorities has room again; return the frame to send now, or None."""
         mask &= self.congested_mask
         if not mask:
             return None
@@ -146,7 +146,7 @@ class PfcPort:
         return self._xon[mask]
 
     def receive(self, frame: bytes, now_ns: int) -> tuple[int, int]:
-        """A MAC control frame came in, from the destination on. Returns (stop, resume) for this port's queues."""
+        """Process a MAC control frame, from the destination on; return (stop, resume) for this port's queues."""
         xoff, xon, pauses, told, ignored = self._readings[frame[:6] + frame[12:34]]
         stop = resume = 0
         if xoff:
@@ -171,12 +171,12 @@ class PfcPort:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `expire` has to be called: the earliest end of a pause, refresh, or poll of the watchdog."""
+        """The time when `expire` has to be called: the earliest end of a pause, refresh, or poll of the watchdog."""
         due = min(self._timers)
         return None if due == NEVER else due
 
     def expire(self, now_ns: int) -> tuple[int, int, int]:
-        """Do all that is due. Returns (resume, refresh, drop).
+        """Do all that is due, and return (resume, refresh, drop).
 
         For each priority in `refresh` the caller calls the buffer model's `recheck`, then `relieved` if that returned
         XON, else `refreshed`. Called too early, this does nothing. Called late, it does things late: the next refresh
@@ -199,7 +199,7 @@ class PfcPort:
         return resume, refresh, drop
 
     def refreshed(self, mask: int, now_ns: int) -> bytes | None:
-        """These priorities are congested still. Returns the frame to send now, None if none of them is."""
+        """Note that these priorities are congested still; return the frame to send now, or None if none is."""
         mask &= self.congested_mask & self._active
         if not mask:
             return None
@@ -216,7 +216,7 @@ class PfcPort:
     # Administration
 
     def configure(self, settings: PfcSettings, now_ns: int) -> Change:
-        """Other settings from now on, while frames flow. Settings that do not fit the port raise and change nothing.
+        """Change the settings while frames flow. Settings that do not fit the port raise and change nothing.
 
         A priority that is switched off resumes if it was paused or dropping, and the far end is sent XON for it if it
         was sent XOFF (unless XON is never sent). One that is switched on and congested is sent XOFF. Another pause
@@ -252,7 +252,7 @@ class PfcPort:
     def restore(self, paused_until_ns: Mapping[int, int], congested_mask: int, now_ns: int) -> Change:
         """Take over from an agent that died: what it had paused (its `paused_until_ns`), and what is congested now.
 
-        To be called before anything else. A pause goes on to its end, but no longer than the longest pause of a frame,
+        Call this before anything else. A pause goes on to its end, but no longer than the longest pause of a frame,
         and is a new one to the watchdog. Of the priorities given, those whose pause is over or without PFC resume. As
         the frames sent last are unknown, one frame covers all: XOFF for congested priorities, XON for the
         other priorities with PFC. Storms are not handed over: the caller has to start with no queue dropping.
@@ -285,10 +285,10 @@ class PfcPort:
         return Change(frame, stop, mask_of(paused_until_ns) & ~stop)
 
     def link_down(self, now_ns: int) -> int:
-        """The link is lost. A pause is an agreement of two ends that have a link: none outlives it, received or sent.
+        """Note that the link is lost, which no pause outlives: it is an agreement of two ends that have a link.
 
         What was paused or dropping resumes, storms are over, and nothing is sent until `link_up`. The buffer's state
-        stays as it is. Returns the queues to resume.
+        stays as it is. The method returns the queues to resume.
         """
         self._is_up = False
         resume = 0
@@ -305,7 +305,7 @@ class PfcPort:
         return resume | paused
 
     def link_up(self, now_ns: int) -> bytes | None:
-        """There is a link again. Returns the frame to send now: XOFF for what is congested.
+        """Note that there is a link again, and return the frame to send now: XOFF for what is congested.
 
         The far end may detect the link a little later than this one, and then drops what was received before. So the
         first refresh comes soon.
@@ -328,12 +328,12 @@ class PfcPort:
 
     @property
     def stormed_mask(self) -> int:
-        """Priorities in a storm: nothing is obeyed or sent for them."""
+        """The priorities in a storm: nothing is obeyed or sent for them."""
         return 0 if self._watchdog is None else self._watchdog.stormed
 
     @property
     def paused_until_ns(self) -> dict[int, int]:
-        """When the pause of each paused priority ends."""
+        """The time when the pause of each paused priority ends."""
         return {priority: self._timers[priority] for priority in PRIORITIES_IN[self.paused_mask]}
 
     @property
@@ -344,13 +344,13 @@ class PfcPort:
         return self._counters
 
     def drain(self) -> list[Event]:
-        """The events since the last call. The port counts them and keeps none, so call this often enough."""
+        """Return the events since the last call. The port counts them and keeps none, so call this often enough."""
         self._counters.add(self._events[self._counted :])
         events, self._events, self._counted = self._events, [], 0
         return events
 
     def snapshot(self, now_ns: int) -> dict[str, Any]:
-        """State and counters as plain data."""
+        """Return state and counters as plain data."""
         counters = self.counters
         until_ns = self.paused_until_ns
         return {
@@ -371,7 +371,7 @@ class PfcPort:
     # Inside
 
     def _prepare(self) -> None:
-        """After new settings: make the frames for one priority and for all, and read such, for a peer sends the same.
+        """Make the frames of new settings for one priority and for all, and read such, for a peer sends the same.
 
         Any other frame is made or read when it first comes, which costs that once several hundred byte codes.
         """
@@ -384,7 +384,7 @@ class PfcPort:
                 self._readings.of(self._xon[mask])
 
     def _obey(self) -> None:
-        """After new settings, or when a storm began or ended."""
+        """Obey the right priorities after new settings, or when a storm began or ended."""
         alert = self._watchdog is not None and self._watchdog.settings.action is Action.ALERT
         active = self._settings.mask & ~(0 if alert else self.stormed_mask)
         self._readings.obey(self._settings.mask, active)
@@ -407,7 +407,7 @@ class PfcPort:
             self._timers[POLL] = self._watchdog.paused(paused, now_ns)
 
     def _poll(self, now_ns: int) -> tuple[int, int, int]:
-        """Have the watchdog look. Returns (resume, refresh, drop)."""
+        """Have the watchdog look, and return (resume, refresh, drop)."""
         assert self._watchdog is not None  # or there would be no poll
         if alert := self._watchdog.settings.action is Action.ALERT:  # a storm lasts as long as its pause
             self._watchdog.xoff(self.paused_mask & self.stormed_mask, now_ns)
@@ -431,14 +431,14 @@ class PfcPort:
         return let_go | storms, refresh, 0
 
     def _end_storms(self, over: list[tuple[int, int]], now_ns: int) -> int:
-        """Note the storms that the watchdog ended. Returns the queues to resume; with FORWARD they send already."""
+        """Note the storms that the watchdog ended, and return the queues to resume; with FORWARD they send already."""
         for priority, lasted_ns in over:
             self._events.append((now_ns, PfcEvent.STORM_ENDED, 1 << priority, lasted_ns))
         assert self._watchdog is not None
         return mask_of(priority for priority, _ in over) if self._watchdog.settings.action is Action.DROP else 0
 
     def _frame(self, xoff: int, xon: int, now_ns: int) -> bytes | None:
-        """One frame with both, XON only if the settings send any."""
+        """Return one frame with XOFF and XON for these priorities, XON only if the settings send any."""
         quanta = self._settings.pause_quanta
         changes = dict.fromkeys(PRIORITIES_IN[xoff], quanta)
         if xoff:

@@ -1,4 +1,4 @@
-"""What happened at a PFC port: events, and the counters that are summed up from them.
+"""The events of a PFC port, and the counters that are summed up from them.
 
 An event is a plain tuple (now_ns, kind, mask, value). Making one is all that a port does while a queue waits to be
 stopped; counting comes later, when events are drained or counters are asked for. As the events are the only source
@@ -14,11 +14,11 @@ from typing import Any
 from testbed.pfc import PRIORITIES_IN
 
 Event = tuple[int, int, int, int]
-"""now_ns, a PfcEvent, the priorities as a bit mask, and a value that depends on the kind."""
+"""An event: now_ns, a PfcEvent, the priorities as a bit mask, and a value that depends on the kind."""
 
 
 class PfcEvent(enum.IntEnum):
-    """What happened; after the colon, what the value is, where it is not 0."""
+    """The kinds of events. The comment says what the value is, where it is not 0."""
 
     XOFF_RECEIVED = 0  # obeyed: quanta
     XON_RECEIVED = 1  # obeyed, whether or not there was a pause
@@ -36,7 +36,7 @@ class PfcEvent(enum.IntEnum):
 
 
 class Ignored(enum.IntEnum):
-    """Why a frame was ignored, whole or for some of its priorities."""
+    """The reason why a frame was ignored, whole or for some of its priorities."""
 
     TOO_SHORT = 0  # these four are the codec's reasons
     NOT_MAC_CONTROL = 1
@@ -54,7 +54,7 @@ _ENDS = frozenset({PfcEvent.XON_RECEIVED, PfcEvent.PAUSE_EXPIRED, PfcEvent.PAUSE
 
 
 class PfcCounters:
-    """Sums over events, for each priority: how often, and for how long its transmission was paused."""
+    """Sums over events for each priority: how often they happened, and for how long its transmission was paused."""
 
     __slots__ = ("_counts", "_frames_ignored", "_ignored", "_paused_ns", "_paused_since")
 
@@ -80,23 +80,23 @@ class PfcCounters:
                     self._paused_ns[priority] += now_ns - self._paused_since.pop(priority)
 
     def count(self, kind: PfcEvent, priority: int) -> int:
-        """How often this happened to the priority."""
+        """Return how often this happened to the priority."""
         return self._counts[kind][priority]
 
     def ignored(self, reason: Ignored, priority: int | None = None) -> int:
-        """How many frames were ignored for the reason, or how many times the priority's part of one."""
+        """Return how many frames were ignored for the reason, or how many times the priority's part of one."""
         return self._frames_ignored[reason] if priority is None else self._ignored[reason][priority]
 
     def paused_ns(self, priority: int, now_ns: int) -> int:
-        """For how long the priority's own transmission was paused in all, a pause under way included."""
+        """Return the time for which the priority's own transmission was paused in all, a pause under way included."""
         return self._paused_ns[priority] + now_ns - self._paused_since.get(priority, now_ns)
 
     def frames(self) -> dict[str, int]:
-        """Ignored frames by reason, as plain data."""
+        """Return the ignored frames by reason, as plain data."""
         return {reason.name.lower(): count for reason, count in self._frames_ignored.items()}
 
     def priority(self, priority: int, now_ns: int) -> dict[str, Any]:
-        """All counters of a priority, as plain data."""
+        """Return all counters of a priority, as plain data."""
         counts = {kind.name.lower(): self._counts[kind][priority] for kind in PfcEvent if kind is not PfcEvent.IGNORED}
         ignored = {reason.name.lower(): count[priority] for reason, count in self._ignored.items()}
         return {**counts, "ignored": ignored, "paused_ns": self.paused_ns(priority, now_ns)}

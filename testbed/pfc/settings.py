@@ -21,7 +21,7 @@ class PfcError(UsageError, ValueError):
 
 
 class Action(enum.StrEnum):
-    """What is done with a queue in a storm."""
+    """The treatment of a queue in a storm."""
 
     DROP = "drop"  # its frames are thrown away, so that buffers behind it drain
     FORWARD = "forward"  # it sends although it is paused
@@ -30,7 +30,7 @@ class Action(enum.StrEnum):
 
 @dataclass(frozen=True)
 class WatchdogSettings:
-    """When a pause counts as a storm, and when the storm is over. Times are those of the lab, scaled already."""
+    """The times after which a pause counts as a storm, and a storm is over. They are the lab's, scaled already."""
 
     detection: Duration  # paused without a break for this long is a storm
     restoration: Duration  # no XOFF for this long ends it
@@ -49,7 +49,9 @@ class WatchdogSettings:
 
 @dataclass(frozen=True)
 class PfcSettings:
-    """PFC at one port. The defaults are those of switches, but that it is off until priorities are named."""
+    """The settings of PFC at one port. The defaults are those of switches, but PFC is off until priorities are
+    named.
+    """
 
     enabled: frozenset[int] = frozenset()  # priorities with PFC on, in both directions
     pause_quanta: int = LONGEST_PAUSE  # the time in each XOFF
@@ -85,6 +87,6 @@ def check_priority(priority: object) -> None:
 
 
 def _shown(value: object) -> str:
-    """A value for an error message, never long."""
+    """Return a value as an error message shows it, never long."""
     text = str(value) if isinstance(value, Fraction | Duration) else repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

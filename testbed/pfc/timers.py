@@ -11,7 +11,8 @@ from testbed.pfc.wire import pause_ns
 from testbed.units import Rate
 
 REFRESH = 8
-"""The ends of eight pauses come first, then when XOFF is repeated, then when the watchdog polls."""
+"""The places of the timers: the ends of eight pauses come first, then the next repetition of XOFF, then the watchdog's
+poll."""
 POLL = 9
 TIMERS = 10
 
@@ -25,7 +26,7 @@ class Timers(Protocol):
 
 
 def refresh_interval_ns(rate: Rate, settings: PfcSettings) -> int:
-    """How long after one XOFF the next is sent while a priority stays congested."""
+    """Return the time from one XOFF to the next while a priority stays congested."""
     whole_ns = pause_ns(rate, settings.pause_quanta)
     interval_ns = math.floor(whole_ns * settings.refresh)
     if interval_ns == 0:

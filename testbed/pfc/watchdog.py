@@ -1,4 +1,4 @@
-"""The PFC watchdog: detects when a pause has become a storm, and when the storm is over (decision 0138).
+"""The PFC watchdog, which detects when a pause has become a storm, and when the storm is over (decision 0138).
 
 The PFC/ECN article warns of storms and deadlocks; switches answer with this watchdog. Words and rules:
 
@@ -8,7 +8,7 @@ The PFC/ECN article warns of storms and deadlocks; switches answer with this wat
 - A storm is over at the first poll at which restoration time has passed since its detection and since the last XOFF
   for the priority.
 - Polls are at whole multiples of the poll period on the caller's clock, so those of all ports fall together. A poll
-  that cannot find anything is left out: without pauses and storms the watchdog never wakes anyone.
+  that cannot find anything is left out: without pauses and storms the watchdog wakes no process.
 
 It decides only; what follows from a storm is up to the port.
 """
@@ -46,10 +46,10 @@ class Watchdog:
         self._quiet_since = [NEVER] * 8
         self.stormed = 0
         self.due_ns = NEVER
-        """The next poll."""
+        """The time of the next poll."""
 
     def paused(self, mask: int, now_ns: int) -> int:
-        """A pause of these priorities began. Returns when the next poll is."""
+        """Note that a pause of these priorities began, and return the time of the next poll."""
         for priority in PRIORITIES_IN[mask]:
             self._since[priority] = now_ns
         due = -(-(now_ns + self._detection) // self._period) * self._period
@@ -57,18 +57,19 @@ class Watchdog:
         return self.due_ns
 
     def xoff(self, mask: int, now_ns: int) -> None:
-        """XOFF was received for these priorities, which are in a storm."""
+        """Note that XOFF was received for these priorities, which are in a storm."""
         for priority in PRIORITIES_IN[mask]:
             self._quiet_since[priority] = now_ns
 
     def end(self, mask: int, now_ns: int) -> list[tuple[int, int]]:
-        """The storms of these priorities are over: (priority, ns) each, with the time they lasted."""
+        """End the storms of these priorities, and return (priority, ns) for each, with the time that it lasted."""
         ended = [(priority, now_ns - self._detected[priority]) for priority in PRIORITIES_IN[self.stormed & mask]]
         self.stormed &= ~mask
         return ended
 
     def poll(self, paused: int, now_ns: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Storms found and storms ended at this moment, (priority, ns) each, with the time that pause or storm lasted.
+        """Return storms found and storms ended at this moment, (priority, ns) for each, with the time that pause or
+        storm lasted.
 
         `paused` are the priorities whose pause goes on. Those found are paused no longer, since the port resumes them.
         """

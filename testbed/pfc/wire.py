@@ -15,11 +15,11 @@ from testbed.pfc.record import Ignored
 from testbed.units import PFC_QUANTUM_BITS, Rate
 
 MOST_READINGS = 256
-"""How many different frames are remembered. A peer sends a few; when there are more all are forgotten."""
+"""The number of different frames that are remembered. A peer sends a few; when there are more all are forgotten."""
 
 
 def pause_ns(rate: Rate, quanta: int) -> int:
-    """`Rate.time_for_quanta` in whole nanoseconds, rounded up, and quicker."""
+    """Return `Rate.time_for_quanta` in whole nanoseconds, rounded up, and quicker."""
     return -(-quanta * PFC_QUANTUM_BITS * 10**9 // rate.bps)
 
 
@@ -47,7 +47,7 @@ class Reading(NamedTuple):
 
     @property
     def named(self) -> int:
-        """All priorities whose enable bit was set."""
+        """The priorities whose enable bit was set."""
         named = self.xoff | self.xon
         for _, mask, _ in self.ignored:
             named |= mask
@@ -55,7 +55,7 @@ class Reading(NamedTuple):
 
 
 class Readings(dict[bytes, Reading]):
-    """What frames ask of this port, by their octets 0-5 and 12-33.
+    """The effects of received frames on this port, by their octets 0-5 and 12-33.
 
     That leaves out the source, which is not checked, and the padding: frames can be known before their sender is.
     """
@@ -66,14 +66,14 @@ class Readings(dict[bytes, Reading]):
         self._obeyed = 0
 
     def obey(self, enabled: int, obeyed: int) -> None:
-        """From now on PFC is on for the priorities `enabled`, and those of them not in `obeyed` are in a storm."""
+        """Read frames for a port with PFC on `enabled`, of which those not in `obeyed` are in a storm."""
         changed = (enabled ^ self._enabled) | (obeyed ^ self._obeyed)
         self._enabled, self._obeyed = enabled, obeyed
         for key in [key for key, reading in self.items() if reading.named & changed]:
             del self[key]
 
     def of(self, frame: bytes) -> Reading:
-        """The effect of the frame; hot paths have this line themselves."""
+        """Return the effect of the frame; hot paths have this line themselves."""
         return self[frame[:6] + frame[12:34]]
 
     def __missing__(self, key: bytes) -> Reading:

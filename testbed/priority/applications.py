@@ -22,11 +22,11 @@ from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Selector
 from testbed.priority.classify import Headers
 
 LEAST_TYPE = 0x600
-"""Below it the field is a length."""
+"""The least EtherType; below it the field is a length."""
 
 
 class About(enum.IntEnum):
-    """What an entry is about; the port program has the same numbers."""
+    """The subject of an entry; the port program has the same numbers."""
 
     TCP = 0
     UDP = 1
@@ -38,7 +38,7 @@ class About(enum.IntEnum):
 
 
 Table = Mapping[tuple[About, int], int]
-"""(what an entry is about, protocol ID) -> priority."""
+"""The priority by the subject of an entry and the protocol ID."""
 
 NOTHING: Table = {}
 
@@ -59,7 +59,7 @@ _PORTS = {
 
 
 def table(entries: Iterable[AppEntry], version: DcbxVersion) -> dict[tuple[About, int], int]:
-    """The entries as they are looked up."""
+    """Return the entries as they are looked up."""
     found: dict[tuple[About, int], int] = {}
     for entry in sorted(entries, key=lambda entry: entry.selector is Selector.ANY_PORT):  # E5; the sort is stable
         for about in _about(entry, version):
@@ -68,7 +68,7 @@ def table(entries: Iterable[AppEntry], version: DcbxVersion) -> dict[tuple[About
 
 
 def wanted(frame: bytes, found: Headers, socket_priority: int, applications: Table) -> int | None:
-    """The priority that a frame is to have by the table; None: the table has no entry."""
+    """Return the priority that a frame is to have by the table, or None if the table has no entry."""
     for transport, port in _ports(frame, found):
         if (transport, port) in applications:
             return applications[transport, port]
@@ -92,7 +92,7 @@ def _about(entry: AppEntry, version: DcbxVersion) -> tuple[About, ...]:
 
 
 def _ports(frame: bytes, found: Headers) -> list[tuple[About, int]]:
-    """Destination and source, E1."""
+    """Return the destination's and the source's transport and port (E1)."""
     ip = found.ip
     if found.dscp is None or len(frame) < ip + 10:
         return []

@@ -1,4 +1,4 @@
-"""What a port reads from a frame, the priority it makes of it, and the frame it forwards.
+"""The classification of frames: what a port reads from a frame, the priority that follows, and the frame it forwards.
 
 It implements "priority and queue mapping" of the PFC/ECN article by decision 0136, and is the reference of the eBPF
 program that does the same at line rate. A frame is its octets on the wire from the destination on, tags in place, with
@@ -34,14 +34,14 @@ from dataclasses import dataclass
 from testbed.priority.settings import PriorityMap, Trust
 
 ETHERTYPE = 12
-"""Where the type is, or the first tag."""
+"""The offset of the type, or of the first tag."""
 TAG_TYPES = (b"\x81\x00", b"\x88\xa8")
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
 _MOST_TAGS = 2
 
 
 class Source(enum.StrEnum):
-    """What gave a frame its priority."""
+    """The field or setting that gave a frame its priority."""
 
     PORT = "port"
     PCP = "pcp"
@@ -61,7 +61,7 @@ class Classified:
 
 @dataclass(frozen=True)
 class Headers:
-    """What was read, R1 to R3."""
+    """The fields that were read, R1 to R3."""
 
     pcp: int | None  # None: untagged
     dscp: int | None  # None: not IP
@@ -71,7 +71,7 @@ class Headers:
 
 
 def read(frame: bytes) -> Headers:
-    """The fields of a frame that determine its priority."""
+    """Return the fields of a frame that determine its priority."""
     at, pcp = ETHERTYPE, None
     for _ in range(_MOST_TAGS):
         if frame[at : at + 2] not in TAG_TYPES or len(frame) < at + 4:
@@ -92,12 +92,12 @@ def read(frame: bytes) -> Headers:
 
 
 def classify(frame: bytes, settings: PriorityMap) -> Classified:
-    """The frame's priority at a port with these settings."""
+    """Return the frame's priority at a port with these settings."""
     return _classify(frame, read(frame), settings)
 
 
 def rewrite(frame: bytes, settings: PriorityMap) -> bytes:
-    """The frame as it is forwarded; the same object if nothing is rewritten."""
+    """Return the frame as it is forwarded; the same object if nothing is rewritten."""
     found = read(frame)
     result = _classify(frame, found, settings)
     if result.pcp is not None:
@@ -108,18 +108,18 @@ def rewrite(frame: bytes, settings: PriorityMap) -> bytes:
 
 
 def with_pcp(frame: bytes, pcp: int) -> bytes:
-    """A tagged frame with another PCP in its outermost tag."""
+    """Return a tagged frame with another PCP in its outermost tag."""
     tag = ETHERTYPE + 2
     return frame[:tag] + bytes([pcp << 5 | frame[tag] & 0x1F]) + frame[tag + 1 :]
 
 
 def takes_dscp(frame: bytes, found: Headers) -> bool:
-    """Whether a DSCP can be written: the frame is IP, and whole up to IPv4's checksum."""
+    """Return True if a DSCP can be written: the frame is IP, and whole up to IPv4's checksum."""
     return found.version == 6 or (found.version == 4 and len(frame) >= found.ip + 12)
 
 
 def with_dscp(frame: bytes, found: Headers, dscp: int) -> bytes:
-    """A frame that `takes_dscp` with another DSCP, and IPv4's checksum to match."""
+    """Return a frame that `takes_dscp` with another DSCP, and IPv4's checksum to match."""
     octets, ip = bytearray(frame), found.ip
     old = int.from_bytes(octets[ip : ip + 2], "big")
     new = old & ~0x00FC | dscp << 2 if found.version == 4 else old & ~0x0FC0 | dscp << 6

@@ -26,19 +26,19 @@ from testbed.priority.classify import read, with_pcp
 from testbed.priority.marking import tagged
 
 LANES = 8
-"""VLs that a port can have: 802.1Q has eight priorities."""
+"""The number of VLs that a port can have: 802.1Q has eight priorities."""
 
 
 @dataclass(frozen=True)
 class Lane:
-    """What becomes of a frame at an output port. `vl` None: its priority is not chosen by a table."""
+    """The lane of a frame at an output port. `vl` is None if its priority is not chosen by a table."""
 
     frame: bytes | None  # None: it is dropped
     vl: int | None
 
 
 def lane(frame: bytes, table: Sequence[int] | None) -> Lane:
-    """A frame that leaves by a port, of which `table` is for its way through the node."""
+    """Return the lane of a frame that leaves by a port, of which `table` is for its way through the node."""
     found = read(frame)
     if found.dscp is None or table is None:
         return Lane(frame, None)

@@ -1,4 +1,4 @@
-"""What a sending host does so that the next port finds the priority that the application asked for.
+"""The marks that a sending host sets so that the next port finds the priority that the application asked for.
 
 A program chooses by its socket's priority (Linux: SO_PRIORITY, skb->priority), by the DSCP it sets, or not at all. The
 host's port has the same `PriorityMap` as the port at the other end of its cable (`path` checks that). From both:
@@ -43,12 +43,12 @@ class Marked:
 
     @property
     def carried(self) -> bool:
-        """Whether the frame has the priority that was wanted; a caller counts the others."""
+        """True if the frame has the priority that was wanted; a caller counts the others."""
         return self.dot1p == self.wanted
 
 
 def mark(frame: bytes, socket_priority: int, settings: PriorityMap, applications: Table = NOTHING) -> Marked:
-    """The frame to send, and its priority."""
+    """Return the frame to send, and its priority."""
     found = read(frame)
     by_table = applied(frame, found, socket_priority, applications)
     if by_table is not None:
@@ -71,7 +71,7 @@ def mark(frame: bytes, socket_priority: int, settings: PriorityMap, applications
 
 
 def tagged(frame: bytes, priority: int) -> bytes:
-    """An untagged frame with a priority tag."""
+    """Return an untagged frame with a priority tag."""
     return frame[:ETHERTYPE] + TAG_TYPES[0] + bytes([priority << 5, 0]) + frame[ETHERTYPE:]
 
 

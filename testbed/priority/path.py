@@ -1,4 +1,4 @@
-"""Whether all ports of a path find the same priorities; where they do not, PFC fails without any other symptom.
+"""The check that all ports of a path find the same priorities; where they do not, PFC fails without any other symptom.
 
 It implements the caution at the end of "priority and queue mapping" in the PFC/ECN article: dot1p to local priority and
 DSCP to dot1p have to be the same on all ports that frames are forwarded through. Ports are compared in pairs of
@@ -32,7 +32,7 @@ class PathPort:
 
 
 class DisagreementKind(enum.StrEnum):
-    """What two neighbours do not agree about."""
+    """The subjects about which two neighbours can disagree."""
 
     PFC = "pfc"
     TRUST = "trust"
@@ -59,12 +59,12 @@ class Disagreement:
 
 
 def check_path(ports: Sequence[PathPort]) -> list[Disagreement]:
-    """What is wrong along one path, from the sender's port to the receiver's; nothing if PFC works."""
+    """Return what is wrong along one path, from the sender's port to the receiver's; nothing if PFC works."""
     return check_paths([ports])
 
 
 def check_paths(paths: Iterable[Sequence[PathPort]]) -> list[Disagreement]:
-    """What is wrong along many paths. Each pair of neighbours is looked at once, in the direction met first."""
+    """Return what is wrong along many paths. Each pair of neighbours is looked at once, in the direction met first."""
     found: dict[Hashable, tuple[_Difference, list[tuple[str, str]]]] = {}
     pairs: set[tuple[PathPort, PathPort]] = set()
     forwarding: set[PathPort] = set()
@@ -95,12 +95,12 @@ class _Difference:
 
     @property
     def same(self) -> Hashable:
-        """Equal for the same difference in another place."""
+        """The key that is equal for the same difference in another place."""
         return self.kind, frozenset(self.priorities), self.values
 
 
 def _between(before: PathPort, port: PathPort) -> Iterator[_Difference]:
-    """What two neighbours do differently to a priority with PFC on either of them."""
+    """Yield what two neighbours do differently to a priority with PFC on either of them."""
     if before.enabled == port.enabled and (not port.enabled or before.settings == port.settings):
         return
     yield from _pfc(before, port)
@@ -170,7 +170,9 @@ def _dscp_tables(before: PathPort, port: PathPort) -> Iterator[_Difference]:
 
 
 def _local_tables(before: PathPort, port: PathPort) -> Iterator[_Difference]:
-    """Also a value without PFC matters, if one of the two tables puts it in the queue of one with PFC."""
+    """Compare the local priorities. A value without PFC matters too, if one of the two tables puts it in the queue of
+    one with PFC.
+    """
     enabled = before.enabled | port.enabled
     first, second = before.settings.dot1p_to_local, port.settings.dot1p_to_local
     for dot1p in PRIORITIES:
@@ -187,7 +189,7 @@ def _local_tables(before: PathPort, port: PathPort) -> Iterator[_Difference]:
 
 
 def _rewriting(port: PathPort) -> Iterator[_Difference]:
-    """What a port makes of frames as it forwards them, if the next port then finds another priority in them."""
+    """Yield rewritings of a port after which the next port finds another priority in frames."""
     settings = port.settings
     for dot1p in PRIORITIES:
         pcp, dscp = settings.rewrite_dot1p[dot1p], settings.rewrite_dscp[dot1p]
@@ -221,7 +223,7 @@ def _fails(priorities: Iterable[int]) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """ "24-31 and 46", from numbers in order."""
+    """Return numbers in order as text, as in "24-31 and 46"."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:

@@ -1,4 +1,4 @@
-"""How one port finds a frame's priority: its trust mode and its tables.
+"""The settings by which a port finds a frame's priority: its trust mode and its tables.
 
 It implements the settings in "priority and queue mapping" of the PFC/ECN article, by decision 0136. A frame first gets
 a dot1p value, 0 to 7: PFC counts cells and sends PAUSE for this one. The dot1p value gives the local priority, which is
@@ -24,7 +24,7 @@ AS_DEFAULT: Mapping[int, int] = MappingProxyType({})
 """A table in which nothing differs from the default."""
 
 UNCHANGED = 0xFF
-"""In `PriorityMap.tables`: no number; the frame keeps what it has."""
+"""The number in `PriorityMap.tables` for a frame that keeps what it has."""
 
 
 class PriorityError(UsageError):
@@ -32,7 +32,7 @@ class PriorityError(UsageError):
 
 
 class Trust(enum.StrEnum):
-    """Which marking of an arriving frame a port trusts."""
+    """The marking of an arriving frame that a port trusts."""
 
     NONE = "none"  # none: the port's own priority stands for it
     DOT1P = "dot1p"  # the PCP of its VLAN tag (802.1p)
@@ -41,7 +41,7 @@ class Trust(enum.StrEnum):
 
 @dataclass(frozen=True, init=False)
 class PriorityMap:
-    """One port's settings; the defaults are the article's device before anybody configured it.
+    """The priority settings of one port; the defaults are the article's device before it was configured.
 
     A table may be given whole, or as {from: to} for what differs from the default: PriorityMap("dscp",
     dscp_to_dot1p={46: 5}). In the two tables of rewriting, what is not named, or None, is left as it is.
@@ -88,7 +88,8 @@ class PriorityMap:
             object.__setattr__(self, name, value)
 
     def carrier(self, priority: int) -> int | None:
-        """The DSCP that a host sets for a priority: its class selector if that maps to it, else the lowest that does.
+        """Return the DSCP that a host sets for a priority: its class selector if that maps to it, else the lowest that
+        does.
 
         None if no DSCP maps to it: with trust dscp no IP packet has this priority.
         """
@@ -98,8 +99,8 @@ class PriorityMap:
         return self.dscp_to_dot1p.index(priority) if priority in self.dscp_to_dot1p else None
 
     def tables(self) -> bytes:
-        """Everything but pause_to_local, which agents have, as 114 octets for the data plane; 0xFF is "unchanged", or
-        "no DSCP" in the table of what a host sets.
+        """Return everything but pause_to_local, which agents have, as 114 octets for the data plane; 0xFF is
+        "unchanged", or "no DSCP" in the table of what a host sets.
 
         octet  0      trust: 0 none, 1 dot1p, 2 dscp
                1      port priority
@@ -137,7 +138,7 @@ def require_trust(settings: PriorityMap, enabled: Iterable[int], port: str = "th
 
 
 def check_priorities(enabled: Iterable[int], port: str) -> frozenset[int]:
-    """The priorities with PFC of a port, each from 0 to 7."""
+    """Return the priorities with PFC of a port, each from 0 to 7."""
     priorities = frozenset(enabled)
     for priority in priorities:
         if type(priority) is not int or priority not in PRIORITIES:
@@ -146,7 +147,7 @@ def check_priorities(enabled: Iterable[int], port: str) -> frozenset[int]:
 
 
 def named(priorities: Iterable[int]) -> str:
-    """ "priority 3", "priorities 3 and 4", in order."""
+    """Return priorities in order as text, as in "priority 3" and "priorities 3 and 4"."""
     numbers = [str(priority) for priority in sorted(priorities)]
     if len(numbers) == 1:
         return f"priority {numbers[0]}"
@@ -154,7 +155,7 @@ def named(priorities: Iterable[int]) -> str:
 
 
 def _table(name: str, given: object, default: Sequence[int | None], values: range) -> tuple[int | None, ...]:
-    """The whole table: what is given over the default, or given whole."""
+    """Return the whole table: what is given over the default, or given whole."""
     if isinstance(given, Mapping):
         changes = dict(given)
     elif isinstance(given, Sequence) and not isinstance(given, str | bytes) and len(given) == len(default):
@@ -177,6 +178,6 @@ def _check(what: str, value: object, values: range) -> None:
 
 
 def _shown(value: object) -> str:
-    """A value for an error message, never long."""
+    """Return a value as an error message shows it, never long."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

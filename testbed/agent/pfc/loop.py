@@ -44,21 +44,21 @@ class AgentResources:
     program: PortProgram
     ring: bpf.Ring
     timers: memoryview[int]
-    """Of all ports, TIMERS for each slot: what is due when."""
+    """The timers of all ports, TIMERS numbers for each slot: what is due when."""
     shared: memoryview[int]
-    """Of all ports, SHARED octets for each slot: what `port.py` keeps there."""
+    """The shared memory of all ports, SHARED octets for each slot, as `port.py` lays it out."""
     lateness: memoryview[int]
-    """One word: how late this node's agents were at worst, in ns."""
+    """The worst lateness of this node's agents, in ns."""
     log: int
     """The file descriptor of the event log."""
     control: socket.socket
     orders: socket.socket
     news: socket.socket
-    """To the network's own process; from and to the speaker."""
+    """The sockets to the network's own process, and from and to the speaker."""
 
 
 class Loop:
-    """One agent. The supervisor makes it, opens its sockets, and forks the process that runs it."""
+    """The loop of one agent. The supervisor makes it, opens its sockets, and forks the process that runs it."""
 
     def __init__(self, plan: AgentPlan, resources: AgentResources) -> None:
         self._plan = plan
@@ -73,12 +73,13 @@ class Loop:
         self._stop_ns = 0
         """The time from the decision to stop a queue until it is stopped; the longest so far."""
         self._links_unknown = True
-        """Are the links still to be followed? A change while no agent ran has left no message in this socket."""
+        """True if the links are still to be looked at: a change while no agent ran has left no message in this
+        socket."""
         self._listed: list[Link] | None = None
         """The links as they were when the sockets were opened."""
         self._later: list[tuple[int, int, int, bytes]] = []
-        """MAC control frames at ports with a delayed reaction: when they are due, slot, when they arrived, octets; a
-        heap."""
+        """A heap of MAC control frames at ports with a delayed reaction: time when they are due, slot, time of arrival,
+        octets."""
         self._ports = {
             port.slot: AgentPort(
                 port,
@@ -88,7 +89,7 @@ class Loop:
             for port in plan.ports
         }
         self._touched = dict(self._ports)
-        """By slot, ports whose deadline may have changed and which may have events for the log."""
+        """The ports, by slot, whose deadline may have changed and which may have events for the log."""
 
     def open(self) -> None:
         """Open the agent's sockets, in its node's network namespace, and look at what is there."""
@@ -115,8 +116,8 @@ class Loop:
         self._waiting.close()
 
     def run(self) -> None:
-        """Until the control socket is closed, or an end is requested. The process outlives the supervisor: queues that
-        it stopped must be resumed.
+        """Run until the control socket is closed, or an end is requested. The process outlives the supervisor: queues
+        that it stopped must be resumed.
         """
         kernel.real_time(URGENCY)
         self._take_over()
@@ -185,7 +186,7 @@ class Loop:
         self._write_log()
 
     def _read_events(self, memory: memoryview[int], places: Iterable[int]) -> None:
-        """Do what the events at these places of the memory need."""
+        """Handle the port program's events at these places of the memory."""
         unpack, ports = EVENT.unpack_from, self._ports
         header, touched = EVENT.size, self._touched
         for at in places:
@@ -274,7 +275,7 @@ class Loop:
 
     @property
     def _succeeds(self) -> bool:
-        """Has a predecessor left anything behind?"""
+        """Return True if a predecessor has left anything behind."""
         return any(port.left_behind for port in self._ports.values())
 
     def _measure_stopping(self) -> None:
@@ -342,7 +343,7 @@ class Loop:
             self._records.append(RECORD.pack(now_ns, AgentEvent.QUEUE_EMPTIED, slot, drop, 0))
 
     def _follow(self, links: Iterable[Link], now_ns: int) -> None:
-        """A port that loses its link drops all pauses; after link up it starts without any."""
+        """Follow the links: a port that loses its link drops all pauses, and starts without any after link up."""
         for link in links:
             port = self._ports.get(link.index - FIRST_INTERFACE)
             if port is None:
@@ -419,7 +420,7 @@ class Loop:
             records.clear()
 
     def _answer(self) -> bool:
-        """Answer a query of the network's own process; False: end."""
+        """Answer a query of the network's own process; return False if it requests the end."""
         question = query_socket.receive(self._control)
         now_ns = time.monotonic_ns()
         if question.verb in ("ready", "order"):

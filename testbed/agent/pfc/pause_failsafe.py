@@ -17,7 +17,7 @@ from testbed.pfc import PRIORITIES_IN
 
 
 class PauseFailsafe:
-    """The ports of one node."""
+    """The pause failsafe of one node."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class PauseFailsafe:
                 self._send_to_far_end(port, port.pfc.pause_quanta)
 
     def release(self) -> None:
-        """There will be no successor: resume all queues, here and at the far ends."""
+        """Resume all queues, here and at the far ends, because there will be no successor."""
         for port in self._ports:
             self._request(b"".join(port.go))
             if port.has_buffer:
                 self._send_to_far_end(port, 0)
 
     def _queues(self, port: PortPlan) -> int:
-        """The queues of the priorities for which PFC is on at this moment, as a mask."""
+        """Return the queues of the priorities for which PFC is on at this moment, as a mask."""
         at, queues = port.slot * SHARED, 0
         for priority in PRIORITIES_IN[self._shared[at + ENABLED]]:
             queues |= self._shared[at + priority]

@@ -21,14 +21,15 @@ from testbed.pfc.timers import TIMERS
 from testbed.units import NEVER
 
 SHARED = 24
-"""Octets for each port in that memory: for each priority the queues that it stops, as a mask; then these:"""
+"""The octets for each port in that memory: for each priority the queues that it stops, as a mask; then these:"""
 QUEUE_OF, ENABLED, LINK, HELD = 8, 16, 17, 18
 _KNOWN, _UP, _DOWNS = 0x80, 0x40, 0x3F
-"""In the octet LINK: whether the rest is known, whether there is a link, and how often it was lost, modulo 64."""
+"""The parts of the octet LINK: the rest is known, there is a link, and the number of times that it was lost, modulo
+64."""
 
 
 class Requests(dict[int, bytes]):
-    """The requests for a set of queues in one, made when first wanted."""
+    """Requests for sets of queues, each in one message that is made when it is first wanted."""
 
     def __init__(self, of_each: tuple[bytes, ...]) -> None:
         self._of_each = of_each
@@ -53,7 +54,7 @@ class _Union(dict[int, int]):
 
 
 class AgentPort:
-    """One port."""
+    """A port with its queues."""
 
     __slots__ = ("_go", "_leaving", "_masks", "_overlap", "_queues", "_shared", "_socket", "_stop",
                  "blocked", "held_mask", "left_behind", "pfc", "plan", "send")  # fmt: skip
@@ -90,14 +91,16 @@ class AgentPort:
         self._socket.close()
 
     def silent_copy(self) -> AgentPort:
-        """A port like this, with memory of its own, that reacts at once and sends nothing."""
+        """Return a port like this, with memory of its own, that reacts at once and sends nothing."""
         plan = replace(self.plan, notifies_speaker=False, response_delay_ns=0, xoff_delay_ns=0, stop_delay_ns=0)
         copy = AgentPort(plan, memoryview(bytearray(8 * TIMERS)).cast("q"), memoryview(bytearray(SHARED)))
         copy.send = lambda frame, _flags=0: 0
         return copy
 
     def pause_and_end(self, now_ns: int) -> list[bytes]:
-        """The events of a pause that comes in and ends, and of a group that becomes congested if there is a buffer."""
+        """Return the events of a pause that comes in and ends, and of a group that becomes congested if there is a
+        buffer.
+        """
         priority, plan = min(self.plan.pfc.enabled), self.plan
         frames = [PfcFrame.of(plan.mac, {priority: quanta}).encode() for quanta in (plan.pfc.pause_quanta, 0)]
         events = [EVENT.pack(now_ns, EventKind.FRAME, plan.slot, 0, 0, len(frame), 0, 0) + frame for frame in frames]
@@ -106,17 +109,23 @@ class AgentPort:
         return events
 
     def lost_link(self, is_up: bool, downs: int | None) -> bool:
-        """Note how the link is. Has it been lost since the last time, by this agent or a predecessor?"""
+        """Note the state of the link, and return True if it was lost since the last time, seen by this agent or a
+        predecessor.
+        """
         before, now = self._shared[LINK], _KNOWN | (_UP if is_up else 0) | (downs or 0) & _DOWNS
         self._shared[LINK] = now
         return not is_up or (before & _KNOWN != 0 and before != now)
 
     def stopping(self, priorities: int) -> bytes:
-        """The request that stops the queues of these priorities; one that is stopped already may be stopped again."""
+        """Return the request that stops the queues of these priorities; one that is stopped already may be stopped
+        again.
+        """
         return self._stop[self._queues[priorities]]
 
     def resuming(self, priorities: int) -> bytes:
-        """The request that resumes the queues of these priorities that no other pause stops, and that are not held."""
+        """Return the request that resumes the queues of these priorities that no other pause stops, and that are not
+        held.
+        """
         queues = self._queues[priorities]
         if self._overlap or self.held_mask:
             queues &= ~self._queues[self.stopped_mask]
@@ -125,11 +134,11 @@ class AgentPort:
         return self._go[queues]
 
     def emptying(self, priorities: int) -> list[bytes]:
-        """The requests that throw away what the queues of these priorities hold, and leave them stopped."""
+        """Return the requests that throw away what the queues of these priorities hold, and leave them stopped."""
         return [self.plan.empty[queue] for queue in PRIORITIES_IN[self._queues[priorities]]]
 
     def locals_of(self, priorities: int) -> int:
-        """The local priorities of these."""
+        """Return the local priorities of these priorities, as a mask."""
         found = 0
         for priority in PRIORITIES_IN[priorities]:
             found |= 1 << self.plan.local[priority]
@@ -141,23 +150,24 @@ class AgentPort:
         return self.pfc.paused_mask | self.held_mask
 
     def hold(self, priorities: int) -> bytes:
-        """The request that holds these priorities and no other: nothing is sent, paused or not."""
+        """Return the request that holds these priorities and no other: nothing is sent, paused or not."""
         released = self.held_mask & ~priorities
         self.held_mask = self._shared[HELD] = priorities
         return self.stopping(priorities) + self.resuming(released & ~self.pfc.paused_mask)
 
     def enable(self, priorities: int, now_ns: int) -> Change:
-        """PFC is on for these priorities and no other."""
+        """Turn PFC on for these priorities and off for the others."""
         self._shared[ENABLED] = priorities
         settings = replace(self.pfc.settings, enabled=frozenset(PRIORITIES_IN[priorities]))
         return self.pfc.configure(settings, now_ns)
 
     def watch(self, watchdog: WatchdogSettings | None, now_ns: int) -> Change:
-        """Other settings of the watchdog; all storms are over."""
+        """Give the watchdog other settings, which ends all storms."""
         return self.pfc.configure(replace(self.pfc.settings, watchdog=watchdog), now_ns)
 
     def arrange(self, queue_of: Sequence[int]) -> bytes:
-        """Frames go into these queues, by local priority. Those before may hold some still, until `drained`.
+        """Note that frames go into these queues from now on, by local priority. Those before may hold some still, until
+        `drained`.
 
         Returns the request that stops the new queues, too, of what is stopped.
         """
@@ -169,7 +179,9 @@ class AgentPort:
         return self.stopping(self.stopped_mask)
 
     def drained(self) -> None:
-        """The queues before hold nothing any longer: a priority leaves them, or when its pause ends."""
+        """Note that the queues before hold nothing any longer: a priority leaves them, at once or when its pause
+        ends.
+        """
         self._leaving = self.stopped_mask
         self._leave(0xFF & ~self._leaving)
 
@@ -184,5 +196,5 @@ class AgentPort:
         return 1 << self._shared[QUEUE_OF + self.plan.local[priority]]
 
     def _note_overlap(self) -> None:
-        """Can two priorities stop the same queue?"""
+        """Note whether two priorities can stop the same queue."""
         self._overlap = sum(queues.bit_count() for queues in self._masks) != self._queues[0xFF].bit_count()

@@ -20,7 +20,7 @@ from testbed.units import NEVER, Duration
 
 
 class HeadroomMeasurements:
-    """All ports of one node that can measure."""
+    """The measurements at all ports of one node that can measure."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class HeadroomMeasurements:
             self._send_due(slot)
 
     def announced(self, slot: int, by_this_port: bool, by_the_peer: bool, is_up: bool, now_ns: int) -> None:
-        """What DCBX announces: a port measures while its link is up and both ends announce it."""
+        """Note what DCBX announces: a port measures while its link is up and both ends announce it."""
         if measurer := self._measurers.get(slot):
             measurer.announced(by_this_port, by_the_peer, now_ns)
             measurer.link(is_up, now_ns)
             self._send_due(slot)
 
     def awaits_peer(self, slot: int) -> bool:
-        """Has the peer of this measuring port not announced, as far as is known, that it measures too?"""
+        """Return True if the port measures, and its peer has not announced so far that it measures too."""
         measurer = self._measurers.get(slot)
         return measurer is not None and measurer.status.phase is Phase.OFF_THERE
 
@@ -64,7 +64,7 @@ class HeadroomMeasurements:
             self._send_due(slot)
 
     def measure_now(self, port: str, now_ns: int) -> bool:
-        """Have a port, by its name, measure once more; False: it does not measure."""
+        """Have a port, by its name, measure once more; return False if it does not measure."""
         for slot, measurer in self._measurers.items():
             if self._ports[slot].name == port:
                 measurer.measure(now_ns)
@@ -72,7 +72,7 @@ class HeadroomMeasurements:
         return False
 
     def reserve(self, slot: int, round_trip: Duration) -> None:
-        """Headroom at a port for a round trip that was measured through a tunnel."""
+        """Reserve headroom at a port for a round trip that was measured through a tunnel."""
         cells_for = self._ports[slot].cells_for
         assert cells_for is not None
         self._buffer.reserve(slot, cells_for(round_trip), round_trip.ns, time.monotonic_ns())
@@ -95,7 +95,7 @@ class HeadroomMeasurements:
         }
 
     def _send_due(self, slot: int) -> None:
-        """Send what is due, at the moment that is in it."""
+        """Send what is due, at the time that is stamped in it."""
         measurer = self._measurers[slot]
         due_ns = measurer.deadline()
         if due_ns is None or due_ns > time.monotonic_ns():

@@ -1,4 +1,4 @@
-"""Which ports of a node are lossless, and with how much headroom, when the buffer has not enough cells for all.
+"""The division of a node's buffer among its ports when it has not enough cells to make all of them lossless.
 
 The order of changes is the one in which no frame is lost. The buffer takes a priority as lossless before PFC is enabled
 for it, or as soon as enough cells are free. PFC is disabled, and the far end resumed, before the buffer takes the
@@ -19,15 +19,15 @@ from testbed.linux.port_program import PortProgram
 from testbed.units import NEVER
 
 _RETRY_NS = 1_000_000
-"""How soon a layout is tried again that has to wait until the buffer has drained."""
+"""The time after which a layout is tried again that has to wait until the buffer has drained."""
 
 LayOut = Callable[[Mapping[int, int], Mapping[int, int], Mapping[int, int]], BufferLayout]
-"""The layout for these lossless priorities, a mask for each slot, these headrooms, and these numbers of traffic classes
-of peers. UsageError: too few cells."""
+"""A function that returns the layout for these lossless priorities, a mask for each slot, these headrooms, and these
+numbers of traffic classes of peers; UsageError if there are too few cells."""
 
 
 class CellAllocation:
-    """What each port requests, and what it is granted."""
+    """The requests of ports for lossless priorities and headroom, and what they are granted."""
 
     def __init__(self, wanted: Mapping[int, int]) -> None:
         self.wanted = dict(wanted)
@@ -42,7 +42,7 @@ class CellAllocation:
         """The reason for which a port has fewer lossless priorities than it requests."""
 
     def best(self, lay_out: LayOut) -> BufferLayout | None:
-        """The layout that serves most ports, which are then granted what is in it.
+        """Return the layout that serves most ports, which are then granted what is in it.
 
         No port loses lossless priorities because another requests more. If measured headrooms do not fit, the ports
         that measured most go without first.
@@ -73,7 +73,7 @@ class CellAllocation:
         return found
 
     def missing(self, slot: int) -> int:
-        """The priorities that the port requests and is not granted."""
+        """Return the priorities that the port requests and is not granted."""
         return self.wanted[slot] & ~self.granted[slot]
 
 
@@ -85,7 +85,7 @@ class NodeBuffer:
         self._program, self._orders, self._log = program, orders, log
         self.allocation = CellAllocation({port.slot: port.pfc.mask for port in plan.ports})
         self.retry_ns = NEVER
-        """When `apply` has to be called again, because the buffer is draining."""
+        """The time when `apply` has to be called again, because the buffer is draining."""
 
     def apply(self, now_ns: int) -> None:
         """Give every priority the buffer that it needs, now or as soon as enough cells are free."""
@@ -116,7 +116,7 @@ class NodeBuffer:
             self.apply(now_ns)
 
     def divide(self, slot: int, classes: int | None, now_ns: int) -> None:
-        """Size a port's buffer for so many traffic classes of its peer; None: for any number."""
+        """Size a port's buffer for so many traffic classes of its peer; None for any number."""
         before = self.allocation.classes.pop(slot, None)
         if classes is not None:
             self.allocation.classes[slot] = classes
@@ -124,7 +124,7 @@ class NodeBuffer:
             self.apply(now_ns)
 
     def reserve(self, slot: int, cells: int | None, round_trip_ns: int, now_ns: int) -> None:
-        """Use a measured headroom at a port; None: the configured one again."""
+        """Use a measured headroom at a port; None for the configured one again."""
         headroom = self.allocation.headroom
         if cells == headroom.get(slot):
             return

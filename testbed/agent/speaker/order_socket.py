@@ -15,14 +15,14 @@ _TIMEOUT_S = 2.0
 
 
 class OrderSocket:
-    """One order at a time: each is answered when the agent, or its successor, has carried it out."""
+    """A socket for one order at a time: each is answered when the agent, or its successor, has carried it out."""
 
     def __init__(self, end: socket.socket, log: SpeakerLog) -> None:
         self._socket = end
         self._socket.settimeout(_TIMEOUT_S)
         self._log = log
         self._unanswered = True
-        """Is there an order whose answer did not come in time, perhaps a predecessor's?"""
+        """True if an order, perhaps of a predecessor, was not answered in time."""
 
     def send(self, order: Order) -> None:
         self.send_encoded(order.encode())

@@ -1,4 +1,4 @@
-"""Puts on a node's ports what DCBX negotiated: PFC, shares of the line, application priorities and defenses.
+"""The negotiated settings of a node's ports: PFC, shares of the line, application priorities and defenses.
 
 What concerns pauses goes to the PFC agent as an order, the shares to the kernel's qdiscs, the rest to the port program.
 """
@@ -32,7 +32,7 @@ from testbed.priority import applications
 
 @dataclass
 class Applied:
-    """What is on a port, so that it is put there once."""
+    """The settings that a port has at this moment."""
 
     enabled: int
     defended_pfc: int = 0
@@ -60,10 +60,10 @@ class PortSettings:
         self._orders, self._buffer, self._log = orders, buffer, log
         self.applied: dict[int, Applied] = {}
         self.draining: dict[int, int] = {}
-        """Until when frames may lie in the queues from before a change of ETS, by slot."""
+        """The time until which frames may lie in the queues from before a change of ETS, by slot."""
 
     def start(self, slot: int, applied: Applied | None, now_ns: int) -> None:
-        """A port has the settings that it was made with, or what a predecessor has applied."""
+        """Begin with the settings that a port was made with, or with those that a predecessor has applied."""
         plan = self._ports[slot]
         assert plan.dcbx is not None
         ets = plan.dcbx.settings.ets

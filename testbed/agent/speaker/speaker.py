@@ -55,13 +55,13 @@ class SpeakerResources:
     control: socket.socket
     orders: socket.socket
     news: socket.socket
-    """To the network's own process; to the agent (orders) and from it (news: measurement frames that came in, and
-    congestion)."""
+    """The sockets to the network's own process, to the agent (orders) and from it (news: measurement frames that came
+    in, and congestion)."""
 
 
 @dataclass
 class SpeakerPortState:
-    """What a successor needs of one port."""
+    """What a successor has to know of one port."""
 
     settings: DcbxSettings
     running: bool
@@ -71,14 +71,14 @@ class SpeakerPortState:
 
 @dataclass
 class SpeakerState:
-    """What a successor needs."""
+    """What a successor has to know."""
 
     ports: Mapping[int, SpeakerPortState]
     wan: SrNotes | None
 
 
 class Speaker:
-    """DCBX of one node."""
+    """The loop of one speaker."""
 
     def __init__(self, plan: AgentPlan, resources: SpeakerResources) -> None:
         self._plan, self._program = plan, resources.program
@@ -110,7 +110,7 @@ class Speaker:
         """The frames of each port's neighbours, as in the handover."""
 
     def run(self) -> None:
-        """Until the network's own process closes the control socket, or requests the end."""
+        """Run until the network's own process closes the control socket, or requests the end."""
         kernel.real_time(URGENCY)
         self._start(time.monotonic_ns())
         timer, waiting = kernel.Timer(), select.epoll()
@@ -203,7 +203,7 @@ class Speaker:
             self._wan.expire(now_ns)
 
     def _answer(self, now_ns: int) -> bool:
-        """Answer a query of the network's own process; False: end."""
+        """Answer a query of the network's own process; return False if it requests the end."""
         question = query_socket.receive(self._control)
         if question.verb == "snapshot":
             found: dict[str, Any] = {"dcbx": self._snapshot(), "wan": self._wan.snapshot() if self._wan else None}
@@ -226,7 +226,7 @@ class Speaker:
         return True
 
     def _configure(self, name: str, settings: DcbxSettings | None, now_ns: int) -> None:
-        """Change a port's settings as an administrator does; None: DCBX off."""
+        """Change a port's settings as an administrator does; None turns DCBX off."""
         slot = self._slot(name)
         machine = self._dcbx[slot]
         if settings is None:
@@ -243,7 +243,7 @@ class Speaker:
         self._keep()
 
     def _snapshot(self) -> dict[str, Any]:
-        """Every port's state, as data."""
+        """Return every port's state, as data."""
         found = {}
         for slot, machine in self._dcbx.items():
             discarded = self._program.port(slot).defended_frames

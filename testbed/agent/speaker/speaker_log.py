@@ -1,4 +1,4 @@
-"""What a speaker logs: events in the node's event log, and lines in the network's log of DCBX."""
+"""The logs of a speaker: events in the node's event log, and lines in the network's log of DCBX."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class SpeakerLog:
         self._events, self._dcbx, self._ports = events, dcbx, ports
 
     def record(self, now_ns: int, event: AgentEvent, slot: int, mask: int, value: int) -> None:
-        """An event for priorities `mask` of a port."""
+        """Write an event for priorities `mask` of a port."""
         os.write(self._events, RECORD.pack(now_ns, event, slot, mask, value))
 
     def dcbx(self, slot: int, line: dict[str, Any]) -> None:
-        """A line in the log of DCBX."""
+        """Write a line into the log of DCBX."""
         text = json.dumps({"port": self._ports[slot]} | line, separators=(",", ":"))
         os.write(self._dcbx, (text + "\n").encode())

@@ -33,11 +33,13 @@ from testbed.linux.link_state import Link, LinkWatch
 from testbed.units import NEVER
 
 _KEPT = (privileges.Capability.NET_RAW, privileges.Capability.NET_ADMIN)
-"""What is needed later: sockets of interfaces that come back, and settings of cards."""
+"""The capabilities that are needed later: for sockets of interfaces that come back, and for settings of NICs."""
 
 
 class Agent:
-    """All interfaces of one process. `file` has the settings of all of them; without it each has its default."""
+    """DCBX on all interfaces of one process. `file` has the settings of all of them; without it each has its default
+    file.
+    """
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class Agent:
             raise
 
     def _watch(self, source: Source) -> None:
-        """Watch its file for changes, while this process may still read the folder."""
+        """Watch a source's file for changes, while this process may still read the folder."""
         if source.file:
             try:
                 self._watches.append((FileWatch(source.file), source))
@@ -83,14 +85,14 @@ class Agent:
                 self._report(f"{error.strerror}; SIGHUP has it read again")
 
     def _become(self, uid: int, gid: int) -> None:
-        """Be another user than root from here on. All that root is needed for was opened before."""
+        """Become another user than root. All that root is needed for was opened before."""
         privileges.drop(uid, gid, _KEPT)
         for source in self._all_sources():
             if source.file and not os.access(source.file, os.R_OK, effective_ids=True):
                 self._report(f"user {uid} cannot read {source.file}: a change of it does not count")
 
     def run(self, become: tuple[int, int] | None = None) -> None:
-        """Until a signal ends it; as another user and group, if they are given."""
+        """Run until a signal ends it; as another user and group, if they are given."""
         with _signals() as signals:
             try:
                 if become:
@@ -187,7 +189,7 @@ class Agent:
                 port.link_changed(link, now_ns)
 
     def _signalled(self, signals: socket.socket) -> bool:
-        """Handle pending signals; whether to end."""
+        """Handle pending signals, and return True if one of them ends the process."""
         numbers = signals.recv(64)
         if any(number != signal.SIGHUP for number in numbers):
             return True
@@ -199,7 +201,7 @@ class Agent:
         return False
 
     def _all_sources(self) -> list[Source]:
-        """Each file once."""
+        """Return each source once."""
         return list({id(source): source for source in self._sources.values()}.values())
 
     def _read_again(self, source: Source, is_asked: bool) -> None:
@@ -241,7 +243,7 @@ class Agent:
 
 
 def _chosen(names: Sequence[str], links: Sequence[Link]) -> list[Link]:
-    """The interfaces of these names, if LLDP makes sense on them."""
+    """Return the interfaces of these names; UsageError if LLDP makes no sense on one of them."""
     by_name = {link.name: link for link in links}
     fit = sorted(link.name for link in links if link.is_ethernet and not link.is_loopback)
     others = f"there are {', '.join(fit)}" if fit else "there is no Ethernet interface in this network namespace"
@@ -259,7 +261,7 @@ def _chosen(names: Sequence[str], links: Sequence[Link]) -> list[Link]:
 
 @contextmanager
 def _signals() -> Iterator[socket.socket]:
-    """A socket from which the numbers of signals are read as they come."""
+    """Yield a socket from which the numbers of signals are read as they come."""
     reader, writer = socket.socketpair()
     for end in (reader, writer):
         end.setblocking(False)

@@ -1,4 +1,4 @@
-"""Where the settings of a stand-alone agent's interface come from: a file that was named, or one at the default place.
+"""The sources of the settings of interfaces: a file that was named, or one at the default place.
 
 Without either the interface is willing to take everything from its peer.
 """
@@ -13,12 +13,12 @@ from testbed.dcbx.config import WILLING, Config, ConfigError, parse
 
 DEFAULTS = Path("/etc/xoff")
 _LARGEST = 1 << 20
-"""Octets. Every key written out, with a full application table, are 12 000."""
+"""The most octets of a file. Every key written out, with a full application table, are 12 000."""
 
 
 @dataclass(frozen=True)
 class Changed:
-    """What reading a file again has changed."""
+    """The parts that have changed when a file was read again."""
 
     text: bool
     settings: bool
@@ -26,14 +26,14 @@ class Changed:
 
 
 class Source:
-    """Of one file; None: there is none."""
+    """The settings of one file; without a file, those of an interface that takes everything from its peer."""
 
     def __init__(self, file: Path | None) -> None:
         self.file = file
         self._text, self.config = read(file) if file else ("", WILLING)
 
     def read_again(self) -> Changed:
-        """ConfigError: nothing has changed. Timers stay as they were at the start."""
+        """Read the file again; after a ConfigError nothing has changed. Timers stay as they were at the start."""
         assert self.file is not None
         before, (text, config) = self.config, read(self.file)
         changed = Changed(text != self._text, config.settings != before.settings, config.timers != before.timers)
@@ -42,7 +42,9 @@ class Source:
 
 
 def sources_of(interfaces: Iterable[str], file: Path | None) -> dict[str, Source]:
-    """Of each interface: `file`, or what is at its default place. Interfaces with one file share its source."""
+    """Return the source of each interface: `file`, or what is at its default place. Interfaces with one file share its
+    source.
+    """
     files = {name: file or _default(name) for name in interfaces}
     sources = {each: Source(each) for each in dict.fromkeys(files.values())}
     return {name: sources[each] for name, each in files.items()}
@@ -54,7 +56,7 @@ def _default(interface: str) -> Path | None:
 
 
 def read(file: Path) -> tuple[str, Config]:
-    """Its text and configuration; ConfigError if it is not valid."""
+    """Return the text and the configuration of a file; ConfigError if it is not valid."""
     try:
         with file.open("rb") as octets:
             content = octets.read(_LARGEST + 1)

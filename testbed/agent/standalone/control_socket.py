@@ -1,8 +1,8 @@
-"""Where a stand-alone agent is found: for each interface one Unix socket, in the abstract namespace.
+"""The sockets at which a stand-alone agent is found: for each interface one, in the abstract namespace of Unix sockets.
 
 Abstract names belong to the network namespace, as interfaces do, and go with the process that has them, however it
 ends. So one name is lock and door at once: no file is left, a name needs no quoting, and agents of different users
-meet. Who binds it first serves the interface.
+meet. The process that binds it first serves the interface.
 
 A caller sends one line, a word of `REQUESTS`, and gets one JSON object. The kernel identifies its user: root, and
 the user who started the agent, may do everything; members of a group that was named may read; all others are refused.
@@ -36,7 +36,7 @@ _LONGEST_REQUEST = 64
 _LONGEST_ANSWER = 1 << 22
 _MOST_CALLERS = 16
 _WITHIN_S = 5.0
-"""How long a request may take, at either end."""
+"""The time that a request may take, at either end."""
 _SECOND = 10**9
 _CREDENTIALS = struct.Struct("=iII")
 _SO_PEERGROUPS, _MOST_GROUPS = 59, 255
@@ -51,15 +51,15 @@ class ControlError(XoffError):
 
 @dataclass(frozen=True)
 class Access:
-    """Which users may send requests."""
+    """The users who may send requests."""
 
     user: int
-    """Everything, as root may."""
+    """The user who may do everything, as root may."""
     group: int | None = None
-    """May read."""
+    """The group whose members may read."""
 
     def refuses(self, caller: socket.socket, request: str) -> str | None:
-        """Why the connected process may not send this request; None: it may."""
+        """Return the reason why the connected process may not send this request, or None if it may."""
         _, user, group = _peer(caller)
         if user in (0, self.user):
             return None
@@ -77,7 +77,9 @@ class Access:
 
 
 class Claim:
-    """This process is the agent of an interface. Its `fd` is readable when `serve` has something to do."""
+    """The claim of this process to be the agent of an interface. Its `fd` is readable when `serve` has something to
+    do.
+    """
 
     def __init__(self, interface: str, access: Access) -> None:
         self._access = access
@@ -100,7 +102,7 @@ class Claim:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When a slow caller is disconnected."""
+        """The time when a slow caller is disconnected, or None if there is no caller."""
         return min((caller.end_ns for caller in self._callers.values()), default=None)
 
     def serve(self, now_ns: int, perform: Callable[[str], Answer]) -> None:
@@ -172,13 +174,13 @@ class _Caller:
 
 
 def read_request(octets: bytes) -> str | None:
-    """The first line, if it is one of REQUESTS."""
+    """Return the first line if it is one of REQUESTS, else None."""
     line = octets.partition(b"\n")[0][:_LONGEST_REQUEST]
     return next((request for request in REQUESTS if line == request.encode()), None)
 
 
 def ask(interface: str | None = None, request: str = SHOW) -> dict[str, Answer]:
-    """What the agents of this network namespace answer, by interface; ControlError if there is none."""
+    """Return the answers of the agents of this network namespace, by interface; ControlError if there is none."""
     found = {}
     for name in [interface] if interface else sorted(served()):
         try:
@@ -196,7 +198,7 @@ def ask(interface: str | None = None, request: str = SHOW) -> dict[str, Answer]:
 
 
 def served() -> set[str]:
-    """The interfaces of this network namespace that have an agent."""
+    """Return the interfaces of this network namespace that have an agent."""
     names = set()
     with Path("/proc/thread-self/net/unix").open(encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
@@ -207,7 +209,7 @@ def served() -> set[str]:
 
 
 def read_answer(octets: bytes, interface: str) -> Answer:
-    """What an agent has sent; ControlError if it is an error, or not what an agent sends."""
+    """Read the answer of an agent; ControlError if it is an error, or not what an agent sends."""
     try:
         answer = json.loads(octets)
     except (ValueError, RecursionError):
@@ -220,12 +222,12 @@ def read_answer(octets: bytes, interface: str) -> Answer:
 
 
 def printable(text: str) -> str:
-    """Text from another source, made safe for a terminal."""
+    """Return text from another source, made safe for a terminal."""
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def connect(interface: str) -> socket.socket:
-    """A connection to what serves the interface; OSError if nothing does, or it has no time."""
+    """Return a connection to what serves the interface; OSError if nothing does, or it has no time."""
     caller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # A connection that has to wait is refused at once where a timeout of Python's makes the socket non-blocking.
@@ -255,7 +257,7 @@ def _ask(interface: str, request: str) -> Answer:
 
 
 def _taken(interface: str) -> str:
-    """Why this process cannot serve the interface."""
+    """Return the reason why this process cannot serve the interface."""
     pid, user = 0, -1
     with contextlib.suppress(OSError), connect(interface) as caller:
         pid, user, _ = _peer(caller)
@@ -269,7 +271,9 @@ def _taken(interface: str) -> str:
 
 
 def _is_believed(pid: int, user: int) -> bool:
-    """An agent is root's or this user's, or can at least use packet sockets, which strangers cannot."""
+    """Return True if a process may be an agent: it is root's or this user's, or can use packet sockets, which strangers
+    cannot.
+    """
     return user in (0, os.geteuid()) or (pid > 0 and has(Capability.NET_RAW, pid))
 
 
@@ -282,13 +286,13 @@ def _address(interface: str) -> bytes:
 
 
 def _peer(end: socket.socket) -> tuple[int, int, int]:
-    """Process, user and group of the other end."""
+    """Return process, user and group of the other end."""
     pid, user, group = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return pid, user, group
 
 
 def _groups(end: socket.socket) -> tuple[int, ...]:
-    """The other groups of the other end's user."""
+    """Return the other groups of the other end's user."""
     try:
         octets = end.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MOST_GROUPS)
     except OSError:

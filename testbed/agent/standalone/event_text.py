@@ -9,7 +9,7 @@ from testbed.dcbx import features
 
 
 def sentence(record: Mapping[str, Any]) -> str | None:
-    """One of `show.record`'s; None: not worth a line."""
+    """Return an event of `show.record` as a line, or None if it is not worth one."""
     if feature := features.of_event(record["what"]):
         return feature.sentence(record)
     match record["what"]:

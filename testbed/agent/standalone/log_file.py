@@ -17,8 +17,8 @@ _EVERYBODY_READS = 0o644
 
 
 class LogFile:
-    """OSError if it cannot be opened at all. `report` is called when lines begin to be lost, and when writing succeeds
-    again.
+    """The log as a file; OSError if it cannot be opened at all. `report` is called when lines begin to be lost, and
+    when writing succeeds again.
     """
 
     def __init__(self, path: Path, report: Callable[[str], None]) -> None:
@@ -29,7 +29,7 @@ class LogFile:
         self._is_torn = False
         self._lost_now = 0
         self.lost = 0
-        """Lines that were not written."""
+        """The number of lines that were not written."""
 
     def write(self, record: dict[str, Any]) -> None:
         time = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

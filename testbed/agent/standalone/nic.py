@@ -1,4 +1,4 @@
-"""Applies what DCBX negotiates to a NIC, and reports what the NIC does not support.
+"""The negotiated settings on a NIC, and messages about what the NIC does not support.
 
 The NIC is left as it was found. Its settings are saved outside of the process (`SettingsStore`), so that the agent
 after one that was killed can restore them.
@@ -20,7 +20,7 @@ _STILL = "negotiated settings are shown but not applied"
 
 
 class SettingsStore(Protocol):
-    """Saves the original settings of a NIC; `index` is the interface's. XoffError on failure."""
+    """A store for the original settings of a NIC; `index` is the interface's. XoffError on failure."""
 
     def read(self, index: int) -> SavedSettings | None: ...
     def write(self, index: int, found: SavedSettings) -> None: ...
@@ -93,7 +93,7 @@ class Nic:
             self._say("buffer_by_classes is not applied: what a NIC reserves is its driver's")
 
     def restore(self) -> bool:
-        """Restore the original settings; whether that succeeded."""
+        """Restore the original settings, and return True if that succeeded."""
         if self._nic is None:
             return False
         restored = self._try(self._nic.restore)
@@ -103,7 +103,7 @@ class Nic:
         return restored
 
     def _saved(self) -> SavedSettings | None:
-        """The original settings, saved by an agent that was killed."""
+        """Return the original settings that an agent saved before it was killed, or None."""
         if self._keeper is None:
             return None
         try:

@@ -17,7 +17,7 @@ from testbed.agent.standalone.log_file import LogFile
 from testbed.agent.standalone.nic import Nic, SettingsStore
 from testbed.dcbx import features, show
 from testbed.dcbx.config import Config
-from testbed.dcbx.damping import Bucket
+from testbed.dcbx.damping import TokenBucket
 from testbed.dcbx.events import ApplicationsChanged, CnChanged, EtsChanged, PfcChanged
 from testbed.dcbx.negotiation import warnings
 from testbed.dcbx.port import DcbxPort
@@ -36,17 +36,18 @@ _SECOND = 10**9
 _FOR_THE_CARD = (PfcChanged, EtsChanged, ApplicationsChanged, CnChanged)
 _CARD = "card"
 _MOST_LINES, _MOST_FRAMES = 30, 1000
-"""Lines that are reported at once, and one more each second; frames that are logged at once, and a hundred a second."""
+"""The lines that are reported at once, and one more each second; the frames that are logged at once, and a hundred a
+second."""
 
 
 class AgentError(XoffError):
-    """This machine does not let an agent run."""
+    """A machine that does not let an agent run."""
 
     exit_code = 3
 
 
 class StandalonePort:
-    """One interface, there or not."""
+    """One interface of an agent, there or not."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class StandalonePort:
         self._keeper = keeper
         self._link = link
         self._counters = {"send_failed": 0, "tagged": 0, "log_left_out": 0, "log_lost": 0, "lines_left_out": 0}
-        self._lines, self._frames = Bucket(_MOST_LINES, _SECOND), Bucket(_MOST_FRAMES, _SECOND // 100)
+        self._lines, self._frames = TokenBucket(_MOST_LINES, _SECOND), TokenBucket(_MOST_FRAMES, _SECOND // 100)
         self._lines_left_out = 0
         self._now_ns = 0
         self._said: dict[str, str] = {}
@@ -80,7 +81,7 @@ class StandalonePort:
         self._look_for_oddities()
 
     def _appear(self, link: Link) -> None:
-        """The interface is there: open its socket, and find its NIC unless it is the same interface as before."""
+        """Open the socket of an interface that is there, and find its NIC unless it is the same interface as before."""
         assert link.mac is not None  # an Ethernet interface has one
         self._socket: LldpSocket | None = open_socket(link.name)
         self.socket_is_new = True  # it may have the number of one that was closed
@@ -92,7 +93,7 @@ class StandalonePort:
 
     @property
     def fd(self) -> int | None:
-        """None: the interface is not there."""
+        """The descriptor of the socket, or None if the interface is not there."""
         return self._socket.fd if self._socket else None
 
     @property
@@ -105,13 +106,13 @@ class StandalonePort:
         return self._dcbx
 
     def start(self, now_ns: int) -> None:
-        """Start, if the link is up."""
+        """Start DCBX if the link is up."""
         if self._link.can_talk and not self._dcbx.is_running:
             self._dcbx.start(now_ns)
             self._carry_out(now_ns)
 
     def link_changed(self, link: Link, now_ns: int) -> None:
-        """A message about an interface that has this one's name or index."""
+        """Process a message about an interface that has this one's name or index."""
         self._now_ns = now_ns
         if not link.exists or link.name != self.name:
             if link.index == self._link.index:
@@ -148,7 +149,7 @@ class StandalonePort:
         self._look_for_oddities()
 
     def receive(self, now_ns: int) -> None:
-        """Frames are there."""
+        """Process the frames that are there."""
         if self._socket is None:
             return
         for frame in self._socket.receive():
@@ -161,7 +162,7 @@ class StandalonePort:
         self._carry_out(now_ns)
 
     def forget(self, now_ns: int) -> int:
-        """Forget all neighbours; how many there were."""
+        """Forget all neighbours, and return how many there were."""
         forgotten = self._dcbx.forget(now_ns)
         self._carry_out(now_ns)
         return forgotten
@@ -181,7 +182,7 @@ class StandalonePort:
             self._socket = None
 
     def snapshot(self) -> dict[str, Any]:
-        """The state for queries: that of DCBX, and what the agent adds."""
+        """Return the state for queries: that of DCBX, and what the agent adds."""
         state = show.snapshot(self._dcbx)
         if self._socket:
             self._counters["tagged"] = self._socket.tagged
@@ -199,7 +200,7 @@ class StandalonePort:
         }
 
     def vanished(self, now_ns: int) -> None:
-        """The interface was removed."""
+        """Note that the interface was removed."""
         if not self._link.exists:
             return
         self._now_ns = now_ns
@@ -253,8 +254,8 @@ class StandalonePort:
             self._report(text)
 
     def _report(self, text: str) -> None:
-        """A line for people; not more of them than they can read."""
-        if not self._lines.take(self._now_ns):
+        """Print a line for people; not more of them than they can read."""
+        if not self._lines.spend(self._now_ns):
             self._lines_left_out += 1
             self._counters["lines_left_out"] += 1
             return
@@ -265,7 +266,7 @@ class StandalonePort:
     def _log_frame(self, frame: bytes, direction: show.Direction, now_ns: int) -> None:
         if self._log is None:
             return
-        if self._frames.take(now_ns):
+        if self._frames.spend(now_ns):
             self._write(show.frame_record(frame, self._dcbx.settings.version, direction, now_ns))
         else:
             self._counters["log_left_out"] += 1

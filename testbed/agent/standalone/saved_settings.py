@@ -24,17 +24,17 @@ _NUMBERS = {selector: number for number, selector in SELECTORS.items()}
 
 
 class SavedSettingsError(XoffError):
-    """The file cannot be written, or is damaged."""
+    """A file that cannot be written, or is damaged."""
 
 
 def folders() -> list[Path]:
-    """Where agents may keep files: the system's, and the user's own."""
+    """Return the folders in which agents may keep files: the system's, and the user's own."""
     own = os.environ.get("XDG_RUNTIME_DIR")
     return [Path("/run/xoff"), *([Path(own) / "xoff"] if own else [])]
 
 
 class SavedSettingsFile:
-    """Of one interface."""
+    """The file of one interface."""
 
     def __init__(self, interface: str) -> None:
         namespace = Path("/proc/thread-self/ns/net").stat().st_ino
@@ -43,7 +43,9 @@ class SavedSettingsFile:
         self._file: int | None = None
 
     def read(self, index: int) -> SavedSettings | None:
-        """The settings saved by an agent that was killed; None: none, or of another interface."""
+        """Return the settings that an agent saved before it was killed; None if there are none, or of another
+        interface.
+        """
         for folder in folders():
             with contextlib.suppress(OSError):
                 self._open(folder / self._name, os.O_RDWR)
@@ -65,7 +67,7 @@ class SavedSettingsFile:
             raise SavedSettingsError(f"{self._path} cannot be written: {error.strerror}") from None
 
     def clear(self) -> None:
-        """The NIC is restored."""
+        """Empty the file and remove it: the NIC is restored."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
         if self._path is not None:
@@ -80,7 +82,7 @@ class SavedSettingsFile:
             self._file = None
 
     def _create(self) -> None:
-        """In the first folder that can be written to."""
+        """Create the file in the first folder that can be written to."""
         for folder in folders():
             with contextlib.suppress(OSError):
                 folder.mkdir(mode=0o755, exist_ok=True)
@@ -112,7 +114,9 @@ def encode(found: SavedSettings, index: int) -> bytes:
 
 
 def decode(octets: bytes, index: int) -> SavedSettings | None:
-    """None: it is about another interface. SavedSettingsError for what was cut short or changed."""
+    """Return the settings in a file, or None if it is about another interface; SavedSettingsError if it was cut short
+    or changed.
+    """
     try:
         content = json.loads(octets)
         if content["interface"] != index:

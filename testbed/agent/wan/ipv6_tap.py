@@ -13,7 +13,7 @@ _SOL_PACKET, _IGNORE_OUTGOING = 263, 23
 
 
 def tap(code: bytes) -> socket.socket:
-    """A socket for IPv6 packets received by any interface that the filter `code` accepts."""
+    """Return a socket for IPv6 packets received by any interface that the filter `code` accepts."""
     packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(IPV6))
     packets.setblocking(False)
     packet_filter.attach(packets, packet_filter.nothing())
@@ -26,7 +26,7 @@ def tap(code: bytes) -> socket.socket:
 
 
 def received(packets: socket.socket) -> Iterator[tuple[bytes, int, str | None]]:
-    """All packets that wait, with receive time and interface; None: not known."""
+    """Yield all packets that wait, with receive time and interface; None for what is not known."""
     while True:
         try:
             data, came_ns, address = stamped.receive_from(packets, _LONGEST)

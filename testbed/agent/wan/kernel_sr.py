@@ -1,4 +1,4 @@
-"""What the controller has installed on a router, in its kernel: VPNs as VRFs, policies as the routes of VPNs.
+"""The controller's items in a router's kernel: VPNs as VRFs, policies as the routes of VPNs.
 
 A route of a VPN uses the policy of the VPN's colour to the router that the prefix is behind. Where there is no such
 policy, or it has no path, the route is unreachable (decision 0153): no packet is sent without back-pressure.
@@ -23,7 +23,7 @@ from testbed.srv6.session.intents import Key, Site
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
 
 _TABLES = range(1000, 1 << 16)
-"""Routing tables of VRFs. The kernel's own are below."""
+"""The routing tables of VRFs. The kernel's own are below."""
 _LONGEST_NAME = 15
 
 
@@ -45,7 +45,9 @@ class KernelSr:
         send: Callable[[Iterable[Message]], None],
         tables: Mapping[str, int] = {},
     ) -> None:
-        """`interfaces` by name; `outs`: those to other routers; `tables` by VPN, as an earlier agent allocated them."""
+        """`interfaces` are by name; `outs` are those to other routers; `tables` are by VPN, as a predecessor allocated
+        them.
+        """
         self._node, self._interfaces, self._outs, self._send = node, interfaces, outs, send
         self.tables = dict(tables)
 
@@ -93,7 +95,7 @@ class KernelSr:
             raise
 
     def _removal_of(self, item: VpnItem, others: Mapping[ItemKey, Item]) -> list[Message]:
-        """Remove everything but the VRF itself; the routes too, since tables are reused."""
+        """Return requests that remove everything but the VRF itself; the routes too, since tables are reused."""
         site, table = item.intent.site(self._node), self.tables[item.intent.name]
         assert site is not None and site.sid is not None
         requests = [*self._sid_route(site.sid, others), *self._leave(item, site.interfaces, others)]
@@ -113,8 +115,8 @@ class KernelSr:
         ]
 
     def _sid_route(self, sid: IPv6Address, items: Mapping[ItemKey, Item]) -> list[Message]:
-        """The route of a SID with these items installed. A controller may install the next item with the SID before it
-        removes the previous one; the newest has it.
+        """Return the route of a SID with these items installed. A controller may install the next item with the SID
+        before it removes the previous one; the newest has it.
         """
         network = IPv6Network(sid)
         owners = [item for item in items.values() if self._sid(item) == sid]
@@ -134,8 +136,8 @@ class KernelSr:
         ]
 
     def _metrics(self, prefix: seg6.Prefix) -> list[tuple[int, int]]:
-        """Metrics and interfaces of the routes to a prefix: one by each interface to another router, since the kernel
-        skips those of IPv6 whose interface has no carrier.
+        """Return metrics and interfaces of the routes to a prefix: one by each interface to another router, since the
+        kernel skips those of IPv6 whose interface has no carrier.
         """
         ways = self._outs if prefix.version == 6 else self._outs[:1]
         return list(enumerate(ways, seg6.ORDINARY))
@@ -144,24 +146,24 @@ class KernelSr:
         return [seg6.remove_route(prefix, table, metric) for metric, _ in self._metrics(prefix)]
 
     def _sid(self, item: Item) -> IPv6Address | None:
-        """The SID that an item has on this router, if any."""
+        """Return the SID that an item has on this router, or None."""
         if isinstance(item, PolicyItem):
             return item.intent.binding_sid
         site = self._site(item)
         return site.sid if site else None
 
     def _site(self, item: Item) -> Site | None:
-        """This router's site of a VPN that is in the kernel."""
+        """Return this router's site of a VPN that is in the kernel."""
         return item.intent.site(self._node) if isinstance(item, VpnItem) and item.intent.name in self.tables else None
 
     def _policy(self, forms: Sequence[PolicyItem], after: Mapping[ItemKey, Item]) -> list[Message]:
-        """For a policy in each of these forms: its binding SIDs, and the routes of all VPNs that use it."""
+        """Return requests for a policy in these forms: its binding SIDs, and the routes of all VPNs that use it."""
         sids = dict.fromkeys(form.intent.binding_sid for form in forms)
         requests = [request for sid in sids if sid is not None for request in self._sid_route(sid, after)]
         return requests + self._routes(forms[0].intent.key, after)
 
     def _vpn(self, item: VpnItem, old: VpnItem | None, after: Mapping[ItemKey, Item]) -> list[Message]:
-        """A VPN, in place of its earlier form."""
+        """Return requests for a VPN, in place of its earlier form."""
         site = item.intent.site(self._node)
         assert site is not None
         if site.sid is None:
@@ -192,7 +194,7 @@ class KernelSr:
         return requests + [one for prefix, far in routes.items() for one in self._route(item, prefix, far, after)]
 
     def _routes(self, key: Key, after: Mapping[ItemKey, Item]) -> list[Message]:
-        """The routes of all VPNs that use this policy."""
+        """Return requests for the routes of all VPNs that use this policy."""
         return [
             route
             for vpn in after.values()
@@ -216,7 +218,7 @@ class KernelSr:
         ]
 
     def _make(self, vpn: str) -> list[Message]:
-        """A VRF with a table of its own."""
+        """Return requests for a VRF with a table of its own."""
         if len(vpn) > _LONGEST_NAME:
             raise UsageError(
                 f"VPN {vpn} is too long for the name of a VRF in Linux; at most {_LONGEST_NAME} characters"
@@ -234,7 +236,7 @@ class KernelSr:
 
 
 def _interface(name: str) -> int:
-    """Its index; 0: there is none."""
+    """Return the index of an interface, or 0 if there is none."""
     try:
         return socket.if_nametoindex(name)
     except OSError:

@@ -1,4 +1,4 @@
-"""Congestion at this router goes into reverse tunnels: XOFF, its repetition, and XON.
+"""The reverse tunnels into which congestion at a router goes: XOFF, its repetition, and XON.
 
 A tunnel that names an interface carries the congestion of that port, others that of any port; and of one slice, or of
 the traffic without a slice.
@@ -51,13 +51,14 @@ class PauseTunnels:
         send: Callable[[bytes], None],
     ) -> None:
         self.headroom: TunnelHeadroom | None = None
-        """Measured through the tunnels, if it is."""
+        """The measurement of headroom through the tunnels, or None."""
         self._ports, self._priorities, self._program = ports, priorities, program
         self._mac, self._source, self._record, self._send_packet = mac, source, record, send
         self._tunnels: dict[tuple[bool, object], _Tunnel] = {}
-        """By whether it was learned, and identity: a learned one may have the segments of a requested one."""
+        """The tunnels by whether they were learned, and identity: a learned one may have the segments of a requested
+        one."""
         self._congested: dict[int, int] = {}
-        """Congested local priorities of each slot, as a mask."""
+        """The congested local priorities of each slot, as a mask."""
 
     def read_congestion(self) -> None:
         """Take the congestion that there is already from the port program."""
@@ -100,7 +101,7 @@ class PauseTunnels:
                 self._send(one, frame, slot, AgentEvent.TUNNEL_XON, 0)
 
     def congested(self, slot: int, local: int, is_congested: bool, came_ns: int, now_ns: int) -> None:
-        """The buffer of a priority at an ingress port passed its threshold, or has room again."""
+        """Signal that the buffer of a priority at an ingress port passed its threshold, or has room again."""
         mask = self._congested.get(slot, 0)
         self._congested[slot] = mask | 1 << local if is_congested else mask & ~(1 << local)
         for one in self._of(slot, local):
@@ -151,11 +152,13 @@ class PauseTunnels:
                 self.headroom.reaction_ns = max(self.headroom.reaction_ns, time.monotonic_ns() - came_ns)
 
     def _port(self, one: _Tunnel) -> PortPlan | None:
-        """The port whose congestion goes into this tunnel; None: any."""
+        """Return the port whose congestion goes into this tunnel, or None if that of any port does."""
         return None if one.tunnel.interface is None else self._ports.get(one.tunnel.interface)
 
     def _congested_slots(self, one: _Tunnel, local: int) -> list[int]:
-        """The slots whose congestion keeps this tunnel's other end stopped; for a tunnel of any port, all of them."""
+        """Return the slots whose congestion keeps this tunnel's other end stopped; for a tunnel of any port, all of
+        them.
+        """
         port = self._port(one)
         return [
             slot
@@ -164,8 +167,8 @@ class PauseTunnels:
         ]
 
     def _slot(self, one: _Tunnel) -> int:
-        """The port that events of this tunnel are logged under: its own; for a tunnel of any port the congested one, or
-        the first that leads to other routers.
+        """Return the port that events of this tunnel are logged under: its own; for a tunnel of any port the congested
+        one, or the first that leads to other routers.
         """
         if (port := self._port(one)) is not None:
             return port.slot
@@ -177,7 +180,7 @@ class PauseTunnels:
         return next((port.slot for port in ports if port.notifies_speaker), ports[0].slot)
 
     def _of(self, slot: int, local: int) -> list[_Tunnel]:
-        """The tunnels for the congestion of a local priority at a port: those of its slice."""
+        """Return the tunnels for the congestion of a local priority at a port: those of its slice."""
         slice_id, _ = self._priorities.of_local(local)
         found = [one for one in self._tunnels.values() if one.tunnel.slice_id == slice_id]
         return [one for one in found if (port := self._port(one)) is None or port.slot == slot]

@@ -32,17 +32,18 @@ from testbed.units import NEVER
 
 _COUNTING_NS = 5_000_000_000
 _AGAIN_NS = 5_000_000
-"""How soon what the socket did not take is tried again."""
+"""The time after which what the socket did not take is tried again."""
 _BINDING_NS = 100_000_000
-"""Binding SIDs are reported so late, many at once: a report has all that is installed. Nothing waits for them."""
+"""The delay with which binding SIDs are reported, many at once: a report has all that is installed. Nothing waits for
+them."""
 _LARGEST = 1 << 18
 MOST_UNSENT = 2 * SessionSettings().longest_message
-"""Octets that wait for a controller that does not read. Beyond them the session ends."""
+"""The most octets that wait for a controller that does not read. Beyond them the session ends."""
 
 
 @dataclass(frozen=True)
 class SrServices:
-    """What others do for it."""
+    """The services that the SR agent uses."""
 
     kernel: KernelSr
     add_tunnel: Callable[[ReverseTunnel, int], None]
@@ -50,11 +51,11 @@ class SrServices:
     count: Callable[[], Mapping[str, int]]
     record: Callable[[int, AgentEvent, int], None]
     changed: Callable[[], None]
-    """What a successor needs is another than before."""
+    """Called when what a successor has to know has changed."""
 
 
 class SrAgent:
-    """Of one router, in the network namespace that the process is in."""
+    """The SR agent of one router, in whose network namespace the process is."""
 
     def __init__(self, node: str, plan: ControlPlan, means: SrServices, left: SrNotes | None) -> None:
         self._plan, self._means = plan, means
@@ -75,7 +76,7 @@ class SrAgent:
 
     @property
     def fd(self) -> int:
-        """Readable when there is something to read."""
+        """The descriptor of the connection, which is readable when there is something to read."""
         return self._waiting.fileno()
 
     @property
@@ -94,7 +95,7 @@ class SrAgent:
 
     @property
     def directory(self) -> tuple[int, tuple[Sid, ...]]:
-        """What all routers advertise, with a number that changes when it does."""
+        """The SIDs that all routers advertise, with a number that changes when they do."""
         return self._router.directory_revision, tuple(self._router.directory.values())
 
     def snapshot(self) -> dict[str, object]:
@@ -115,7 +116,7 @@ class SrAgent:
         self._write(now_ns)
 
     def link(self, interface: str, is_up: bool, now_ns: int) -> None:
-        """A link to another router works, or does no longer."""
+        """Note that a link to another router works, or does so no longer."""
         known = self._router.known
         links = tuple(replace(end, up=is_up) if end.interface == interface else end for end in known.links)
         if links != known.links:
@@ -155,7 +156,7 @@ class SrAgent:
             self._lose(now_ns)
 
     def _obey(self, commands: Iterable[Command]) -> None:
-        """Carry them out, and note what has come of them before the answers go out."""
+        """Carry out commands, and note the results before the answers go out."""
         changed = list[Item]()
         for command in commands:
             item, installs = command.item, isinstance(command, Install)
@@ -194,7 +195,7 @@ class SrAgent:
             self._means.kernel.remove(item, self._router.installed)
 
     def _check_interfaces(self, item: VpnItem) -> None:
-        """A link to another router would be gone for all others."""
+        """Refuse an interface that leads to another router: the link would be gone for all others."""
         site = item.intent.site(self._router.name)
         for end in self._router.known.links:
             if site is not None and end.interface in site.interfaces:
@@ -202,14 +203,14 @@ class SrAgent:
                 raise UsageError(f"VPN {item.intent.name}: {where}; a VPN has interfaces towards its tenant")
 
     def _check_sid(self, item: VpnItem | PolicyItem) -> None:
-        """In the kernel it would be put in place of one of the router's own."""
+        """Refuse a SID of the router's own, in whose place the kernel would put it."""
         sid = self._sid(item)
         for own in self._plan.report.sids:
             if sid is not None and sid.address == own.address:
                 raise UsageError(f"{item}: {sid.address} is {own.name}; choose another SID")
 
     def _know_sids(self, now_ns: int) -> None:
-        """VPNs have SIDs of their own, and policies binding SIDs."""
+        """Note the SIDs of VPNs and the binding SIDs of policies."""
         self._know_ns = NEVER
         sids = {sid.address: sid for sid in self._plan.report.sids}
         for item in self._router.installed.values():
@@ -218,7 +219,7 @@ class SrAgent:
         self._router.know(replace(self._router.known, sids=tuple(sids.values())), now_ns)
 
     def _sid(self, item: Item) -> Sid | None:
-        """That comes and goes with an item."""
+        """Return the SID that comes and goes with an item."""
         own = self._router.name
         if isinstance(item, PolicyItem) and item.intent.binding_sid is not None:
             return Sid(own, item.intent.binding_sid, behaviours.END_B6_ENCAPS)
@@ -259,7 +260,7 @@ class SrAgent:
             self._lose(now_ns)
 
     def _lose(self, now_ns: int) -> None:
-        """The connection is over; what is installed stays."""
+        """Give up the connection; what is installed stays."""
         if self._socket is not None:
             with suppress(OSError):
                 self._waiting.unregister(self._socket)

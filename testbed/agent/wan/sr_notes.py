@@ -1,4 +1,4 @@
-"""What is installed on a router, as its notes and its reports to the controller have it: each item as JSON.
+"""The items that are installed on a router, as its notes and its reports to the controller have them: as JSON.
 
 There is room for so much, in the notes and in a report. What would be more is refused before anything is changed, so
 neither of the two can fail.
@@ -14,14 +14,14 @@ from testbed.errors import UsageError
 from testbed.srv6.session.items import Item, ItemKey, item_as_json, item_from_json
 
 MOST_ITEMS = 2048
-"""Each may have a SID, and a report has 4096 of these at most."""
+"""The most items: each may have a SID, and a report has 4096 of these at most."""
 MOST_OCTETS = 2 << 20
-"""Half of the longest message; SIDs, links and counters are in a report too."""
+"""The most octets of all items: half of the longest message, since SIDs, links and counters are in a report too."""
 
 
 @dataclass(frozen=True)
 class SrNotes:
-    """What a successor needs."""
+    """What a successor has to know."""
 
     installed: tuple[bytes, ...]
     tables: Mapping[str, int]
@@ -44,7 +44,7 @@ class Noted:
         return tuple(self._octets.values())
 
     def weigh(self, item: Item) -> bytes:
-        """What an item is in the notes. UsageError: there is no room for it."""
+        """Return an item as it is in the notes; UsageError if there is no room for it."""
         octets = _octets(item)
         others = len(self._octets) - (item.identity in self._octets)
         if others >= MOST_ITEMS:

@@ -37,25 +37,25 @@ Found = Callable[[str | None, Duration], None]
 
 
 class TunnelHeadroom:
-    """Of one router."""
+    """The measurement through the tunnels of one router."""
 
     def __init__(self, source: IPv6Address, mac: Mac, send: Send, found: Found) -> None:
-        """`send` sends a packet; `found` gets the round trip for an interface, or None: for any."""
+        """`send` sends a packet; `found` gets the round trip for an interface, which is None for any interface."""
         self._source, self._mac, self._send, self._found = source, mac, send, found
         self._measurers: dict[object, tuple[Encapsulator, Measurer]] = {}
         self._responders: dict[tuple[IPv6Address, ...], Responder] = {}
-        """By the way back: each tunnel has series of its own."""
+        """The responders by the way back: each tunnel has series of its own."""
         self._seen: dict[object, Measurement] = {}
         self._first: set[object] = set()
-        """Tunnels that have been measured once, which does not count."""
+        """The tunnels that have been measured once, which does not count."""
         self._answers = socket.socket(socket.AF_INET6, socket.SOCK_RAW, ipv6.ETHERNET)
         self._answers.setblocking(False)
         self._answers.bind((str(source), 0))
         stamped.enable(self._answers)
         self.reaction_ns = 0
-        """The longest from a threshold that was passed to the XOFF for it."""
+        """The longest time from a threshold that was passed to the XOFF for it."""
         self.obeying_ns = 0
-        """The longest from a PFC frame that came out of a tunnel until its queue was stopped."""
+        """The longest time from a PFC frame that came out of a tunnel until its queue was stopped."""
 
     @property
     def fd(self) -> int:
@@ -67,7 +67,7 @@ class TunnelHeadroom:
         return min((at for at in due if at is not None), default=NEVER)
 
     def add(self, tunnel: ReverseTunnel, packets: Encapsulator, now_ns: int) -> None:
-        """Measure it, now and on schedule."""
+        """Measure through a tunnel, now and on schedule."""
         timeout_ns = 4 * (tunnel.delay_ns or 0) + _SPARE_NS
         seed = b"".join(segment.packed for segment in tunnel.segments)[-32:]
         name = f"{tunnel.router} to {tunnel.pauses}"
@@ -82,7 +82,7 @@ class TunnelHeadroom:
         self._first.discard(tunnel.identity)
 
     def expire(self, now_ns: int) -> None:
-        """Send what is due, and tell what has been found."""
+        """Send what is due, and pass on what has been found."""
         for packets, measurer in list(self._measurers.values()):
             due_ns = measurer.deadline()
             if due_ns is None or due_ns > now_ns:
@@ -93,7 +93,7 @@ class TunnelHeadroom:
             self._look(packets.tunnel, measurer)
 
     def _look(self, tunnel: ReverseTunnel, measurer: Measurer) -> None:
-        """Tell what is new."""
+        """Pass on what is new."""
         found, before = measurer.status.measurement, self._seen.get(tunnel.identity)
         if found is None or found is before:
             return
@@ -106,7 +106,7 @@ class TunnelHeadroom:
             self._tell(tunnel)
 
     def answer(self, asked: Measure, now_ns: int) -> None:
-        """A request has come out of a tunnel: answer it by the way that it came."""
+        """Answer a request that has come out of a tunnel by the way that it came."""
         responder = self._responders.get(asked.back)
         if responder is None:
             if len(self._responders) >= _MOST_WAYS:
@@ -130,7 +130,7 @@ class TunnelHeadroom:
             self._send(packet)
 
     def receive(self, now_ns: int) -> None:
-        """A response has come."""
+        """Process a response."""
         while True:
             try:
                 frame, arrived_ns = stamped.receive(self._answers, _LONGEST)
@@ -153,7 +153,7 @@ class TunnelHeadroom:
         ]
 
     def _tell(self, tunnel: ReverseTunnel) -> None:
-        """The longest round trip of all tunnels of this interface."""
+        """Pass on the longest round trip of all tunnels of this interface."""
         trips = [
             found.needed.ns
             for packets, measurer in self._measurers.values()

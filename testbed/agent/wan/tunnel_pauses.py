@@ -1,4 +1,4 @@
-"""PFC frames that come out of reverse tunnels: the queues of the slice stop at every port of J, or resume.
+"""The pauses that come out of reverse tunnels: the queues of the slice stop at every port of J, or resume.
 
 What an End.X.PFC packet requires is prepared once and kept, since refreshes are the same packet again.
 """
@@ -30,18 +30,18 @@ _MOST_KNOWN = 256
 
 @dataclass(frozen=True)
 class PreparedPause:
-    """What a packet to a SID requires, as orders for the agent."""
+    """The orders for the agent that a packet to a SID requires."""
 
     sid: IPv6Address
     result: PauseJ
     orders: tuple[tuple[PortPlan, bytes], ...]
     mask: int
     changes: tuple[tuple[int, int], ...]
-    """The slice's priorities, and quanta."""
+    """The slice's priorities with their quanta."""
 
 
 class TunnelPauses:
-    """The pauses at one router's ports of J."""
+    """The pauses at the ports of J of one router."""
 
     def __init__(
         self,
@@ -57,16 +57,16 @@ class TunnelPauses:
         self._ports, self._priorities, self._mac = ports, priorities, mac
         self._order, self._record, self._report = order, record, report
         self._known: dict[bytes, PreparedPause] = {}
-        """Packets received before, without their hop limits."""
+        """The pauses of packets received before, without their hop limits."""
         self._pausing: dict[tuple[IPv6Address, str, int, int | None], int] = {}
-        """The pauses that were reported, and when they end."""
+        """The pauses that were logged, and when they end."""
 
     def known(self, data: bytes) -> PreparedPause | None:
-        """The prepared pause of a packet that is like one received before."""
+        """Return the prepared pause of a packet that is like one received before, or None."""
         return self._known.get(_without_hop_limit(data))
 
     def prepare(self, data: bytes, result: PauseJ) -> PreparedPause:
-        """The pause of a new packet, which is kept."""
+        """Prepare the pause of a new packet, and keep it."""
         prepared = self._prepared(IPv6Address(data[24:40]), result)
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
@@ -87,7 +87,7 @@ class TunnelPauses:
                     self._pausing[what] = now_ns + pause_ns(port.rate, quanta)
 
     def expire(self, now_ns: int) -> None:
-        """Report the pauses that have ended."""
+        """Log the pauses that have ended."""
         for what in [what for what, until_ns in self._pausing.items() if until_ns <= now_ns]:
             del self._pausing[what]
             self._report(Pause(*what, stopped=False), now_ns)

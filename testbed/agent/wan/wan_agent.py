@@ -1,4 +1,5 @@
-"""End.X.PFC at one router: congestion goes into reverse tunnels, and what comes out of them pauses the ports of J.
+"""End.X.PFC at one router: congestion goes into reverse tunnels, and PFC frames that come out of them pause the ports
+of J.
 
 It is part of the node's speaker. Data packets stay with the kernel, whose End.X has the same SID; this reads what the
 kernel drops: packets that end at the SID, and those that require an error. They are counted by SID and reason. Here are
@@ -41,28 +42,28 @@ from testbed.units import NEVER, Duration
 
 _LISTEN_AGAIN_NS = 50_000_000
 _VARIATION = Duration("5ms")
-"""What a PFC frame in a tunnel may take beyond the links' delays: it waits for frames that are being sent."""
+"""The time that a PFC frame in a tunnel may take beyond the links' delays: it waits for frames that are being sent."""
 _SO_MARK = 36
 
 
 @dataclass(frozen=True)
 class Services:
-    """What the speaker provides."""
+    """The services of the speaker."""
 
     program: PortProgram
     order: Callable[[bytes], None]
-    """Have the agent carry out an order, and wait until it has."""
+    """A function that has the agent carry out an order, and waits until it has."""
     record: Callable[[int, AgentEvent, int, int, int], None]
     send: Callable[[Iterable[Message]], None]
-    """Send netlink requests."""
+    """A function that sends netlink requests."""
     changed: Callable[[], None]
-    """What the next agent needs has changed."""
+    """Called when what a successor has to know has changed."""
     reserve: Callable[[int, Duration], None]
-    """Reserve headroom at a port, for a round trip."""
+    """A function that reserves headroom at a port for a round trip."""
 
 
 class WanAgent:
-    """Of one router, in the network namespace of the process."""
+    """The WAN agent of one router, in whose network namespace the process is."""
 
     def __init__(self, node: AgentPlan, services: Services, left: SrNotes | None) -> None:
         assert node.wan is not None
@@ -72,7 +73,7 @@ class WanAgent:
             kernel_endx.check(local.sid)
         self._behaviour = EndXPfc(self._plan.sids, beside_kernel=True, limit=ErrorLimit())
         self._in_domain = {port.name for port in node.ports if port.notifies_speaker}
-        """Interfaces that lead to other routers of the SR domain."""
+        """The interfaces that lead to other routers of the SR domain."""
         priorities = SlicePriorities(self._plan.slices)
         self._tunnels = PauseTunnels(
             self._ports,
@@ -96,7 +97,7 @@ class WanAgent:
         self._raw.setblocking(False)
         self._ending = tap(packet_filter.ending_at(sid.sid.address for sid in self._plan.sids))
         self._own = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
-        """For packets to the router's own protocols, which get them as received packets."""
+        """The socket for packets to the router's own protocols, which get them as received packets."""
         self._own.setsockopt(socket.SOL_SOCKET, _SO_MARK, seg6.OWN_MARK)
         self._data = tap(packet_filter.nothing())
         self._learner = None if self._plan.learner is None else Learner(self._plan.learner)
@@ -124,7 +125,7 @@ class WanAgent:
         return SrAgent(node.node, control, services, left)
 
     def start(self, now_ns: int, *, succeeds: bool = False) -> None:
-        """Begin, or continue for an earlier agent (`succeeds`): what is congested by now is signalled."""
+        """Begin, or continue for a predecessor (`succeeds`), and signal what is congested by now."""
         self._tunnels.read_congestion()
         self._pauses.warm_up(self._plan.sids, self._plan.source, traffic=succeeds)
         self._services.send(seg6.own_protocols([local.sid.address for local in self._plan.sids if local.allowed]))
@@ -143,7 +144,7 @@ class WanAgent:
 
     @property
     def files(self) -> dict[int, Callable[[int], None]]:
-        """What to call when a file is readable."""
+        """The function to call for each file that is readable."""
         found: dict[int, Callable[[int], None]] = {self._ending.fileno(): self._take, self._data.fileno(): self._learn}
         if self._control is not None:
             found[self._control.fd] = self._read_control
@@ -163,11 +164,11 @@ class WanAgent:
         return min(due)
 
     def congested(self, slot: int, local: int, is_congested: bool, came_ns: int, now_ns: int) -> None:
-        """The buffer of a priority at an ingress port passed its threshold, or has room again."""
+        """Note that the buffer of a priority at an ingress port passed its threshold, or has room again."""
         self._tunnels.congested(slot, local, is_congested, came_ns, now_ns)
 
     def link(self, interface: int, is_up: bool, now_ns: int) -> None:
-        """An interface has a carrier, or has lost it."""
+        """Note that an interface has a carrier, or has lost it."""
         for port in self._ports.values():
             if port.interface == interface:
                 if self._control is not None:
@@ -202,14 +203,14 @@ class WanAgent:
         }
 
     def _counted(self) -> dict[str, int]:
-        """Packets to the SIDs by what was done with them, for the controller."""
+        """Return the numbers of packets to the SIDs, by what was done with them, for the controller."""
         counters = self._behaviour.counters()
         return {f"{sid} {what}": count for sid, one in counters.items() for what, count in one.items()}
 
     # Tunnels
 
     def _install(self, tunnel: ReverseTunnel, now_ns: int) -> None:
-        """A tunnel of the controller, which has computed its delay."""
+        """Use a tunnel of the controller, which has computed its delay."""
         if tunnel.interface is not None and tunnel.interface not in self._ports:
             raise UsageError(f"there is no interface {tunnel.interface}")
         fastest = self._plan.fastest or max(port.rate for port in self._ports.values())
@@ -220,14 +221,14 @@ class WanAgent:
         self._tunnels.remove(tunnel)
 
     def _forget(self, tunnel: ReverseTunnel, why: str, now_ns: int) -> None:
-        """A learned tunnel is used no longer."""
+        """Use a learned tunnel no longer."""
         self._tunnels.remove(tunnel, learned=True)
         self._report(OwnTunnel(tunnel, False, why), now_ns)
 
     # Packets
 
     def _take(self, now_ns: int) -> None:
-        """Packets that end at our End.X.PFC SIDs."""
+        """Process the packets that end at our End.X.PFC SIDs."""
         for data, came_ns, interface in received(self._ending):
             from_outside = self._is_outside(interface)
             if not from_outside and (known := self._pauses.known(data)) is not None:
@@ -248,7 +249,7 @@ class WanAgent:
         return interface is not None and interface not in self._in_domain
 
     def _deliver(self, packet: bytes) -> None:
-        """To the router's own protocols."""
+        """Deliver a packet to the router's own protocols."""
         try:
             self._own.sendto(packet, ("lo", IPV6))
         except OSError:  # no room, or longer than the interface takes
@@ -269,7 +270,7 @@ class WanAgent:
     # Learning
 
     def _set_directory(self, sids: tuple[Sid, ...], now_ns: int) -> None:
-        """The SIDs that all routers advertise, by which tunnels are learned from data."""
+        """Take over the SIDs that all routers advertise, by which tunnels are learned from data."""
         assert self._learner is not None
         self._directory = sids
         self._own_sids = {sid.address for sid in sids if sid.node == self._learner_node}
@@ -278,7 +279,7 @@ class WanAgent:
         self._listen_ns = now_ns
 
     def _learn(self, now_ns: int) -> None:
-        """A data packet; one is enough for a while. PFC from tunnels is read first."""
+        """Learn from a data packet; one is enough for a while. PFC from tunnels is read first."""
         assert self._learner is not None
         self._take(now_ns)
         packet_filter.attach(self._data, packet_filter.nothing())

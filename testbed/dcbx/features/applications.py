@@ -199,7 +199,9 @@ class ApplicationFeature(Feature[ApplicationAdmin, Applications, ApplicationPrio
         return FeatureState(admin.entries, oper, remote, why, admin.willing, None, remote is None)
 
     def sent(self, settings: CommonSettings, state: FeatureState[Applications]) -> ApplicationPriority | None:
-        """The published format passes the local table on, never an adopted one: two willing ports would swap theirs."""
+        """Return the table to announce: in the published format the local one, since two willing ports would swap
+        adopted ones.
+        """
         admin = self.admin(settings)
         if admin is None or state.oper is None:
             return None

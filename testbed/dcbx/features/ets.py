@@ -76,7 +76,7 @@ class EtsAdmin:
 
 @dataclass(frozen=True, slots=True)
 class EtsChanged(Event):
-    """Operate with this table; None: ETS is disabled."""
+    """Operate with this table; None if ETS is disabled."""
 
     ets: Ets | None
     why: str

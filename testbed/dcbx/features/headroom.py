@@ -14,7 +14,7 @@ from testbed.dcbx.features.feature import CommonSettings, Data, Event, Feature, 
 
 @dataclass(frozen=True, slots=True)
 class HeadroomChanged(Event):
-    """Both ends can measure headroom, so one may ask the other; or no longer."""
+    """Both ends can measure headroom, so one may ask the other (True); or no longer."""
 
     both: bool
     why: str

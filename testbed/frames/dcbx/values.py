@@ -16,7 +16,7 @@ PRIORITIES = range(8)
 
 AVB = (13, 14)
 STRICT = 15
-"""Draft only: priority assignments that name no priority group."""
+"""The draft's priority assignments that name no priority group."""
 
 Table = tuple[int, ...]
 
@@ -25,7 +25,7 @@ _HALF_OCTET = frozenset(range(16))
 
 
 class DcbxVersion(enum.StrEnum):
-    """Which of the two formats a port speaks (decision 0100)."""
+    """The two formats of DCBX, of which a port speaks one (decision 0100)."""
 
     PUBLISHED = "published"  # IEEE 802.1Qaz, now 802.1Q annex D
     DRAFT = "draft"  # DCBX framework draft, April 2009
@@ -45,7 +45,7 @@ class Tsa(enum.IntEnum):
 
 
 class Selector(enum.Enum):
-    """What a protocol ID of the application table is; the number on the wire depends on the format."""
+    """The kind of a protocol ID in the application table; the number on the wire depends on the format."""
 
     ETHERTYPE = "Ethertype"  # published: Ethertype 0 is the default for everything else
     TCP = "TCP port"  # published: also SCTP
@@ -75,7 +75,9 @@ DRAFT_SELECTORS = {
 
 @dataclass(frozen=True, slots=True)
 class Ets:
-    """Priorities to traffic classes (the draft: priority groups), and the share of each in percent."""
+    """An ETS table: the traffic class (draft: priority group) of each priority, and the share of each class in
+    percent.
+    """
 
     assignment: Table  # priority -> class; draft: also AVB and STRICT
     bandwidth: Table  # class -> percent
@@ -92,12 +94,12 @@ class Ets:
         return DcbxVersion.DRAFT if self.tsa is None else DcbxVersion.PUBLISHED
 
     def problem(self) -> str | None:
-        """Why this table is invalid, or None."""
+        """Return the reason why this table is invalid, or None."""
         return assignment_problem(self.assignment, self.tsa) or bandwidth_problem(self.bandwidth, self.tsa)
 
 
 def assignment_problem(assignment: Table, tsa: Table | None) -> str | None:
-    """The first value that has no meaning (decision 0103), or None."""
+    """Return a message about the first value that has no meaning (decision 0103), or None if all have one."""
     defined = _PUBLISHED_CLASSES if tsa else _DRAFT_GROUPS
     if not defined.issuperset(assignment):
         priority = next(priority for priority in PRIORITIES if assignment[priority] not in defined)
@@ -109,7 +111,7 @@ def assignment_problem(assignment: Table, tsa: Table | None) -> str | None:
 
 
 def bandwidth_problem(bandwidth: Table, tsa: Table | None) -> str | None:
-    """Percents that are not a hundred. Where no class uses ETS there is nothing to share: zeros will do (0106)."""
+    """Return why the percents are wrong, or None if their sum is 100; zeros will do where no class uses ETS (0106)."""
     total = sum(bandwidth)
     if total == 100 or (total == 0 and tsa is not None and Tsa.ETS not in tsa):
         return None
@@ -123,7 +125,7 @@ _ALGORITHMS = frozenset(Tsa)
 
 @dataclass(frozen=True, slots=True)
 class EtsRecommendation:
-    """How the sender would have its peer operate. In the draft it is only about bandwidth."""
+    """The table that the sender would have its peer operate with. In the draft it is only about bandwidth."""
 
     bandwidth: Table = (0,) * 8
     assignment: Table | None = None  # published only, with tsa
@@ -145,7 +147,7 @@ class EtsRecommendation:
         return DcbxVersion.DRAFT if self.tsa is None else DcbxVersion.PUBLISHED
 
     def applied_to(self, ets: Ets) -> Ets:
-        """What a port with the table `ets` operates with when it follows."""
+        """Return the table with which a port that has `ets` operates when it follows the recommendation."""
         return Ets(ets.assignment if self.assignment is None else self.assignment, self.bandwidth, self.tsa)
 
 
@@ -164,7 +166,7 @@ class AppEntry:
 
 
 def mask(priorities: Iterable[int]) -> int:
-    """Priorities as bits."""
+    """Return a set of priorities as a mask."""
     bits = 0
     for priority in priorities:
         check_priority(priority)
@@ -173,7 +175,7 @@ def mask(priorities: Iterable[int]) -> int:
 
 
 def priorities(bits: int) -> Iterator[int]:
-    """Bits as priorities, lowest first."""
+    """Return the priorities of a mask, lowest first."""
     return (priority for priority in PRIORITIES if bits >> priority & 1)
 
 

@@ -104,7 +104,7 @@ def export(file: Path, engines: Sequence[str], report: Report, progress: Progres
 
     with _replaced(file) as out, tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         written = _encoded(content | {"digest": _digest(content)})
-        archive.addfile(_member(_MANIFEST, len(written)), io.BytesIO(written))
+        archive.addfile(plain_tar.member(_MANIFEST, len(written)), io.BytesIO(written))
         for name, path in sorted(sources.items()):
             with path.open("rb") as source:
                 if name in _COMPRESSED:
@@ -113,9 +113,9 @@ def export(file: Path, engines: Sequence[str], report: Report, progress: Progres
                             packed.write(block)
                         size = packed.tell()
                         packed.seek(0)
-                        archive.addfile(_member(name + _XZ, size), packed)
+                        archive.addfile(plain_tar.member(name + _XZ, size), packed)
                 else:
-                    archive.addfile(_member(name, path.stat().st_size), source)
+                    archive.addfile(plain_tar.member(name, path.stat().st_size), source)
                     advance(path.stat().st_size)
     return Carried(file, tuple(sorted(engines)), digest, total)
 
@@ -171,13 +171,6 @@ def _compressed(source: IO[bytes], advance: Callable[[int], None]) -> Iterator[b
         while blocks := [block for _ in range(cores) if (block := source.read(_BLOCK))]:
             yield from pool.map(lambda block: lzma.compress(block, check=lzma.CHECK_CRC32, preset=0), blocks)
             advance(sum(map(len, blocks)))
-
-
-def _member(name: str, size: int) -> tarfile.TarInfo:
-    """Undated and owned by root, so that equal labs give equal files."""
-    member = tarfile.TarInfo(name)
-    member.size = size
-    return member
 
 
 @contextmanager

@@ -1,21 +1,26 @@
 """Reads a tar that holds regular files and nothing else, in little memory, whatever the file really is.
 
 Python's `tarfile` reads headers that extend others into memory, as large as they claim to be, and follows links between
-members. Here each member is one header of 512 octets and its data; all else is refused.
+members. Here each member is one header of 512 octets and its data; all else is refused. Such a header cannot hold all
+names of files, so those of a packed folder are in a list, its first member.
 """
 
 from __future__ import annotations
 
 import errno
+import io
+import json
 import os
 import stat
 import tarfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 _BLOCK = 512
 _STEP = 1 << 20
+_NAMES = "names.json"
+_LONGEST_NAMES = 64 << 20
 _LARGEST = 1 << 50
 """The limit of a member's size in octets: files can be read so far, and a header can hold a larger number."""
 
@@ -60,6 +65,13 @@ def _require_file(seen: os.stat_result) -> None:
         raise OSError(errno.EINVAL, "it is a pipe, socket or device, and not a regular file")
 
 
+def member(name: str, size: int) -> tarfile.TarInfo:
+    """Return the header of a file, undated and owned by root, so that equal contents give equal tars."""
+    header = tarfile.TarInfo(name)
+    header.size = size
+    return header
+
+
 def members(source: IO[bytes]) -> Iterator[Member]:
     """The members of a tar, in order; each is read before the next one is taken."""
     while header := source.read(_BLOCK):
@@ -75,3 +87,36 @@ def members(source: IO[bytes]) -> Iterator[Member]:
         yield Member(found.name, found.size, source)
         source.seek(start + found.size + -found.size % _BLOCK)
     raise MalformedError("it ends too early")
+
+
+def pack_folder(folder: Path, out: IO[bytes]) -> None:
+    """Write all files of a folder, also of those in it."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    names = json.dumps([str(path.relative_to(folder)) for path in files]).encode()
+    with tarfile.open(fileobj=out, mode="w|", format=tarfile.USTAR_FORMAT) as archive:
+        archive.addfile(member(_NAMES, len(names)), io.BytesIO(names))
+        for number, path in enumerate(files):
+            with path.open("rb") as source:
+                archive.addfile(member(str(number), os.fstat(source.fileno()).st_size), source)
+
+
+def unpack_folder(source: IO[bytes], folder: Path, most_files: int) -> None:
+    """Write what `pack_folder` has packed into a folder; MalformedError if it is something else."""
+    found = members(source)
+    first = next(found, None)
+    if first is None or first.name != _NAMES or first.size > _LONGEST_NAMES:
+        raise MalformedError("it does not begin with a list of names")
+    names = json.loads(b"".join(first.pieces()))
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise MalformedError("its list of names is none")
+    if len(names) > most_files:
+        raise MalformedError(f"it has more than {most_files} files")
+    for number, one in enumerate(found):
+        name = names[number] if number < len(names) else ""
+        inside = PurePosixPath(name)
+        if one.name != str(number) or not name or inside.is_absolute() or ".." in inside.parts:
+            raise MalformedError(f"{(name or one.name)[:200]!r} in it is not a file of a result")
+        (folder / inside).parent.mkdir(parents=True, exist_ok=True)
+        with (folder / inside).open("wb") as target:
+            for data in one.pieces():
+                target.write(data)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
-from testbed.lab import cache, carry, image, recipe, wheels
+from testbed.lab import cache, carry, image, plain_tar, recipe, wheels
 from testbed.lab.carry import LabFileError
 from testbed.lab.engines.table import ENGINES
 from testbed.lab.um import disks, kernel
@@ -198,7 +198,7 @@ def _rewritten(file: Path, change: Callable[[dict[str, Any], dict[str, bytes]], 
     made = file.with_name("rewritten.tar")
     with tarfile.open(made, "w") as archive:
         for name, data in ({carry._MANIFEST: carry._encoded(content)} | members).items():
-            archive.addfile(carry._member(name, len(data)), io.BytesIO(data))
+            archive.addfile(plain_tar.member(name, len(data)), io.BytesIO(data))
     return made
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from testbed.lab import cache, carry
+from testbed.lab import cache, carry, plain_tar
 from testbed.lab.carry import LabFileError
 from testbed.lab.um import disks
 from tests.unit.lab_files import lab, small_list
@@ -28,7 +28,7 @@ MANIFEST = carry._MANIFEST
 
 
 def _header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, link: str = "") -> bytes:
-    member = carry._member(name, size)
+    member = plain_tar.member(name, size)
     member.type, member.linkname = kind, link
     return member.tobuf(tarfile.GNU_FORMAT)
 

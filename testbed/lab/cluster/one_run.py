@@ -12,16 +12,15 @@ import json
 import os
 import signal
 import sys
-import tarfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from testbed.errors import XoffError, plain
-from testbed.lab import api, cache, carry, cores, image
+from testbed.lab import api, cache, carry, cores, image, plain_tar
 from testbed.lab.api import PackedRun
 from testbed.lab.cluster.on_worker import WANTS_LAB
 from testbed.lab.engines.um import PreparedUm, Um
@@ -53,7 +52,8 @@ def main() -> int:
                 print(result.reason, file=sys.stderr)  # which other machines may not have
                 return 1
             assert result.folder is not None
-            _write(result.folder, out)
+            with out:
+                plain_tar.pack_folder(result.folder, out)
     except XoffError as error:
         print(plain(error), file=sys.stderr)
         return 1
@@ -104,13 +104,6 @@ def _is_here(digest: str, kernel_digest: str) -> bool:
         and built is not None
         and built.digest == kernel_digest
     )
-
-
-def _write(folder: Path, out: IO[bytes]) -> None:
-    with out, tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as archive:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                archive.add(path, str(path.relative_to(folder)), recursive=False)
 
 
 def _say(text: str) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import errno
 import io
 import shutil
-import tarfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from testbed.lab import api
+from testbed.lab import api, plain_tar
 from testbed.lab.api import Silent
 from testbed.lab.result import Result, Status
 from testbed.lab.result_folder import new_folder
@@ -46,20 +45,9 @@ def result(packed: object, out: Path, experiment: str, seed: int) -> Result:
 
 
 def _unpack(packed: object, folder: Path) -> None:
-    """Unpack a tar of files, not compressed, as `one_run` writes it. Sparse files would take more room than it has."""
     if not isinstance(packed, bytes) or len(packed) > LARGEST:
         raise ValueError(f"it is no tar of at most {LARGEST >> 20} MB")
-    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as archive:
-        for number, member in enumerate(archive):
-            inside = PurePosixPath(member.name)
-            source = archive.extractfile(member) if member.isfile() and not member.issparse() else None
-            if source is None or inside.is_absolute() or ".." in inside.parts:
-                raise ValueError(f"{member.name[:200]!r} in it is not a file of a result")
-            if number >= MOST_FILES:
-                raise ValueError(f"it has more than {MOST_FILES} files")
-            (folder / inside).parent.mkdir(parents=True, exist_ok=True)
-            with (folder / inside).open("wb") as target:
-                shutil.copyfileobj(source, target)
+    plain_tar.unpack_folder(io.BytesIO(packed), folder, MOST_FILES)
 
 
 def _require_usable(found: Result, experiment: str, seed: int) -> None:
